@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.nightly import nightly_but
+
 ROOT = Path(__file__).parents[1]
 SOURCES = ("core", "edge", "cloud", "export", "fleet")
 
@@ -37,6 +39,7 @@ def modules(package: str) -> list[str]:
 
 
 @pytest.mark.parametrize("part", ["auricle", "auricle_edge", "auricle_cloud", "auricle_fleet"])
+@pytest.mark.slow
 def test_no_module_of_a_part_imports_pytorch_or_another_parts_needs(part: str) -> None:
     absent = {"torch", "onnxscript"} | {
         "auricle": {"onnxruntime", "soundfile", "sqlalchemy", "safetensors", "amqtt", "click"},
@@ -56,6 +59,7 @@ def test_no_module_of_a_part_imports_pytorch_or_another_parts_needs(part: str) -
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_command_loads_no_http_server_and_nothing_that_migrates() -> None:
     program = "import sys, auricle_cloud.commands; print({'aiohttp', 'alembic'} & {*sys.modules})"
 
@@ -84,7 +88,7 @@ def test_the_import_rules_hold() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("extra", ["", "edge,updates", "cloud", "fleet", "export"])
+@pytest.mark.parametrize("extra", nightly_but(["", "edge,updates", "cloud", "fleet", "export"], [""]))
 def test_every_extra_installs_alone_and_its_part_imports(extra: str, tmp_path: Path) -> None:
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"

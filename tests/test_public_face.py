@@ -68,6 +68,7 @@ def test_a_page_that_is_out_of_date_is_noticed() -> None:
     assert "`FleetRun.stop()`" in api_page.filled(page)
 
 
+@pytest.mark.slow
 def test_the_ten_lines_run_as_they_stand(tmp_path: Path) -> None:
     pytest.importorskip("espeakng_loader")
     (example,) = re.findall(r"```python\n(.*?)```", api_page.PAGE.read_text(encoding="utf-8"), re.DOTALL)

@@ -128,9 +128,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{len(left_out)} test files were left out by what they import{':' if left_out else '.'}")
     for path, why in left_out.items():
         print(f"  {path.relative_to(ROOT)} {why}")
-    print(
-        "Also left out: marked several, slow, arm64, boards or firstboot; make test, slow and nightly run these."
-    )
+    print("Also left out: marked several, slow, arm64, boards or firstboot; make test, slow and nightly run these.")
     return 0 if all(passed) else 1
 
 

@@ -48,13 +48,7 @@ class Board:
         return self.debian.path
 
     def make(self, say: Say) -> None:
-        """Make the root, install what the lock names and then this checkout; what is done already is not done again.
-
-        Raises
-        ------
-        AuricleError
-            What cannot be done here, in one sentence.
-        """
+        """Make the root, install what the lock names and then this checkout; what is done already is not done again."""
         with alone(self.debian.folder, say):
             self.debian.make(say)
             self._install_lock(say)
@@ -91,17 +85,8 @@ class Board:
             here = f"/tmp/{Path(folder).name}"
             self.debian.run("/usr/bin/python3", "-m", "venv", ENVIRONMENT)
             self.python(
-                "-m",
-                "pip",
-                "install",
-                "-q",
-                "--no-index",
-                "--find-links",
-                here,
-                "--only-binary=:all:",
-                "--require-hashes",
-                "-r",
-                f"{here}/{self.target.lock.name}",
+                *("-m", "pip", "install", "-q", "--no-index", "--find-links", here, "--only-binary=:all:"),
+                *("--require-hashes", "-r", f"{here}/{self.target.lock.name}"),
             )
         stamp.write_bytes(wanted)
 

@@ -45,13 +45,7 @@ class DebianRoot:
         return self.folder / "root"
 
     def make(self, say: Say) -> None:
-        """Make it, unless it is there.
-
-        Raises
-        ------
-        RootError
-            It cannot be made or entered here; the sentence says why.
-        """
+        """Make it, unless it is there."""
         prepare(MACHINES[self.machine], say, build=not self.path.exists())
         if not self.path.exists():
             self._debootstrap(say)
@@ -78,13 +72,8 @@ class DebianRoot:
                 f"{self.folder} has {free / 1e9:.1f} GB free; a Debian root needs {SPACE / 1e9:.1f} GB."
             )
         command = [
-            "unshare",
-            "--mount",
-            "debootstrap",
-            f"--arch={self.machine}",
-            "--variant=minbase",
-            "--force-check-gpg",
-            f"--cache-dir={debs}",
+            *("unshare", "--mount", "debootstrap", f"--arch={self.machine}", "--variant=minbase"),
+            *("--force-check-gpg", f"--cache-dir={debs}"),
             f"--include={','.join(self.packages)}",
             *self.options,
             self.suite,
@@ -119,13 +108,7 @@ def debian_mirror(environment: Mapping[str, str], sources: Sequence[Path]) -> st
 
 
 def discard(path: Path) -> None:
-    """Remove what an interrupted try left.
-
-    Raises
-    ------
-    RootError
-        Something is mounted in it: removing it would reach beyond.
-    """
+    """Remove what an interrupted try left."""
     inside = f"{path.resolve()}/"
     if any(line.split()[1].startswith(inside) for line in Path("/proc/self/mounts").read_text().splitlines()):
         raise RootError(f"Something is mounted below {path}: unmount it and run this again.")

@@ -7,9 +7,10 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from auricle.errors import AuricleError
 
@@ -46,28 +47,22 @@ MACHINES = {
 
 
 def run(*command: str | Path, env: dict[str, str] | None = None) -> str:
-    """Run a program to its end; what it printed.
-
-    Raises
-    ------
-    RootError
-        It failed; with the last line it said.
-    """
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, stdin=subprocess.DEVNULL)
+    """Run a program to its end; what it printed."""
+    done = tried(command, env=env)
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "it did not say why").splitlines()
         raise RootError(f"{Path(command[0]).name} failed: {said[-1]}")
     return done.stdout
 
 
-def prepare(machine: Machine, say: Say, *, build: bool) -> None:
-    """Make this machine able to enter a root of another one and, if wanted, to build it.
+def tried(command: Sequence[str | Path], **how: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, whatever it comes to; what it printed is kept."""
+    ready: dict[str, Any] = {"capture_output": True, "text": True, "check": False, "stdin": subprocess.DEVNULL}
+    return subprocess.run([str(part) for part in command], **ready, **how)
 
-    Raises
-    ------
-    UnavailableError
-        Not root, or a program is missing and cannot be installed, or the kernel does not take the emulator.
-    """
+
+def prepare(machine: Machine, say: Say, *, build: bool) -> None:
+    """Make this machine able to enter a root of another one and, if wanted, to build it."""
     if platform.system() != "Linux":
         raise UnavailableError("Only Linux can enter a Debian root: run this on Linux.")
     if os.geteuid() != 0:

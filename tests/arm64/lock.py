@@ -35,13 +35,7 @@ def write_lock(target: Target) -> int:
     """Resolve a target's lock again and replace the old one; returns the number of wheels.
 
     pip takes the markers of what wheels need from the Python it runs on: what that leaves out is asked for by name, and
-    what it adds is left out again.
-
-    Raises
-    ------
-    WheelError
-        A dependency has no wheel for the target, or the result does not satisfy the extras; the old lock stays.
-    """
+    what it adds is left out again."""
     old = target.lock.read_text() if target.lock.exists() else None
     wanted = [text_of(requirement) for requirement in extra_requirements() if applies(requirement, target)]
     try:

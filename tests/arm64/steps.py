@@ -21,17 +21,8 @@ from auricle.packs.graph_interface import PARTS, ROLES, carried
 from auricle.packs.pack import Graph, Pack, load_pack
 from auricle.speech.features import LogMel
 
-HYPER = {
-    "rate": 0.01,
-    "momentum": 0.9,
-    "beta1": 0.9,
-    "beta2": 0.999,
-    "epsilon": 1e-8,
-    "decay": 0.01,
-    "l2": 0.0,
-    "clip": 5.0,
-    "mu": 0.0,
-}
+HYPER = {"rate": 0.01, "momentum": 0.9, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+HYPER |= {"decay": 0.01, "l2": 0.0, "clip": 5.0, "mu": 0.0}
 LOSS = {"alpha": 0.5, "plugin_ce": 0.5, "temperature": 2.0}
 JUDGED = 8
 

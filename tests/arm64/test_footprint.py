@@ -58,51 +58,19 @@ def test_what_a_listening_device_holds_idle_and_while_it_trains(
         users = {name: secrets.token_hex(8) for name in ("coordinator", DEVICE)}
         async with await start_broker(shared.path, users, fleet=FLEET, kind="mosquitto", persistence=False) as broker:
             device = BoardCommand(
-                board,
-                "edge",
-                "run",
-                "--config",
-                f"{shared.inside}/edge.toml",
-                "--device",
-                DEVICE,
-                "--fleet",
-                FLEET,
-                "--broker",
-                broker.address(DEVICE).url,
-                "--coordinator",
-                key.hex(),
-                "--state",
-                f"{shared.inside}/{DEVICE}",
-                "--source",
-                f"fifo:{shared.inside}/microphone",
-                "--pack",
-                "gsc12",
-                "--json",
+                *(board, "edge", "run", "--config", f"{shared.inside}/edge.toml", "--device", DEVICE, "--fleet", FLEET),
+                *("--broker", broker.address(DEVICE).url, "--coordinator", key.hex()),
+                *("--state", f"{shared.inside}/{DEVICE}", "--source", f"fifo:{shared.inside}/microphone"),
+                *("--pack", "gsc12", "--json"),
             )
             commands.append(device)
             await asyncio.to_thread(device.wait_line, lambda line: "words" in line, DEADLINE)
             until = time.monotonic() + IDLE_SECONDS
             idle = await asyncio.to_thread(largest, device, lambda: time.monotonic() >= until)
             coordinator = Command(
-                "cloud",
-                "serve",
-                "--broker",
-                broker.address("coordinator").url,
-                "--fleet",
-                FLEET,
-                "--deadline",
-                str(DEADLINE),
-                "--rounds",
-                str(ROUNDS),
-                "--state",
-                str(folder),
-                "--approval",
-                "auto",
-                "--listen",
-                "none",
-                "--pack",
-                "gsc12",
-                "--json",
+                *("cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET),
+                *("--deadline", str(DEADLINE), "--rounds", str(ROUNDS), "--state", str(folder), "--approval", "auto"),
+                *("--listen", "none", "--pack", "gsc12", "--json"),
             )
             commands.append(coordinator)
             last = asyncio.create_task(

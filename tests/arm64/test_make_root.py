@@ -11,7 +11,7 @@ import pytest
 
 from tests.arm64.board import FOLDER, SUITE, Board
 from tests.arm64.debian import MIRROR, debian_mirror, discard
-from tests.arm64.emulation import RootError
+from tests.arm64.emulation import RootError, tried
 from tests.arm64.wheels import CHECKOUT
 
 DEB822 = """\
@@ -26,15 +26,8 @@ Suites: bookworm
 
 
 def make_root(*before: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*before, sys.executable, "-m", "tests.arm64.make_root"],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-        timeout=100,
-    )
+    command = [*before, sys.executable, "-m", "tests.arm64.make_root"]
+    return tried(command, cwd=CHECKOUT, env={**os.environ, **environment}, timeout=100)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +62,7 @@ def test_a_folder_in_the_checkout_and_an_unknown_suite_are_refused(monkeypatch: 
         Board.from_environment()
 
 
+@pytest.mark.slow
 def test_without_root_it_says_so_and_makes_nothing(tmp_path: Path) -> None:
     """In a user namespace, where root is nobody, when we are root."""
     before = ("unshare", "--user") if os.geteuid() == 0 else ()

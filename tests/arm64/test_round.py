@@ -82,58 +82,19 @@ def test_a_round_between_host_and_board_counts_all_three(
         users = {name: secrets.token_hex(8) for name in ("coordinator", ON_HOST, *ON_BOARD)}
         async with await start_broker(tmp_path, users, fleet=FLEET, kind="mosquitto", persistence=False) as broker:
             coordinator = Command(
-                "cloud",
-                "serve",
-                "--broker",
-                broker.address("coordinator").url,
-                "--fleet",
-                FLEET,
-                "--devices",
-                "3",
-                "--gather",
-                str(DEADLINE),
-                "--deadline",
-                str(DEADLINE),
-                "--quorum",
-                "1.0",
-                "--rounds",
-                str(ROUNDS),
-                "--state",
-                str(tmp_path / "coordinator"),
-                "--approval",
-                "auto",
-                "--listen",
-                "none",
-                "--pack",
-                "gsc12",
-                "--json",
+                *("cloud", "serve", "--broker", broker.address("coordinator").url, "--fleet", FLEET, "--devices", "3"),
+                *("--gather", str(DEADLINE), "--deadline", str(DEADLINE), "--quorum", "1.0", "--rounds", str(ROUNDS)),
+                *("--state", str(tmp_path / "coordinator"), "--approval", "auto", "--listen", "none"),
+                *("--pack", "gsc12", "--json"),
             )
             commands.append(coordinator)
             key = (await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line))["coordinator"]
 
             def options(device: str, folder: str) -> tuple[str, ...]:
                 return (
-                    "edge",
-                    "run",
-                    "--device",
-                    device,
-                    "--fleet",
-                    FLEET,
-                    "--broker",
-                    broker.address(device).url,
-                    "--coordinator",
-                    key,
-                    "--data",
-                    f"{folder}/clips",
-                    "--state",
-                    f"{folder}/{device}",
-                    "--speaker",
-                    device,
-                    "--pack",
-                    "gsc12",
-                    "--local",
-                    "crnn-base",
-                    "--json",
+                    *("edge", "run", "--device", device, "--fleet", FLEET, "--broker", broker.address(device).url),
+                    *("--coordinator", key, "--data", f"{folder}/clips", "--state", f"{folder}/{device}"),
+                    *("--speaker", device, "--pack", "gsc12", "--local", "crnn-base", "--json"),
                 )
 
             agents = [BoardCommand(board, *options(device, shared.inside)) for device in ON_BOARD]

@@ -53,12 +53,8 @@ def test_what_a_lock_lacks_or_has_in_another_version_is_named() -> None:
     wanted = [
         Requirement(text)
         for text in (
-            "numpy>=1.26",
-            "msgspec>=0.18",
-            "Rich_Table>=1",
-            "tomli>=2; python_version < '3.11'",
-            "pywin32; sys_platform == 'win32'",
-            "extra-only; extra == 'mic'",
+            *("numpy>=1.26", "msgspec>=0.18", "Rich_Table>=1", "tomli>=2; python_version < '3.11'"),
+            *("pywin32; sys_platform == 'win32'", "extra-only; extra == 'mic'"),
         )
     ]
 
@@ -92,9 +88,7 @@ def wheels(target: Target) -> dict[str, Path]:
 
 @pytest.mark.arm64
 @pytest.mark.timeout(900)
-def test_the_locked_wheels_are_for_their_machine_and_need_nothing_that_is_not_locked(
-    target: Target, wheels: dict[str, Path]
-) -> None:
+def test_the_locked_wheels_are_for_their_machine_and_need_nothing_else(target: Target, wheels: dict[str, Path]) -> None:
     locked = read_lock(target.lock)
 
     assert set(wheels) == set(locked)
@@ -108,9 +102,7 @@ def test_the_locked_wheels_are_for_their_machine_and_need_nothing_that_is_not_lo
 @pytest.mark.skipif(
     sys.version_info < (3, 11), reason="pip takes markers from the Python it runs on: this one needs tomli"
 )
-def test_pip_resolves_the_extras_offline_from_exactly_these(
-    target: Target, wheels: dict[str, Path], tmp_path: Path
-) -> None:
+def test_pip_resolves_the_extras_from_exactly_these(target: Target, wheels: dict[str, Path], tmp_path: Path) -> None:
     name, content = auricle_wheel()
     own = tmp_path / name
     own.write_bytes(content)
@@ -119,21 +111,10 @@ def test_pip_resolves_the_extras_offline_from_exactly_these(
     asked.write_text(f"auricle[{','.join(EXTRAS)}] @ {own.as_uri()} --hash=sha256:{sha256}\n{target.lock.read_text()}")
 
     pip(
-        "install",
-        "-q",
-        "--dry-run",
-        "--ignore-installed",
-        "--no-index",
-        "--find-links",
-        str(wheelhouse(target)),
+        *("install", "-q", "--dry-run", "--ignore-installed", "--no-index", "--find-links", str(wheelhouse(target))),
         "--require-hashes",
         *target.options,
-        "--target",
-        str(tmp_path / "to"),
-        "--report",
-        str(report),
-        "-r",
-        str(asked),
+        *("--target", str(tmp_path / "to"), "--report", str(report), "-r", str(asked)),
     )
 
     chosen = {
@@ -144,9 +125,7 @@ def test_pip_resolves_the_extras_offline_from_exactly_these(
 
 
 @pytest.mark.arm64
-def test_another_wheel_than_the_locked_one_is_not_taken(
-    target: Target, wheels: dict[str, Path], tmp_path: Path
-) -> None:
+def test_another_wheel_than_the_locked_is_not_taken(target: Target, wheels: dict[str, Path], tmp_path: Path) -> None:
     forged = tmp_path / wheels["mdurl"].name
     forged.write_bytes(wheels["mdurl"].read_bytes() + b" ")
     line = str(read_lock(target.lock)["mdurl"])
@@ -154,13 +133,7 @@ def test_another_wheel_than_the_locked_one_is_not_taken(
 
     with pytest.raises(WheelError, match=r"pip download failed: \S"):
         pip(
-            "download",
-            "-q",
-            "--no-deps",
-            "--no-index",
-            "--find-links",
-            str(tmp_path),
-            "--require-hashes",
+            *("download", "-q", "--no-deps", "--no-index", "--find-links", str(tmp_path), "--require-hashes"),
             *target.options,
             "--dest",
             str(tmp_path / "to"),

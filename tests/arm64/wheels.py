@@ -14,36 +14,13 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from auricle_export.flash.bundle.locks import EXTRAS, LOCKS, Locked, Target, WheelError, read_lock
-from auricle_export.flash.bundle.wheelhouse import UnreachableError, fetch, pip, wheelhouse, wheels_of
+from auricle_export.flash.bundle.locks import EXTRAS, LOCKS, Locked, Target, WheelError, read_lock  # noqa: F401
+from auricle_export.flash.bundle.wheelhouse import UnreachableError, fetch, pip, wheelhouse, wheels_of  # noqa: F401
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-__all__ = [
-    "CHECKOUT",
-    "LOCKS",
-    "TARGETS",
-    "Locked",
-    "Target",
-    "UnreachableError",
-    "WheelError",
-    "applies",
-    "closure_gaps",
-    "extra_requirements",
-    "fetch",
-    "metadata_requirements",
-    "pip",
-    "reached",
-    "read_lock",
-    "resolved",
-    "unmet",
-    "wheelhouse",
-    "wheels_of",
-    "wrong_tags",
-]
 
 CHECKOUT = Path(__file__).parents[2]
 TARGETS = tuple(Target(minor, machine) for machine in ("aarch64", "x86_64") for minor in (10, 11, 12, 13))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,36 +55,8 @@ def test_only_liars_lie() -> None:
     assert {attack for attack in MOVES if lies(attack)} == {"flip and lie", "zero and lie"}
 
 
-@pytest.mark.reliability("S9", load="a fifth of attackers, each attack: within 3 points of rounds without")
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("attack", ["zero and lie", "scaling", "replacement", "sign flip", "flip and lie"])
-def test_the_default_of_serve_holds_at_a_fifth_of_attackers(attack: str) -> None:
-    """Within three points of the same rounds without attackers."""
-    pytest.importorskip("onnxruntime", reason="the devices train on it")
-    if not RECORDED.is_dir():
-        pytest.skip("there is no recorded speech beside this checkout")
-    from bench.attacks import make_fleet, play
-
-    from auricle_cloud.aggregation.bounded import BoundedRule
-    from auricle_cloud.aggregation.rules import get_rule
-    from auricle_cloud.commands.coordinator_settings import CoordinatorSettings
-
-    preset = CoordinatorSettings().preset_for(trained=True)
-    rule = BoundedRule(get_rule(preset.rule, **preset.rule_options))
-    fleet = make_fleet(RECORDED, 20, seed=0)
-
-    honest = play(fleet, rule, None, 0, 4, seed=0)
-    attacked = play(fleet, rule, attack, 4, 4, seed=0)
-
-    assert attacked.right >= honest.right - 0.03
-
-
-@pytest.mark.reliability("S9", load="10 % sign flip or x100: serve's default, clipping, trimmed mean; within 3 points")
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("rule", ["", "norm-clip", "trimmed-mean beta=0.2"], ids=["serve", "clipping", "trimmed mean"])
-def test_a_tenth_that_flips_or_scales_costs_at_most_three_points(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def held(rule: str, attacks: Sequence[str], liars: int) -> None:
+    """Rounds with so many of 20 who attack are within three points of the same without; "" is the rule of serve."""
     pytest.importorskip("onnxruntime", reason="the devices train on it")
     if not RECORDED.is_dir():
         pytest.skip("there is no recorded speech beside this checkout")
@@ -93,13 +66,30 @@ def test_a_tenth_that_flips_or_scales_costs_at_most_three_points(rule: str, monk
     from auricle_cloud.aggregation.rules import get_rule
     from auricle_cloud.commands.coordinator_settings import CoordinatorSettings
 
-    monkeypatch.setitem(MOVES, "hundredfold", lambda view: view.start + 100 * (view.own - view.start))
     preset = CoordinatorSettings().preset_for(trained=True)
     whole = BoundedRule(rule_of(rule) if rule else get_rule(preset.rule, **preset.rule_options))
     fleet = make_fleet(RECORDED, 20, seed=0)
-
     honest = play(fleet, whole, None, 0, 4, seed=0)
-    for attack in ("sign flip", "hundredfold"):
-        attacked = play(fleet, whole, attack, 2, 4, seed=0)
+    for attack in attacks:
+        attacked = play(fleet, whole, attack, liars, 4, seed=0)
         print(f"{rule or 'serve'}, {attack}: {100 * attacked.right:.1f} %, without {100 * honest.right:.1f}")
         assert attacked.right >= honest.right - 0.03, attack
+
+
+@pytest.mark.reliability("S9", load="a fifth of attackers, each attack: within 3 points of rounds without")
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("attack", ["zero and lie", "scaling", "replacement", "sign flip", "flip and lie"])
+@pytest.mark.nightly
+def test_the_default_of_serve_holds_at_a_fifth_of_attackers(attack: str) -> None:
+    held("", [attack], 4)
+
+
+@pytest.mark.reliability("S9", load="10 % sign flip or x100: serve's default, clipping, trimmed mean; within 3 points")
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("rule", ["", "norm-clip", "trimmed-mean beta=0.2"], ids=["serve", "clipping", "trimmed mean"])
+@pytest.mark.nightly
+def test_a_tenth_that_flips_or_scales_costs_at_most_three_points(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MOVES, "hundredfold", lambda view: view.start + 100 * (view.own - view.start))
+    held(rule, ("sign flip", "hundredfold"), 2)

@@ -19,7 +19,6 @@ PARENT = "import os, signal; os.fork() or os.setsid(); signal.pause()"
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[Processes]:
-    """Some that end with the test."""
     made = Processes(tmp_path)
     yield made
     made.end()
@@ -45,25 +44,14 @@ def test_what_a_program_starts_counts_as_the_program_and_ends_with_it(processes:
 
 def test_a_program_that_ends_by_itself_is_told_with_its_last_words(processes: Processes) -> None:
     processes.start("device-1", [sys.executable, "-c", "raise SystemExit('no such thing')"], os.environ)
-
-    with pytest.raises(Failed, match="device-1 ended with 1: no such thing"):
+    with pytest.raises(Failed, match=r"device-1 .* no such thing"):
         asyncio.run(wait_for(processes.check, "its end", 30))
-
-
-def test_a_command_that_fails_is_quoted() -> None:
-    with pytest.raises(Failed, match="ended with 1: no such thing"):
+    with pytest.raises(Failed, match="no such thing"):
         asyncio.run(output([sys.executable, "-c", "raise SystemExit('no such thing')"], os.environ))
-
-
-def test_ports_are_free_and_different() -> None:
     assert len(set(free_ports(5))) == 5
 
 
 def test_a_ratio_is_as_wide_as_both_sides_allow() -> None:
     assert times_as_much([1.0, 2.0, 4.0], [10.0, 20.0, 40.0]) == "10.0 (2.5-40.0)"
     assert times_as_much([], [1.0]) == times_as_much([1.0], []) == "-"
-
-
-def test_a_spread_is_a_median_with_its_range() -> None:
-    assert spread([3.0, 1.0, 2.0]) == "2.00 (1.00-3.00)"
-    assert spread([]) == "-"
+    assert (spread([3.0, 1.0, 2.0]), spread([])) == ("2.00 (1.00-3.00)", "-")

@@ -12,7 +12,6 @@ from bench.many_clips import main
 @pytest.mark.slow
 def test_both_ways_read_every_clip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["--clips", "800", "--folder", str(tmp_path), "--json"])
-
     memory, file = json.loads(capsys.readouterr().out)
     assert (memory["way"], file["way"]) == ("memory", "file")
     assert memory["clips"] == file["clips"] == 800

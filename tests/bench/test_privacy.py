@@ -1,4 +1,4 @@
-"""The measurements of privacy: what they compute, without the recordings."""
+"""The measurements of privacy and of secure sums: what they compute, without the recordings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from bench.membership import area, found_at
 from bench.privacy_table import Fleet, multiplier_for
+from bench.secure_sum import degree_of, measure
 
 from auricle_cloud.aggregation.accounting import Release, fleet_epsilon
 
@@ -23,3 +24,10 @@ def test_the_multiplier_is_the_least_that_keeps_the_epsilon() -> None:
     spent = [fleet_epsilon([Release(0.1, m)] * 5, fleet.delta) for m in (multiplier - 0.01, multiplier)]
     assert spent[1] <= 4.0 < spent[0]
     assert Fleet(100_000, 1).delta == 1e-6
+
+
+def test_a_small_sum_is_measured_and_a_tenth_of_it_drops_out() -> None:
+    row = measure(20, 100)
+    assert (row["devices"], row["neighbours"], row["plain_bytes"]) == (20, 19, 400.0)
+    assert row["sent_bytes"] > 0.9 * 400
+    assert [degree_of(count) for count in (3, 10, 1000)] == [14, 18, 30]

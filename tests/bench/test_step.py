@@ -32,6 +32,7 @@ def _worker(folder: Path, peer: str, spec: dict[str, Any]) -> Worker:
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
+@pytest.mark.nightly
 def test_ours_and_pytorch_do_the_same_work(tmp_path: Path, scenario: str, optimizer: str) -> None:
     pytest.importorskip("torch")
     (tmp_path / "pack.tar.zst").write_bytes(pack_bytes(PACK))
@@ -69,6 +70,5 @@ def test_a_process_is_pinned_and_ends_with_the_block(tmp_path: Path) -> None:
 
 def test_a_peer_that_cannot_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text(json.dumps({"mode": "bare", "graph": "/nowhere.onnx", "data": "/nowhere.npz"}))
-
     with pytest.raises(Failed, match="nowhere"):
         Worker(PYTHON, "bench.step_ours", tmp_path / "spec.json", CORE)

@@ -10,27 +10,18 @@ from auricle.packs.pack import load_pack
 PACK = load_pack("gsc35")
 
 
-def test_a_convolution_of_two_channels_to_three_over_four_frames() -> None:
-    """2 samples x 4 frames x 3 taps x 2 x 3 products of two operations each."""
+def test_a_convolution_and_a_gru_multiply_and_backward_is_twice_forward_but_for_the_first() -> None:
+    """2 samples x 4 frames x 3 taps x 2 x 3 products of two operations each; three gates by input and by state."""
     assert convolution(2, 4, 3, 2, 3) == 2 * (2 * 4 * 3 * 2 * 3) == 288
-
-
-def test_a_gru_multiplies_three_gates_by_its_input_and_by_its_state() -> None:
     assert gru(batch=1, steps=1, inputs=2, hidden=3) == 2 * (9 * 2 + 9 * 3)
     assert gru(2, 5, 2, 3, directions=2) == 20 * gru(1, 1, 2, 3)
-
-
-def test_backward_is_twice_forward_but_for_the_gradient_of_the_input() -> None:
     cost = Cost((("first", 10), ("second", 100)))
-
-    assert cost.forward == 110
-    assert cost.step == 10 + 100 + (10 + 100) + 100
+    assert (cost.forward, cost.step) == (110, 10 + 100 + (10 + 100) + 100)
 
 
 def test_crnn_lite_by_hand() -> None:
     """Convolutions over 100 and 50 frames, 25 steps of a GRU, 35 labels."""
     cost = crnn_cost(PACK.table("crnn-lite"))
-
     first, second = 2 * 16 * 100 * 3 * 40 * 32, 2 * 16 * 50 * 3 * 32 * 32
     recurrent, head = 2 * 16 * 25 * 192 * (32 + 64), 2 * 16 * 64 * 35
     assert cost.layers == (("conv.0", first), ("conv.1", second), ("gru.0", recurrent), ("head", head))
@@ -43,6 +34,5 @@ def test_crnn_lite_by_hand() -> None:
 )
 def test_recurrent_layers_are_found(model: str, last: int, inputs: int, directions: int, depth: int) -> None:
     layers = dict(crnn_cost(PACK.table(model)).layers)
-
     assert layers["gru.0"] == gru(16, last, inputs, 64, directions)
     assert len([name for name in layers if name.startswith("gru")]) == depth

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench.step_plugins import KINDS, Cost, Result, arguments, report, roles_of, run, upload_bytes
+from bench.step_plugins import KINDS, arguments, roles_of, run, upload_bytes
 
 from auricle.packs.pack import load_pack
 
@@ -23,6 +23,7 @@ def test_a_mutual_step_takes_the_devices_own_model_beside_the_plug_in() -> None:
     assert roles_of(pack, "mutual") == {"local": trained, "plugin": "resnet-lite"}
 
 
+@pytest.mark.slow
 def test_steps_of_two_packs_take_turns() -> None:
     """Real steps, few of them: every kind has a row for each pack, the first without a ratio."""
     result = run(arguments(["--rounds", "2", "--steps", "2"]))
@@ -33,20 +34,6 @@ def test_steps_of_two_packs_take_turns() -> None:
         assert cost.p10 <= cost.p90 and cost.p90 > 0  # what a busy machine takes may be more than it measured
         assert cost.cpu > 0
         assert (cost.times is None) == (cost.pack == "gsc12")
-
-
-def test_the_table_fits_a_terminal() -> None:
-    ratios = (("gsc12", None), ("gsc12-res", {"median": 1.1, "least": 1.0, "most": 1.25}))
-    costs = [
-        Cost(kind, name, "resnet-base + resnet-lite", 64_580, 12.345, 10.1, 140.2, 11.2, 0.5, by)
-        for kind in KINDS
-        for name, by in ratios
-    ]
-    uploads = {"gsc12-res: resnet-lite, 64,580 weights": {"float32": 259_763, "float16": 130_122}}
-    lines = report(Result("sgd", 15, 40, (1.0, 2.0, 3.0), tuple(costs), uploads)).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert any(line.endswith("1.10 (1.00-1.25)") for line in lines)
-    assert "Other programs held the core for part of the time: go by the CPU time." in lines
 
 
 @pytest.mark.parametrize("wrong", [["--rounds", "0"], ["--steps", "1"], ["--core", "4096"]])

@@ -24,11 +24,10 @@ def _sounds(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.nightly
 def test_a_transformer_learns_as_well_by_its_step_graph_as_in_pytorch() -> None:
     speech = Speech(LABELS, *_sounds(320, 0), *_sounds(200, 1))
-
     row = compare("transformer", speech, epochs=20, seeds=1)
-
     assert min(row["pytorch.accuracy"][0], row["graph.accuracy"][0]) > 0.9
     assert abs(row["pytorch.accuracy"][0] - row["graph.accuracy"][0]) < 0.05
     assert shown(row).count("|") == len(HEADER) + 1

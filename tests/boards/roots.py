@@ -17,7 +17,7 @@ from pathlib import Path
 from auricle_export.flash.board import Board, System
 from auricle_export.flash.bundle.wheelhouse import cache_folder
 from tests.arm64.debian import INSIDE, DebianRoot, alone
-from tests.arm64.emulation import Say, run
+from tests.arm64.emulation import Say, run, tried
 
 MACHINES = {"aarch64": "arm64", "x86_64": "amd64"}
 """Debian's names of processors."""
@@ -82,14 +82,7 @@ class Root:
 
     def run(self, *arguments: str, offline: bool = False) -> subprocess.CompletedProcess[str]:
         """Run a program in it to its end."""
-        return subprocess.run(
-            self.command(*arguments, offline=offline),
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env=INSIDE,
-        )
+        return tried(self.command(*arguments, offline=offline), env=INSIDE)
 
     def command(self, *arguments: str, offline: bool = False) -> list[str]:
         """The command line that runs a program in it, with `env=INSIDE`; a signal to the process reaches it.

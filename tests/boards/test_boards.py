@@ -87,18 +87,8 @@ def claim(root: Root, home: House, device: str) -> None:
     server = f"https://{home.host}:{home.api_port}"
     told = succeed(
         root.run(
-            AURICLE,
-            "edge",
-            "claim",
-            "--server",
-            server,
-            "--ca-pin",
-            home.pin,
-            "--token-file",
-            TOKEN,
-            "--state",
-            STATE,
-            "--json",
+            *(AURICLE, "edge", "claim", "--server", server, "--ca-pin", home.pin, "--token-file", TOKEN),
+            *("--state", STATE, "--json"),
         )
     )
     assert json.loads(told)["device"] == device

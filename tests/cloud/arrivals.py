@@ -21,38 +21,16 @@ BASE, BODY, PACK = "a" * 64, "b" * 64, "c" * 64
 
 def register(device: str = "dev-a", **changes: Any) -> Register:
     """A device's first message."""
-    fields = {
-        "fleet": "f",
-        "device": device,
-        "boot": "boot-1",
-        "public_key": b"k" * 32,
-        "agent": "1",
-        "pack": PACK,
-        "architecture": "crnn-lite",
-        "codecs": ("float32",),
-        "samples": 5,
-    }
-    return Register(**{**fields, **changes})
+    who = {"fleet": "f", "device": device, "boot": "boot-1", "public_key": b"k" * 32, "agent": "1"}
+    what = {"pack": PACK, "architecture": "crnn-lite", "codecs": ("float32",), "samples": 5}
+    return Register(**{**who, **what, **changes})
 
 
 def update(device: str = "dev-a", **changes: Any) -> Update:
     """A trained update for round 1."""
-    fields = {
-        "fleet": "f",
-        "device": device,
-        "boot": "boot-1",
-        "task": TASK,
-        "round": 1,
-        "attempt": 1,
-        "epoch": 1,
-        "base": BASE,
-        "body": BODY,
-        "length": 8,
-        "codec": "float32",
-        "samples": 5,
-        "loss": 1.5,
-    }
-    return Update(**{**fields, **changes})
+    which = {"fleet": "f", "device": device, "boot": "boot-1", "task": TASK, "round": 1, "attempt": 1, "epoch": 1}
+    what = {"base": BASE, "body": BODY, "length": 8, "codec": "float32", "samples": 5, "loss": 1.5}
+    return Update(**{**which, **what, **changes})
 
 
 def begin(store: Store, devices: Iterable[str] = ("dev-a", "dev-b")) -> None:

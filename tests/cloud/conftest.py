@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
 import sqlite3
 import subprocess
@@ -14,8 +15,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from tests.cloud.desk import Desk
+from tests.cloud.filled_store import Filled, fill
 from tests.cloud.postgres import Server
 
+from auricle.process.cli import main
 from auricle_cloud.ota.repository import Repository
 from auricle_cloud.storage import migrations
 from auricle_cloud.storage.store import Store
@@ -117,6 +120,38 @@ def desk(make: Callable[..., Desk]) -> Desk:
 def either(place: Path | str, make: Callable[..., Desk]) -> Desk:
     """A desk on either database."""
     return make(place=place)
+
+
+@pytest.fixture(scope="session")
+def runtime() -> Any:
+    """What the devices of a `coordinator_site` train with."""
+    from auricle.packs.pack import load_pack
+    from auricle_edge.runtimes import StepRuntime
+
+    return StepRuntime(load_pack("digits"))
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[Filled]:
+    """A coordinator's state after two rounds."""
+    made = fill(tmp_path / "state")
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def enrol(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Any]:
+    """What `auricle cloud enrol` answers in JSON; the state is the test's folder unless it is named."""
+
+    def run(command: str, *words: object) -> Any:
+        capsys.readouterr()
+        state = () if "--state" in words else ("--state", tmp_path)
+        code = main(["cloud", "enrol", command, *map(str, (*state, *words)), "--json"])
+        told = capsys.readouterr()
+        assert code == 0, told.err
+        return json.loads(told.out)
+
+    return run
 
 
 @pytest.fixture

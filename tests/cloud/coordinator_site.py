@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -10,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.cloud.arrivals import register
 
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
 from auricle.wire.frames import Topics, seal
 from auricle.wire.identity import Identity
-from auricle.wire.messages import Register
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import encode
 from auricle_cloud.aggregation.next_model import next_model
@@ -60,20 +62,14 @@ class Site:
         self.done: list[RoundDone] = []
         self.told = asyncio.Condition()
         self.agents: dict[str, Agent] = {}
+        self._stores: list[Store] = []
         self._workers, self._tasks = workers, []  # type: ignore[var-annotated]
 
     def coordinator(
         self, rounds: int | None, preset: Preset = FEDAVG, evaluator: Evaluator | None = None, **changes: Any
     ) -> Coordinator:
-        values = {
-            "devices": 3,
-            "quorum": 0.6,
-            "least_wait": 50.0,
-            "patience": 0.0,
-            "deadline": 60.0,
-            "gather": 60.0,
-            **changes,
-        }
+        values = {"devices": 3, "quorum": 0.6, "least_wait": 50.0, "patience": 0.0, **changes}
+        values = {"deadline": 60.0, "gather": 60.0, **values}
         settings = RunSettings(FLEET, self.broker.address(NAME), self.state, rounds, preset=preset, **values)
         return Coordinator(settings, self.pack, self._watch, evaluator)
 
@@ -90,6 +86,15 @@ class Site:
             self.agents[name] = Agent(told, trainer(self.runtime, i + 1), self._workers)
             self._tasks.append(asyncio.create_task(self.agents[name].run()))
 
+    async def ran(
+        self, rounds: int, preset: Preset = FEDAVG, names: Sequence[str] = DEVICES[:3], **changes: Any
+    ) -> Coordinator:
+        """A coordinator that has made its rounds with these agents."""
+        coordinator = self.coordinator(rounds, preset, **changes)
+        self.start_agents(coordinator, names)
+        await coordinator.run()
+        return coordinator
+
     async def stop_agents(self) -> None:
         for task in self._tasks:
             task.cancel()
@@ -99,20 +104,10 @@ class Site:
     async def scripted(self, name: str, key: Identity) -> AsyncIterator[MqttLink]:
         """A device that registers and says nothing more of its own."""
         topic = TOPICS.up(name, "reg")
-        register = Register(
-            fleet=FLEET,
-            device=name,
-            boot="b",
-            public_key=key.public,
-            agent="1",
-            pack=self.pack.identity,
-            architecture="crnn-lite",
-            codecs=("float32",),
-            samples=1,
-        )
+        message = register(name, public_key=key.public, pack=self.pack.identity, samples=1)
 
         async def say(_: Delivery) -> None:
-            await link.publish(topic, seal(key, topic, register))
+            await link.publish(topic, seal(key, topic, message))
 
         settings = LinkSettings(self.broker.address(name), name)
         async with MqttLink(settings, handlers={TOPICS.coordinator_state: say}) as link:
@@ -125,10 +120,12 @@ class Site:
 
     def store_when_there(self) -> Store:
         """The database, which a coordinator has made already."""
-        return Store(self.state / "coordinator.db")
+        return self.store(must_exist=False)
 
-    def store(self) -> Store:
-        return Store(self.state / "coordinator.db", must_exist=True)
+    def store(self, must_exist: bool = True) -> Store:
+        """The database, which is closed with the site at the latest."""
+        self._stores.append(Store(self.state / "coordinator.db", must_exist=must_exist))
+        return self._stores[-1]
 
 
 def run(case: Callable[[Site], Awaitable[None]], runtime: StepRuntime, folder: Path, seconds: float = 100.0) -> None:
@@ -140,8 +137,25 @@ def run(case: Callable[[Site], Awaitable[None]], runtime: StepRuntime, folder: P
                     await asyncio.wait_for(case(site), seconds)
                 finally:
                     await site.stop_agents()
+                    for store in site._stores:
+                        store.close()
 
     asyncio.run(whole())
+
+
+def on_site(case: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """A test of what is told at a site; beside it `case` may ask for fixtures and parameters."""
+    given = [*inspect.signature(case).parameters.values()][1:]
+    own = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("runtime", "tmp_path")]
+
+    @functools.wraps(case)
+    def test(**more: Any) -> None:
+        mine = {each.name: more[each.name] for each in given}
+        run(lambda site: case(site, **mine), more["runtime"], more["tmp_path"])
+
+    kept = [each for each in given if each.name not in ("runtime", "tmp_path")]
+    test.__signature__ = inspect.Signature([*own, *kept])  # type: ignore[attr-defined]
+    return test
 
 
 def keep_updates(coordinator: Coordinator) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import struct
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-from tests.cloud.arrivals import open_round
+from tests.cloud import arrivals
 
 from auricle.errors import BrokerError, LinkStoppedError
 from auricle.mqtt_link.link import Delivery
 from auricle.wire.frames import CHUNK, DOMAIN, MAGIC, Sealed, Topics, seal
 from auricle.wire.identity import Identity
-from auricle.wire.messages import DeviceState, Get, HearingReport, Loss, Message, Register, Release, Status, Update
-from auricle.wire.secure_sum.messages import SumAnswer
+from auricle.wire.messages import Loss, Message, Register, Release, Status, Update
 from auricle.wire.tensors import Flat, TensorSpec, TensorTable, digest
 from auricle.wire.update_codec import Tail
 from auricle_cloud.link.inbox import Inbox
@@ -25,12 +25,14 @@ from auricle_cloud.settings import Limits
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.device_records import Standing
+from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import Store
 
 FLEET, TASK = "f", "keywords"
 TOPICS = Topics(FLEET)
 PACK, BASE = "c" * 64, "a" * 64
 ANA, BOB = Identity(b"a" * 32), Identity(b"b" * 32)
+KEYS = {"dev-a": ANA, "dev-b": BOB}
 SIZE = 6
 
 
@@ -51,36 +53,30 @@ class Answers:
         self.refusals: list[tuple[str, str, str]] = []
         self.bases: dict[str, Flat] = {}
         self.tails: dict[int, Tail] = {}
+        for kind, what in (
+            ("register", "registered"),
+            ("presence", "presence"),
+            ("get", "get"),
+            ("loss", "loss"),
+            ("sum", "sum"),
+            ("hearing", "hearing"),
+        ):
+            setattr(self, f"on_{kind}", functools.partial(self._said, what=what))
 
     def _say(self, message: Message, what: str) -> None:
         self.said.append((type(message).__name__, message.device, what))
 
-    async def on_register(self, message: Register) -> None:
-        self._say(message, "registered")
-
-    async def on_presence(self, message: DeviceState) -> None:
-        self._say(message, "presence")
-
-    async def on_get(self, message: Get) -> None:
-        self._say(message, "get")
+    async def _said(self, message: Message, what: str) -> None:
+        self._say(message, what)
 
     async def on_status(self, message: Status) -> None:
         self._say(message, message.state)
-
-    async def on_loss(self, message: Loss) -> None:
-        self._say(message, "loss")
-
-    async def on_sum(self, message: SumAnswer) -> None:
-        self._say(message, "sum")
 
     async def on_update(self, update: Update, verdict: Verdict) -> None:
         self._say(update, verdict.code)
 
     async def on_release(self, message: Release, changed: list[tuple[str, str]]) -> None:
         self._say(message, " ".join(f"{rollout}:{state}" for rollout, state in changed))
-
-    async def on_hearing(self, message: HearingReport) -> None:
-        self._say(message, "hearing")
 
     async def on_taken(self, message: Register, reason: str) -> None:
         self.kept.append(f"taken: {message.device} {message.public_key.hex()[:8]}")
@@ -132,7 +128,7 @@ class Desk:
         self.loop = asyncio.new_event_loop()
         self.inbox = self.open(self.heard, size=size, limits=limits, standing=standing)
         self.store.models.begin(TASK, PACK, BASE)
-        open_round(self.store, devices, task=TASK, base=BASE)
+        arrivals.open_round(self.store, devices, task=TASK, base=BASE)
         for name, key in zip(devices, (ANA, BOB), strict=False):
             self.tell(key, name, "reg", register(name, key))
         self.heard.said.clear()
@@ -156,6 +152,25 @@ class Desk:
         topic = TOPICS.device_state(device) if kind == "state" else TOPICS.up(device, kind)
         self.give(topic, seal(key, topic, message, body))
 
+    def send(self, body: bytes, device: str = "dev-a", inbox: Inbox | None = None, **changes: Any) -> None:
+        """An update of a device, in one piece unless it is said otherwise."""
+        topic, message = TOPICS.up(device, "upd"), update(body, device, **changes)
+        self.give(topic, seal(KEYS[device], topic, message, body), inbox)
+
+    def send_fields(self, changes: dict[str, Any], body: bytes | None = None) -> None:
+        """An update of dev-a with a true signature and anything in its header."""
+        body, topic = body_of() if body is None else body, TOPICS.up("dev-a", "upd")
+        self.give(
+            topic, signed(ANA, topic, {**msgspec.to_builtins(update(body_of())), "type": "update", **changes}, body)
+        )
+
+    def counted(self, number: int = 1) -> list[UpdateRow]:
+        return self.store.updates.counted(TASK, number)
+
+    def refusals(self) -> list[tuple[str, str, int]]:
+        """What is written down of refusals."""
+        return [(row.device, row.code, row.count) for row in self.store.devices.refusals()]
+
     def verdicts(self) -> list[str]:
         return [what for kind, _, what in self.answers if kind == "Update"]
 
@@ -168,18 +183,8 @@ class Desk:
 
 
 def register(device: str, key: Identity, **changes: Any) -> Register:
-    message = Register(
-        fleet=FLEET,
-        device=device,
-        boot="b1",
-        public_key=key.public,
-        agent="1",
-        pack=PACK,
-        architecture="crnn-lite",
-        codecs=("float32",),
-        samples=5,
-    )
-    return msgspec.structs.replace(message, **changes)
+    given = {"boot": "b1", "public_key": key.public, "pack": PACK, **changes}
+    return arrivals.register(device, **given)
 
 
 def loss(device: str = "dev-a", **changes: Any) -> Loss:
@@ -198,22 +203,8 @@ def body_of(*values: float, size: int = SIZE) -> bytes:
 
 
 def update(body: bytes, device: str = "dev-a", **changes: Any) -> Update:
-    message = Update(
-        fleet=FLEET,
-        device=device,
-        boot="b1",
-        task=TASK,
-        round=1,
-        attempt=1,
-        epoch=1,
-        base=BASE,
-        body=digest(body),
-        length=len(body),
-        codec="float32",
-        samples=5,
-        loss=1.5,
-    )
-    return msgspec.structs.replace(message, **changes)
+    given = {"boot": "b1", "task": TASK, "body": digest(body), "length": len(body), **changes}
+    return arrivals.update(device, **given)
 
 
 def parts_of(body: bytes, device: str = "dev-a", piece: int = CHUNK, **changes: Any) -> list[tuple[Update, bytes]]:

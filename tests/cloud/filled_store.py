@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.cloud import arrivals
 
 from auricle.packs.pack import Pack, load_pack
 from auricle.wire.messages import Register, Update
@@ -45,42 +46,19 @@ class Filled:
 
 def register(device: str, pack: str) -> Register:
     """A device's first message."""
-    return Register(
-        fleet="f",
-        device=device,
-        boot="boot-1",
-        public_key=device.encode().ljust(32, b"k"),
-        agent="1",
-        pack=pack,
-        architecture="crnn-lite",
-        codecs=("float32",),
-        samples=5,
-    )
+    return arrivals.register(device, public_key=device.encode().ljust(32, b"k"), pack=pack)
 
 
 def update(device: str, base: str, body: str, **changes: Any) -> Update:
     """A trained update for round 1."""
-    values: dict[str, Any] = {
-        "fleet": "f",
-        "device": device,
-        "boot": "boot-1",
-        "task": TASK,
-        "round": 1,
-        "attempt": 1,
-        "epoch": 1,
-        "base": base,
-        "body": body,
-        "length": 8,
-        "codec": "float32",
-        "samples": 10,
-        "loss": 1.5,
-        "steps": 3,
-        "seconds": 2.0,
-        "plugin_accuracy": 0.5,
-        "personal_accuracy": 0.75,
-        "held_out": 4,
-    }
-    return Update(**{**values, **changes})
+    values = {"task": TASK, "base": base, "body": body, "samples": 10, "steps": 3, "seconds": 2.0}
+    judged = {"plugin_accuracy": 0.5, "personal_accuracy": 0.75, "held_out": 4}
+    return arrivals.update(device, **{**values, **judged, **changes})
+
+
+def _layer(layer: str, kept: list[str], high: list[str], share: dict[str, float], deviation: Any) -> dict[str, Any]:
+    pruned: dict[str, Any] = {"pruned_low": [], "pruned_high": high}
+    return {"layer": layer, "kept": kept, **pruned, "share": share, "deviation": deviation}
 
 
 REPORT: dict[str, Any] = {
@@ -90,22 +68,8 @@ REPORT: dict[str, Any] = {
     "rule": "lpa",
     "rule_options": {"prune_high": 0.34, "prune_low": 0.0},
     "layers": [
-        {
-            "layer": "conv",
-            "kept": ["dev-a"],
-            "pruned_low": [],
-            "pruned_high": ["dev-b"],
-            "share": {"dev-a": 1.0, "dev-b": 0.0},
-            "deviation": {"dev-a": 0.25, "dev-b": 4.0},
-        },
-        {
-            "layer": "head",
-            "kept": ["dev-a", "dev-b"],
-            "pruned_low": [],
-            "pruned_high": [],
-            "share": {"dev-a": 0.25, "dev-b": 0.75},
-            "deviation": None,
-        },
+        _layer("conv", ["dev-a"], ["dev-b"], {"dev-a": 1.0, "dev-b": 0.0}, {"dev-a": 0.25, "dev-b": 4.0}),
+        _layer("head", ["dev-a", "dev-b"], [], {"dev-a": 0.25, "dev-b": 0.75}, None),
     ],
     "flag": None,
     "dropped": [],

@@ -16,16 +16,7 @@ def replacement(
 ) -> FloatArray:
     """Return the upload w^t + u_m with u_m = (1/p_m) [(w_p - w^t) - Σ_benign p_k (w_k - w^t)] (eq. 10, A52).
 
-    Parameters
-    ----------
-    start
-        (P,) w^t.
-    wanted
-        (P,) w_p: the aggregate is this model exactly, if the others' uploads are known.
-    share
-        p_m in (0, 1], the weight the server gives the attacker.
-    benign, benign_share
-        (K-1, P) the others' uploads and (K-1,) their weights; without, their sum stays in the aggregate.
+    `start` is w^t and `wanted` w_p, which the aggregate becomes if the others' uploads are known; `share` is p_m.
     """
     assert 0 < share <= 1
     base = start.astype(np.float64)

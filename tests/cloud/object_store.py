@@ -23,15 +23,7 @@ def program() -> str | None:
 
 
 class ObjectStore:
-    """A server on loopback that checks signatures; what it has acknowledged is in its folder and survives a kill.
-
-    Parameters
-    ----------
-    place
-        The program.
-    folder
-        Where its buckets lie; one is made.
-    """
+    """A server on loopback that checks signatures; what it has acknowledged is in its folder and survives a kill."""
 
     def __init__(self, place: str, folder: Path) -> None:
         self._program, self._log, self._data = place, folder / "log", folder / "data"
@@ -52,24 +44,9 @@ class ObjectStore:
     def start(self) -> None:
         """Start it, on the same port as before, and wait until it listens."""
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    self._program,
-                    "serve",
-                    "s3",
-                    "--config",
-                    os.devnull,
-                    "--addr",
-                    f"127.0.0.1:{self._port}",
-                    "--auth-key",
-                    f"{KEY},{SECRET}",
-                    "--no-cleanup",
-                    str(self._data),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            command = [self._program, "serve", "s3", "--config", os.devnull, "--addr", f"127.0.0.1:{self._port}"]
+            command += ["--auth-key", f"{KEY},{SECRET}", "--no-cleanup", str(self._data)]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         until = time.monotonic() + START_SECONDS
         while not (found := re.search(r"server on \[http://127\.0\.0\.1:(\d+)/\]", self._log.read_text())):
             assert self._process.poll() is None and time.monotonic() < until, self._log.read_text()[-2000:]

@@ -32,13 +32,7 @@ def programs() -> Path | None:
 
 
 class Server:
-    """A cluster in a temporary folder, reached by a socket in it; nothing of it outlives `stop`.
-
-    Parameters
-    ----------
-    place
-        The folder of the programs, see `programs`.
-    """
+    """A cluster in a temporary folder, reached by a socket in it; nothing of it outlives `stop`."""
 
     def __init__(self, place: Path) -> None:
         # Not in pytest's folder: the user the server runs as may not look into it, and a socket's path must be short.
@@ -51,28 +45,16 @@ class Server:
         data = str(self.folder / "data")
         made = self._run([place / "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "-N"])
         assert made.wait(START_SECONDS) == 0, self._said()
-        options = [
-            "listen_addresses=",
-            f"unix_socket_directories={self.folder}",
-            "fsync=off",
-            "max_connections=60",
-            "shared_buffers=16MB",
-        ]
+        options = ["listen_addresses=", f"unix_socket_directories={self.folder}", "fsync=off", "max_connections=60"]
+        options.append("shared_buffers=16MB")
         self._process = self._run([place / "postgres", "-D", data, *(text for o in options for text in ("-c", o))])
         self._wait_ready()
 
     def _run(self, command: list[Any]) -> subprocess.Popen[bytes]:
+        channels = {"stdin": subprocess.DEVNULL, "stdout": self._log, "stderr": self._log}
         environment = {"PATH": os.environ["PATH"], "TZ": "UTC"}
-        return subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-            **self._who,
-        )
+        given = {**channels, **self._who, "env": environment}
+        return subprocess.Popen(command, cwd=self.folder, start_new_session=True, **given)
 
     def _said(self) -> str:
         return (self.folder / "log").read_text(errors="replace")[-2000:]

@@ -5,14 +5,22 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.cloud.api_server import Server, serving
+from tests.cloud.filled_store import Filled
 from tuf.ngclient import Updater
 
+from auricle.packs.pack import load_pack
 from auricle.wire.identity import Identity
+from auricle_cloud.api.api_settings import ApiSettings
+from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.store import FILE, Store
 
 CONTENT = {"install": b"#!/bin/sh\n", "pack.tar.zst": b"a pack", "wheels/auricle.whl": b"a wheel"}
 
@@ -22,20 +30,9 @@ def manifest(files: Mapping[str, bytes], **changes: Any) -> dict[str, Any]:
         {"path": path, "size": len(data), "sha256": hashlib.sha256(data).hexdigest(), "mode": 0o644}
         for path, data in sorted(files.items())
     ]
-    return {
-        "format": 1,
-        "name": "auricle",
-        "version": "1.0.0",
-        "board": "pi5",
-        "os": "trixie",
-        "base": "debian13",
-        "python": "3.13",
-        "architecture": "aarch64",
-        "fleet": "home",
-        "pack": "c" * 64,
-        "files": listed,
-        **changes,
-    }
+    about = {"format": 1, "name": "auricle", "version": "1.0.0", "board": "pi5", "os": "trixie", "base": "debian13"}
+    about |= {"python": "3.13", "architecture": "aarch64", "fleet": "home", "pack": "c" * 64, "files": listed}
+    return {**about, **changes}
 
 
 def write_tar(path: Path, files: Mapping[str, bytes]) -> Path:
@@ -64,6 +61,32 @@ def bundle(folder: Path, version: str = "1.0.0", **changes: Any) -> Path:
     return make_bundle(folder / f"{version}-{len(list(folder.glob('*.tar')))}.tar", version=version, **changes)
 
 
+@contextmanager
+def serving_releases(folder: Path, migrated_file: Path, settings: ApiSettings | None = None) -> Iterator[Server]:
+    """The API over a new store in this folder, and over the releases there."""
+    store = Store(shutil.copy(migrated_file, folder / FILE))
+    with serving(Filled(folder, store, Blobs(folder / "blobs"), load_pack("digits")), settings) as server:
+        yield server
+    store.close()
+
+
+class PowerCutError(Exception):
+    pass
+
+
+def cut_after(writes: int, write: Callable[..., None]) -> Callable[..., None]:
+    """This writing, with a power cut in place of the one after so many."""
+    left = [writes]
+
+    def cut(*given: Any, **named: Any) -> None:
+        if left[0] == 0:
+            raise PowerCutError
+        left[0] -= 1
+        write(*given, **named)
+
+    return cut
+
+
 class Device:
     """What a board does to update, with python-tuf's client."""
 
@@ -72,13 +95,9 @@ class Device:
         folder.mkdir(exist_ok=True)
 
     def updater(self) -> Updater:
-        found = Updater(
-            str(self.folder / "metadata"),
-            f"{self.url}/v1/updates/metadata/",
-            str(self.folder),
-            f"{self.url}/v1/updates/targets/",
-            bootstrap=self.root,
-        )
+        urls = [f"{self.url}/v1/updates/{what}/" for what in ("metadata", "targets")]
+        place = str(self.folder)
+        found = Updater(str(self.folder / "metadata"), urls[0], place, urls[1], bootstrap=self.root)
         found.refresh()
         return found
 

@@ -6,7 +6,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from auricle.wire.messages import DeviceState, Register, Release
+from tests.cloud.arrivals import register
+
+from auricle.wire.messages import DeviceState, Release
 from auricle_cloud.states.rollout import Released
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.release_records import RolloutRow
@@ -18,52 +20,27 @@ OLD, NEW, NEWER, OTHER, PACK, NEXT_PACK = (digit * 64 for digit in "0123cd")
 
 
 def release_row(identity: str, board: str = "pi5", version: str = "2.0.0", **changes: Any) -> Released:
-    values: dict[str, Any] = {
+    values: dict[str, Any] = {"kind": "bundle", "board": board, "os": "trixie", "fleet": FLEET, "version": version}
+    values |= {
         "path": f"bundle/{board}/trixie/{identity[:12]}.tar",
-        "kind": "bundle",
-        "board": board,
-        "os": "trixie",
-        "fleet": FLEET,
-        "version": version,
         "identity": identity,
         "sha256": "f" * 64,
         "size": 10,
-        **changes,
     }
+    values |= changes
     return Released(**values)
 
 
 PACK_ROW = release_row(NEXT_PACK, "", "1", path=f"pack/{NEXT_PACK[:12]}.tar.zst", kind="pack", os="", fleet="")
 ROWS = [release_row(NEW), release_row(NEWER, version="3.0.0"), release_row(OTHER, "pi4"), PACK_ROW]
 PATH = ROWS[0].path
-
-
-def register(device: str) -> Register:
-    return Register(
-        fleet=FLEET,
-        device=device,
-        boot="boot-1",
-        public_key=device.encode().ljust(32, b"k"),
-        agent="1",
-        pack=PACK,
-        architecture="crnn-lite",
-        codecs=("float32",),
-        samples=5,
-    )
+START: dict[str, Any] = {"label": None, "stages": [10.0, 50.0, 100.0], "errors": 0.2, "minimum": 3, "soak": 60.0}
+START |= {"deadline": 600.0, "replacing": False, "who": "ana"}
 
 
 def release(device: str, **changes: Any) -> Release:
-    values = {
-        "fleet": FLEET,
-        "device": device,
-        "boot": "boot-1",
-        "board": "pi5",
-        "os": "trixie",
-        "bundle": OLD,
-        "version": "1.0.0",
-        "pack": PACK,
-        "confirmed": True,
-    }
+    values = {"fleet": FLEET, "device": device, "boot": "boot-1", "board": "pi5", "os": "trixie"}
+    values |= {"bundle": OLD, "version": "1.0.0", "pack": PACK, "confirmed": True}
     return Release(**{**values, **changes})
 
 
@@ -77,12 +54,16 @@ class Rolling:
         store.releases.mirror(ROWS, who="test")
         with store.database.writing() as tx:
             for name in self.names:
-                store.devices.enter(tx, register(name), "approved")
+                store.devices.enter(
+                    tx, register(name, fleet=FLEET, pack=PACK, public_key=name.encode().ljust(32, b"k")), "approved"
+                )
                 self.rollouts.enter(tx, release(name))
 
     def add(self, name: str, standing: Any = "approved", **said: Any) -> None:
         """Another device, which says what it runs."""
-        self.store.devices.register(register(name), standing)
+        self.store.devices.register(
+            register(name, fleet=FLEET, pack=PACK, public_key=name.encode().ljust(32, b"k")), standing
+        )
         self.says(name, **said)
 
     def says(self, name: str, **said: Any) -> list[tuple[str, str]]:
@@ -98,18 +79,20 @@ class Rolling:
         self.store.devices.presence(DeviceState(fleet=FLEET, device=name, boot="boot-1", online=True))
 
     def start(self, *identities: str, **changes: Any) -> str:
-        values = {
-            "label": None,
-            "stages": [10.0, 50.0, 100.0],
-            "errors": 0.2,
-            "minimum": 3,
-            "soak": 60.0,
-            "deadline": 600.0,
-            "replacing": False,
-            "who": "ana",
-        }
         chosen = [row for row in ROWS if row.identity in (identities or (NEW,))]
-        return self.rollouts.start(chosen, **{**values, **changes})
+        return self.rollouts.start(chosen, **{**START, **changes})
+
+    def begun(self, *identities: str, **changes: Any) -> tuple[str, list[str]]:
+        """One that has asked its first devices, and who they are."""
+        name = self.start(*identities, **changes)
+        self.steps(name)
+        return name, self.asked()
+
+    def passes(self, name: str) -> RolloutRow:
+        """All that were asked update, and the stage soaks."""
+        self.answer(name)
+        self.steps(name)
+        return self.steps(name, 61)
 
     def steps(self, name: str, seconds: float = 0.0, rollouts: Rollouts | None = None) -> RolloutRow:
         """All steps that are due so much later; the rollout."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from auricle_cloud.aggregation.cohort import Cohort, Layer
+from auricle_cloud.aggregation.cohort import Aggregate, Cohort, Layer
 from auricle_cloud.aggregation.extras import Extras
 from auricle_cloud.aggregation.rules import RULES
 
@@ -53,6 +53,14 @@ def whole_round(count: int = 7, dtype: Any = np.float32, order: list[int] | None
     return Cohort.build(**{**parts, **changes})
 
 
+def in_one_layer(weights: Any, **parts: Any) -> Cohort:
+    """One client a row with one sample, from a model of zeros; `parts` are given to the cohort as they are."""
+    count, size = weights.shape
+    given: dict[str, Any] = {"ids": [f"{k:02}" for k in range(count)], "weights": weights, "samples": np.ones(count)}
+    given |= {"start": np.zeros(size, weights.dtype), "layers": (Layer("all", (slice(0, size),)),)}
+    return Cohort.build(**{**given, **parts})
+
+
 def one_client(weights: float, start: float = 0.0, **extras: Any) -> Cohort:
     """A round of one client with one float64 value."""
     return line([weights], start, **extras)
@@ -60,12 +68,17 @@ def one_client(weights: float, start: float = 0.0, **extras: Any) -> Cohort:
 
 def line(values: list[float], start: float = 0.0, samples: list[float] | None = None, **extras: Any) -> Cohort:
     """One client for each number, all in one layer of one float64 value."""
-    return Cohort.build(
-        ids=[f"{k:02}" for k in range(len(values))],
-        weights=np.array(values, np.float64)[:, None],
-        samples=[1] * len(values) if samples is None else samples,
-        losses=[0.0] * len(values),
-        start=np.array([start]),
-        layers=(Layer("x", (slice(0, 1),)),),
-        extras=Extras(**extras),
-    )
+    more = {"losses": [0.0] * len(values), "start": np.array([start]), "extras": Extras(**extras)}
+    given = {} if samples is None else {"samples": samples}
+    return in_one_layer(np.array(values, np.float64)[:, None], **given, **more)
+
+
+def agrees(result: Aggregate, rtol: float = 1e-14, **expected: Any) -> None:
+    """Parts of the result are these; of a table by client and layer its first column."""
+    for what, wanted in expected.items():
+        found = getattr(result, what)
+        if what in ("flag", "warnings", "dropped"):
+            assert found == wanted, what
+            continue
+        found = np.asarray(found[:, 0] if found.ndim == 2 else found, np.float64)
+        np.testing.assert_allclose(found, np.asarray(wanted, np.float64), rtol=rtol, err_msg=what)

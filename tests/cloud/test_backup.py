@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import shutil
 import tarfile
@@ -55,6 +54,8 @@ def test_a_state_comes_back_as_it_was_on_either_database(filled: Filled, tmp_pat
     restore_backup(source, other, Blobs(other / "blobs"))
 
     store = Store(other / FILE, must_exist=True)
+    assert True in {row.online for row in filled.store.devices.all()}
+    assert {row.online for row in store.devices.all()} == {False}, "nobody is here until heard"
     filled.store.devices.forget_presence()
     assert rows(store.database) == rows(filled.store.database)
     assert store.database.take_over() == 1 + EPOCHS + 1
@@ -65,18 +66,6 @@ def test_a_state_comes_back_as_it_was_on_either_database(filled: Filled, tmp_pat
     assert ((other / KEY).stat().st_mode & 0o777, source.stat().st_mode & 0o777) == (0o600, 0o600)
     store.devices.register(register("dev-new", "0" * 64), "pending")
     assert store.journal.events(limit=1)[0].id > 1
-    store.close()
-
-
-def test_after_a_restore_nobody_is_here_until_heard(filled: Filled, tmp_path: Path) -> None:
-    source = saved(filled, tmp_path / "b.tar.zst")
-    before = {row.online for row in filled.store.devices.all()}
-
-    restore_backup(source, tmp_path / "new", Blobs(tmp_path / "new/blobs"))
-
-    store = Store(tmp_path / "new" / FILE, must_exist=True)
-    assert True in before
-    assert {row.online for row in store.devices.all()} == {False}
     store.close()
 
 
@@ -100,9 +89,7 @@ def test_a_sqlite_state_moves_to_an_empty_postgresql(tmp_path: Path, server: Any
 
 
 def test_the_same_state_gives_the_same_bytes(filled: Filled, tmp_path: Path) -> None:
-    one, two = saved(filled, tmp_path / "one"), saved(filled, tmp_path / "two")
-
-    assert hashlib.sha256(one.read_bytes()).digest() == hashlib.sha256(two.read_bytes()).digest()
+    assert saved(filled, tmp_path / "one").read_bytes() == saved(filled, tmp_path / "two").read_bytes()
 
 
 def test_a_backup_is_of_one_moment_while_the_coordinator_writes(filled: Filled, tmp_path: Path) -> None:
@@ -125,7 +112,6 @@ def test_a_backup_is_of_one_moment_while_the_coordinator_writes(filled: Filled, 
 
 def test_a_backup_without_a_models_file_is_refused_and_leaves_nothing(filled: Filled, tmp_path: Path) -> None:
     filled.blobs.remove(filled.store.models.current(TASK).blob)
-
     with pytest.raises(StorageError, match="cannot be written"):
         saved(filled, tmp_path / "backups" / "b.tar.zst")
     (tmp_path / "backups").mkdir()
@@ -151,14 +137,15 @@ def rewritten(source: Path, target: Path, change: Change) -> Path:
     return target
 
 
-def _named(name: str) -> Change:
-    return lambda members: members.insert(0, (tarfile.TarInfo(name), b"x"))
+def put(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> Change:
+    """A backup with one more file, or link, at its beginning."""
 
+    def change(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+        more = tarfile.TarInfo(name)
+        more.type, more.linkname = kind, link
+        members.insert(0, (more, b"" if kind != tarfile.REGTYPE else b"x"))
 
-def _linked(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
-    link = tarfile.TarInfo(KEY)
-    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    members.insert(0, (link, b""))
+    return change
 
 
 def _other_row(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
@@ -175,15 +162,12 @@ def _newer(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (_named("../evil"), "belongs into no backup"),
-        (_named("/etc/evil"), "belongs into no backup"),
-        (_named("blobs/../../evil"), "belongs into no backup"),
-        (_named("tables/Devices.jsonl"), "belongs into no backup"),
-        (_linked, "not a plain file"),
-        (_named("blobs/" + "0" * 64), "damaged"),
+        *((put(name), "backup") for name in ("../evil", "/etc/evil", "blobs/../../evil", "tables/Devices.jsonl")),
+        (put(KEY, tarfile.SYMTYPE, "/etc/passwd"), "plain"),
+        (put("blobs/" + "0" * 64), "damaged"),
         (_other_row, "damaged"),
-        (_newer, "newer version"),
-        (lambda members: members.pop(), "cut short"),
+        (_newer, "newer"),
+        (lambda members: members.pop(), "cut"),
         (lambda members: members.pop(0), "damaged"),
         (lambda members: members.append(members[0]), "twice"),
     ],
@@ -205,22 +189,10 @@ def test_what_is_not_whole_is_refused_before_anything_is_touched(tmp_path: Path,
 @pytest.mark.parametrize("content", [b"", b"text", zstandard.ZstdCompressor().compress(b"no tar" * 999)])
 def test_a_file_that_is_no_backup_is_said_so(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
-
     with pytest.raises(BackupError):
         restore_backup(tmp_path / "file", tmp_path / "state", Blobs(tmp_path / "blobs"))
-    with pytest.raises(BackupError, match="is not there: name a backup"):
+    with pytest.raises(BackupError, match="not there"):
         restore_backup(tmp_path / "none", tmp_path / "state", Blobs(tmp_path / "blobs"))
-
-
-def test_a_cut_backup_is_refused(tmp_path: Path) -> None:
-    filled = fill(tmp_path)
-    data = saved(filled, tmp_path / "b").read_bytes()
-    filled.store.close()
-    for part in (0.1, 0.5, 0.9, 0.999):
-        (tmp_path / "cut").write_bytes(data[: int(len(data) * part)])
-        with pytest.raises(BackupError):
-            restore_backup(tmp_path / "cut", tmp_path / "other", Blobs(tmp_path / "other" / "blobs"))
-    assert not (tmp_path / "other" / FILE).exists()
 
 
 def test_nothing_is_replaced_under_a_running_coordinator(tmp_path: Path) -> None:
@@ -228,7 +200,7 @@ def test_nothing_is_replaced_under_a_running_coordinator(tmp_path: Path) -> None
     source = saved(filled, tmp_path / "b")
     filled.store.rounds.plan(TASK, 1)
 
-    with pytest.raises(StorageError, match="is in use: stop the coordinator"):
+    with pytest.raises(StorageError, match="in use"):
         restore_backup(source, tmp_path, filled.blobs)
     filled.store.close()
     restore_backup(source, tmp_path, filled.blobs)

@@ -9,14 +9,15 @@ import shutil
 import tarfile
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cloud.api_server import serving
 from tests.cloud.filled_store import Filled, fill
 from tests.cloud.release_files import CONTENT, Device, make_bundle
-from tests.cloud.test_backup import Change, rewritten, saved
+from tests.cloud.test_backup import Change, put, rewritten, saved
 from tests.cloud.test_cloud_commands import auricle, here, told
 from tuf.api.exceptions import RepositoryError
 
@@ -91,13 +92,10 @@ def restored(source: Path, folder: Path) -> Path:
 # -- what it holds
 
 
-def test_authority_and_releases_come_back_with_their_modes_and_as_encrypted_as_they_were(
-    state: Filled, tmp_path: Path
-) -> None:
+def test_authority_and_releases_come_back_with_their_modes_and_as_encrypted(state: Filled, tmp_path: Path) -> None:
     other = restored(saved(state, tmp_path / "b"), tmp_path / "other")
 
-    whole = files(state.folder)
-    kept = files(other)
+    whole, kept = files(state.folder), files(other)
     assert {path: whole[path] for path in kept} == kept
     assert {path for path in whole if path not in kept} == {
         f"releases/metadata/1.{role}.json" for role in ("snapshot", "targets")
@@ -123,21 +121,16 @@ def test_commands_say_what_a_backup_holds_and_lacks(state: Filled, tmp_path: Pat
 
     assert whole["lacks"] == ["the authority's root key", "the releases"]
     assert without["lacks"] == back["lacks"] == ["the certificate authority", *whole["lacks"]]
-    assert without["holds"] == back["holds"] == ["the database", "the coordinator's key", "its certificate"]
-    assert "It lacks the authority's root key, the releases." in whole["done"]
+    assert without["holds"] == back["holds"]
     assert not (tmp_path / "other" / "authority").exists()
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in "bc"} == {0o600}
 
 
-def test_a_backup_of_before_there_were_folders_is_restored_and_leaves_those_there_alone(
-    state: Filled, tmp_path: Path
-) -> None:
+def test_a_backup_of_before_there_were_folders_leaves_those_there_alone(state: Filled, tmp_path: Path) -> None:
     def older(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
-        old = [(m, content) for m, content in members if not m.name.startswith(FOLDERS)]
-        manifest = json.loads(old[-1][1])
-        manifest["format"] = 1
-        manifest["files"] = [entry for entry in manifest["files"] if not entry["path"].startswith(FOLDERS)]
-        members[:] = [*old[:-1], (old[-1][0], json.dumps(manifest).encode())]
+        members[:] = [(m, content) for m, content in members if not m.name.startswith(FOLDERS)]
+        files = [entry for entry in json.loads(members[-1][1])["files"] if not entry["path"].startswith(FOLDERS)]
+        _manifest(members, lambda manifest: manifest.update(format=1, files=files))
 
     source = rewritten(saved(state, tmp_path / "b"), tmp_path / "old", older)
     before = files(state.folder)
@@ -145,7 +138,7 @@ def test_a_backup_of_before_there_were_folders_is_restored_and_leaves_those_ther
 
     back = told(auricle("restore", source, "--state", state.folder, "--yes", "--json"))
 
-    assert back["lacks"] == ["its certificate", "the certificate authority", "the authority's root key", "the releases"]
+    assert len(back["lacks"]) == 4
     assert files(state.folder) == before
 
 
@@ -172,6 +165,7 @@ def test_another_authority_is_not_replaced_unasked_and_is_kept_aside(state: Fill
 # -- changes meanwhile
 
 
+@pytest.mark.slow
 def test_every_backup_made_while_releases_change_holds_a_whole_snapshot(state: Filled, tmp_path: Path) -> None:
     repository = Repository(state.folder / "releases")
     bundles = [bundle(tmp_path, f"2.{number}.0") for number in range(8)]
@@ -196,16 +190,14 @@ def test_every_backup_made_while_releases_change_holds_a_whole_snapshot(state: F
     assert all(1 < len(each.releases()) < 10 for each in found)
 
 
-def test_a_file_of_a_release_that_is_gone_or_damaged_and_a_link_are_said_so_and_leave_no_backup(
-    state: Filled, tmp_path: Path
-) -> None:
+def test_a_release_that_is_gone_or_damaged_and_a_link_leave_no_backup(state: Filled, tmp_path: Path) -> None:
     (released,) = (state.folder / "releases" / "targets").rglob("*.tar")
     content = released.read_bytes()
     (tmp_path / "backups").mkdir()
     for change, says in (
-        (lambda: released.write_bytes(content[:-1] + b"x"), "is damaged"),
-        (released.unlink, "is missing"),
-        (lambda: (state.folder / "authority" / "more.key").symlink_to("/etc/passwd"), "belongs into no backup"),
+        (lambda: released.write_bytes(content[:-1] + b"x"), "damaged"),
+        (released.unlink, "missing"),
+        (lambda: (state.folder / "authority" / "more.key").symlink_to("/etc/passwd"), "no backup"),
     ):
         change()
         with pytest.raises(StorageError, match=says):
@@ -215,9 +207,7 @@ def test_a_file_of_a_release_that_is_gone_or_damaged_and_a_link_are_said_so_and_
     write_backup(state.store.database, state.blobs, state.folder, tmp_path / "backups" / "b", authority=False)
 
 
-def test_devices_that_have_seen_newer_metadata_than_the_backups_believe_the_restored_releases(
-    state: Filled, tmp_path: Path
-) -> None:
+def test_devices_that_have_seen_newer_metadata_believe_the_restored_releases(state: Filled, tmp_path: Path) -> None:
     repository, keys = Repository(state.folder / "releases"), tmp_path / "keys"
     source = saved(state, tmp_path / "b")
     lost, later = bundle(tmp_path, "2.0.0"), bundle(tmp_path, "3.0.0")
@@ -246,6 +236,7 @@ def test_devices_that_have_seen_newer_metadata_than_the_backups_believe_the_rest
 # -- large and hostile ones
 
 
+@pytest.mark.slow
 def test_a_large_release_is_never_held_in_memory(state: Filled, tmp_path: Path) -> None:
     size, block = 12 << 20, 4 << 20
     large = make_bundle(tmp_path / "large.tar", content={**CONTENT, "wheels/large": bytes(size)}, version="2.0.0")
@@ -262,27 +253,19 @@ def test_a_large_release_is_never_held_in_memory(state: Filled, tmp_path: Path) 
     assert files(tmp_path / "other").items() <= files(state.folder).items()
 
 
-def _named(name: str) -> Change:
-    return lambda members: members.insert(0, (tarfile.TarInfo(name), b"x"))
+def _manifest(members: list[tuple[tarfile.TarInfo, bytes]], change: Callable[[dict[str, Any]], object]) -> None:
+    """Have the last of them, the manifest, say something else."""
+    manifest = json.loads(members[-1][1])
+    change(manifest)
+    members[-1] = (members[-1][0], json.dumps(manifest).encode())
 
 
-def _link(kind: bytes, name: str) -> Change:
-    def change(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
-        link = tarfile.TarInfo(name)
-        link.type, link.linkname = kind, "../../coordinator.key"
-        members.insert(0, (link, b""))
-
-    return change
-
-
-def _without(end: str) -> Change:
-    """A backup whose manifest is right, and from which a file is missing."""
+def _without(*ends: str) -> Change:
+    """A backup whose manifest is right, and from which files are missing."""
 
     def change(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
-        kept = [(m, content) for m, content in members if not m.name.endswith(end)]
-        manifest = json.loads(kept[-1][1])
-        manifest["files"] = [entry for entry in manifest["files"] if not entry["path"].endswith(end)]
-        members[:] = [*kept[:-1], (kept[-1][0], json.dumps(manifest).encode())]
+        members[:] = [(m, content) for m, content in members if not m.name.endswith(ends)]
+        _manifest(members, lambda m: m.update(files=[e for e in m["files"] if not e["path"].endswith(ends)]))
 
     return change
 
@@ -292,12 +275,12 @@ def _other_bytes(end: str) -> Change:
 
     def change(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
         at = next(i for i, (member, _) in enumerate(members) if member.name.endswith(end))
-        old, new = (hashlib.sha256(content).hexdigest() for content in (members[at][1], b"x" * len(members[at][1])))
-        members[at] = (members[at][0], b"x" * len(members[at][1]))
-        members[-1] = (
-            members[-1][0],
-            members[-1][1].replace(f'"sha256": "{old}"'.encode(), f'"sha256": "{new}"'.encode()),
+        other = b"x" * len(members[at][1])
+        old, new = (
+            f'"sha256": "{hashlib.sha256(content).hexdigest()}"'.encode() for content in (members[at][1], other)
         )
+        members[at] = (members[at][0], other)
+        members[-1] = (members[-1][0], members[-1][1].replace(old, new))
 
     return change
 
@@ -305,51 +288,40 @@ def _other_bytes(end: str) -> Change:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (_named("authority/../evil"), "authority/../evil"),
-        (_named("authority/deeper/evil"), "authority/deeper/evil"),
-        (_named("authority/.evil"), "authority/.evil"),
-        (_named("authority"), "'authority'"),
-        (_named("identity/Evil"), "identity/Evil"),
-        (_named("releases/targets/../../evil"), "releases/targets/../../evil"),
-        (_named("releases/targets/pack/evil.tar"), "releases/targets/pack/evil.tar"),
-        (_named("releases/metadata/evil.json"), "releases/metadata/evil.json"),
-        (_named("releases/restored"), "releases/restored"),
-        (_named("blobs.before-restore/evil"), "blobs.before-restore/evil"),
-        (_named(f"releases/targets/pack/{'0' * 64}.tar"), "damaged"),
-        (_link(tarfile.SYMTYPE, "authority/more.key"), "authority/more.key"),
-        (_link(tarfile.LNKTYPE, "releases/online.key"), "releases/online.key"),
-        (_link(tarfile.DIRTYPE, "authority"), "'authority/'"),
-        (_without("timestamp.json"), "timestamp.json is missing"),
-        (_without(".snapshot.json"), "snapshot.json is missing"),
-        (_without(".tar"), "of a release is missing"),
-        (_other_bytes("timestamp.json"), "does not name snapshot.json"),
-        (_other_bytes(".targets.json"), "names no targets"),
-        (_other_bytes(".tar"), "has another content"),
-    ],
-    ids=[
-        "parent",
-        "deeper",
-        "hidden",
-        "folder",
-        "capital",
-        "targets-parent",
-        "no-hash",
-        "metadata",
-        "marker",
-        "aside",
-        "other-hash",
-        "link",
-        "hard-link",
-        "directory",
-        "timestamp",
-        "snapshot",
-        "bundle",
-        "bad-timestamp",
-        "bad-targets",
-        "bad-bundle",
+        *(
+            pytest.param(put(name), name, id=name)
+            for name in [
+                "authority/../evil",
+                "authority/deeper/evil",
+                "authority/.evil",
+                "authority",
+                "identity/Evil",
+                "releases/restored",
+                "releases/targets/../../evil",
+                "releases/targets/pack/evil.tar",
+                "releases/metadata/evil.json",
+                "blobs.before-restore/evil",
+            ]
+        ),
+        pytest.param(put(f"releases/targets/pack/{'0' * 64}.tar"), "damaged", id="other-hash"),
+        *(
+            pytest.param(put(name, kind, "../../coordinator.key"), name, id=f"link-{kind!r}")
+            for kind, name in (
+                (tarfile.SYMTYPE, "authority/more.key"),
+                (tarfile.LNKTYPE, "releases/online.key"),
+                (tarfile.DIRTYPE, "authority"),
+            )
+        ),
+        *(
+            pytest.param(_without(end), "missing", id=f"without{end}")
+            for end in ("timestamp.json", ".snapshot.json", ".tar")
+        ),
+        pytest.param(_other_bytes("timestamp.json"), "snapshot", id="bad-timestamp"),
+        pytest.param(_other_bytes(".targets.json"), "targets", id="bad-targets"),
+        pytest.param(_other_bytes(".tar"), "content", id="bad-bundle"),
     ],
 )
-def test_what_belongs_into_no_backup_is_refused_by_name_before_anything_is_touched(
+def test_what_belongs_into_no_backup_is_refused_and_nothing_touched(
     made: Path, tmp_path: Path, change: Change, says: str
 ) -> None:
     source, other = rewritten(made / "backup", tmp_path / "c", change), tmp_path / "other"
@@ -367,14 +339,14 @@ def test_what_belongs_into_no_backup_is_refused_by_name_before_anything_is_touch
 
 
 @pytest.mark.parametrize("limit", ["LARGEST", "LARGEST_FILE"])
-def test_what_is_larger_than_a_backup_may_be_is_refused_by_name(
+def test_what_is_too_large_for_a_backup_is_refused(
     state: Filled, tmp_path: Path, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(restore_module, limit, 100_000)
-    with pytest.raises(BackupError, match=r"is larger, at blobs/\w+, than a backup or the disk of"):
+    with pytest.raises(BackupError, match=r"is larger, at blobs/"):
         restored(tmp_path / "backup", tmp_path / "other")
     monkeypatch.setattr(backup_module, "TOO_LARGE", 5000)
-    with pytest.raises(StorageError, match="is too large for a backup"):
+    with pytest.raises(StorageError, match="too large"):
         saved(state, tmp_path / "c")
     assert not (tmp_path / "c").exists() and not (tmp_path / "other" / "authority").exists()
 

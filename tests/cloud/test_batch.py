@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
@@ -48,32 +49,18 @@ def run(database: Database, *names: str | None) -> list[object]:
     return asyncio.run(scene())
 
 
-def test_writes_that_come_together_share_a_transaction(place: Path | str) -> None:
+def test_writes_that_come_together_share_a_transaction_and_one_that_fails_spoils_none(place: Path | str) -> None:
     database = Database(place)
     commits: list[object] = []
     sa.event.listen(database._engine, "commit", commits.append)
 
-    said = run(database, *"abcdefgh")
-
-    assert said == list("abcdefgh")
-    assert kinds(database) == list("abcdefgh")
+    assert run(database, *"abcdefgh") == list("abcdefgh")
     assert len(commits) == 2
-    database.close()
-
-
-def test_one_that_fails_does_not_spoil_those_it_came_with(place: Path | str) -> None:
-    database = Database(place)
-
-    said = run(database, "a", "b", None, "c", None)
-
+    said = run(database, "i", "j", None, "k", None)
     assert [answer if isinstance(answer, str) else type(answer) for answer in said] == [
-        "a",
-        "b",
-        StorageError,
-        "c",
-        StorageError,
+        *("i", "j", StorageError, "k", StorageError)
     ]
-    assert kinds(database) == ["a", "b", "c"]
+    assert kinds(database) == list("abcdefghijk")
     database.close()
 
 
@@ -92,6 +79,7 @@ def test_those_that_fail_with_the_whole_batch_are_not_tried_one_by_one() -> None
     assert tried == [9]
 
 
+@pytest.mark.slow
 def test_when_many_come_they_are_waited_for() -> None:
     batches: list[list[str]] = []
 

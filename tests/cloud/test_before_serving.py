@@ -31,6 +31,7 @@ def taken() -> tuple[socket.socket, int]:
     ids=lambda wrong: wrong[0],
 )
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_no_broker_is_started_for_settings_that_are_wrong(
     wrong: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

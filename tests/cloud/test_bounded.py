@@ -22,21 +22,9 @@ LAYERS = (Layer("conv", (slice(0, 2),)), Layer("head", (slice(2, 6),)))
 UNKNOWN = math.nan
 
 
-def cohort(
-    rows: list[list[float]],
-    samples: list[float],
-    losses: list[float] | None = None,
-    registered: list[float] | None = None,
-) -> Cohort:
-    return Cohort.build(
-        ids=[f"dev-{k:02d}" for k in range(len(rows))],
-        weights=np.array(rows, np.float32),
-        samples=samples,
-        losses=losses,
-        registered=registered,
-        start=np.zeros(6, np.float32),
-        layers=LAYERS,
-    )
+def cohort(rows: list[list[float]], samples: list[float], losses: list[float] | None = None, **more: Any) -> Cohort:
+    given = {"ids": [f"dev-{k:02d}" for k in range(len(rows))], "samples": samples, "losses": losses, **more}
+    return Cohort.build(weights=np.array(rows, np.float32), start=np.zeros(6, np.float32), layers=LAYERS, **given)
 
 
 def honest(count: int, seed: int = 0) -> list[list[float]]:
@@ -67,15 +55,12 @@ def test_a_lie_about_samples_does_not_take_over_a_round_of_eleven() -> None:
 def test_a_zero_model_does_not_become_the_global_one_with_six_devices() -> None:
     rows = [*honest(5), [0.0] * 6]
     lied = cohort(rows, [40.0] * 5 + [1e7])
-
     alone = get_rule("lpa")(lied)
     made = BoundedRule(get_rule("lpa"))(lied)
-
     assert np.abs(alone.weights).max() < 1e-3, "the rule alone takes the zeros"
     assert np.abs(made.weights - 1).max() < 0.2
-    assert made.pruned is not None
     assert (made.pruned[5] == 1).all(), "the farthest fifth is left out, at least one device"
-    assert "from 6 devices: the 2 farthest" in made.warnings[0]
+    assert "2 farthest" in made.warnings[0]
 
 
 def test_lpa_of_ten_devices_or_two_is_what_it_was() -> None:
@@ -83,9 +68,8 @@ def test_lpa_of_ten_devices_or_two_is_what_it_was() -> None:
         given = cohort(honest(count), [50.0 + k for k in range(count)])
         assert BoundedRule(get_rule("lpa"))(given).weights.tobytes() == get_rule("lpa")(given).weights.tobytes()
     few = cohort(honest(6), [50.0] * 6)
-    assert (
-        BoundedRule(get_rule("lpa"), prune_few=False)(few).weights.tobytes() == get_rule("lpa")(few).weights.tobytes()
-    )
+    unpruned = BoundedRule(get_rule("lpa"), prune_few=False)
+    assert unpruned(few).weights.tobytes() == get_rule("lpa")(few).weights.tobytes()
     ablation = get_rule("lpa", prune_low=0.0, prune_high=0.0)
     assert BoundedRule(ablation)(few).weights.tobytes() == ablation(few).weights.tobytes()
 
@@ -109,9 +93,7 @@ def test_a_lie_about_the_loss_has_a_bounded_share(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(PLAIN))
 def test_equal_devices_are_aggregated_as_the_rule_says(name: str) -> None:
     given = cohort(honest(12), [30.0] * 12, [1.0 + 0.01 * k for k in range(12)])
-
     alone, around = get_rule(name)(given), BoundedRule(get_rule(name))(given)
-
     assert around.weights.tobytes() == alone.weights.tobytes()
     assert around.bounded == ()
 
@@ -122,7 +104,6 @@ def test_the_geometric_median_starts_from_bounded_weights(weighting: str) -> Non
     rows = [*honest(10), [50.0] * 6]
     lied = cohort(rows, [20.0] * 10 + [1e7], [0.1] * 10 + [1e6])
     rule = get_rule("geometric-median", weighting=weighting)
-
     assert np.abs(rule(lied).weights - 50).max() < 1
     assert np.abs(BoundedRule(rule)(lied).weights - 1).max() < 0.2
 
@@ -130,23 +111,16 @@ def test_the_geometric_median_starts_from_bounded_weights(weighting: str) -> Non
 def test_only_who_was_bounded_is_named() -> None:
     """With the norm as a limit a loss may be negative, and is not bounded for that."""
     told = cohort(honest(4), [1.0] * 4, [-1.0, 0.0, 0.0, 4.0])
-
     found = BoundedRule(get_rule("fedvsa", limit="norm"), factor=1.5)(told).bounded
-
     assert [(entry.device, entry.what, entry.said) for entry in found] == [("dev-03", "loss", 4.0)]
 
 
 def test_clips_far_beyond_what_was_registered_count_up_to_the_median() -> None:
     samples = np.array([10.0, 20.0, 30.0, 55.0, 55.0])
     registered = np.array([10.0, UNKNOWN, 0.0, 12.0, 50.0])
-
     found = cap_samples(samples, registered, 3.0)
-
     assert found.tolist() == [10.0, 20.0, 30.0, 36.0, 55.0], "0 counts as the median, 12 may have grown to 36"
-
-
-def test_one_of_two_devices_cannot_move_the_median() -> None:
-    assert cap_samples(np.array([10.0, 1e7]), None, 3.0).tolist() == [10.0, 30.0]
+    assert cap_samples(np.array([10.0, 1e7]), None, 3.0).tolist() == [10.0, 30.0], "one of two cannot move the median"
 
 
 def test_the_ceiling_is_the_largest_that_keeps_the_bound() -> None:
@@ -174,21 +148,14 @@ def test_a_bound_below_the_fair_share_is_refused() -> None:
 def test_one_device_that_fills_a_buffer_counts_once() -> None:
     """Ten updates in an asynchronous buffer, eight of them of one device that had kept its invitations."""
     rows, samples = [[1.0] * 6, [3.0] * 6, *([[9.0] * 6] * 8)], [10.0] * 10
-    buffer = Cohort.build(
-        ids=["dev-a", "dev-b", *(f"dev-c@{k}" for k in range(1, 9))],
-        weights=np.array(rows, np.float32),
-        samples=samples,
-        losses=[0.5, 0.5, UNKNOWN, 1.0, *([2.0] * 6)],
-        registered=[10.0] * 10,
-        start=np.zeros(6, np.float32),
-        layers=LAYERS,
-    )
+    losses, ids = [0.5, 0.5, UNKNOWN, 1.0, *([2.0] * 6)], ["dev-a", "dev-b", *(f"dev-c@{k}" for k in range(1, 9))]
+    buffer = cohort(rows, samples, losses, ids=ids, registered=[10.0] * 10)
 
     merged = by_device(buffer)
 
     assert merged.ids == ("dev-a", "dev-b", "dev-c")
     assert merged.samples.tolist() == [10.0, 10.0, 80.0]
-    assert merged.registered is not None and merged.registered.tolist() == [10.0, 10.0, 80.0]
+    assert merged.registered.tolist() == [10.0, 10.0, 80.0]
     assert merged.losses.tolist() == [0.5, 0.5, pytest.approx(13 / 7)]
     # Its 80 samples count as three times the median, 30, and the median of three devices is not its model.
     assert BoundedRule(get_rule("fedavg"))(merged).weights[0] == pytest.approx((10 * 1 + 10 * 3 + 30 * 9) / 50)
@@ -234,8 +201,7 @@ def test_a_round_bounds_a_liar_and_tells_operators(tmp_path: Path, monkeypatch: 
         assert max(shares.values()) <= 3 / 4
         # Three clips each, and three were registered.
         assert (event.device, event.detail) == ("dev-d", "samples 1e+07 counted as 9")
-        assert "It said 10,000,000 training samples, which counted as 9" in " ".join(why.devices[0].sentences)
-        assert "Counted for less than they said or the rule gave them: dev-d." in why.sentences
-        store.close()
+        assert "10,000,000 training samples, which counted as 9" in " ".join(why.devices[0].sentences)
+        assert any("for less" in sentence and "dev-d" in sentence for sentence in why.sentences)
 
     run(case, StepRuntime(load_pack("digits")), tmp_path)

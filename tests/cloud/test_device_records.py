@@ -13,7 +13,7 @@ from tests.cloud.arrivals import register
 
 from auricle.errors import StorageError
 from auricle.wire.messages import DeviceState
-from auricle_cloud.storage.device_records import STANDINGS
+from auricle_cloud.storage.device_records import STANDINGS, Standing
 from auricle_cloud.storage.store import Store
 
 WAIT = 20.0
@@ -21,6 +21,11 @@ WAIT = 20.0
 
 def state(device: str = "dev-a", boot: str = "boot-1", *, online: bool, **more: Any) -> DeviceState:
     return DeviceState(fleet="f", device=device, boot=boot, online=online, **more)
+
+
+def enter(store: Store, *names: str, standing: Standing = "approved") -> None:
+    for name in names or ("dev-a",):
+        store.devices.register(register(name), standing)
 
 
 def test_a_name_belongs_to_the_key_that_came_first(store: Store) -> None:
@@ -71,8 +76,7 @@ def test_a_will_counts_only_for_the_last_birth(store: Store) -> None:
 
 
 def test_presence_is_unknown_after_a_start_until_a_device_is_heard(store: Store) -> None:
-    for name in ("dev-a", "dev-b", "dev-c"):
-        store.devices.register(register(name), "approved")
+    enter(store, "dev-a", "dev-b", "dev-c")
     store.devices.presence(state("dev-c", online=False))
     went = store.devices.get("dev-c").offline_since
 
@@ -93,24 +97,15 @@ def test_presence_is_unknown_after_a_start_until_a_device_is_heard(store: Store)
     assert (store.devices.unheard(), store.devices.not_gone()) == (set(), {"dev-a"})
 
 
-def test_last_seen_is_the_last_message(store: Store) -> None:
-    store.devices.register(register(), "approved")
-
-    store.devices.heard({"dev-a": 2e9, "nobody": 3e9})
-
-    assert store.devices.get("dev-a").last_seen == 2e9
-
-
 def test_a_birth_says_what_the_gate_says_and_a_will_leaves_it(store: Store) -> None:
-    store.devices.register(register(), "approved")
-
+    enter(store)
     store.devices.presence(state(online=True, gate="wait", gate_reason="too hot: 81\0 °C"))
     waiting = store.devices.get("dev-a")
     store.devices.presence(state(online=False))
+    store.devices.heard({"dev-a": 2e9, "nobody": 3e9})
     gone = store.devices.get("dev-a")
-
     assert (waiting.gate, waiting.gate_reason) == ("wait", "too hot: 81 °C")
-    assert (gone.online, gone.gate) == (False, "wait")
+    assert (gone.online, gone.gate, gone.last_seen) == (False, "wait", 2e9)
 
 
 def test_standing_decides_whose_key_is_believed(store: Store) -> None:
@@ -118,44 +113,33 @@ def test_standing_decides_whose_key_is_believed(store: Store) -> None:
     for name, standing in zip(names, STANDINGS, strict=True):
         store.devices.register(register(name, public_key=name.encode().ljust(32)), "pending")
         store.devices.set_standing([name], standing, who="ana", reason=f"made {standing}")
-
     assert [row.standing for row in store.devices.all()] == list(STANDINGS)
-    assert [row.reason for row in store.devices.all()] == [
-        "",
-        "made approved",
-        "made quarantined",
-        "made revoked",
-    ]
+    assert [row.reason for row in store.devices.all()] == ["", *(f"made {each}" for each in STANDINGS[1:])]
     assert store.devices.keys() == {name: name.encode().ljust(32) for name in names[:3]}
     assert store.devices.revoked() == {"dev-d"}
 
 
 def test_standings_are_set_for_all_or_for_none_and_told_once(store: Store) -> None:
-    for name in ("dev-a", "dev-b", "dev-c"):
-        store.devices.register(register(name), "pending")
+    enter(store, "dev-a", "dev-b", "dev-c", standing="pending")
 
     changed = store.devices.set_standing(["dev-b", "dev-a", "dev-a"], "approved", who="ana", reason="known")
     again = store.devices.set_standing(["dev-a", "dev-c"], "approved", who="bob")
     nobody = store.devices.set_standing([], "approved", who="bob")
-    with pytest.raises(StorageError, match='no device "dev-x"; did you mean'):
+    with pytest.raises(StorageError, match="dev-x"):
         store.devices.set_standing(["dev-a", "dev-x"], "quarantined", who="bob")
 
     assert (changed, again, nobody) == (["dev-a", "dev-b"], ["dev-c"], [])
     assert {row.standing for row in store.devices.all()} == {"approved"}
-    assert [(e.device, e.who, e.detail) for e in store.journal.events(kind="approved")] == [
-        ("dev-c", "bob", ""),
-        ("dev-b", "ana", "known"),
-        ("dev-a", "ana", "known"),
-    ]
+    told = [(e.device, e.who, e.detail) for e in store.journal.events(kind="approved")]
+    assert told == [("dev-c", "bob", ""), ("dev-b", "ana", "known"), ("dev-a", "ana", "known")]
 
 
 def test_a_revoked_device_never_comes_back(store: Store) -> None:
-    for name in ("dev-a", "dev-b"):
-        store.devices.register(register(name), "approved")
+    enter(store, "dev-a", "dev-b")
     store.devices.set_standing(["dev-a"], "revoked", who="ana", reason="stolen")
 
     for standing in ("pending", "approved", "quarantined"):
-        with pytest.raises(StorageError, match="dev-a was revoked for good"):
+        with pytest.raises(StorageError, match="revoked"):
             store.devices.set_standing(["dev-b", "dev-a"], standing, who="ana")
     gone = store.devices.get("dev-a")
     repeated = store.devices.set_standing(["dev-a"], "revoked", who="ana")
@@ -187,21 +171,18 @@ def test_many_devices_are_approved_at_once(store: Store) -> None:
 
 
 def test_a_label_is_for_people_and_of_bounded_length(store: Store) -> None:
-    store.devices.register(register(), "approved")
-
+    enter(store)
     store.devices.set_label("dev-a", "kitchen, left " + "x" * 500, who="ana")
-
     assert store.devices.get("dev-a").label == ("kitchen, left " + "x" * 500)[:200]
-    with pytest.raises(StorageError, match='no device "dev-b"; did you mean "dev-a"'):
-        store.devices.set_label("dev-b", "x", who="ana")
 
 
 def test_an_unknown_device_is_named_with_a_hint(store: Store) -> None:
-    with pytest.raises(StorageError, match='There is no device "dev-a"; none registered yet'):
+    with pytest.raises(StorageError, match="none registered"):
         store.devices.get("dev-a")
-    store.devices.register(register("kitchen-1"), "approved")
-    with pytest.raises(StorageError, match='did you mean "kitchen-1"'):
-        store.devices.get("kitchen-2")
+    enter(store, "kitchen-1")
+    for ask in (store.devices.get, lambda name: store.devices.set_label(name, "x", who="ana")):
+        with pytest.raises(StorageError, match='"kitchen-1"'):
+            ask("kitchen-2")
 
 
 def test_refusals_add_up_by_device_and_reason(store: Store) -> None:

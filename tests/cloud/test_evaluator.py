@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
 import sys
 
 import numpy as np
@@ -49,9 +48,7 @@ def test_a_model_that_gives_no_numbers_is_right_nowhere() -> None:
     models = _models(DIGITS, 2)
     models[0] = np.nan
     evaluator = _evaluator(_validation(DIGITS, 5))
-
     scores = evaluator.scores(models)
-
     assert scores.accuracy[0] == 0 and math.isnan(scores.loss[0])
     assert math.isfinite(scores.loss[1])
     assert scores.accuracy[1] == evaluator.scores(models[1:]).accuracy[0]
@@ -59,22 +56,22 @@ def test_a_model_that_gives_no_numbers_is_right_nowhere() -> None:
 
 def test_models_of_another_size_are_refused_and_none_is_fine() -> None:
     evaluator = _evaluator(_validation(DIGITS, 3))
-
     with pytest.raises(DataError, match=f"rows of {DIGITS.plugin_table.size} weights"):
         evaluator.scores(np.zeros((2, 7), np.float32))
     assert evaluator.scores(_models(DIGITS, 1)[:0]).accuracy.shape == (0,)
 
 
-def test_without_a_gpu_the_processor_judges_and_the_sentence_says_why() -> None:
+def test_without_a_gpu_the_processor_judges_and_another_device_is_refused() -> None:
     if GPU in onnxruntime.get_available_providers():
         pytest.skip("this onnxruntime has a provider for a GPU")
 
-    evaluator, sentence = choose_evaluator(DIGITS, _validation(DIGITS, 3))
-
-    assert isinstance(evaluator, OnnxEvaluator)
-    assert sentence.startswith("Models are judged on the processor (onnxruntime, ")
-    with pytest.raises(AuricleError, match=r"cannot be judged on a GPU\. The installed onnxruntime has no provider"):
+    for asked in ((), ("cpu",)):
+        evaluator, sentence = choose_evaluator(DIGITS, _validation(DIGITS, 3), *asked)
+        assert isinstance(evaluator, OnnxEvaluator) and "processor" in sentence
+    with pytest.raises(AuricleError, match="no provider"):
         choose_evaluator(DIGITS, _validation(DIGITS, 3), "cuda")
+    with pytest.raises(SettingsError, match="cuda"):
+        choose_evaluator(DIGITS, _validation(DIGITS, 3), "cuba")
 
 
 def test_a_gpu_gives_the_figures_of_the_processor() -> None:
@@ -85,48 +82,18 @@ def test_a_gpu_gives_the_figures_of_the_processor() -> None:
         there = OnnxEvaluator(DIGITS, validation, provider=GPU)
     except AuricleError as error:
         pytest.skip(str(error))
-
     assert there.scores(models).loss == pytest.approx(OnnxEvaluator(DIGITS, validation).scores(models).loss, rel=1e-4)
 
 
-def test_the_processor_can_be_asked_for_and_another_device_is_refused() -> None:
-    assert choose_evaluator(DIGITS, _validation(DIGITS, 3), "cpu")[1].startswith("Models are judged on the processor")
-    with pytest.raises(SettingsError, match="cuda"):
-        choose_evaluator(DIGITS, _validation(DIGITS, 3), "cuba")
-
-
-WITHOUT = """
-import sys
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == "onnxruntime":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Absent())
-import numpy as np
-from auricle.errors import AuricleError
-from auricle.packs.pack import load_pack
-from auricle_cloud.evaluation.evaluator import choose_evaluator
-from auricle_cloud.evaluation.validation_set import ValidationSet
-validation = ValidationSet(np.zeros((2, 100, 40), np.float32), np.zeros(2, np.int64))
-try:
-    choose_evaluator(load_pack("digits"), validation)
-except AuricleError as error:
-    print(error)
-"""
-
-
-def test_what_is_not_installed_is_said_in_one_sentence() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=False)
-
-    assert done.stdout.startswith("Judging models needs onnxruntime, which is not installed: pip install"), done.stderr
-    assert done.stdout.count("\n") == 1
+def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(AuricleError, match="pip install"):
+        choose_evaluator(DIGITS, _validation(DIGITS, 2))
 
 
 def test_logits_are_tallied_by_hand() -> None:
     logits = np.array([[0.0, np.log(3.0)], [np.nan, 1.0], [5.0, 5.0]], np.float32)
-
     right, loss = tally(logits[[0, 2]], np.array([1, 0]))
-
     assert right == 2
     assert loss == pytest.approx(np.log(4 / 3) + np.log(2))
     assert tally(logits[1:2], np.array([1]))[0] == 0

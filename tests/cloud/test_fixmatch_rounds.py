@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 from tests.cloud import coordinator_site
+from tests.cloud.arrivals import update
 from tests.cloud.coordinator_site import PLAN, TASK, Site, run, trainer
 from tests.cloud.test_rules_labelled import plane
 
 from auricle.errors import WireError
 from auricle.packs.pack import load_pack
-from auricle.wire.messages import Update
 from auricle.wire.plan import FixMatch, Plan
 from auricle_cloud.aggregation.direction import angles_to
 from auricle_cloud.aggregation.presets import PRACTICAL, Preset
@@ -37,12 +37,9 @@ DIGITS = load_pack("digits")
 
 def test_the_rule_asks_devices_for_fixmatch_on_the_plug_in_itself() -> None:
     plan = get_rule("fedrpo", threshold=0.9, unlabelled=2).plan_for(Plan(rate=0.3, augment=True))
-
     assert plan == Plan(mode="supervised", rate=0.3, augment=True, fixmatch=FixMatch(threshold=0.9, weight=2.0))
     assert get_rule("fedrpo").plan_for(Plan()).fixmatch == FixMatch(threshold=0.7, weight=1.0)
-
-
-def test_a_lambda_of_0_leaves_the_plan_and_its_bytes_as_they_were() -> None:
+    # A lambda of 0 leaves the plan and its bytes as they were.
     plan = Plan()
     assert get_rule("fedrpo", unlabelled=0).plan_for(plan) is plan
     assert PRACTICAL.with_rule("fedrpo", {"unlabelled": 0}).plan == PRACTICAL.plan
@@ -56,7 +53,6 @@ def test_angles_are_those_between_each_direction_and_the_common_one() -> None:
     result = get_rule("fedrpo", c=-1.0, lr=1.0)(
         plane([[0, 2], [-3, 0], [0, 0]], [1, 2, 1], reference=np.array([1.0, 0.0]), reference_samples=1)
     )
-
     assert result.direction is not None
     np.testing.assert_allclose(result.direction.angles, [0, 90, np.nan], atol=1e-6)
     assert result.direction.coordinator == pytest.approx(90)
@@ -73,37 +69,18 @@ def test_an_angle_of_a_mixture_is_to_its_length_and_a_sum_of_0_has_none() -> Non
 # -- who counts as what
 
 
-def test_a_device_has_labels_unless_all_its_samples_had_none() -> None:
-    assert with_labels([(5, None), (5, 0), (5, 4), (5, 5)]).tolist() == [1, 1, 1, 0]
-
-
 def test_several_updates_of_a_device_have_labels_where_one_had() -> None:
+    assert with_labels([(5, None), (5, 0), (5, 4), (5, 5)]).tolist() == [1, 1, 1, 0], "unless all samples had none"
     cohort = plane([[1, 0], [0, 1], [1, 1]], [1, 2, 3], labelled=np.array([1.0, 0.0, 0.0]))
     merged = by_device(replace(cohort, ids=("a@1", "a@2", "b")))
-    assert merged.extras.labelled is not None
     assert merged.extras.labelled.tolist() == [1, 0]
 
 
 def test_an_update_cannot_have_more_samples_without_labels_than_samples() -> None:
-    update = Update(
-        fleet="f",
-        device="dev-a",
-        boot="b",
-        task=TASK,
-        round=1,
-        attempt=1,
-        epoch=1,
-        base="0" * 64,
-        body="0" * 64,
-        length=4 * DIGITS.plugin_table.size,
-        codec="float32",
-        samples=4,
-        loss=0.0,
-        unsupervised=4,
-    )
-    require_header(update, DIGITS.plugin_table, Limits())
-    with pytest.raises(WireError, match="more without labels than there are"):
-        require_header(msgspec.structs.replace(update, unsupervised=5), DIGITS.plugin_table, Limits())
+    length = 4 * DIGITS.plugin_table.size
+    require_header(update(length=length, samples=4, unsupervised=4), DIGITS.plugin_table, Limits())
+    with pytest.raises(WireError, match="labels"):
+        require_header(update(length=length, samples=4, unsupervised=5), DIGITS.plugin_table, Limits())
 
 
 # -- a round with real agents
@@ -123,25 +100,18 @@ def test_devices_with_labels_and_without_make_a_model_together(tmp_path: Path) -
 
         store = site.store()
         rows, report = store.updates.counted(TASK, 1), store.rounds.get(TASK, 1).report
-        store.close()
         assert old == ["fixmatch"]
         assert [done.state for done in site.done] == ["published"]
-        assert {row.device: (row.samples, row.unsupervised) for row in rows} == {
-            "dev-a": (3, 3),
-            "dev-b": (3, 3),
-            "dev-c": (3, 0),
-        }
+        assert {row.device: row.unsupervised for row in rows} == {"dev-a": 3, "dev-b": 3, "dev-c": 0}
+        assert {row.samples for row in rows} == {3}
         told = read_report(report or {}).direction
         assert told is not None and told.labelled == ["dev-c"]
         assert set(told.angles) == {"dev-a", "dev-b", "dev-c"} and told.coordinator is not None
         assert all(angle is None or 0 <= angle <= 180 for angle in told.angles.values())
         assert told.angles["dev-c"] is not None and told.angles["dev-c"] <= 90 + 1e-3
         assert told.coordinator <= 90 + 1e-3
-        assert {update.device: update.unsupervised for update in read_report(report or {}).updates} == {
-            "dev-a": 3,
-            "dev-b": 3,
-            "dev-c": 0,
-        }
+        told_of = read_report(report or {}).updates
+        assert {row.device: row.unsupervised for row in told_of} == {"dev-a": 3, "dev-b": 3, "dev-c": 0}
 
     task = DIGITS.manifest.task
     rng = np.random.default_rng(5)
@@ -167,17 +137,14 @@ def test_devices_with_labels_and_without_make_a_model_together(tmp_path: Path) -
 
 
 def test_why_says_how_far_the_parties_are_from_the_rounds_direction() -> None:
-    direction = {
-        "angles": {"a": 100.0, "b": 40.0, "c": 60.0, "d": None},
-        "labelled": ["b"],
-        "coordinator": 20.04,
-        "coordinator_weight": 0.5,
-    }
-    report = {"rule": "fedrpo", "updates": [{"device": "a", "samples": 8, "unsupervised": 8}], "direction": direction}
-    said = explain(read_report(report), task="t", number=1, state="published").sentences
-    assert (
-        "The round's direction is 20.0 degrees from that of the coordinator's clips, 40.0 on average from that of "
-        "1 device with labels, 80.0 on average from that of 2 devices without; above 90 it goes against them." in said
-    )
-    without = explain(read_report({**report, "direction": None}), task="t", number=1, state="published").sentences
-    assert not any("direction is" in sentence for sentence in without)
+    angles = {"a": 100.0, "b": 40.0, "c": 60.0, "d": None}
+    direction = {"angles": angles, "labelled": ["b"], "coordinator": 20.04, "coordinator_weight": 0.5}
+    report = {"rule": "fedrpo", "updates": [{"device": "a", "samples": 8, "unsupervised": 8}]}
+
+    def said(**more: object) -> str:
+        whole = explain(read_report({**report, **more}), task="t", number=1, state="published").sentences
+        return " ".join(sentence for sentence in whole if "direction is" in sentence)
+
+    figures = re.findall(r"\d+\.\d|\d device", said(direction=direction))
+    assert figures == ["20.0", "40.0", "1 device", "80.0", "2 device"]
+    assert said(direction=None) == ""

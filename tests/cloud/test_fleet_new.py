@@ -42,17 +42,13 @@ def test_a_fleet_is_complete(tmp_path: Path) -> None:
 
 def test_a_fleet_is_not_made_twice_and_its_name_is_checked(tmp_path: Path) -> None:
     given = ("--host", "hub.lan", "--out", tmp_path / "home")
-
     assert auricle("fleet", "new", "home", *given).returncode == 0
     again, wrong = auricle("fleet", "new", "home", *given), auricle("fleet", "new", "My Home", *given)
-
-    assert (again.returncode, "There is a fleet in" in again.stderr) == (7, True)
-    assert (wrong.returncode, "not a valid name of a fleet" in wrong.stderr) == (2, True)
+    assert (again.returncode, wrong.returncode) == (7, 2)
 
 
 def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path) -> None:
     done = auricle("fleet", "new", "home", "--host", "fd00::1", "--out", tmp_path / "home")
-
     assert done.returncode == 0, done.stderr
     fleet = load_fleet(tmp_path / "home" / "fleet.toml")
     assert (fleet.broker, fleet.server) == ("mqtts://[fd00::1]:8883", "https://[fd00::1]:8443")
@@ -70,9 +66,7 @@ def test_devices_are_told_of_a_broker_as_they_reach_it() -> None:
 def test_an_authority_that_is_there_is_kept(tmp_path: Path) -> None:
     state = tmp_path / "state"
     pin = json.loads(auricle("enrol", "init", "--state", state, "--json").stdout)["pin"]
-
     done = auricle("fleet", "new", "home", "--host", "hub.lan", "--out", tmp_path / "home", "--state", state)
-
     assert done.returncode == 0, done.stderr
     assert load_fleet(tmp_path / "home" / "fleet.toml").ca_pin == pin
     assert not (tmp_path / "home" / "state").exists()
@@ -81,13 +75,9 @@ def test_an_authority_that_is_there_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("hosts", "listens"), [(["127.0.0.1", "localhost"], "127.0.0.1"), (["127.0.0.1", "hub.lan"], "0.0.0.0")]
 )
-def test_a_fleet_that_is_tried_on_one_machine_listens_there_alone(
-    hosts: list[str], listens: str, tmp_path: Path
-) -> None:
+def test_a_fleet_tried_on_one_machine_listens_there_alone(hosts: list[str], listens: str, tmp_path: Path) -> None:
     named = [word for host in hosts for word in ("--host", host)]
-
     done = auricle("fleet", "new", "home", *named, "--out", tmp_path / "home")
-
     assert done.returncode == 0, done.stderr
     assert read_toml(tmp_path / "home" / "coordinator.toml")["api"]["listen"] == f"{listens}:8443"
     assert f"listener 8883 {listens}\n" in (tmp_path / "home" / "broker" / "mosquitto.conf").read_text()

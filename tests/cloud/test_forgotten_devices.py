@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from tests.cloud.desk import ANA, BOB, register
-from tests.cloud.filled_store import TASK, fill
+from tests.cloud.filled_store import TASK, Filled
 from tests.cloud.test_cloud_commands import auricle, here
 
 from auricle.wire.identity import Identity
@@ -17,8 +17,7 @@ from auricle_cloud.storage.schema import claims
 from auricle_cloud.storage.store import Store
 
 
-def test_a_device_that_left_is_forgotten_and_its_rounds_stay(tmp_path: Path) -> None:
-    filled = fill(tmp_path)
+def test_a_device_that_left_is_forgotten_and_its_rounds_stay(filled: Filled) -> None:
     do = filled.operations()
 
     with pytest.raises(ConflictError, match="is online"):
@@ -33,6 +32,9 @@ def test_a_device_that_left_is_forgotten_and_its_rounds_stay(tmp_path: Path) -> 
     assert do.list_events(limit=1).events[0].kind == "forgotten"
     with pytest.raises(NotFoundError):
         do.forget_device("dev-b")
+    do.revoke_devices(["dev-c"])
+    with pytest.raises(ConflictError, match="revoked"):
+        do.forget_device("dev-c")
 
 
 def test_the_token_of_a_forgotten_device_approves_no_other(tmp_path: Path) -> None:
@@ -57,16 +59,7 @@ def test_the_token_of_a_forgotten_device_approves_no_other(tmp_path: Path) -> No
     store.close()
 
 
-def test_a_revoked_device_is_not_forgotten(tmp_path: Path) -> None:
-    do = fill(tmp_path).operations()
-    do.revoke_devices(["dev-c"])
-
-    with pytest.raises(ConflictError, match="revoked for good"):
-        do.forget_device("dev-c")
-
-
-def test_an_operators_own_acts_are_no_alarms(tmp_path: Path) -> None:
-    filled = fill(tmp_path)
+def test_an_operators_own_acts_are_no_alarms(filled: Filled) -> None:
     do = filled.operations()
     before = do.overview().alarms
 

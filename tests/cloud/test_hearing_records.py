@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -26,48 +24,36 @@ from auricle_cloud.storage.store import Store
 
 def test_a_report_counts_once_however_often_it_comes(store: Store) -> None:
     approve(store, "dev-a")
-
     assert enter(store, NOW, report(denied=2)) is None
     assert enter(store, NOW + 1, report(denied=700)) is None
-
     (total,) = store.hearing.totals(NOW - DAY)
     assert (total.reports, total.hours, total.detections, total.denied) == (1, 1.0, 5, 2)
 
 
 def test_a_device_cannot_have_heard_more_than_a_day_in_a_day(store: Store) -> None:
     approve(store, "dev-a", "dev-b")
-
     assert enter(store, NOW, report(period=1, span=96, heard=90)) is None
     assert enter(store, NOW, report(period=2, span=4)) is None
-    assert enter(store, NOW, report(period=3, span=1, heard=1)) == "hearing: reports of more time than a day has"
+    assert "hearing" in enter(store, NOW, report(period=3, span=1, heard=1))
+    assert "hearing" in enter(store, NOW, report("dev-b", heard=5, span=4)), "more sound than time"
     assert enter(store, NOW, report("dev-b", span=4)) is None
     assert enter(store, NOW + DAY + 1, report(period=3, span=1, heard=1)) is None
 
 
-def test_more_sound_than_time_is_refused(store: Store) -> None:
-    approve(store, "dev-a")
-
-    assert (enter(store, NOW, report(heard=5)) or "").startswith("hearing:")
-
-
-@pytest.mark.parametrize("standing", ["pending", "quarantined"])
-def test_only_approved_devices_count(store: Store, standing: str) -> None:
+def test_only_approved_devices_count(store: Store) -> None:
     approve(store, "dev-a")
     assert enter(store, NOW, report()) is None
     store.devices.set_standing(["dev-a"], "quarantined", who="test")
     store.devices.register(register("dev-b"), "pending")
-
     assert store.hearing.totals(0) == []
-    assert enter(store, NOW, report("dev-a", 2)) == "standing: the device is quarantined"
-    assert enter(store, NOW, report("dev-b")) == "standing: the device is pending"
-    assert enter(store, NOW, report("dev-c")) == "standing: the device is unknown"
+    for device, standing in (("dev-a", "quarantined"), ("dev-b", "pending"), ("dev-c", "unknown")):
+        assert standing in enter(store, NOW, report(device, 2))
 
 
 def test_complaints_of_an_hour_have_a_bounded_weight(store: Store) -> None:
     approve(store, "dev-a")
     enter(store, NOW, report(denied=1000, missed=1000, heard=2))
     enter(store, NOW, report(period=2, denied=3, missed=5))
-
     (total,) = store.hearing.totals(0)
     assert (total.denied, total.missed) == (1003, 1005)
     assert total.complaints == 10 + 8  # half an hour counts for 10 at most
@@ -77,7 +63,6 @@ def test_complaints_of_an_hour_have_a_bounded_weight(store: Store) -> None:
 def test_a_period_counts_only_where_it_lies_wholly_within_the_times(store: Store) -> None:
     approve(store, "dev-a")
     enter(store, NOW, report(span=4))
-
     assert len(store.hearing.totals(NOW - HOUR)) == 1
     assert store.hearing.totals(NOW - HOUR + 1) == []
     assert store.hearing.totals(0, NOW - 1) == []
@@ -91,7 +76,6 @@ def test_totals_of_a_model_are_those_of_periods_in_which_it_had_been_received(st
     enter(store, NOW, report(base="a" * 64, denied=3))
     enter(store, NOW, report(period=2, base="b" * 64, denied=7))
     enter(store, NOW, report(period=3, base=None, denied=20))
-
     assert [total.denied for total in store.hearing.totals(0, base="b" * 64)] == [7]
 
 
@@ -99,7 +83,6 @@ def test_levels_are_means_and_what_is_not_known_stays_so(store: Store) -> None:
     approve(store, "dev-a")
     enter(store, NOW, report(level=-30, full_scale="much", offset="large"))
     enter(store, NOW, report(period=2, level=-36, offset="small"))
-
     (total,) = store.hearing.totals(0)
     assert (total.level, total.noise, total.at_full_scale, total.off_centre) == (-33.0, None, 1, 1)
 
@@ -108,7 +91,6 @@ def test_what_is_too_old_is_forgotten_and_a_replaced_board_counts_from_1(store: 
     approve(store, "dev-a")
     enter(store, NOW - 2 * DAY, report(period=1))
     enter(store, NOW, report(period=2))
-
     store.hearing.trim(NOW - DAY)
     assert [row.period for row in store.hearing.reports("dev-a", limit=9)] == [2]
     with store.database.writing() as tx:
@@ -119,9 +101,8 @@ def test_what_is_too_old_is_forgotten_and_a_replaced_board_counts_from_1(store: 
 # -- the inbox
 
 
-def test_a_report_is_believed_only_of_the_device_whose_topic_and_key_it_has(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.tell(ANA, "dev-a", "hear", msgspec.structs.replace(report("dev-a")))
+def test_a_report_is_believed_only_of_the_device_whose_topic_and_key_it_has(desk: Desk) -> None:
+    desk.tell(ANA, "dev-a", "hear", report("dev-a"))
     desk.tell(ANA, "dev-b", "hear", report("dev-b"))  # not its key
     topic = TOPICS.up("dev-a", "hear")
     desk.give(topic, seal(ANA, topic, report("dev-b")))  # not its topic
@@ -131,22 +112,26 @@ def test_a_report_is_believed_only_of_the_device_whose_topic_and_key_it_has(tmp_
     assert [code for _, code, _ in desk.heard.refusals] == ["signature", "signature"]
     desk.tell(ANA, "dev-a", "hear", report("dev-a", 2, heard=90, span=4))
     assert desk.heard.refusals[-1][1] == "hearing"
-    desk.close()
 
 
 # -- operators
 
 
 @pytest.fixture
-def do(store: Store, tmp_path: Path) -> Iterator[Operations]:
-    yield checked(Operations(store, Blobs(tmp_path / "blobs"), "keywords"))
+def do(store: Store, tmp_path: Path) -> Operations:
+    return checked(Operations(store, Blobs(tmp_path / "blobs"), "keywords"))
+
+
+def approve_in(store: Store, rooms: dict[str, str]) -> None:
+    """Devices that may take part, with the labels of their rooms."""
+    approve(store, *rooms)
+    for device, label in rooms.items():
+        store.devices.set_label(device, label, who="test")
 
 
 def test_operators_see_the_fleet_its_labels_and_each_device(store: Store, do: Operations) -> None:
     now = time.time()
-    approve(store, "dev-a", "dev-b", "dev-c")
-    for device, label in (("dev-a", "kitchen"), ("dev-b", "kitchen"), ("dev-c", "hall")):
-        store.devices.set_label(device, label, who="test")
+    approve_in(store, {"dev-a": "kitchen", "dev-b": "kitchen", "dev-c": "hall"})
     enter(store, now, report("dev-a", detections=10, denied=2, missed=1, level=-30))
     enter(store, now, report("dev-b", detections=2, denied=0, level=-36))
     enter(store, now, report("dev-c", level=-96))
@@ -166,10 +151,9 @@ def test_operators_see_the_fleet_its_labels_and_each_device(store: Store, do: Op
 
 def test_a_device_without_reports_is_shown_as_such(store: Store, do: Operations) -> None:
     approve(store, "dev-a")
-
     seen = do.device_hearing("dev-a")
     assert (seen.row.devices, seen.row.hours, seen.row.last, seen.reports) == (0, 0.0, None, [])
-    with pytest.raises(NotFoundError, match='did you mean "dev-a"'):
+    with pytest.raises(NotFoundError, match="dev-a"):
         do.device_hearing("dev-aa")
 
 
@@ -177,7 +161,6 @@ def test_words_have_their_names_where_the_pack_is_known(store: Store, do: Operat
     approve(store, "dev-a")
     enter(store, time.time(), report(each=(3, 0)))
     assert do.device_hearing("dev-a").reports[0].words == {"1": 3, "2": 0}
-
     store.hearing.name_keywords(PACK, ["yes", "no"])
     store.hearing.name_keywords(PACK, ["yes", "no"])
     assert do.device_hearing("dev-a").reports[0].words == {"yes": 3, "no": 0}
@@ -186,30 +169,20 @@ def test_words_have_their_names_where_the_pack_is_known(store: Store, do: Operat
 # -- figures
 
 
-def told(registry: CollectorRegistry) -> dict[tuple[str, ...], float]:
-    """Every sample by name and labels."""
-    text = generate_latest(registry).decode()
-    return {
-        (
-            sample.name.removeprefix("auricle_hearing_"),
-            *(sample.labels[name] for name in ("label", "kind", "trouble") if name in sample.labels),
-        ): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
 def watch(store: Store, now: float) -> dict[tuple[str, ...], float]:
+    """Every sample that Prometheus reads, by name and labels."""
     registry = CollectorRegistry()
     HearingWatch(store.hearing, HearingFigures(registry), 30 * DAY, now=lambda: now).look()
-    return told(registry)
+    told = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            labels = [sample.labels[name] for name in ("label", "kind", "trouble") if name in sample.labels]
+            told[(sample.name.removeprefix("auricle_hearing_"), *labels)] = sample.value
+    return told
 
 
 def test_prometheus_hears_of_the_fleet_and_of_shared_labels_but_of_no_single_device(store: Store) -> None:
-    approve(store, "dev-a", "dev-b", "dev-c")
-    for device in ("dev-a", "dev-b"):
-        store.devices.set_label(device, "kitchen", who="test")
-    store.devices.set_label("dev-c", "hall", who="test")
+    approve_in(store, {"dev-a": "kitchen", "dev-b": "kitchen", "dev-c": "hall"})
     for device in ("dev-a", "dev-b", "dev-c"):
         enter(store, NOW, report(device, denied=2, level=-90 if device == "dev-c" else -30))
 
@@ -222,12 +195,10 @@ def test_prometheus_hears_of_the_fleet_and_of_shared_labels_but_of_no_single_dev
 
 
 def test_there_are_figures_of_twenty_labels_at_most(store: Store) -> None:
-    names = [f"dev-{number:02}" for number in range(2 * LABELS + 4)]
-    approve(store, *names)
-    for place, name in enumerate(names):
-        store.devices.set_label(name, f"room-{place // 2}", who="test")
+    rooms = {f"dev-{number:02}": f"room-{number // 2}" for number in range(2 * LABELS + 4)}
+    approve_in(store, rooms)
+    for name in rooms:
         enter(store, NOW, report(name))
-
     assert len([names for names in watch(store, NOW) if names[0] == "devices"]) == LABELS + 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import struct
 import tracemalloc
 from collections.abc import Iterator
@@ -13,19 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.cloud.desk import (
-    ANA,
-    FLEET,
-    SIZE,
-    TASK,
-    TOPICS,
-    Desk,
-    Silent,
-    body_of,
-    register,
-    signed,
-    update,
-)
+from tests.cloud.desk import ANA, FLEET, SIZE, TASK, TOPICS, Desk, Silent, body_of, register, signed, update
 
 from auricle.errors import BrokerError
 from auricle.wire.frames import CHUNK, MAGIC, seal
@@ -39,49 +26,52 @@ def test_storage_and_link_that_fail_are_logged_and_never_raised(desk: Desk, capl
     receiver = Silent()
     receiver.error = BrokerError
     silent = desk.open(receiver)
-    topic = TOPICS.up("dev-a", "upd")
     (desk.folder / "blobs").write_text("not a folder")
 
-    desk.tell(ANA, "dev-a", "upd", update(body), body)
+    desk.send(body)
     (desk.folder / "blobs").unlink()
-    desk.give(topic, seal(ANA, topic, update(other), other), silent)
+    desk.send(other, inbox=silent)
     desk.give(TOPICS.up("dev-x", "upd"), b"noise", silent)
 
     assert desk.verdicts() == []
     assert caplog.text.count("not acknowledged") == 3
-    assert [r.body for r in desk.store.updates.counted(TASK, 1)] == [digest(other)]
+    assert [r.body for r in desk.counted()] == [digest(other)]
 
 
-def test_what_is_not_answered_because_the_run_ends_is_no_error_in_the_log(
+def test_what_is_unanswered_because_the_run_ends_is_no_error_in_the_log(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    body, topic = body_of(), TOPICS.up("dev-a", "upd")
-
-    desk.give(topic, seal(ANA, topic, update(body), body), desk.open(Silent()))
-
+    desk.send(body_of(), inbox=desk.open(Silent()))
     assert desk.verdicts() == []
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 @pytest.mark.reliability("C2", load="every bit flipped, cut at every byte")
+@pytest.mark.slow
 def test_every_bit_of_the_header_is_guarded_and_every_cut_noticed(desk: Desk) -> None:
     body, topic = body_of(), TOPICS.up("dev-a", "upd")
     frame = seal(ANA, topic, update(body), body)
     end = len(frame) - len(body)
 
-    for bit in range(end * 8):
-        broken = bytearray(frame)
-        broken[bit // 8] ^= 1 << bit % 8
-        desk.give(topic, bytes(broken))
+    for broken in flipped(frame[:end]):
+        desk.give(topic, broken + body)
     for length in range(1, end):
         desk.give(topic, frame[:length])
 
     # A flip that makes the header name another device is a stranger's; all others are dev-a's, refused and counted.
     assert sum(desk.inbox.refused.values()) == end * 8 + end - 1
     assert desk.answers == []
-    assert desk.store.updates.counted(TASK, 1) == []
+    assert desk.counted() == []
     desk.give(topic, frame)
     assert desk.verdicts() == ["accepted"]
+
+
+def flipped(frame: bytes, begin: int = 0) -> Iterator[bytes]:
+    """It with each bit from this byte on the other way round."""
+    for bit in range(begin * 8, len(frame) * 8):
+        broken = bytearray(frame)
+        broken[bit // 8] ^= 1 << bit % 8
+        yield bytes(broken)
 
 
 def test_every_bit_of_a_registration_and_of_a_body_is_guarded(desk: Desk) -> None:
@@ -89,14 +79,10 @@ def test_every_bit_of_a_registration_and_of_a_body_is_guarded(desk: Desk) -> Non
     topic, body, upload = TOPICS.up("dev-n", "reg"), body_of(), TOPICS.up("dev-a", "upd")
     frame, sent = seal(key, topic, register("dev-n", key)), seal(ANA, upload, update(body), body)
 
-    for bit in range(len(frame) * 8):
-        broken = bytearray(frame)
-        broken[bit // 8] ^= 1 << bit % 8
-        desk.give(topic, bytes(broken))
-    for bit in range((len(sent) - len(body)) * 8, len(sent) * 8):
-        broken = bytearray(sent)
-        broken[bit // 8] ^= 1 << bit % 8
-        desk.give(upload, bytes(broken))
+    for broken in flipped(frame):
+        desk.give(topic, broken)
+    for broken in flipped(sent, len(sent) - len(body)):
+        desk.give(upload, broken)
 
     assert "dev-n" not in desk.inbox.keys
     schema = desk.inbox.refused.pop("upgrade_required")
@@ -121,9 +107,7 @@ FUZZ = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], 
 def test_random_bytes_are_refused_and_counted(target: Desk, noise: bytes, framed: bool) -> None:
     before = sum(target.inbox.refused.values())
     payload = MAGIC + struct.pack("<H", len(noise)) + noise if framed else noise
-
     target.give(TOPICS.up("dev-a", "upd"), payload)
-
     assert sum(target.inbox.refused.values()) == before + 1
 
 
@@ -151,9 +135,7 @@ def test_a_registered_devices_inventions_never_leave_the_handler(
 ) -> None:
     topic = TOPICS.up("dev-a", kind)
     fields = {**msgspec.to_builtins(update(body_of(2.5))), "type": "update", **changes}
-
     target.give(topic, signed(ANA, topic, fields, body))
-
     assert {r.body for r in target.store.updates.counted(TASK, 1)} <= {digest(body_of(2.5))}
 
 
@@ -162,18 +144,19 @@ def test_deep_and_wide_headers_cost_nothing(desk: Desk) -> None:
     topic = TOPICS.up("dev-a", "upd")
     deep = msgspec.Raw(b"\x91" * 3000 + b"\x00")
     for value in (deep, {str(i): i for i in range(500)}, ["x"] * 2000):
-        desk.give(topic, signed(ANA, topic, {**msgspec.to_builtins(update(body_of())), "type": "update", "x": value}))
+        desk.send_fields({"x": value}, b"")
     for raw in (b"\x91" * 20_000, b"\xdf\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\x81" * 4000):
         for message in (raw, msgspec.msgpack.encode([raw[:4000], bytes(64)])):
             desk.give(topic, MAGIC + struct.pack("<H", min(len(message), 65535)) + message)
 
-    assert desk.store.updates.counted(TASK, 1) == []
+    assert desk.counted() == []
     assert sum(desk.inbox.refused.values()) == 11
 
 
 @pytest.mark.reliability(
     "C5", load="2 MB frame, 100,000 parts, 10,000 deep, 1,000,000 keys: memory, and what comes after"
 )
+@pytest.mark.slow
 def test_what_is_far_too_large_takes_less_than_32_mb_and_what_comes_after_counts(desk: Desk) -> None:
     topic, body = TOPICS.up("dev-a", "upd"), body_of()
     fields = {**msgspec.to_builtins(update(body)), "type": "update"}
@@ -196,38 +179,20 @@ def test_what_is_far_too_large_takes_less_than_32_mb_and_what_comes_after_counts
     assert most < 32 << 20
     assert sum(desk.inbox.refused.values()) == len(frames)
     assert desk.verdicts() == []
-    desk.tell(ANA, "dev-a", "upd", update(body), body)
+    desk.send(body)
     assert desk.verdicts() == ["accepted"]
-
-
-def test_an_empty_payload_clears_a_retained_message_and_says_nothing(desk: Desk) -> None:
-    desk.give(TOPICS.device_state("dev-a"), b"")
-
-    assert desk.inbox.refused == {}
-    assert desk.answers == []
-
-
-def test_refusals_are_logged_by_device(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "auricle.cloud"):
-        desk.give(TOPICS.up("dev-a", "upd"), b"noise")
-
-    assert "refused a frame of dev-a: frame" in caplog.text
 
 
 def test_a_devices_words_cannot_forge_a_line_of_the_log(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     forged = "x\nSECURITY: dev-b sent two different updates\x1b[2J"
     status = Status(fleet=FLEET, device="dev-a", boot="b1", task=TASK, round=1, state="failed", reason=forged)
-
     desk.tell(ANA, "dev-a", "st", status)
-
     (said,) = [record.getMessage() for record in caplog.records if record.name == "auricle.cloud"]
     assert said.startswith("dev-a: round 1 failed: ")
     assert said.isprintable()
 
 
-def test_half_precision_counts_as_it_is(desk: Desk) -> None:
-    body = encode(np.linspace(-1, 1, SIZE, dtype=np.float32), "float16")
-
-    desk.tell(ANA, "dev-a", "upd", update(body, codec="float16"), body)
-
-    assert desk.verdicts() == ["accepted"]
+def test_half_precision_counts_as_it_is_and_an_empty_payload_clears_what_was_retained(desk: Desk) -> None:
+    desk.send(encode(np.linspace(-1, 1, SIZE, dtype=np.float32), "float16"), codec="float16")
+    desk.give(TOPICS.device_state("dev-a"), b"")
+    assert (desk.verdicts(), len(desk.answers), desk.inbox.refused) == (["accepted"], 1, {})

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cloud.coordinator_site import FLEET, PLAN, TASK, Site, keep_updates, run
+from tests.cloud.coordinator_site import FLEET, PLAN, TASK, Site, keep_updates, on_site
 
 # ruff: noqa: E402 - soundfile may be missing
 soundfile = pytest.importorskip("soundfile", reason="recordings are read with it")
@@ -23,7 +23,6 @@ from auricle_cloud.evaluation.labelled_clips import labelled_clips
 from auricle_cloud.evaluation.validation_set import ValidationSet, load_validation
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.settings import RunSettings
-from auricle_edge.runtimes import StepRuntime
 from auricle_fleet.settings.fleet_settings import FleetSettings
 
 DIGITS = load_pack("digits")
@@ -66,7 +65,6 @@ def test_loss_and_gradient_are_those_of_the_evaluated_model() -> None:
 def test_the_same_model_has_the_same_gradient_to_the_byte() -> None:
     (objective,) = labelled_clips(DIGITS, validation(DIGITS, 16)).objectives
     weights = DIGITS.plugin_table.initial(3).astype(np.float64)
-
     assert objective(weights)[1].tobytes() == objective(weights)[1].tobytes()
 
 
@@ -81,50 +79,40 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.fixture(scope="module")
-def runtime() -> StepRuntime:
-    return StepRuntime(DIGITS)
-
-
 @pytest.mark.parametrize("name", LEARNING)
-def test_a_rule_learns_from_the_operators_clips(runtime: StepRuntime, tmp_path: Path, folder: Path, name: str) -> None:
-    async def case(site: Site) -> None:
-        preset = Preset(PLAN, "fedavg").with_rule(name, {})
-        coordinator = site.coordinator(1, preset, labelled=folder)
-        keep_updates(coordinator)
-        site.start_agents(coordinator)
-        await coordinator.run()
+@on_site
+@pytest.mark.slow
+async def test_a_rule_learns_from_the_operators_clips(site: Site, folder: Path, name: str) -> None:
+    preset = Preset(PLAN, "fedavg").with_rule(name, {})
+    coordinator = site.coordinator(1, preset, labelled=folder)
+    keep_updates(coordinator)
+    site.start_agents(coordinator)
+    await coordinator.run()
 
-        store = site.store()
-        rows = store.updates.counted(TASK, 1)
-        store.close()
-        clips = labelled_clips(DIGITS, load_validation(folder, DIGITS), coordinator.settings.seed)
-        extras = Extras(
-            rate=PLAN.rate, objectives=clips.objectives, reference_samples=9.0, steps=np.ones(len(rows)), round=1
-        )
-        start = DIGITS.plugin_table.initial(coordinator.settings.seed)
-        made = get_rule(name)(cohort_of(DIGITS.plugin_table, start, rows, coordinator.blobs, extras=extras))
-        assert [done.state for done in site.done] == ["published"]
-        assert site.done[0].model.tobytes() == np.asarray(made.weights, np.float32).tobytes()
-
-    run(case, runtime, tmp_path)
+    store = site.store()
+    rows = store.updates.counted(TASK, 1)
+    clips = labelled_clips(DIGITS, load_validation(folder, DIGITS), coordinator.settings.seed)
+    extras = Extras(
+        rate=PLAN.rate, objectives=clips.objectives, reference_samples=9.0, steps=np.ones(len(rows)), round=1
+    )
+    start = DIGITS.plugin_table.initial(coordinator.settings.seed)
+    made = get_rule(name)(cohort_of(DIGITS.plugin_table, start, rows, coordinator.blobs, extras=extras))
+    assert [done.state for done in site.done] == ["published"]
+    assert site.done[0].model.tobytes() == np.asarray(made.weights, np.float32).tobytes()
 
 
 @pytest.mark.parametrize("name", LEARNING)
 def test_without_clips_the_rule_is_refused_and_with_them_taken(tmp_path: Path, name: str) -> None:
     preset = Preset(PLAN, "fedavg").with_rule(name, {})
-    with pytest.raises(SettingsError, match=f'"{name}" needs labelled clips at the coordinator: name a folder'):
+    with pytest.raises(SettingsError, match="labelled"):
         RunSettings(FLEET, BrokerAddress("h"), tmp_path, preset=preset)
     with pytest.raises(SettingsError, match="--labelled"):
         FleetSettings(rule=name)
-
     RunSettings(FLEET, BrokerAddress("h"), tmp_path, preset=preset, labelled=tmp_path)
     FleetSettings(rule=name, labelled="clips")
 
 
-def test_a_folder_without_clips_is_said_at_the_start(runtime: StepRuntime, tmp_path: Path) -> None:
-    async def case(site: Site) -> None:
-        with pytest.raises(DataError, match=r"nowhere"):
-            site.coordinator(1, Preset(PLAN, "fedavg").with_rule("zeno", {}), labelled=tmp_path / "nowhere")
-
-    run(case, runtime, tmp_path)
+@on_site
+async def test_a_folder_without_clips_is_said_at_the_start(site: Site, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere"):
+        site.coordinator(1, Preset(PLAN, "fedavg").with_rule("zeno", {}), labelled=tmp_path / "nowhere")

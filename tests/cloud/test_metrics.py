@@ -11,32 +11,15 @@ from auricle_cloud.states.rollout import DEVICE_STATES
 from auricle_cloud.storage.rows import ModelRow
 from auricle_cloud.storage.store import Store
 
-MODEL = ModelRow(
-    task="t",
-    version=0,
-    blob="f" * 64,
-    optimizer=None,
-    created=1.0,
-    parent=None,
-    origin="first",
-    round=None,
-    accuracy=None,
-    loss=None,
-)
+UNKNOWN = dict.fromkeys(("optimizer", "parent", "round", "accuracy", "loss"))
+MODEL = ModelRow(task="t", version=0, blob="f" * 64, created=1.0, origin="first", **UNKNOWN)  # type: ignore[arg-type]
 
 
 def told(
     metrics: Metrics, rolling: Rolling, most: int = ROLLOUTS
 ) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Which rollouts are paused, and the devices of each by state."""
-    metrics.look(
-        [],
-        MODEL,
-        connected=True,
-        waiting=0,
-        unfinished=0,
-        rollouts=rolling.rollouts.watched(most),
-    )
+    metrics.look([], MODEL, connected=True, waiting=0, unfinished=0, rollouts=rolling.rollouts.watched(most))
     text = generate_latest(metrics.registry).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     paused = {s.labels["rollout"]: s.value for s in samples if s.name == "auricle_rollout_paused"}
@@ -56,13 +39,8 @@ def test_without_a_rollout_there_is_a_line_of_zeros(store: Store) -> None:
 def test_a_rollout_is_told_from_its_start_to_its_end_and_forgotten_after_the_next_has_ended(store: Store) -> None:
     rolling, metrics = Rolling(store), Metrics()
     told(metrics, rolling)
-    first = rolling.start(NEW)
-    rolling.steps(first)
-    asked = rolling.asked()
-    assert told(metrics, rolling) == (
-        {first: 0},
-        {first: {**dict.fromkeys(DEVICE_STATES, 0), "asked": len(asked)}},
-    )
+    first, asked = rolling.begun(NEW)
+    assert told(metrics, rolling) == ({first: 0}, {first: {**dict.fromkeys(DEVICE_STATES, 0), "asked": len(asked)}})
 
     rolling.answer(first, state="failed", bundle="0" * 64)
     rolling.steps(first)

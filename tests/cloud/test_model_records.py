@@ -30,16 +30,14 @@ def test_a_task_is_begun_once_and_belongs_to_its_pack(store: Store) -> None:
 
     store.models.begin(TASK, PACK, BASE)
     store.models.begin(TASK, PACK, "9" * 64)
-    with pytest.raises(StorageError, match=f"t is a task of pack {PACK[:12]}, not of {'d' * 12}"):
+    with pytest.raises(StorageError, match=PACK[:12]):
         store.models.begin(TASK, "d" * 64, BASE)
     store.models.begin("other", "d" * 64, BASE)
 
     current = store.models.current(TASK)
     assert (current.version, current.blob, current.origin, current.parent) == (0, BASE, "first", None)
-    assert [(row.task, row.pack, row.current) for row in store.models.tasks()] == [
-        ("other", "d" * 64, 0),
-        (TASK, PACK, 0),
-    ]
+    tasks = [(row.task, row.pack, row.current) for row in store.models.tasks()]
+    assert tasks == [("other", "d" * 64, 0), (TASK, PACK, 0)]
 
 
 def test_a_model_and_the_report_of_its_round_come_together_and_once(store: Store) -> None:
@@ -78,6 +76,8 @@ def test_versions_go_on_counting_whatever_is_current(store: Store) -> None:
     assert store.models.current(TASK).version == 4
     (event,) = store.journal.events(kind="rolled back")
     assert (event.task, event.who, event.detail) == (TASK, "ana", "version 1 worse")
+    store.models.judged(TASK, 2, 0.875, 0.25)
+    assert [(row.accuracy, row.loss) for row in store.models.all(TASK)][2:4] == [(0.875, 0.25), (0.5, 1.25)]
 
 
 def test_promoting_is_published_and_what_is_not_there_cannot_be(store: Store) -> None:
@@ -87,20 +87,11 @@ def test_promoting_is_published_and_what_is_not_there_cannot_be(store: Store) ->
         store.journal.sent(entry.id)
 
     store.models.promote(TASK, 0, who="ana")
-    with pytest.raises(StorageError, match="There is no version 7 of the model of t"):
+    with pytest.raises(StorageError, match="no version 7"):
         store.models.promote(TASK, 7, who="ana")
 
     assert [entry.content for entry in store.journal.outgoing()] == [{"version": 0}]
     assert store.models.current(TASK).version == 0
-
-
-def test_a_judgement_is_written_to_its_version(store: Store) -> None:
-    begin(store)
-    add(store, 1)
-
-    store.models.judged(TASK, 1, 0.875, 0.25)
-
-    assert [(row.accuracy, row.loss) for row in store.models.all(TASK)] == [(0.875, 0.25), (None, None)]
 
 
 def test_the_model_of_a_round_is_the_one_its_updates_made(store: Store) -> None:

@@ -10,12 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
+from tests.cloud.arrivals import register
 from tests.cloud.filled_store import TASK, Filled, fill
 from tests.cloud.hearing_reports import report
 from typer.testing import CliRunner
 
 from auricle.process.times import time_zone
-from auricle.wire.messages import DeviceState, Register
+from auricle.wire.messages import DeviceState
 from auricle_cloud.commands import answer_tables, app
 from auricle_cloud.commands.answers import _parts
 from auricle_cloud.operations.round_answers import ScheduleList, ScheduleRow
@@ -27,18 +28,7 @@ LONG = "kitchen-window-left-of-door-17"
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
     filled = fill(tmp_path_factory.mktemp("state"))
     pack, devices = filled.pack.identity, filled.store.devices
-    message = Register(
-        fleet="f",
-        device=LONG,
-        boot="b",
-        public_key=b"l" * 32,
-        agent="0.1.0",
-        pack=pack,
-        architecture="crnn-base",
-        codecs=("float32",),
-        samples=12345,
-    )
-    devices.register(message, "approved")
+    devices.register(register(LONG, pack=pack, boot="b", agent="0.1.0", samples=12345), "approved")
     devices.set_label(LONG, "the kitchen, at the window", who="cli:anna")
     why = "The battery is at 10 % and nothing charges it since yesterday."
     devices.presence(DeviceState(fleet="f", device=LONG, boot="b", online=True, gate="decline", gate_reason=why))

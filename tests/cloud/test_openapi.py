@@ -91,20 +91,9 @@ def test_whatever_is_sent_the_answer_is_as_described_and_never_5xx(tmp_path: Pat
     filled = fill(tmp_path / "state")
     Authority.create(filled.folder / "authority", "Test")
     with serving(filled) as server:
-        command = [
-            str(Path(sys.executable).with_name("schemathesis")),
-            "run",
-            f"{server.url}/v1/openapi.json",
-            "--header",
-            f"Authorization: Bearer {server.tokens['admin']}",
-            *chosen,
-            "--checks",
-            "all",
-            "--max-examples",
-            "100",
-            "--generation-deterministic",
-            "--no-color",
-        ]
+        program, told = Path(sys.executable).with_name("schemathesis"), f"Bearer {server.tokens['admin']}"
+        command = [str(program), "run", f"{server.url}/v1/openapi.json", "--header", f"Authorization: {told}", *chosen]
+        command += ["--checks", "all", "--max-examples", "100", "--generation-deterministic", "--no-color"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False, cwd=tmp_path)
 
     assert done.returncode == 0, done.stdout[-8000:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,11 @@ from auricle_cloud.operations.operating import ConflictError, NotFoundError
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import Store
+
+ODD_LABELS = (
+    *("a\nb", "kitchen\u202egnp.exe", "\u2066kitchen\u2069", "kitchen\u200b"),
+    *("k\x9b2J", "\ufeffkitchen", "a\u2028b"),
+)
 
 
 @pytest.fixture
@@ -52,24 +57,18 @@ def test_a_round_is_tallied_by_samples(do: Operations) -> None:
 
 
 def test_pages_fit_together_and_end(do: Operations) -> None:
-    rounds, before = [], None
-    while True:
-        page = do.list_rounds(limit=2, before=before)
-        rounds += [row.round for row in page.rounds]
-        before = page.next
-        if before is None:
-            break
-    devices, after = [], None
-    while True:
-        part = do.list_devices(limit=2, after=after)
-        devices += [row.device for row in part.devices]
-        after = part.next
-        if after is None:
-            break
+    def pages(ask: Callable[..., Any], told: str) -> list[list[Any]]:
+        found = [ask(limit=2)]
+        while found[-1].next is not None:
+            found.append(ask(limit=2, **{told: found[-1].next}))
+        return found
+
+    rounds = [[row.round for row in page.rounds] for page in pages(do.list_rounds, "before")]
+    devices = [[row.device for row in page.devices] for page in pages(do.list_devices, "after")]
     first = do.show_round(1, limit=3)
     events = do.list_events(limit=4)
 
-    assert (rounds, devices) == ([3, 2, 1], ["dev-a", "dev-b", "dev-c", "dev-d", "dev-e"])
+    assert (rounds, devices) == ([[3, 2], [1]], [["dev-a", "dev-b"], ["dev-c", "dev-d"], ["dev-e"]])
     assert [m.device for m in first.cohort] == ["dev-a", "dev-b", "dev-c"] and first.next == "dev-c"
     assert [m.device for m in do.show_round(1, after=first.next).cohort] == ["dev-d"]
     assert {e.id for e in events.events}.isdisjoint(e.id for e in do.list_events(before=events.next).events)
@@ -80,10 +79,8 @@ def test_pages_fit_together_and_end(do: Operations) -> None:
 def test_a_device_has_its_history_refusals_and_events(do: Operations) -> None:
     seen = do.show_device("dev-b")
 
-    assert [(past.round, past.state, past.counted_in) for past in seen.history] == [
-        (2, "invited", None),
-        (1, "counted", 1),
-    ]
+    history = [(past.round, past.state, past.counted_in) for past in seen.history]
+    assert history == [(2, "invited", None), (1, "counted", 1)]
     assert [(r.code, r.count, r.detail) for r in seen.refusals] == [("schema", 3, "bad frame")]
     assert [event.kind for event in seen.events] == ["registered"]
     assert [past.round for past in do.show_device("dev-b", before=2).history] == [1]
@@ -126,8 +123,7 @@ def test_a_cohort_is_shown_by_how_its_devices_fared(
     assert [member.device for member in do.show_round(number, outcome=outcome).cohort] == devices
     if number == 1:
         said = do.why_round(1, outcome=outcome)
-        assert [why.device for why in said.devices] == devices
-        assert said.sentences[-1] == f"{outcome.capitalize()}: {len(devices)} device{'' if len(devices) == 1 else 's'}."
+        assert [why.device for why in said.devices] == devices and f"{len(devices)} device" in said.sentences[-1]
 
 
 def test_a_cohort_of_one_fate_is_paged(do: Operations) -> None:
@@ -143,15 +139,14 @@ def test_standings_move_as_their_names_say_and_a_revoked_device_stays_so(do: Ope
     assert do.approve_devices(["dev-e"], "known").devices == ["dev-e"]
     assert do.approve_devices(["dev-e"]).devices == []
     assert do.quarantine_devices(["dev-a", "dev-b"], "odd").devices == ["dev-a", "dev-b"]
-    with pytest.raises(ConflictError, match="in quarantine: release it"):
+    with pytest.raises(ConflictError, match="quarantine"):
         do.approve_devices(["dev-a"])
     assert do.release_device("dev-a", "well again").devices == ["dev-a"]
     assert do.release_devices(["dev-a"]).devices == []
     assert do.revoke_devices(["dev-b"]).standing == "revoked"
-    with pytest.raises(ConflictError, match="revoked for good"):
-        do.release_device("dev-b")
-    with pytest.raises(ConflictError, match="revoked for good"):
-        do.release_devices(["dev-b"])
+    for ask, whom in ((do.release_device, "dev-b"), (do.release_devices, ["dev-b"])):
+        with pytest.raises(ConflictError, match="revoked"):
+            ask(whom)  # type: ignore[operator]
     with pytest.raises(NotFoundError, match='did you mean "dev-a"'):
         do.quarantine_devices(["dev-c", "dev-aa"])
     assert do.show_device("dev-c").row.standing == "approved"
@@ -202,9 +197,8 @@ def test_tokens_and_schedules_come_and_go(do: Operations, filled: Filled) -> Non
 
     assert do.set_schedule("nightly", "02:30", 3, 2).idle == 3
     assert do.set_schedule("nightly", "always").at == "always"
-    assert [row.name for row in do.list_schedules().schedules] == ["nightly"]
     (row,) = do.list_schedules().schedules
-    assert row.last is None  # it was set, and has not run
+    assert (row.name, row.last) == ("nightly", None)  # it was set, and has not run
     number = filled.store.rounds.plan(TASK, 2, who="schedule nightly")[1]
     filled.store.rounds.plan(TASK, 1, who="ana")
     (row,) = do.list_schedules().schedules
@@ -218,46 +212,30 @@ def test_tokens_and_schedules_come_and_go(do: Operations, filled: Filled) -> Non
 @pytest.mark.parametrize(
     ("operation", "values", "says"),
     [
-        ("list_rounds", {"limit": 0}, "limit: expected a whole number >= 1."),
-        ("list_rounds", {"limit": 1001}, "limit: expected a whole number <= 1000."),
-        ("show_round", {"number": -1}, "number: expected a whole number >= 0."),
-        ("show_round", {"number": 1, "outcome": "sillent"}, 'outcome: there is no "sillent"; did you mean "silent"?'),
-        ("start_rounds", {"count": 10_001}, "count: expected a whole number <= 10000."),
-        ("start_rounds", {"mode": "asnc"}, 'mode: there is no "asnc"; did you mean "async"?'),
-        ("label_device", {"device": "dev-a"}, "label is missing."),
-        ("label_device", {"device": "dev-a", "label": "a\nb"}, "label: it has to be text on one line."),
-        *(
-            ("label_device", {"device": "dev-a", "label": label}, "label: it has to be text on one line.")
-            for label in (
-                "kitchen\u202egnp.exe",
-                "\u2066kitchen\u2069",
-                "kitchen\u200b",
-                "k\x9b2J",
-                "\ufeffkitchen",
-                "a\u2028b",
-            )
-        ),
-        ("quarantine_devices", {"devices": ["dev-a"], "reason": "\u202e"}, "reason: it has to be text on one line."),
-        ("approve_devices", {"devices": []}, "devices: expected a list of length >= 1."),
-        (
-            "approve_devices",
-            {"devices": ["Dev A"]},
-            "devices: it has to be a device's name: 4 to 64 small letters, digits and hyphens.",
-        ),
-        ("set_schedule", {"name": "a", "at": "25:00"}, "at: it has to be HH:MM, or always."),
-        ("create_token", {"name": "x", "role": "king"}, 'role: there is no "king"; there is: admin, operator, viewer.'),
-        ("overview", {"colour": "red"}, 'There is no parameter "colour".'),
-        ("list_devices", {"serach": "x"}, 'There is no parameter "serach"; did you mean "search"?'),
+        ("list_rounds", {"limit": 0}, "limit: .* >= 1"),
+        ("list_rounds", {"limit": 1001}, "limit: .* <= 1000"),
+        ("show_round", {"number": -1}, "number: .* >= 0"),
+        ("show_round", {"number": 1, "outcome": "sillent"}, 'outcome: .* "silent"'),
+        ("start_rounds", {"count": 10_001}, "count: .* <= 10000"),
+        ("start_rounds", {"mode": "asnc"}, 'mode: .* "async"'),
+        ("label_device", {"device": "dev-a"}, "label is missing"),
+        *(("label_device", {"device": "dev-a", "label": label}, "label: .* one line") for label in ODD_LABELS),
+        ("quarantine_devices", {"devices": ["dev-a"], "reason": "\u202e"}, "reason: .* one line"),
+        ("approve_devices", {"devices": []}, "devices: .* >= 1"),
+        ("approve_devices", {"devices": ["Dev A"]}, "devices: .* 4 to 64 small letters"),
+        ("set_schedule", {"name": "a", "at": "25:00"}, "at: .* HH:MM"),
+        ("create_token", {"name": "x", "role": "king"}, "role: .* admin, operator, viewer"),
+        ("overview", {"colour": "red"}, 'parameter "colour"'),
+        ("list_devices", {"serach": "x"}, 'parameter "serach"; did you mean "search"'),
     ],
 )
 def test_values_that_are_not_allowed_are_refused_with_what_would_be(
     tmp_path: Path, migrated_file: Path, operation: str, values: dict[str, object], says: str
 ) -> None:
     store = Store(migrated_file)
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError, match=says):
         getattr(checked(Operations(store, Blobs(tmp_path), TASK)), operation)(**values)
     store.close()
-    assert str(caught.value) == says
 
 
 def test_labels_of_any_script_are_taken(filled: Filled, do: Operations) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 from tests.cloud.arrivals import BASE, TASK, begin, end_round, open_round, update
-from tests.cloud.coordinator_site import PLAN, Site, keep_updates, run
+from tests.cloud.coordinator_site import PLAN, Site, keep_updates
 from tests.cloud.coordinator_site import TASK as KEYWORDS
+from tests.cloud.site_runs import on_a_site, played
+from tests.cloud.site_runs import runtime as runtime
 
-from auricle.packs.pack import load_pack
 from auricle.wire.messages import Invite
 from auricle.wire.tensors import decode, digest, encode
 from auricle_cloud.aggregation.extras import Extras
@@ -27,7 +27,6 @@ from auricle_cloud.storage.personal_records import MadeModel, personal_files
 from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import Store
 from auricle_cloud.storage.verdicts import UpdateJudge
-from auricle_edge.runtimes import StepRuntime
 
 ACMU = Preset(PLAN, "acmu", {"max_clusters": 2})
 OWN = "e" * 64
@@ -103,34 +102,18 @@ def test_an_update_counts_from_the_model_that_its_device_was_asked_to_begin_with
 
     with store.database.reading() as tx:
         judge = UpdateJudge(tx, arrived, 0)
-        assert [judge.judge(each).code for each in arrived] == [
-            "rejected:base",
-            "accepted",
-            "rejected:base",
-            "accepted",
-        ]
+        assert [judge.judge(each).code for each in arrived] == ["rejected:base", "accepted"] * 2
 
 
 def test_groups_are_told_in_sentences() -> None:
     told = read_report({"groups": {"of": {"dev-b": 1, "dev-a": 0, "dev-c": 0}, "silhouette": 0.5}}).groups
 
-    assert about_groups(told) == [
-        "It made 2 groups of devices (silhouette 0.50); each device goes on from its group's model.",
-        "Group 0: dev-a, dev-c.",
-        "Group 1: dev-b.",
-    ]
-    assert about_group(told, "dev-a") == [
-        "It is in group 0, with 1 other: its next round begins with that group's model."
-    ]
-    assert "in group 1, alone:" in about_group(told, "dev-b")[0]
+    first, *members = about_groups(told)
+    assert "2 groups" in first and "0.50" in first
+    assert members == ["Group 0: dev-a, dev-c.", "Group 1: dev-b."]
+    assert "1 other" in about_group(told, "dev-a")[0] and "alone" in about_group(told, "dev-b")[0]
     assert about_group(told, "dev-z") == about_groups(None) == about_groups(GroupsReport()) == []
-    alone = about_groups(GroupsReport(of={"dev-a": 0}))
-    assert alone[0] == "It made 1 group of devices; each device goes on from its group's model."
-
-
-@pytest.fixture(scope="module")
-def runtime() -> StepRuntime:
-    return StepRuntime(load_pack("digits"))
+    assert "1 group" in about_groups(GroupsReport(of={"dev-a": 0}))[0]
 
 
 class Replay:
@@ -155,54 +138,48 @@ class Replay:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killed_in", ["collecting", "closing", "aggregated"])
-def test_each_device_goes_on_from_its_groups_model_through_a_kill(
-    runtime: StepRuntime, tmp_path: Path, killed_in: str
-) -> None:
+@on_a_site
+async def test_each_device_goes_on_from_its_groups_model_through_a_kill(site: Site, killed_in: str) -> None:
     """Three rounds of three agents; the coordinator is ended in the second, and another one takes it up."""
     asked: list[tuple[int, str, str]] = []
 
-    async def case(site: Site) -> None:
-        first = site.coordinator(2, ACMU)
-        keep_updates(first)
-        site.start_agents(first)
-        for name, agent in site.agents.items():
-            heard = agent.rounds.take_part
+    first = site.coordinator(2, ACMU)
+    keep_updates(first)
+    site.start_agents(first)
+    for name, agent in site.agents.items():
+        heard = agent.rounds.take_part
 
-            async def take_part(invite: Invite, name: str = name, heard: Any = heard) -> None:
-                asked.append((invite.round, name, invite.base))
-                await heard(invite)
+        async def take_part(invite: Invite, name: str = name, heard: Any = heard) -> None:
+            asked.append((invite.round, name, invite.base))
+            await heard(invite)
 
-            agent.rounds.take_part = take_part  # type: ignore[method-assign]
-        await first.run()
-        store = site.store()
-        with store.database.writing() as tx:  # as a kill leaves it: before the commit of the second round, or after it
-            tx.execute(sa.update(schema.rounds).where(schema.rounds.c.round == 2).values(state=killed_in))
-            if killed_in != "aggregated":
-                for table in (schema.models, schema.personal_models):
-                    tx.execute(sa.delete(table).where(table.c.version == 2))
-                tx.execute(sa.update(schema.tasks).values(current=1))
-        store.close()
-        second = site.coordinator(3, ACMU)
-        keep_updates(second)
-        await second.run()
+        agent.rounds.take_part = take_part  # type: ignore[method-assign]
+    await first.run()
+    store = site.store()
+    with store.database.writing() as tx:  # as a kill leaves it: before the commit of the second round, or after it
+        tx.execute(sa.update(schema.rounds).where(schema.rounds.c.round == 2).values(state=killed_in))
+        if killed_in != "aggregated":
+            for table in (schema.models, schema.personal_models):
+                tx.execute(sa.delete(table).where(table.c.version == 2))
+            tx.execute(sa.update(schema.tasks).values(current=1))
+    store.close()
+    second = await played(site, 3, ACMU, agents=(), keep=True)
 
-        store = site.store()
-        replay = Replay(site, second.blobs, second.settings.seed)
-        for number in (1, 2, 3):
-            expected = {name: digest(encode(replay.begin(name))) for name in site.agents}
-            assert {(name, base) for of, name, base in asked if of == number} == set(expected.items())
-            replay.round(store.updates.counted(KEYWORDS, number))
-            report = read_report(store.rounds.report(KEYWORDS, number))
-            assert report.groups is not None and set(report.groups.of) == set(site.agents)
-        assert encode(site.done[-1].model) == encode(replay.weights)
-        kept = store.personal.of(KEYWORDS, 3)
-        assert {name: row.blob for name, row in kept.items()} == {
-            name: digest(encode(own)) for name, own in replay.own.items()
-        }
-        assert len({digest(encode(own)) for own in replay.own.values()}) > 1, "a round's devices began all alike"
-        assert decode(second.blobs.get(kept["dev-a"].blob), site.pack.plugin_table.size).shape == replay.weights.shape
-        shown = Operations(store, second.blobs, KEYWORDS).show_device("dev-a").personal
-        assert shown is not None and (shown.round, shown.group) == (3, kept["dev-a"].cluster)
-        store.close()
-
-    run(case, runtime, tmp_path)
+    store = site.store()
+    replay = Replay(site, second.blobs, second.settings.seed)
+    for number in (1, 2, 3):
+        expected = {name: digest(encode(replay.begin(name))) for name in site.agents}
+        assert {(name, base) for of, name, base in asked if of == number} == set(expected.items())
+        replay.round(store.updates.counted(KEYWORDS, number))
+        report = read_report(store.rounds.report(KEYWORDS, number))
+        assert report.groups is not None and set(report.groups.of) == set(site.agents)
+    assert encode(site.done[-1].model) == encode(replay.weights)
+    kept = store.personal.of(KEYWORDS, 3)
+    assert {name: row.blob for name, row in kept.items()} == {
+        name: digest(encode(own)) for name, own in replay.own.items()
+    }
+    assert len({digest(encode(own)) for own in replay.own.values()}) > 1, "a round's devices began all alike"
+    assert decode(second.blobs.get(kept["dev-a"].blob), site.pack.plugin_table.size).shape == replay.weights.shape
+    shown = Operations(store, second.blobs, KEYWORDS).show_device("dev-a").personal
+    assert shown is not None and (shown.round, shown.group) == (3, kept["dev-a"].cluster)
+    store.close()

@@ -72,6 +72,7 @@ def test_an_attack_on_synthetic_sounds_is_found_and_undone() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("at", [10, 25])
+@pytest.mark.nightly
 def test_an_attack_on_recorded_speech_is_found_and_undone(at: int) -> None:
     if not RECORDED.is_dir():
         pytest.skip("there is no recorded speech beside this checkout")

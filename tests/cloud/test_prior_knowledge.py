@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.cloud.coordinator_site import PLAN
 from tests.cloud.rule_cases import line
+from tests.cloud.site_runs import runtime as runtime
 
 from auricle.errors import DataError, PackError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress
@@ -22,20 +23,13 @@ from auricle_cloud.aggregation.next_model import next_model, optimizer_in
 from auricle_cloud.aggregation.presets import Preset
 from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
-from auricle_cloud.operations.group_explanation import about_prior
 from auricle_cloud.settings import Detection, Privacy, RunSettings, SecureSum
-from auricle_cloud.states.report import PriorReport
 from auricle_edge.runtimes import StepRuntime
 
 CLASSES, WIDTH, EACH = 3, 4, 6
 HEAD = CLASSES * WIDTH + CLASSES
 START = np.random.default_rng(4).normal(size=2 + HEAD).astype(np.float32)
 RULE = get_rule("acmu", pkcf=True, pkcf_features=EACH)
-
-
-@pytest.fixture(scope="module")
-def runtime() -> StepRuntime:
-    return StepRuntime(load_pack("digits"))
 
 
 def gradients(*labels: int, seed: int = 0) -> Any:
@@ -70,9 +64,8 @@ def test_features_come_to_have_the_gradients_of_all_clients_and_go_on_from_round
     targets = {0: (gradients(0)[0] + gradients(0, 2, seed=1)[0]) / 2, 2: gradients(0, 2, seed=1)[2]}
     loss, _ = match_loss_grad(features, targets, *split_classifier(START[-HEAD:], CLASSES))
     assert found.after == pytest.approx(loss)
-    assert features[1].tobytes() == first_features(CLASSES, WIDTH, m=EACH)[1].astype(np.float32).tobytes(), (
-        "nobody has this class"
-    )
+    untouched = first_features(CLASSES, WIDTH, m=EACH)[1].astype(np.float32)
+    assert features[1].tobytes() == untouched.tobytes(), "nobody has this class"
     assert first.state.arrays["known"].tolist() == [[1, 0, 1]]
 
     second = RULE(cohort(gradients(1), state=first.state))
@@ -102,10 +95,7 @@ def test_a_match_that_fails_or_leads_away_leaves_the_features_as_they_were_and_s
     matched = RULE(cohort(gradients(0))).state
     assert matched is not None
     features, known = matched.arrays["features"], np.ones((1, CLASSES))
-    for size, rate, says in (
-        (1e300, 0.1, "values that are not finite"),
-        (1.0, 1e4, "the match led away from"),
-    ):
+    for size, rate, says in ((1e300, 0.1, "values that are not finite"), (1.0, 1e4, "the match led away from")):
         monkeypatch.setattr("auricle_cloud.aggregation.feature_synthesis.MATCH_RATE", rate)
         state = RuleState("acmu", {"features": features.astype(np.float64) * size, "known": known})
 
@@ -176,12 +166,12 @@ def test_the_option_says_how_devices_tune_and_what_follows_their_updates(runtime
         get_rule("acmu", pkcf=True, pkcf_features=1001)
 
 
-def test_features_beyond_what_devices_fetch_are_refused(monkeypatch: pytest.MonkeyPatch, runtime: StepRuntime) -> None:
-    monkeypatch.setattr("auricle_cloud.aggregation.presets.LARGEST_BLOB", 100_000)
-    with pytest.raises(PackError, match="choose a smaller pkcf_features"):
-        Preset(PLAN, "fedavg").with_rule("acmu", {"pkcf": True}).require_pack(runtime.pack)
-    monkeypatch.setattr("auricle_cloud.aggregation.presets.LARGEST_BLOB", 9_000)
-    with pytest.raises(PackError, match=r"pkcf has each update bring \d+ bytes of gradients with \d+ words"):
+@pytest.mark.parametrize(("largest", "noun"), [(100_000, "pkcf_features"), (9_000, "bytes of gradients")])
+def test_features_beyond_what_devices_fetch_are_refused(
+    largest: int, noun: str, monkeypatch: pytest.MonkeyPatch, runtime: StepRuntime
+) -> None:
+    monkeypatch.setattr("auricle_cloud.aggregation.presets.LARGEST_BLOB", largest)
+    with pytest.raises(PackError, match=noun):
         Preset(PLAN, "fedavg").with_rule("acmu", {"pkcf": True}).require_pack(runtime.pack)
 
 
@@ -195,11 +185,3 @@ def test_it_is_refused_where_updates_are_hidden_or_come_one_by_one(tmp_path: Pat
     ):
         with pytest.raises(SettingsError, match=says):
             RunSettings("f", BrokerAddress("h"), tmp_path, preset=preset, **changes)  # type: ignore[arg-type]
-
-
-def test_what_a_round_made_of_gradients_is_said_in_a_sentence() -> None:
-    assert about_prior(None) == about_prior(PriorReport()) == []
-    assert about_prior(PriorReport(classes=[0, 2], clients=3, before=0.9, after=0.25)) == [
-        "Gradients of 2 words came from 3 devices; the features that all tune their classifiers on follow them to a "
-        "distance of 0.25, 0.90 before (0: the same direction, 1: none in common)."
-    ]

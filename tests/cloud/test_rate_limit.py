@@ -31,31 +31,15 @@ def test_a_burst_passes_and_then_what_flows_in() -> None:
     said += [limit.take("a") for _ in range(3)]  # two
 
     assert said == [True] * 5 + [False] * 2 + [False] + [True, False] + [True, True, False]
+    clock.now += 1e9  # a bucket never holds more than its burst
+    assert [limit.take("a") for _ in range(6)] == [True] * 5 + [False]
 
 
-def test_a_bucket_never_holds_more_than_its_burst() -> None:
-    clock = Clock()
-    limit = RateLimit(2.0, 3.0, clock=clock)
-    limit.take("a")
+def test_what_is_refused_costs_nothing_and_names_do_not_share_a_bucket() -> None:
+    limit = RateLimit(1.0, 4.0, clock=Clock())
 
-    clock.now += 1e9
-
-    assert [limit.take("a") for _ in range(4)] == [True, True, True, False]
-
-
-def test_what_is_refused_costs_nothing() -> None:
-    clock = Clock()
-    limit = RateLimit(1.0, 4.0, clock=clock)
-
-    said = [limit.take("a", 3), limit.take("a", 3), limit.take("a", 1), limit.take("a", 1), limit.take("a", 0)]
-
-    assert said == [True, False, True, False, True]
-
-
-def test_names_do_not_share_a_bucket() -> None:
-    limit = RateLimit(1.0, 1.0, clock=Clock())
-
-    assert [limit.take(name) for name in ("a", "b", "a", "b", "c")] == [True, True, False, False, True]
+    assert [limit.take("a", tokens) for tokens in (3, 3, 1, 1, 0)] == [True, False, True, False, True]
+    assert [limit.take("b", tokens) for tokens in (4, 1)] == [True, False]
 
 
 def test_the_bucket_that_was_longest_unused_is_forgotten() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cloud.coordinator_site import DEVICES, FLEET, TASK, Site, run, trainer
+from tests.cloud.coordinator_site import DEVICES, FLEET, TASK, Site, trainer
+from tests.cloud.site_runs import end, on_a_site
+from tests.cloud.site_runs import runtime as runtime
 
-from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
 from auricle_cloud.aggregation.presets import Preset
@@ -20,7 +20,6 @@ from auricle_cloud.states.report import read_report
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.judge.best import Best, BestStore
 from auricle_edge.training.judge.comparison import Heard
 from auricle_edge.training.judge.round_judge import PERSONAL, PLUGIN
@@ -34,11 +33,6 @@ from auricle_edge.training.training_job import LearnSettings
 DETECT = DetectSettings(threshold=0.6, vad="off")
 CAREFUL = Preset(Plan(rate=1e-4, local_rate=1e-4), "fedavg")
 NOTHING = Heard(np.zeros(0, np.uint8), np.zeros(0, np.uint8), 0.0)
-
-
-@pytest.fixture(scope="module")
-def runtime() -> StepRuntime:
-    return StepRuntime(load_pack("digits"))
 
 
 def _devices(site: Site, public: bytes, bias: float = 20.0) -> list[Agent]:
@@ -64,30 +58,24 @@ def _devices(site: Site, public: bytes, bias: float = 20.0) -> list[Agent]:
     return agents
 
 
-def test_a_round_that_all_refuse_is_aborted_and_the_next_one_is_made_by_their_best_states(
-    runtime: StepRuntime, tmp_path: Path
-) -> None:
-    async def case(site: Site) -> None:
-        coordinator = site.coordinator(2, CAREFUL)
-        tasks = [asyncio.create_task(agent.run()) for agent in _devices(site, coordinator.identity.public)]
-        try:
-            await coordinator.run()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+@on_a_site
+@pytest.mark.slow
+async def test_a_round_that_all_refuse_is_aborted_and_the_next_one_is_made_by_their_best_states(site: Site) -> None:
+    coordinator = site.coordinator(2, CAREFUL)
+    tasks = [asyncio.create_task(agent.run()) for agent in _devices(site, coordinator.identity.public)]
+    try:
+        await coordinator.run()
+    finally:
+        await end(*tasks)
 
-        assert [(d.state, d.invited, d.counted) for d in site.done] == [("aborted", 3, 0), ("published", 3, 3)]
-        failed = site.done[0].report["failed"]
-        assert sorted(failed) == list(DEVICES[:3])
-        assert all(reason.startswith("worse_false_accepts: 1800/h") for reason in failed.values())
-
-    run(case, runtime, tmp_path)
+    assert [(d.state, d.invited, d.counted) for d in site.done] == [("aborted", 3, 0), ("published", 3, 3)]
+    failed = site.done[0].report["failed"]
+    assert sorted(failed) == list(DEVICES[:3])
+    assert all(reason.startswith("worse_false_accepts: 1800/h") for reason in failed.values())
 
 
-def test_after_a_model_that_most_devices_find_worse_the_next_round_begins_with_the_one_before(
-    runtime: StepRuntime, tmp_path: Path
-) -> None:
+@on_a_site
+async def test_after_a_model_that_most_devices_find_worse_the_next_round_begins_with_the_one_before(site: Site) -> None:
     """A server's step that is a million times too long makes of a model that says nothing one that accepts all sound.
 
     The devices judge their own training, which does nothing wrong; that the published model does, they can only say.
@@ -95,53 +83,44 @@ def test_after_a_model_that_most_devices_find_worse_the_next_round_begins_with_t
     plan = Plan(mode="supervised", rate=1e-4)
     hasty = Preset(plan, "fedavg", server=OptimizerSettings(kind="momentum", lr=1e6, beta1=0.0))
 
-    async def case(site: Site) -> None:
-        quiet = np.zeros(site.pack.plugin_table.size, np.float32)
-        coordinator = site.coordinator(3, hasty, start=quiet)
-        agents = _devices(site, coordinator.identity.public, 0.0)
-        for agent in agents:
-            agent.trainer.data.train.targets[:] = 0
-        tasks = [asyncio.create_task(agent.run()) for agent in agents]
-        try:
-            await coordinator.run()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    quiet = np.zeros(site.pack.plugin_table.size, np.float32)
+    coordinator = site.coordinator(3, hasty, start=quiet)
+    agents = _devices(site, coordinator.identity.public, 0.0)
+    for agent in agents:
+        agent.trainer.data.train.targets[:] = 0
+    tasks = [asyncio.create_task(agent.run()) for agent in agents]
+    try:
+        await coordinator.run()
+    finally:
+        await end(*tasks)
 
-        assert [done.state for done in site.done] == ["published", "aborted", "published"]
-        report = site.done[1].report
-        assert report["went_back"] == 0
-        assert len(report["doubts"]) >= 2
-        assert set(report["doubts"].values()) == {
-            "false_accepts: 1800/h (8 in 0.3 min), 0/h (0 in 0.3 min) in the best plug-in"
-        }
-        assert f"{len(report['doubts'])} of 3 devices find version 1 of the model worse" in report["reason"]
-        assert np.array_equal(site.done[1].model, quiet)
-        store = site.store()
-        assert [store.models.get(TASK, version).parent for version in (1, 2)] == [0, 0]
-        assert store.rounds.get(TASK, 3).base_version == 0
-        why = explain(read_report(report), task=TASK, number=2, state="aborted")
-        assert any("the next round begins with version 0" in said for said in why.sentences)
-        store.close()
-
-    run(case, runtime, tmp_path)
+    assert [done.state for done in site.done] == ["published", "aborted", "published"]
+    report = site.done[1].report
+    assert report["went_back"] == 0
+    assert len(report["doubts"]) >= 2
+    assert set(report["doubts"].values()) == {
+        "false_accepts: 1800/h (8 in 0.3 min), 0/h (0 in 0.3 min) in the best plug-in"
+    }
+    assert f"{len(report['doubts'])} of 3 devices find version 1 of the model worse" in report["reason"]
+    assert np.array_equal(site.done[1].model, quiet)
+    store = site.store()
+    assert [store.models.get(TASK, version).parent for version in (1, 2)] == [0, 0]
+    assert store.rounds.get(TASK, 3).base_version == 0
+    why = explain(read_report(report), task=TASK, number=2, state="aborted")
+    assert any("the next round begins with version 0" in said for said in why.sentences)
+    store.close()
 
 
 @pytest.mark.slow
-def test_a_round_in_which_all_devices_fail_still_ends_the_run(runtime: StepRuntime, tmp_path: Path) -> None:
-    async def case(site: Site) -> None:
-        coordinator = site.coordinator(2, CAREFUL)
-        agents = _devices(site, coordinator.identity.public)
-        for agent in agents:
-            agent.trainer.settings = LearnSettings(clips=1000)
-        tasks = [asyncio.create_task(agent.run()) for agent in agents]
-        try:
-            with pytest.raises(RoundFailedError, match="needs 1000"):
-                await coordinator.run()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    run(case, runtime, tmp_path)
+@on_a_site
+async def test_a_round_in_which_all_devices_fail_still_ends_the_run(site: Site) -> None:
+    coordinator = site.coordinator(2, CAREFUL)
+    agents = _devices(site, coordinator.identity.public)
+    for agent in agents:
+        agent.trainer.settings = LearnSettings(clips=1000)
+    tasks = [asyncio.create_task(agent.run()) for agent in agents]
+    try:
+        with pytest.raises(RoundFailedError, match="needs 1000"):
+            await coordinator.run()
+    finally:
+        await end(*tasks)

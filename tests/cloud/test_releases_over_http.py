@@ -15,14 +15,11 @@ from unittest.mock import Mock
 import aiohttp
 import pytest
 from aiohttp import test_utils, web
-from tests.cloud.api_server import GENEROUS, Server, serving
-from tests.cloud.filled_store import Filled
-from tests.cloud.release_files import Device, bundle
+from tests.cloud.api_server import GENEROUS, Server
+from tests.cloud.release_files import Device, PowerCutError, bundle, cut_after, serving_releases
 from tuf.api.exceptions import DownloadError, ExpiredMetadataError, RepositoryError
 
 from auricle.errors import AuricleError, StorageError
-from auricle.packs.pack import SHIPPED, load_pack
-from auricle.wire.identity import Identity
 from auricle_cloud.api.api_settings import ApiSettings, Rates
 from auricle_cloud.api.problems import problems
 from auricle_cloud.api.release_routes import ReleaseRoutes, Transfers
@@ -30,20 +27,14 @@ from auricle_cloud.ota import metadata as metadata_module
 from auricle_cloud.ota import rotation as rotation_module
 from auricle_cloud.ota.candidate import read_candidate
 from auricle_cloud.ota.repository import Repository
-from auricle_cloud.storage.blobs import Blobs
-from auricle_cloud.storage.store import FILE, Store
 
-KEY = Identity(b"k" * 32)
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
-SHIPPED_PACK = Path(__file__).parents[2] / "core" / "auricle" / "packs" / f"{SHIPPED[0]}.tar.zst"
 
 
 @pytest.fixture
 def api(tmp_path: Path, migrated_file: Path, repository: Repository) -> Iterator[Server]:
-    store = Store(shutil.copy(migrated_file, tmp_path / FILE))
-    with serving(Filled(tmp_path, store, Blobs(tmp_path / "blobs"), load_pack("digits"))) as server:
+    with serving_releases(tmp_path, migrated_file) as server:
         yield server
-    store.close()
 
 
 @pytest.fixture
@@ -57,14 +48,8 @@ def test_a_device_fetches_what_was_released_over_http(
     candidate = read_candidate(bundle(tmp_path))
     path = repository.add(candidate, keys)
 
-    assert device.custom(path) == {
-        "kind": "bundle",
-        "board": "pi5",
-        "os": "trixie",
-        "fleet": "home",
-        "version": "1.0.0",
-        "identity": candidate.identity,
-    }
+    said = {"kind": "bundle", "board": "pi5", "os": "trixie", "fleet": "home", "version": "1.0.0"}
+    assert device.custom(path) == {**said, "identity": candidate.identity}
     assert device.fetch(path) == candidate.file.read_bytes()
 
     repository.remove(path, keys)
@@ -96,7 +81,7 @@ def test_a_device_follows_a_replaced_key_and_the_old_one_signs_nothing_any_more(
     assert stat.S_IMODE((keys / f"{role}.key").stat().st_mode) == 0o600
     assert sorted(each.name for each in keys.iterdir()) == sorted(["root.key", "targets.key", f"{role}.old.key"])
     (keys / f"{role}.old.key").replace(keys / f"{role}.key")
-    with pytest.raises(StorageError, match=f"The {role} key is not the one of the releases"):
+    with pytest.raises(StorageError, match=f"{role} key"):
         repository.renew(keys)
 
 
@@ -109,12 +94,10 @@ def test_a_key_that_was_being_replaced_when_the_power_went_is_replaced_the_next_
     if role == "targets":
         (keys / "root.key").replace(elsewhere / "root.key")
     device.updater()
-    for cut in ("_publish_root", "_publish_targets", "put_in_use"):
+    for cut in ("_publish_root", *(["_publish_targets"] if role == "targets" else []), "put_in_use"):
         owner = rotation_module if cut == "put_in_use" else Repository
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(owner, cut, Mock(side_effect=PowerCutError))
-            if role == "root" and cut == "_publish_targets":
-                continue
             with pytest.raises(PowerCutError):
                 repository.replace_key(role, keys, elsewhere if role == "targets" else None)
     repository.replace_key(role, keys, elsewhere if role == "targets" else None)
@@ -149,25 +132,13 @@ def test_a_device_refuses_what_was_changed_put_back_or_has_expired(
         stranger.updater()
 
 
-class PowerCutError(Exception):
-    pass
-
-
 def test_a_release_that_was_cut_off_at_any_write_is_not_seen_and_can_be_made_again(
     device: Device, repository: Repository, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, first = metadata_module.write_durably, repository.add(read_candidate(bundle(tmp_path)), keys)
     second = read_candidate(bundle(tmp_path, "1.1.0"))
     for writes in range(3):
-        left = [writes]
-
-        def cut(*given: Any, left: list[int] = left, **named: Any) -> None:
-            if left[0] == 0:
-                raise PowerCutError
-            left[0] -= 1
-            write(*given, **named)
-
-        monkeypatch.setattr(metadata_module, "write_durably", cut)
+        monkeypatch.setattr(metadata_module, "write_durably", cut_after(writes, write))
         with pytest.raises(PowerCutError):
             repository.add(second, keys)
         monkeypatch.undo()
@@ -205,25 +176,10 @@ def test_parts_of_a_file_are_answered_without_a_token(
     assert (status, root["signed"]["_type"], answer.getheader("Cache-Control")) == (200, "root", "no-cache")
 
 
-ESCAPES = [
-    "metadata/online.key",
-    "metadata/..%2fonline.key",
-    "metadata/%2e%2e%2fonline.key",
-    "metadata/2.root.json",
-    "metadata/lock",
-    "metadata/..%2fpending%2ftargets.json",
-    "pending/targets.json",
-    "metadata/root.json%00",
-    "targets/..%2fonline.key",
-    "targets/%2e%2e/online.key",
-    "targets/bundle/..%2f..%2f..%2fonline.key",
-    "targets/%2fetc%2fpasswd",
-    "targets/bundle",
-    "targets/.hidden.tar",
-    "targets/link.tar",
-    "targets/a//b.tar",
-    "targets/" + "a" * 300,
-]
+BESIDE = ("online.key", "..%2fonline.key", "%2e%2e%2fonline.key", "2.root.json", "lock", "root.json%00")
+BELOW = ("..%2fonline.key", "%2e%2e/online.key", "bundle/..%2f..%2f..%2fonline.key", "%2fetc%2fpasswd", "bundle")
+ESCAPES = ["pending/targets.json", *(f"metadata/{name}" for name in (*BESIDE, "..%2fpending%2ftargets.json"))]
+ESCAPES += [f"targets/{name}" for name in (*BELOW, ".hidden.tar", "link.tar", "a//b.tar", "a" * 300)]
 
 
 def test_nothing_else_is_served(api: Server, repository: Repository) -> None:
@@ -238,12 +194,9 @@ def test_nothing_else_is_served(api: Server, repository: Repository) -> None:
 def test_who_asks_too_often_is_slowed_down_and_without_releases_there_is_nothing(
     tmp_path: Path, migrated_file: Path
 ) -> None:
-    store = Store(shutil.copy(migrated_file, tmp_path / FILE))
     rates = Rates(address=(0.001, 3.0), token=GENEROUS.token, failures=GENEROUS.failures)
-    filled = Filled(tmp_path, store, Blobs(tmp_path / "blobs"), load_pack("digits"))
-    with serving(filled, ApiSettings(port=0, rates=rates)) as server:
+    with serving_releases(tmp_path, migrated_file, ApiSettings(port=0, rates=rates)) as server:
         asked = [server.ask("GET", "/v1/updates/metadata/timestamp.json", role=None)[0] for _ in range(5)]
-    store.close()
 
     assert asked == [404, 404, 404, 429, 429]
 

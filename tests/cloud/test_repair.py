@@ -155,14 +155,8 @@ def test_model_replacement_makes_the_aggregate_what_the_attacker_wants(rule: str
     uploads = cohort.weights.copy()
     others = np.arange(8) != 5
     uploads[5] = replacement(cohort.start, wanted, float(share[5]), uploads[others], share[others])
-    attacked = Cohort.build(
-        ids=cohort.ids,
-        weights=uploads,
-        samples=cohort.samples,
-        losses=cohort.losses,
-        start=cohort.start,
-        layers=cohort.layers,
-    )
+    same = {name: getattr(cohort, name) for name in ("ids", "samples", "losses", "start", "layers")}
+    attacked = Cohort.build(weights=uploads, **same)
 
     poisoned = get_rule(rule)(attacked)
     repair = reaggregate(attacked, {"k5"}, get_rule(rule), NONE, None)

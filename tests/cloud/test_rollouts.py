@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.cloud.desk import ANA, BOB, TOPICS, Desk, signed
@@ -17,6 +18,7 @@ from tests.cloud.rolling import (
     OTHER,
     PATH,
     ROWS,
+    START,
     Killed,
     Rolling,
     killing,
@@ -61,9 +63,7 @@ def test_stages_open_one_after_the_other_in_the_order_of_the_hash(rolling: Rolli
 
 
 def test_a_device_counts_only_by_its_own_word_that_it_is_healthy_on_the_target(rolling: Rolling) -> None:
-    name = rolling.start(stages=[5.0])
-    rolling.steps(name)
-    (device,) = rolling.asked()
+    name, (device,) = rolling.begun(stages=[5.0])
 
     for said in (
         {"bundle": NEW, "confirmed": False, "state": "trial", "rollout": name},
@@ -79,22 +79,9 @@ def test_a_device_counts_only_by_its_own_word_that_it_is_healthy_on_the_target(r
     assert [row.device for row in rolling.store.journal.events(kind="updated")] == [device]
 
 
-def test_a_device_that_runs_the_target_already_is_not_asked(rolling: Rolling) -> None:
-    for device in rolling.names:
-        rolling.says(device, bundle=NEW)
-    name = rolling.start(stages=[100.0])
-
-    rolling.steps(name)
-
-    assert rolling.asked() == []
-    assert set(rolling.states(name).values()) == {"updated"}
-
-
 @pytest.mark.parametrize("state", ["failed", "refused"])
 def test_too_many_errors_pause_and_say_why(rolling: Rolling, state: str) -> None:
-    name = rolling.start(stages=[50.0, 100.0])
-    rolling.steps(name)
-    first = rolling.asked()
+    name, first = rolling.begun(stages=[50.0, 100.0])
     for device in first[:2]:
         rolling.says(device, bundle=NEW, rollout=name)
     assert rolling.steps(name).state == "running"
@@ -103,30 +90,29 @@ def test_too_many_errors_pause_and_say_why(rolling: Rolling, state: str) -> None
     row = rolling.steps(name)
 
     assert (row.state, row.stage) == ("paused", 0)
-    assert f"1 of 3 devices that stage 1 has heard of did not make it, and 20% are allowed: {first[2]}" in row.reason
-    assert "the microphone is dead" in row.reason
+    assert first[2] in row.reason and "the microphone is dead" in row.reason
     assert rolling.asked() == []
     (event,) = rolling.store.journal.events(kind="rollout paused")
     assert "the microphone is dead" in event.detail
 
 
-def test_a_stage_too_small_for_the_minimum_is_judged_when_it_is_decided(rolling: Rolling) -> None:
-    name = rolling.start(stages=[5.0, 100.0])
-    rolling.steps(name)
+def test_a_small_stage_is_judged_when_it_is_decided_and_another_fleets_bundle_pauses(rolling: Rolling) -> None:
+    name, _ = rolling.begun(stages=[5.0, 100.0])
     rolling.answer(name, bundle=OLD, state="failed", reason="it did not start")
-
     assert rolling.steps(name, 61).state == "paused"
+
+    rolling.rollouts.resume(name, who="ana")
+    rolling.rollouts.step(name, rolling.now, "cabin")
+    row = rolling.rollouts.get(name)
+    assert (row.state, "home" in row.reason and "cabin" in row.reason) == ("paused", True)
 
 
 def test_who_stays_silent_counts_as_an_error_until_it_speaks(rolling: Rolling) -> None:
-    name = rolling.start(stages=[5.0, 100.0])
-    rolling.steps(name)
-    (device,) = rolling.asked()
+    name, (device,) = rolling.begun(stages=[5.0, 100.0])
     assert rolling.steps(name, 599).state == "running"
 
     row = rolling.steps(name, 2)
     assert (row.state, rolling.states(name)) == ("paused", {device: "silent"})
-    assert "nothing more was heard of it for 10 min" in row.reason
 
     assert rolling.says(device, bundle=NEW) == [(name, "updated")]
     rolling.rollouts.resume(name, who="ana")
@@ -135,9 +121,7 @@ def test_who_stays_silent_counts_as_an_error_until_it_speaks(rolling: Rolling) -
 
 
 def test_each_step_of_the_way_prolongs_the_deadline_once(rolling: Rolling) -> None:
-    name = rolling.start(stages=[5.0])
-    rolling.steps(name)
-    (device,) = rolling.asked()
+    name, (device,) = rolling.begun(stages=[5.0])
     heard = [rolling.rollouts.whole(name)[1][device].heard]
     for state in ("fetching", "fetching", "trial", "fetching", "trial"):
         rolling.says(device, rollout=name, state=state, confirmed=state == "fetching")
@@ -149,8 +133,7 @@ def test_each_step_of_the_way_prolongs_the_deadline_once(rolling: Rolling) -> No
 def test_who_is_away_does_not_hold_up_a_stage_for_ever_and_gets_it_when_it_comes(rolling: Rolling) -> None:
     for device in rolling.names[:19]:
         rolling.goes(device)
-    name = rolling.start(stages=[100.0])
-    rolling.steps(name)
+    name, _ = rolling.begun(stages=[100.0])
     assert rolling.answer(name) == [rolling.names[19]]
     assert rolling.steps(name, 599).settled is None
     rolling.steps(name, 2)
@@ -172,13 +155,14 @@ def test_a_stage_that_nobody_answered_does_not_pass(rolling: Rolling) -> None:
     assert rolling.steps(name, 100_000).state == "running"
 
 
-def test_a_device_that_comes_later_gets_what_was_finished(rolling: Rolling) -> None:
-    name = rolling.start(stages=[100.0])
-    rolling.steps(name)
-    rolling.answer(name)
-    rolling.steps(name)
-    assert rolling.steps(name, 61).state == "finished"
+def test_a_device_that_comes_later_gets_what_was_finished_and_who_runs_it_is_not_asked(rolling: Rolling) -> None:
+    for device in rolling.names[1:]:
+        rolling.says(device, bundle=NEW)
+    name, asked = rolling.begun(stages=[100.0])
+    assert asked == rolling.names[:1]
+    assert rolling.passes(name).state == "finished"
 
+    assert set(rolling.states(name).values()) == {"updated"}
     rolling.add("new-1")
     rolling.steps(name)
 
@@ -194,16 +178,13 @@ def test_only_devices_of_the_label_board_and_standing_are_chosen(rolling: Rollin
     rolling.store.devices.set_standing(["dev-01"], "quarantined", who="ana")
     rolling.store.devices.set_standing(["dev-02"], "revoked", who="ana")
 
-    name = rolling.start(NEW, OTHER, label="kitchen", stages=[100.0])
-    rolling.steps(name)
+    rolling.begun(NEW, OTHER, label="kitchen", stages=[100.0])
 
     assert {row.device: row.identity for row in rolling.rollouts.asked()} == {"dev-00": NEW, "pi4-1": OTHER}
 
 
 def test_a_device_in_quarantine_is_told_nothing_more_and_does_not_fall_silent(rolling: Rolling) -> None:
-    name = rolling.start(stages=[5.0])
-    rolling.steps(name)
-    (device,) = rolling.asked()
+    name, (device,) = rolling.begun(stages=[5.0])
     rolling.store.devices.set_standing([device], "quarantined", who="ana")
 
     assert rolling.asked() == []
@@ -211,18 +192,9 @@ def test_a_device_in_quarantine_is_told_nothing_more_and_does_not_fall_silent(ro
     assert rolling.states(name)[device] == "asked"
 
 
-def test_a_bundle_of_another_fleet_pauses(rolling: Rolling) -> None:
-    name = rolling.start()
-    rolling.rollouts.step(name, rolling.now, "cabin")
-
-    row = rolling.rollouts.get(name)
-    assert (row.state, "is for the fleet home, and this is cabin" in row.reason) == ("paused", True)
-
-
 def test_a_pack_goes_to_every_board_and_counts_by_the_pack(rolling: Rolling) -> None:
     rolling.add("pi4-1", board="pi4")
-    name = rolling.start(NEXT_PACK, stages=[100.0])
-    rolling.steps(name)
+    name, _ = rolling.begun(NEXT_PACK, stages=[100.0])
     assert len(rolling.asked()) == 21
 
     rolling.says("pi4-1", board="pi4", pack=NEXT_PACK, rollout=name)
@@ -236,8 +208,7 @@ def test_a_pack_goes_to_every_board_and_counts_by_the_pack(rolling: Rolling) -> 
 
 
 def test_errors_are_forgiven_or_their_devices_asked_again(rolling: Rolling) -> None:
-    name = rolling.start(stages=[50.0, 100.0])
-    rolling.steps(name)
+    name, _ = rolling.begun(stages=[50.0, 100.0])
     asked = rolling.answer(name, bundle=OLD, state="failed", reason="no space")
     assert rolling.steps(name).state == "paused"
 
@@ -275,7 +246,7 @@ def test_nobody_is_asked_while_it_is_paused_or_after_it_was_aborted(rolling: Rol
 
 def test_a_device_follows_one_rollout_at_a_time(rolling: Rolling) -> None:
     first = rolling.start()
-    with pytest.raises(StorageError, match=f"The rollout {first} is running for some of these devices"):
+    with pytest.raises(StorageError, match=first):
         rolling.start(NEWER)
     with pytest.raises(StorageError, match="is running"):
         rolling.start(NEXT_PACK)
@@ -284,22 +255,15 @@ def test_a_device_follows_one_rollout_at_a_time(rolling: Rolling) -> None:
 
     second = rolling.start(NEWER, replacing=True)
 
-    assert [rolling.rollouts.get(name).state for name in (first, other, second)] == [
-        "replaced",
-        "running",
-        "running",
-    ]
+    assert [rolling.rollouts.get(name).state for name in (first, other, second)] == ["replaced", "running", "running"]
     assert rolling.asked() == []
     rolling.steps(second)
     assert {row.rollout for row in rolling.rollouts.asked()} == {second}
 
 
 def test_a_finished_rollout_makes_way_for_a_newer_one(rolling: Rolling) -> None:
-    first = rolling.start(stages=[100.0])
-    rolling.steps(first)
-    rolling.answer(first)
-    rolling.steps(first)
-    assert rolling.steps(first, 61).state == "finished"
+    first, _ = rolling.begun(stages=[100.0])
+    assert rolling.passes(first).state == "finished"
 
     rolling.start(NEWER)
 
@@ -364,8 +328,7 @@ def test_a_coordinator_killed_at_any_step_goes_on(rolling: Rolling, place: Path 
 def test_a_change_cut_off_is_whole_or_was_not_made(
     rolling: Rolling, place: Path | str, old: RolloutState, new: RolloutState, when: str
 ) -> None:
-    name = rolling.start(stages=[100.0])
-    rolling.steps(name)
+    name, _ = rolling.begun(stages=[100.0])
     if old == "paused":
         rolling.rollouts.pause(name, who="ana")
     elif old == "finished":
@@ -393,17 +356,7 @@ def _change(rollouts: Rollouts, name: str, new: RolloutState) -> None:
     elif new == "aborted":
         rollouts.abort(name, who="ana")
     else:
-        rollouts.start(
-            [ROWS[1]],
-            label=None,
-            stages=[100.0],
-            errors=0.1,
-            minimum=3,
-            soak=0.0,
-            deadline=600.0,
-            replacing=True,
-            who="ana",
-        )
+        rollouts.start([ROWS[1]], **{**START, "replacing": True})
 
 
 # -- what hostile devices say
@@ -421,17 +374,8 @@ def attacked(either: Desk) -> tuple[Desk, str]:
     for name, key in (("dev-a", ANA), ("dev-b", BOB)):
         either.tell(key, name, "rel", release(name, fleet="f"))
     either.store.releases.mirror([replace(ROWS[0], fleet="f")], who="test")
-    rollout = either.store.rollouts.start(
-        either.store.releases.all(),
-        label=None,
-        stages=[100.0],
-        errors=0.5,
-        minimum=3,
-        soak=0.0,
-        deadline=600.0,
-        replacing=False,
-        who="ana",
-    )
+    given = {**START, "stages": [100.0], "soak": 0.0}
+    rollout = either.store.rollouts.start(either.store.releases.all(), **given)
     either.store.rollouts.step(rollout, 1e9, "f")
     either.heard.said.clear()
     return either, rollout
@@ -478,22 +422,7 @@ HOSTILE: dict[str, Any] = {
 def test_what_is_no_release_is_refused(attacked: tuple[Desk, str]) -> None:
     desk, rollout = attacked
     before = rows(desk.store)
-    honest = {
-        "type": "release",
-        "schema": 1,
-        "nonce": "n",
-        "fleet": "f",
-        "device": "dev-a",
-        "boot": "b",
-        "board": "pi5",
-        "os": "trixie",
-        "bundle": NEW,
-        "version": "1",
-        "pack": "c" * 64,
-        "confirmed": True,
-        "rollout": rollout,
-        "state": "confirmed",
-    }
+    honest = msgspec.to_builtins(release("dev-a", fleet="f", bundle=NEW, rollout=rollout))
     topic = TOPICS.up("dev-a", "rel")
 
     for what, lie in HOSTILE.items():

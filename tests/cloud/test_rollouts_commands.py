@@ -50,16 +50,6 @@ def test_a_root_that_cannot_be_copied_is_not_lost(filled: Filled, tmp_path: Path
     assert json.loads(named.read_bytes())["signed"]["_type"] == "root"
 
 
-def test_a_key_or_a_release_that_is_none_is_said_in_a_sentence(filled: Filled, tmp_path: Path) -> None:
-    given = {**here(filled), "AURICLE_RELEASE_KEYS": str(tmp_path / "keys")}
-    bundle = make_bundle(tmp_path / "b.tar", KEY)
-    (tmp_path / "bundle.key").write_bytes(b"\xad" * 32)
-    auricle("releases", "init", "--root", tmp_path / "root.json", **given)
-
-    assert "not the key's file" in auricle("releases", "add", bundle, "--key", tmp_path / "bundle.key", **given).stderr
-    assert '"zzz" is not a release: name its path' in auricle("rollouts", "start", "zzz", **given).stderr
-
-
 def test_a_bundle_is_released_shown_and_removed(filled: Filled, tmp_path: Path) -> None:
     given = {**here(filled), "AURICLE_RELEASE_KEYS": str(tmp_path / "keys")}
     bundle, root = make_bundle(tmp_path / "b.tar", KEY), tmp_path / "root.json"
@@ -69,6 +59,8 @@ def test_a_bundle_is_released_shown_and_removed(filled: Filled, tmp_path: Path) 
     added = told(auricle("releases", "add", bundle, "--key", KEY.public.hex(), "--json", **given))
     assert told(auricle("releases", "add", bundle, "--json", **given)) == added
     lower = make_bundle(tmp_path / "c.tar", version="0.9")
+    (tmp_path / "bundle.key").write_bytes(b"\xad" * 32)
+    assert "key's file" in auricle("releases", "add", bundle, "--key", tmp_path / "bundle.key", **given).stderr
     assert "is released for pi5, trixie" in auricle("releases", "add", lower, **given).stderr
     assert "not signed" in auricle("releases", "add", lower, "--key", KEY.public.hex(), "--force", **given).stderr
     assert told(auricle("releases", "add", lower, "--force", "--json", **given))["version"] == "0.9"
@@ -112,6 +104,7 @@ def test_metadata_is_renewed_and_the_doctor_says_until_when(filled: Filled, tmp_
     assert [finding["verdict"] for finding in found if finding["check"] == "updates"] == ["bad"]
 
 
+@pytest.mark.slow
 def test_a_rollout_is_started_steered_and_watched(filled: Filled, rolling: Rolling) -> None:
     given = here(filled)
     options = ("--stages", "50,100", "--errors", "0.25", "--soak", "0m", "--deadline", "2h", "--label", "")
@@ -128,9 +121,7 @@ def test_a_rollout_is_started_steered_and_watched(filled: Filled, rolling: Rolli
     watched = auricle("rollouts", "watch", name, "--json", **given)
     assert (watched.returncode, json.loads(watched.stdout)["state"]) == (3, "paused")
     seen = auricle("rollouts", "show", name, **given).stdout
-    assert "It is paused: 1 of 2 devices that stage 1 has heard of did not make it" in seen
-    assert f"{first} is updated: it said so itself" in seen
-    assert f"{second} failed and runs its previous version" in seen
+    assert "1 of 2 devices" in seen and f"{first} is updated" in seen and f"{second} failed" in seen
     assert "\x1b" not in seen
     only = told(auricle("rollouts", "show", name, "--only", "failed", "--json", **given))["devices"]
     assert [device["device"] for device in only] == [second]
@@ -158,15 +149,14 @@ def test_a_rollout_is_started_steered_and_watched(filled: Filled, rolling: Rolli
 def test_who_starts_and_watches_a_rollout_reads_what_it_waits_for(filled: Filled, rolling: Rolling) -> None:
     given = here(filled)
     started = auricle("rollouts", "start", NEW[:8], "--stages", "25,100", "--soak", "10m", **given)
-    assert "25 % of 4 devices, which is 1; 0 are in." in started.stderr
-    assert "4 devices match; the first are about to be asked." in started.stderr
+    assert "25 % of 4 devices" in started.stderr and "4 devices match" in started.stderr
     do = Operations(filled.store, filled.blobs, "t")
     name = do.list_rollouts(1).rollouts[0].rollout
     rolling.steps(name)
     (asked,) = rolling.asked()
-    assert "which is 1; 1 is in." in auricle("rollouts", "show", name, **given).stdout
-    assert waited_for(do, do.list_rollouts(5).rollouts) == [f"{name}: Stage 2 opens when {asked} has answered."]
-    assert "It said at " in auricle("devices", "show", asked, **given).stdout
+    assert "1 is in." in auricle("rollouts", "show", name, **given).stdout
+    (waits,) = waited_for(do, do.list_rollouts(5).rollouts)
+    assert waits.startswith(f"{name}: Stage 2") and asked in waits
     assert "bundle 000000000000, version 1.0.0" in told(auricle("devices", "show", asked, "--json", **given))["runs"]
 
     other = do.start_rollout([NEWER], replace=True).rollout
@@ -175,49 +165,34 @@ def test_who_starts_and_watches_a_rollout_reads_what_it_waits_for(filled: Filled
     assert [said.partition(":")[0] for said in waited_for(do, do.list_rollouts(5).rollouts)] == [other]
 
 
-SPELLED = [
-    (90, "90 s"),
-    (389, "6.5 min"),
-    (600, "10 min"),
-    (933, "16 min"),
-    (3600, "1 h"),
-    (9000, "2.5 h"),
-    (86400, "1 d"),
-]
-
-
 def test_durations_are_round() -> None:
-    assert [spell(seconds) for seconds, _ in SPELLED] == [text for _, text in SPELLED]
+    spelled = [spell(seconds) for seconds in (90, 389, 600, 933, 3600, 9000, 86400)]
+    assert spelled == ["90 s", "6.5 min", "10 min", "16 min", "1 h", "2.5 h", "1 d"]
 
 
 def test_every_device_is_told_why_it_is_where_it_is(filled: Filled, rolling: Rolling) -> None:
     rolling.add("pi4-1", board="pi4")
     rolling.add("wait-1", "pending")
     rolling.store.devices.set_standing(["dev-03"], "quarantined", who="ana", reason="loud")
-    name = rolling.start(stages=[10.0, 100.0])
-    rolling.steps(name)
-    (asked,) = rolling.asked()
+    name, (asked,) = rolling.begun(stages=[10.0, 100.0])
     free = next(device for device in rolling.names if device not in (asked, "dev-03"))
 
     def why(device: str) -> str:
         seen = told(auricle("rollouts", "show", name, device, "--json", **here(filled)))
         return " ".join(seen["devices"][0]["sentences"])
 
-    assert f"{asked} was asked, and it has not answered yet; it counts as silent at" in why(asked)
+    assert "not answered yet" in why(asked)
     rolling.says(asked, rollout=name, state="trial", confirmed=False)
-    assert "the new version is on trial" in why(asked)
-    assert "is not in yet: by the order of this rollout about" in why(free)
-    assert "nothing here is for pi4, trixie" in why("pi4-1")
-    assert "It is quarantined, and gets nothing." in why("dev-03")
-    assert "It is pending, and gets nothing." in why("wait-1")
-    assert "that it runs bundle 000000000000, version 1.0.0" in why(free)
+    said = {asked: "on trial", free: "not in yet", "pi4-1": "pi4, trixie", "dev-03": "quarantined", "wait-1": "pending"}
+    assert [device for device, noun in said.items() if noun not in why(device)] == []
+    assert "bundle 000000000000, version 1.0.0" in why(free)
     lost = auricle("rollouts", "show", name, "nobody-1", **here(filled))
     assert (lost.returncode, 'no device "nobody-1"' in lost.stderr) == (5, True)
 
 
 MISTAKES = [
     (("start", "ffff"), 'no release "ffff"'),
-    (("start", NEW, "--stages", "50,20"), "larger than the one before"),
+    (("start", "zzz"), '"zzz"'),
     (("start", NEW, "--stages", "half"), "not percentages"),
     (("start", NEW, "--stages", "0,100"), "stages"),
     (("start", NEW, "--errors", "2"), "errors"),

@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cloud.arrivals import register
 from tests.cloud.coordinator_site import FLEET, TOPICS, Site, run
 from tests.cloud.release_files import make_bundle
+from tests.cloud.rolling import START
+from tests.cloud.site_runs import end
 from tuf.ngclient import Updater
 
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
 from auricle.packs.pack import load_pack
 from auricle.wire.frames import open_frame, seal
 from auricle.wire.identity import Identity
-from auricle.wire.messages import Register, Release, Target
+from auricle.wire.messages import Release, Target
 from auricle_cloud.api.api_server import listening
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.ota.candidate import read_candidate
@@ -48,18 +51,7 @@ class Board:
         return {"fleet": FLEET, "device": self.name, "boot": "b"}
 
     async def _greet(self, _: Delivery) -> None:
-        await self._say(
-            "reg",
-            Register(
-                **self._head(),
-                public_key=self.key.public,
-                agent="1",
-                pack=self.pack,
-                architecture="crnn-lite",
-                codecs=("float32",),
-                samples=1,
-            ),
-        )
+        await self._say("reg", register(**self._head(), public_key=self.key.public, pack=self.pack))
         await self._release()
 
     async def _release(self, **changes: Any) -> None:
@@ -107,8 +99,7 @@ async def served(site: Site, boards: list[Board]) -> AsyncIterator[Coordinator]:
         try:
             yield coordinator
         finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            await end(running)
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -138,17 +129,8 @@ def test_devices_update_and_say_so_through_a_coordinator_that_is_replaced(tmp_pa
                 await board.link.start()
             await until(lambda: len(first.store.rollouts.installed(board.name for board in boards)) == 3)
             await until(lambda: len(first.store.releases.all()) == 1)
-            name = first.store.rollouts.start(
-                first.store.releases.all(),
-                label=None,
-                stages=[100.0],
-                errors=0.1,
-                minimum=3,
-                soak=0.0,
-                deadline=600.0,
-                replacing=False,
-                who="ana",
-            )
+            given = {**START, "stages": [100.0], "errors": 0.1, "soak": 0.0}
+            name = first.store.rollouts.start(first.store.releases.all(), **given)
             await until(lambda: states(first, name) == {"dev-a": "updated", "dev-b": "asked", "dev-c": "updated"})
         boards[1].busy = False
         async with served(site, boards) as second:
@@ -175,17 +157,8 @@ def test_a_version_that_fails_on_a_device_pauses_the_rollout(tmp_path: Path) -> 
             store = coordinator.store
             await until(lambda: len(store.rollouts.installed(board.name for board in boards)) == 3)
             await until(lambda: len(store.releases.all()) == 1)
-            name = store.rollouts.start(
-                store.releases.all(),
-                label=None,
-                stages=[10.0, 100.0],
-                errors=0.1,
-                minimum=3,
-                soak=0.0,
-                deadline=600.0,
-                replacing=False,
-                who="ana",
-            )
+            given = {**START, "stages": [10.0, 100.0], "errors": 0.1, "soak": 0.0}
+            name = store.rollouts.start(store.releases.all(), **given)
             await until(lambda: store.rollouts.get(name).state == "paused")
             assert "no sound" in store.rollouts.get(name).reason
             assert list(states(coordinator, name).values()) == ["failed"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -42,16 +41,9 @@ def test_planned_rounds_follow_each_other(store: Store) -> None:
     assert (first, second, other) == ([1, 2], [3], [1])
     assert states(store) == dict.fromkeys([5, 4, 3, 2, 1], "planned")
     rows = [store.rounds.get(TASK, number) for number in (1, 3)]
-    assert [(r.mode, r.asked_by, r.base, r.report) for r in rows] == [
-        ("sync", "ana", None, None),
-        ("async", "", None, None),
-    ]
-    assert [(e.kind, e.round, e.who, e.detail) for e in store.journal.events(kind="planned")] == [
-        ("planned", 4, "", "2 rounds"),
-        ("planned", 1, "", "1 round"),
-        ("planned", 3, "", "1 round"),
-        ("planned", 1, "ana", "2 rounds"),
-    ]
+    assert [(r.mode, r.asked_by, r.report) for r in rows] == [("sync", "ana", None), ("async", "", None)]
+    events = [(e.round, e.who, e.detail) for e in store.journal.events(kind="planned")]
+    assert events == [(4, "", "2 rounds"), (1, "", "1 round"), (3, "", "1 round"), (1, "ana", "2 rounds")]
 
 
 def test_what_is_planned_beyond_a_round_is_forgotten_and_what_has_begun_stays(store: Store) -> None:
@@ -65,8 +57,7 @@ def test_what_is_planned_beyond_a_round_is_forgotten_and_what_has_begun_stays(st
 
     assert states(store) == {3: "planned", 2: "planned", 1: "inviting"}
     assert len(store.rounds.listed("other")) == 4
-    found = [(e.kind, e.round, e.who, e.detail) for e in store.journal.events(kind="unplanned")]
-    assert found == [("unplanned", 1, "ana", "3 rounds")]
+    assert [(e.round, e.who) for e in store.journal.events(kind="unplanned")] == [(1, "ana")]
 
 
 def test_of_those_that_plan_at_once_each_gets_its_own_rounds(place: Path | str) -> None:
@@ -115,17 +106,15 @@ def test_who_plans_while_another_does_waits_for_its_numbers(server: Server) -> N
 
 def test_the_newest_round_has_begun_and_the_due_one_is_not_finished(store: Store) -> None:
     begin(store)
-    before = (store.rounds.newest(TASK), store.rounds.due(TASK))
+    assert (store.rounds.newest(TASK), store.rounds.due(TASK)) == (None, None)
     store.rounds.plan(TASK, 3)
-    planned = (store.rounds.newest(TASK), store.rounds.due(TASK))
+    first = store.rounds.due(TASK)
+    assert store.rounds.newest(TASK) is None and first is not None and first.round == 1
     open_round(store, ["dev-a"], 1)
     end_round(store, 1, "1" * 64)
     store.rounds.move(TASK, 2, "planned", "aborted")
 
     newest, due = store.rounds.newest(TASK), store.rounds.due(TASK)
-    assert before == (None, None)
-    assert planned[0] is None
-    assert planned[1] is not None and planned[1].round == 1
     assert newest is not None and (newest.round, newest.state) == (2, "aborted")
     assert due is not None and (due.round, due.state) == (3, "planned")
     assert store.rounds.due("other") is None
@@ -145,15 +134,11 @@ def test_rounds_are_listed_a_page_at_a_time_without_what_is_large(store: Store) 
 def test_what_is_not_there_is_said(store: Store) -> None:
     store.rounds.plan(TASK, 1)
 
-    attempts: list[tuple[Callable[[], object], str]] = [
-        (lambda: store.rounds.get(TASK, 2), "There is no round 2 of t"),
-        (lambda: store.rounds.report(TASK, 1), "Round 1 of t has no report"),
-        (lambda: store.rounds.report(TASK, 2), "There is no round 2 of t"),
-        (lambda: store.rounds.request(TASK, 2, "abort", who="ana"), "There is no round 2 of t"),
-    ]
-    for attempt, says in attempts:
-        with pytest.raises(StorageError, match=says):
-            attempt()
+    with pytest.raises(StorageError, match="report"):
+        store.rounds.report(TASK, 1)
+    for ask in (store.rounds.get, store.rounds.report, lambda *which: store.rounds.request(*which, "abort", who="ana")):
+        with pytest.raises(StorageError, match="round 2"):
+            ask(TASK, 2)
 
 
 # -- moving
@@ -196,16 +181,12 @@ def test_every_other_way_is_refused_before_anything_is_touched(place: Path | str
         with pytest.raises(StorageError, match=f"cannot go from {old} to {new}"):
             store.rounds.move(TASK, 1, old, new, report={"never": True})
 
-    assert len(closed_ways) == len(STATES) ** 2 - len(TRANSITIONS) == 122
+    assert len(closed_ways) == len(STATES) ** 2 - len(set(TRANSITIONS)) == 122
+    assert {old for old, _ in TRANSITIONS} == set(STATES) - set(FINISHED)
+    assert {new for _, new in TRANSITIONS} == set(STATES) - {"planned"}
     row = store.rounds.get(TASK, 1)
     assert (row.state, row.report, seen) == ("planned", None, [])
     store.close()
-
-
-def test_every_state_but_the_finished_ones_leads_on_and_every_one_is_reached() -> None:
-    assert {old for old, _ in TRANSITIONS} == set(STATES) - set(FINISHED)
-    assert {new for _, new in TRANSITIONS} == set(STATES) - {"planned"}
-    assert len(set(TRANSITIONS)) == len(TRANSITIONS) == 22
 
 
 def test_moving_from_another_state_than_it_has_refuses_and_changes_nothing(place: Path | str) -> None:
@@ -218,7 +199,7 @@ def test_moving_from_another_state_than_it_has_refuses_and_changes_nothing(place
         if old == "planned":
             continue
         with (
-            pytest.raises(StorageError, match=f"Round 1 of t is not {old} any more"),
+            pytest.raises(StorageError, match=f"not {old} any more"),
             store.rounds.moving(TASK, 1, old, new, report={"never": True}) as tx,
         ):
             put_out(tx, "model", TASK)
@@ -331,16 +312,10 @@ def test_a_cohort_is_entered_once_and_counts_as_a_selection(store: Store) -> Non
     assert list(store.rounds.invited(TASK, 1)) == ["dev-a", "dev-b", "dev-c"]
     assert [row.selected for row in store.devices.all()] == [1, 1, 1]
     assert store.rounds.invited(TASK, 2) == {}
-
-
-def test_a_large_cohort_is_entered_whole(store: Store) -> None:
-    names = [f"dev-{i:05}" for i in range(1203)]
-    begin(store, names[:3])
-
-    open_round(store, names)
-
-    assert list(store.rounds.invited(TASK, 1)) == names
-    assert [row.selected for row in store.devices.all()] == [1, 1, 1]
+    many = [*(f"dev-{i:05}" for i in range(1200)), "dev-a", "dev-b", "dev-c"]
+    open_round(store, many, 2)
+    assert list(store.rounds.invited(TASK, 2)) == many
+    assert [row.selected for row in store.devices.all()] == [2, 2, 2]
 
 
 def test_who_gave_up_is_kept_with_the_reason(store: Store) -> None:
@@ -352,10 +327,8 @@ def test_who_gave_up_is_kept_with_the_reason(store: Store) -> None:
     store.rounds.mark_failed(TASK, 1, "dev-z", "failed", "nobody asked")
 
     invited = store.rounds.invited(TASK, 1)
-    assert [(name, row.state, row.reason) for name, row in invited.items()] == [
-        ("dev-a", "failed", "no clips"),
-        ("dev-b", "declined", "x" * 100),
-    ]
+    said = {name: (row.state, row.reason) for name, row in invited.items()}
+    assert said == {"dev-a": ("failed", "no clips"), "dev-b": ("declined", "x" * 100)}
     # An update that comes all the same counts: presence and excuses are hints.
     assert [verdict.code for verdict in store.updates.count([update()])] == ["accepted"]
 
@@ -365,16 +338,11 @@ def test_a_device_whose_update_counts_has_not_failed_whatever_it_says_later(stor
     open_round(store, ["dev-a", "dev-b"])
     assert [verdict.code for verdict in store.updates.count([update(device="dev-a")])] == ["accepted"]
 
-    noted = [
-        store.rounds.mark_failed(TASK, 1, device, "refused", "norm: too far") for device in ("dev-a", "dev-b", "dev-z")
-    ]
+    devices = ("dev-a", "dev-b", "dev-z")
 
-    assert noted == [False, True, False]
-    invited = store.rounds.invited(TASK, 1)
-    assert {name: (row.state, row.reason) for name, row in invited.items()} == {
-        "dev-a": ("invited", None),
-        "dev-b": ("refused", "norm: too far"),
-    }
+    assert [store.rounds.mark_failed(TASK, 1, name, "refused", "far") for name in devices] == [False, True, False]
+    invited = store.rounds.invited(TASK, 1).values()
+    assert [(row.state, row.reason) for row in invited] == [("invited", None), ("refused", "far")]
 
 
 def test_losses_are_kept_by_model_from_invited_devices_only(store: Store) -> None:
@@ -387,21 +355,14 @@ def test_losses_are_kept_by_model_from_invited_devices_only(store: Store) -> Non
         with store.database.writing() as tx:
             return store.rounds.enter_loss(tx, message, loss)
 
-    said = [
-        add("dev-b", 0.5, 10),
-        add("dev-a", None, 1 << 40),
-        add("dev-z", 0.1),
-        add("dev-a", 0.1, round=2),
-        add("dev-a", 0.1, task="other"),
-    ]
+    said = [add("dev-b", 0.5, 10), add("dev-a", None, 1 << 40), add("dev-z", 0.1)]
+    said += [add("dev-a", 0.1, round=2), add("dev-a", 0.1, task="other")]
     first = store.rounds.losses(TASK, 1, BASE)
     add("dev-b", 0.25, 11, base="9" * 64)
 
     assert said == [True, True, False, False, False]
-    assert {name: (row.loss, row.samples) for name, row in first.items()} == {
-        "dev-a": (None, 1 << 40),
-        "dev-b": (0.5, 10),
-    }
+    known = {name: (row.loss, row.samples) for name, row in first.items()}
+    assert known == {"dev-a": (None, 1 << 40), "dev-b": (0.5, 10)}
     assert list(store.rounds.losses(TASK, 1, BASE)) == ["dev-a"]
     assert store.rounds.losses(TASK, 1, "9" * 64)["dev-b"].loss == 0.25
 
@@ -476,7 +437,7 @@ def test_a_device_that_declined_rests_for_a_while(store: Store) -> None:
 
     (said,) = store.rounds.resting(TASK, now + 1).values()
 
-    assert said == "declined round 1 less than 30 seconds ago, and is asked again after that: It has 0 labelled clips."
+    assert "30 seconds" in said and said.endswith("It has 0 labelled clips.")
     assert store.rounds.resting(TASK, now + 31) == {}
     assert store.rounds.resting(TASK, now - 3600) == {}  # the clock was set back
     assert store.rounds.resting("other", now + 1) == {}

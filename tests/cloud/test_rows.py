@@ -46,14 +46,8 @@ LEFT_OUT = {
     access_rows.PendingClaim: {"hash", "used", "key"},
     access_rows.CertificateGlance: {"key", "chain"},
 }
-KINDS: dict[type[Any], tuple[Any, ...]] = {
-    sa.Text: (str,),
-    sa.Integer: (int,),
-    sa.Float: (float,),
-    sa.Boolean: (bool,),
-    sa.LargeBinary: (bytes,),
-    sa.JSON: (dict, list),
-}
+KINDS: dict[type[Any], tuple[Any, ...]] = {sa.Text: (str,), sa.Integer: (int,), sa.Float: (float,)}
+KINDS |= {sa.Boolean: (bool,), sa.LargeBinary: (bytes,), sa.JSON: (dict, list)}
 
 
 def held(annotation: Any) -> tuple[type[Any], bool]:
@@ -88,10 +82,9 @@ def test_a_query_with_other_columns_or_another_order_is_refused(tmp_path: Path) 
         assert EventRow.read(tx, EventRow.select(schema.events)) == []
         assert EventRow.first(tx, EventRow.select(schema.events)) is None
         for query in (turned, missing):
-            with pytest.raises(TypeError, match="EventRow cannot be read from the columns"):
-                EventRow.read(tx, query)
-            with pytest.raises(TypeError, match="EventRow cannot be read from the columns"):
-                EventRow.first(tx, query)
+            for read in (EventRow.read, EventRow.first):
+                with pytest.raises(TypeError, match="EventRow"):
+                    read(tx, query)
     store.close()
 
 

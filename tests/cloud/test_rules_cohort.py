@@ -33,23 +33,17 @@ def test_clients_stand_in_the_order_of_their_ids() -> None:
     assert cohort.weights.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert cohort.samples.tolist() == [10.0, 20.0]
     assert cohort.losses.tolist() == [0.1, 0.2]
+    assert np.isnan(build(losses=None).losses).all()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
 def test_a_client_with_one_bad_weight_is_dropped_whole(bad: float) -> None:
-    weights = np.array([[3.0, bad], [1.0, 2.0]], np.float32)
-
-    cohort = build(weights=weights)
+    """Finite in the type of the model, which is float32."""
+    cohort = build(weights=[np.array([3.0, bad]), np.array([1.0, 2.0])])
 
     assert cohort.ids == ("a",)
     assert cohort.dropped == ("b",)
     assert cohort.samples.tolist() == [10.0]
-
-
-def test_finite_means_finite_in_the_dtype_of_the_model() -> None:
-    cohort = build(weights=[np.array([1e300, 0.0]), np.array([1.0, 2.0])])
-
-    assert cohort.dropped == ("b",)
 
 
 def test_the_caller_may_go_on_writing_into_its_arrays() -> None:
@@ -61,55 +55,40 @@ def test_the_caller_may_go_on_writing_into_its_arrays() -> None:
     assert cohort.weights.tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
-def test_losses_are_unknown_unless_given() -> None:
-    assert np.isnan(build(losses=None).losses).all()
-
-
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "noun"),
     [
-        ({"ids": ["a", "a"]}, 'client "a" is there more than once'),
-        ({"ids": ["a"]}, "1 client ids but 2 updates"),
-        ({"samples": [1, -1]}, 'client "a" says that it used -1.0 samples'),
-        ({"samples": [np.nan, 1]}, 'client "b" says that it used nan samples'),
+        ({"ids": ["a", "a"]}, 'client "a"'),
+        ({"ids": ["a"]}, "1 client ids"),
+        ({"samples": [1, -1]}, "-1.0 samples"),
+        ({"samples": [np.nan, 1]}, "nan samples"),
         ({"samples": [np.inf, 1]}, "inf samples"),
-        ({"samples": [1]}, "sample counts have the shape"),
-        ({"losses": [1.0]}, "losses have the shape"),
-        ({"weights": np.ones((2, 3), np.float32)}, 'update of client "b" is float32'),
+        ({"samples": [-1, 10], "weights": np.array([[np.nan, 4.0], [1.0, 2.0]], np.float32)}, "-1.0 samples"),
+        ({"samples": [1]}, "sample counts"),
+        ({"losses": [1.0]}, "losses"),
+        ({"weights": np.ones((2, 3), np.float32)}, 'client "b" is float32'),
         ({"weights": np.ones((2, 2), np.int64)}, "int64"),
-        ({"start": np.zeros((2, 1), np.float32)}, "must be one float32 or float64 vector"),
+        ({"start": np.zeros((2, 1), np.float32)}, "vector"),
         ({"start": np.zeros(0, np.float32)}, "with values"),
         ({"start": np.array([0.0, np.nan])}, "not finite"),
-        ({"layers": (Layer("x", (slice(0, 1),)),)}, "value 1 of the model is in 0 layers"),
-        ({"layers": (*ONE_LAYER, Layer("x", (slice(1, 2),)))}, "value 1 of the model is in 2 layers"),
-        ({"layers": (Layer("x", (slice(0, 3),)),)}, "must lie inside"),
-        ({"layers": (Layer("x", (slice(2),)),)}, "must lie inside"),
-        ({"layers": (*ONE_LAYER, Layer("x", ()))}, "has no values"),
-        ({"layers": (Layer("x", (slice(0, 1),)), Layer("x", (slice(1, 2),)))}, 'layer "x" is there more than once'),
+        ({"layers": (Layer("x", (slice(0, 1),)),)}, "in 0 layers"),
+        ({"layers": (*ONE_LAYER, Layer("x", (slice(1, 2),)))}, "in 2 layers"),
+        ({"layers": (Layer("x", (slice(0, 3),)),)}, "inside"),
+        ({"layers": (Layer("x", (slice(2),)),)}, "inside"),
+        ({"layers": (*ONE_LAYER, Layer("x", ()))}, "no values"),
+        ({"layers": (Layer("x", (slice(0, 1),)), Layer("x", (slice(1, 2),)))}, 'layer "x"'),
     ],
 )
-def test_what_does_not_fit_is_refused(changes: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(CohortError, match=sentence.replace("(", r"\(")):
+def test_what_does_not_fit_is_refused(changes: dict[str, Any], noun: str) -> None:
+    with pytest.raises(CohortError, match=noun):
         build(**changes)
-
-
-def test_a_bad_sample_count_is_an_error_even_where_the_client_would_be_dropped() -> None:
-    weights = np.array([[np.nan, 4.0], [1.0, 2.0]], np.float32)
-
-    with pytest.raises(CohortError, match="samples"):
-        build(weights=weights, samples=[-1, 10])
 
 
 def test_layers_follow_the_table_and_a_tensor_without_a_layer_is_its_own() -> None:
     table = [("c.w", 4, "c"), ("c.b", 2, "c"), ("head.w", 3, None), ("c.mean", 2, "c"), ("head.b", 1, "")]
 
-    layers = layers_of(table)
-
-    assert layers == (
-        Layer("c", (slice(0, 6), slice(9, 11))),
-        Layer("head.w", (slice(6, 9),)),
-        Layer("head.b", (slice(11, 12),)),
-    )
+    own = (Layer("head.w", (slice(6, 9),)), Layer("head.b", (slice(11, 12),)))
+    assert layers_of(table) == (Layer("c", (slice(0, 6), slice(9, 11))), *own)
 
 
 @pytest.mark.parametrize("table", [[("a", 1, None), ("a", 1, None)], [("a", -1, None)]])

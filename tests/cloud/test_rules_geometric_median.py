@@ -6,11 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.cloud.rule_cases import in_one_layer
 
-from auricle_cloud.aggregation.cohort import Cohort, Layer
+from auricle.errors import SettingsError
+from auricle_cloud.aggregation.cohort import Cohort
+from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.aggregation.rules.geometric_median import FEW, geometric_median
 
 STEPS = 5
+
+
+def cohort_of(weights: Any, samples: Any) -> Cohort:
+    """One client a row, all in one layer, from a model of zeros."""
+    return in_one_layer(weights, samples=samples, ids=[f"{k:03}" for k in range(len(weights))])
 
 
 def plain(weights: Any, start: Any, nu: float) -> tuple[Any, Any]:
@@ -33,15 +41,7 @@ def test_the_steps_are_those_of_the_paper(clients: int, spread: str) -> None:
     elif spread == "one at the median":
         weights[3] = plain(weights, np.full(clients, 1 / clients), 1e-6)[0]
     samples = rng.integers(1, 90, clients)
-    cohort = Cohort.build(
-        ids=[f"{k:03}" for k in range(clients)],
-        weights=weights,
-        samples=samples,
-        start=np.zeros(1500, np.float32),
-        layers=[Layer("all", (slice(0, 1500),))],
-    )
-
-    result = geometric_median(cohort, ftol=0.0, iterations=STEPS)
+    result = geometric_median(cohort_of(weights, samples), ftol=0.0, iterations=STEPS)
 
     point, distances = plain(weights, samples / samples.sum(), 1e-6)
     np.testing.assert_allclose(result.weights, point, rtol=1e-6, atol=1e-6)
@@ -51,14 +51,9 @@ def test_the_steps_are_those_of_the_paper(clients: int, spread: str) -> None:
 @pytest.mark.parametrize(("iterations", "settled"), [(100, True), (1, False)])
 def test_steps_end_when_the_point_is_still_and_it_is_said_when_they_ran_out(iterations: int, settled: bool) -> None:
     corners = np.array([[0, 0], [4, 0], [1, 3]], np.float64)
-    cohort = Cohort.build(
-        ids=["a", "b", "c"],
-        weights=corners,
-        samples=np.ones(3),
-        start=np.zeros(2),
-        layers=[Layer("all", (slice(0, 2),))],
-    )
 
-    result = geometric_median(cohort, iterations=iterations)
+    result = geometric_median(cohort_of(corners, np.ones(3)), iterations=iterations)
 
     assert result.warnings == (() if settled else ("the geometric median was still moving after 1 steps.",))
+    with pytest.raises(SettingsError, match="iterations is None"):
+        get_rule("geometric-median", iterations=None)

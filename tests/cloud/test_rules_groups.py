@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cloud.rule_cases import line, whole_round
+from tests.cloud.rule_cases import agrees, in_one_layer, line, whole_round
 
 from auricle.errors import DataError, SettingsError
 from auricle.wire.prior_knowledge import class_gradient
 from auricle_cloud.aggregation.clustering import clusters, cosines, k_means, silhouette
-from auricle_cloud.aggregation.cohort import Cohort, CohortError, Layer
+from auricle_cloud.aggregation.cohort import Cohort, CohortError
 from auricle_cloud.aggregation.feature_synthesis import (
     creff_match,
     first_features,
@@ -25,30 +25,23 @@ from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.aggregation.rules.feddisco import discrepancies
 
 
-def test_feddisco_by_hand() -> None:
-    # KL of (1, 0): ln 2, of (½, ½): 0; divided by their sum 1 and 0. p ∝ 0.75 - 0.5 + 0.1, 0.25 + 0.1: equal.
-    result = get_rule("feddisco")(line([8.0, 16.0], samples=[3, 1], class_counts=[[6, 0], [1, 1]]))
-
-    np.testing.assert_allclose(result.score, [1.0, 0.0], atol=1e-12)
-    np.testing.assert_allclose(result.share[:, 0], [0.5, 0.5])
-    np.testing.assert_allclose(result.weights, [12.0])
-
-
-def test_feddisco_with_nothing_left_or_all_even_weighs_by_size() -> None:
-    uneven = line([8.0, 16.0], samples=[3, 1], class_counts=[[6, 0], [0, 2]])
-    assert get_rule("feddisco", a=9.0, b=0.0)(uneven).share[:, 0].tolist() == [0.75, 0.25]
-    even = line([8.0, 16.0], samples=[3, 1], class_counts=[[2, 2], [0, 0]])
-    assert get_rule("feddisco", b=0.0)(even).share[:, 0].tolist() == [0.75, 0.25]
-
-
 @pytest.mark.parametrize(
-    ("metric", "expected"),
-    [("l1", 1.0), ("l2", math.sqrt(0.5)), ("cosine", 1 - math.sqrt(0.5))],
+    ("options", "counts", "expected"),
+    [
+        # KL of (1, 0): ln 2, of (½, ½): 0; divided by their sum 1 and 0. p ∝ 0.75 - 0.5 + 0.1, 0.25 + 0.1: equal.
+        ({}, [[6, 0], [1, 1]], {"score": [1.0, 0.0], "share": [0.5, 0.5], "weights": [12.0]}),
+        # Nothing left, or all even: by size.
+        ({"a": 9.0, "b": 0.0}, [[6, 0], [0, 2]], {"share": [0.75, 0.25]}),
+        ({"b": 0.0}, [[2, 2], [0, 0]], {"share": [0.75, 0.25]}),
+        # l1 from (¾, ¼): ½ and 0. p ∝ ¾ - ½ · ½ + ¼, ¼ + ¼: 0.6 and 0.4.
+        ({"a": 0.5, "b": 0.25, "metric": "l1", "target": [3, 1]}, [[2, 2], [6, 2]], {"share": [0.6, 0.4]}),
+    ],
 )
-def test_other_discrepancies_are_taken_as_they_are(metric: str, expected: float) -> None:
-    far = discrepancies(np.array([[4.0, 0.0], [3.0, 3.0]]), metric, None)
+def test_feddisco_by_hand(options: dict[str, Any], counts: list[list[int]], expected: dict[str, Any]) -> None:
+    result = get_rule("feddisco", **options)(line([8.0, 16.0], samples=[3, 1], class_counts=counts))
 
-    np.testing.assert_allclose(far, [expected, 0.0], atol=1e-12)
+    agrees(result, rtol=1e-12, **expected)
+    assert result.score_of == "discrepancy of the client's classes"
 
 
 def test_a_target_of_ones_own() -> None:
@@ -62,30 +55,32 @@ def test_a_target_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "expected"),
-    [("l1", 0.5), ("l2", math.sqrt(0.125)), ("cosine", 1 - 0.5 / math.sqrt(0.5 * 0.625))],
+    ("metric", "expected", "even"),
+    [
+        ("l1", 0.5, 1.0),
+        ("l2", math.sqrt(0.125), math.sqrt(0.5)),
+        ("cosine", 1 - 0.5 / math.sqrt(0.5 * 0.625), 1 - math.sqrt(0.5)),
+    ],
 )
-def test_other_discrepancies_are_from_the_target(metric: str, expected: float) -> None:
-    """Shares of ½ and ½ where ¾ and ¼ are wanted; the second client has them."""
+def test_other_discrepancies_are_from_the_target(metric: str, expected: float, even: float) -> None:
+    """Shares of ½ and ½ where ¾ and ¼ are wanted; the second client has them. Without a target: from all alike."""
     far = discrepancies(np.array([[2.0, 2.0], [6.0, 2.0]]), metric, [3, 1])
+    from_even = discrepancies(np.array([[4.0, 0.0], [3.0, 3.0]]), metric, None)
 
-    np.testing.assert_allclose(far, [expected, 0.0], atol=1e-12)
-
-
-def test_feddisco_takes_its_constants_metric_and_target() -> None:
-    # l1 from (¾, ¼): ½ and 0. p ∝ ¾ - ½ · ½ + ¼, ¼ + ¼: 0.6 and 0.4.
-    rule = get_rule("feddisco", a=0.5, b=0.25, metric="l1", target=[3, 1])
-
-    result = rule(line([8.0, 16.0], samples=[3, 1], class_counts=[[2, 2], [6, 2]]))
-
-    np.testing.assert_allclose(result.share[:, 0], [0.6, 0.4])
-    assert result.score_of == "discrepancy of the client's classes"
+    np.testing.assert_allclose([far, from_even], [[expected, 0.0], [even, 0.0]], atol=1e-12)
 
 
-@pytest.mark.parametrize("extras", [{}, {"class_counts": [[3, -1]]}])
-def test_feddisco_without_counts_says_so(extras: dict[str, Any]) -> None:
-    with pytest.raises(CohortError, match="clips by class"):
-        get_rule("feddisco")(line([1.0], **extras))
+@pytest.mark.parametrize(
+    ("name", "cohort", "says"),
+    [
+        ("feddisco", line([1.0]), "class"),
+        ("feddisco", line([1.0], class_counts=[[3, -1]]), "class"),
+        ("acmu", line([1.0, 2.0], starts=[[1.0, 2.0], [3.0, 4.0]]), "size"),
+    ],
+)
+def test_rounds_that_lack_something_are_refused(name: str, cohort: Cohort, says: str) -> None:
+    with pytest.raises(CohortError, match=says):
+        get_rule(name)(cohort)
 
 
 def test_cosines_of_zero_are_zero_and_of_itself_one() -> None:
@@ -109,17 +104,6 @@ def points(rng: Any, groups: int, each: int) -> Any:
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-def plane_of(moves: Any) -> Cohort:
-    """Clients that moved so, from 0."""
-    return Cohort.build(
-        ids=[f"{k:02}" for k in range(len(moves))],
-        weights=moves,
-        samples=[1] * len(moves),
-        start=np.zeros(moves.shape[1]),
-        layers=(Layer("all", (slice(0, moves.shape[1]),)),),
-    )
-
-
 @pytest.mark.parametrize("groups", [2, 3, 5, 6])
 def test_the_number_of_groups_is_found(groups: int) -> None:
     z = points(np.random.default_rng(groups), groups, 4)
@@ -127,8 +111,7 @@ def test_the_number_of_groups_is_found(groups: int) -> None:
     labels, value = clusters(z @ z.T)
 
     assert labels.tolist() == [k for k in range(groups) for _ in range(4)]
-    assert value is not None
-    assert value > 0.9
+    assert value is not None and value > 0.9
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -162,6 +145,7 @@ def test_acmu_with_equal_samples_is_fedavg_and_keeps_a_model_for_each_group() ->
     unequal = get_rule("acmu")(line([1.0, 2.0, -3.0, -3.0], samples=[3, 1, 0, 4]))
     np.testing.assert_allclose(unequal.weights, [0.5 * 1.5 - 0.5 * 3])
     np.testing.assert_allclose(unequal.share[:, 0], [0.25] * 4)
+    assert get_rule("acmu")(line([7.0], 1.0)).weights.tolist() == [7.0]
 
 
 def test_acmu_goes_by_maps_too_and_from_each_clients_own_model() -> None:
@@ -180,22 +164,11 @@ def test_acmu_weighs_alike_and_makes_no_more_groups_than_it_may() -> None:
     cohort = line([1.0, 2.0, -3.0, -3.0], samples=[3, 1, 0, 4])
     np.testing.assert_allclose(get_rule("acmu", weighting="uniform")(cohort).weights, [-0.75])
     z = points(np.random.default_rng(5), 5, 4)
-    apart = plane_of(z)
+    apart = in_one_layer(z)
 
     found = [get_rule("acmu", max_clusters=most)(apart).clusters for most in (3, 5)]
 
     assert [len(set(each.labels)) for each in found if each is not None] == [3, 5]
-
-
-def test_acmu_refuses_starts_of_another_size() -> None:
-    with pytest.raises(CohortError, match="not of this model's size"):
-        get_rule("acmu")(line([1.0, 2.0], starts=[[1.0, 2.0], [3.0, 4.0]]))
-
-
-def test_acmu_of_one_client_is_that_client() -> None:
-    result = get_rule("acmu")(line([7.0], 1.0))
-
-    assert result.weights.tolist() == [7.0]
 
 
 def test_acmu_does_not_depend_on_scale() -> None:

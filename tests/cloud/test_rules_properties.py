@@ -124,25 +124,16 @@ def test_scaling_every_model_scales_the_result(rule: Any, values: Parts, power: 
     )  # subnormals have few digits
 
 
+@pytest.mark.parametrize(("name", "plain"), [("lpa", "fedavg"), ("lpa+fedvsa", "fedvsa")])
 @FEW
 @given(values=parts())
-def test_lpa_with_nothing_to_prune_is_the_mean(values: Parts) -> None:
+def test_with_nothing_to_prune_it_is_the_mean(name: str, plain: str, values: Parts) -> None:
     cohort = build(values)
 
-    result = get_rule("lpa", prune_low=0, prune_high=0)(cohort)
+    result = get_rule(name, prune_low=0, prune_high=0)(cohort)
 
-    assert result.weights.tobytes() == get_rule("fedavg")(cohort).weights.tobytes()
+    assert result.weights.tobytes() == get_rule(plain)(cohort).weights.tobytes()
     assert result.warnings == ()
-
-
-@FEW
-@given(values=parts())
-def test_lpa_fedvsa_with_nothing_to_prune_is_fedvsa(values: Parts) -> None:
-    cohort = build(values)
-
-    result = get_rule("lpa+fedvsa", prune_low=0, prune_high=0)(cohort)
-
-    assert result.weights.tobytes() == get_rule("fedvsa")(cohort).weights.tobytes()
 
 
 @FEW

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from tests.cloud.rule_cases import PLAIN, line, whole_round
 
-from auricle.errors import SettingsError
 from auricle_cloud.aggregation.cohort import NO_UPDATE
 from auricle_cloud.aggregation.extras import RuleState
 from auricle_cloud.aggregation.rules import RULES, get_rule
@@ -106,9 +105,3 @@ def test_who_was_dropped_is_named_by_every_rule(name: str) -> None:
 
     assert result.dropped == ("c02",)
     assert "c02" not in result.ids
-
-
-@pytest.mark.parametrize("option", ["prune_low", "prune_high"])
-def test_a_fraction_of_one_is_refused_for_itself(option: str) -> None:
-    with pytest.raises(SettingsError, match=f"^{option} is 1.0; it must be a number at least 0 and less than 1"):
-        get_rule("lpa", **{option: 1.0})

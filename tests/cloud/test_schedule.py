@@ -95,11 +95,7 @@ def test_always_is_due_as_soon_as_devices_are_idle(zone: str) -> None:
 
 def test_those_that_are_due_come_in_their_order(zone: str) -> None:
     now = at(zone, 2026, 11, 21, 12, 0)
-    rows = [
-        row("always", name="b"),
-        row("11:59", name="a"),
-        row("12:01", last=now - 9000, name="c"),
-    ]
+    rows = [row("always", name="b"), row("11:59", name="a"), row("12:01", last=now - 9000, name="c")]
 
     assert [found.name for found in due(rows, now, 5)] == ["b", "a"]
     assert due([], now, 5) == []

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cloud.coordinator_site import DEVICES, FEDAVG, TASK, Site, run
+from tests.cloud.site_runs import on_a_site
+from tests.cloud.site_runs import runtime as runtime
 from tests.cloud.test_secure_rounds import watch_masking
 
-from auricle.packs.pack import load_pack
 from auricle.wire.messages import Ack
 from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumNeighbours, SumQuestion
 from auricle.wire.secure_sum.quantised import LEVELS
@@ -27,11 +28,6 @@ SILENT: dict[int, type[SumQuestion]] = {1: JoinSum, 2: SumNeighbours, 4: RevealS
 """The question that the last device does not answer, by round; in round 3 it trains and sends nothing."""
 ENDED = 5
 """The round in which two devices say that they cannot share."""
-
-
-@pytest.fixture(scope="module")
-def runtime() -> StepRuntime:
-    return StepRuntime(load_pack("digits"))
 
 
 def _misbehave(name: str, agent: Agent) -> None:
@@ -77,67 +73,59 @@ def test_a_device_drops_out_in_every_state_and_the_round_says_when(runtime: Step
             after = coordinator.weights(store.models.get(TASK, number).blob)
             assert np.abs(after - plain).max() <= told.bound / LEVELS / 2 + 1e-6
             assert set((row.report or {})["invited"]) == set(DEVICES)
-        reason = "2 of 4 devices shared secrets for the secure sum, 0 of them with enough others: 3 are needed"
-        assert (rows[4].report or {})["reason"] == reason
+        assert "2 of 4 devices" in (rows[4].report or {})["reason"]
         failed = (rows[4].report or {})["failed"]
         assert set(failed) == set(DEVICES[2:]) and all("lost them" in why for why in failed.values())
         assert store.models.current(TASK).version == 4
 
-        reports = [read_report(row.report or {}) for row in rows]
-        said = [explain(each, task=TASK, number=n, state=rows[n - 1].state) for n, each in enumerate(reports, 1)]
-        assert "Dropped out before the secure sum began, without keys: dev-d." in said[0].sentences
-        assert "Dropped out of the secure sum without an update: dev-d." in said[2].sentences
-        assert any(text.startswith("A secure sum of 4 updates: the coordinator saw none") for text in said[3].sentences)
+        said = [explain(read_report(r.report or {}), task=TASK, number=r.round, state=r.state) for r in rows]
+        assert any("without keys: dev-d" in text for text in said[0].sentences)
+        assert any("without an update: dev-d" in text for text in said[2].sentences)
+        assert any("secure sum of 4 updates" in text for text in said[3].sentences)
         last = {each.device: each.sentences for each in said[3].devices}[LAST]
-        assert last[0] == "The update of dev-d is part of the secure sum of round 4: nothing is known of it alone."
-        assert last[1].startswith("dev-d was gone when shares were revealed")
+        assert "nothing is known" in last[0] and "gone" in last[1]
         why = {each.device: each for each in said[0].devices}[LAST]
-        assert (why.outcome, "gave no keys for the secure sum in time" in why.sentences[0]) == ("failed", True)
-        assert "Its secure sum has not been read: the coordinator knows no update." in said[4].sentences
+        assert (why.outcome, "no keys" in why.sentences[0]) == ("failed", True)
+        assert any("has not been read" in text for text in said[4].sentences)
         store.close()
 
     run(case, runtime, tmp_path, 200.0)
 
 
-def test_an_update_that_comes_again_is_not_taken_for_the_shares_that_the_round_waits_for(
-    runtime: StepRuntime, tmp_path: Path
-) -> None:
+@on_a_site
+async def test_an_update_that_comes_again_is_not_taken_for_the_shares_that_the_round_waits_for(site: Site) -> None:
     """As from a device that was killed before its update was acknowledged: a sum of three needs the shares of all."""
+    coordinator = site.coordinator(1, FEDAVG, devices=3, quorum=1.0, secure_sum=SecureSum(on=True))
+    site.start_agents(coordinator)
+    last = site.agents[DEVICES[2]]
+    answer, keep, acknowledged = last._sums.answer, last._delivery.keep, last._delivery.acknowledged
+    kept: list[Pending] = []
+    asked_to_reveal = 0
 
-    async def case(site: Site) -> None:
-        coordinator = site.coordinator(1, FEDAVG, devices=3, quorum=1.0, secure_sum=SecureSum(on=True))
-        site.start_agents(coordinator)
-        last = site.agents[DEVICES[2]]
-        answer, keep, acknowledged = last._sums.answer, last._delivery.keep, last._delivery.acknowledged
-        kept: list[Pending] = []
-        asked_to_reveal = 0
+    async def keeping(pending: Pending, first: Callable[[], None]) -> None:
+        kept.append(pending)
+        await keep(pending, first)
 
-        async def keeping(pending: Pending, first: Callable[[], None]) -> None:
-            kept.append(pending)
-            await keep(pending, first)
+    async def answering(asked: SumQuestion) -> None:
+        nonlocal asked_to_reveal
+        asked_to_reveal += isinstance(asked, RevealSum)
+        if isinstance(asked, RevealSum) and asked_to_reveal == 1:
+            for update, piece in kept[0].parts():
+                await last._say("upd", update, piece)
+        else:
+            await answer(asked)
 
-        async def answering(asked: SumQuestion) -> None:
-            nonlocal asked_to_reveal
-            asked_to_reveal += isinstance(asked, RevealSum)
-            if isinstance(asked, RevealSum) and asked_to_reveal == 1:
-                for update, piece in kept[0].parts():
-                    await last._say("upd", update, piece)
-            else:
-                await answer(asked)
+    async def acknowledging(ack: Ack) -> bool:
+        if ack.verdict == "duplicate" and asked_to_reveal:
+            await last._say("get", last._messages.get(1))
+        return await acknowledged(ack)
 
-        async def acknowledging(ack: Ack) -> bool:
-            if ack.verdict == "duplicate" and asked_to_reveal:
-                await last._say("get", last._messages.get(1))
-            return await acknowledged(ack)
+    last._sums.answer, last._delivery.keep = answering, keeping  # type: ignore[method-assign]
+    last._delivery.acknowledged = acknowledging  # type: ignore[method-assign]
+    await coordinator.run()
 
-        last._sums.answer, last._delivery.keep = answering, keeping  # type: ignore[method-assign]
-        last._delivery.acknowledged = acknowledging  # type: ignore[method-assign]
-        await coordinator.run()
-
-        store = site.store()
-        row = store.rounds.get(TASK, 1)
-        assert row.state == "published", row.report
-        assert asked_to_reveal >= 2 and (row.report or {})["secure_sum"]["devices"] == 3
-        store.close()
-
-    run(case, runtime, tmp_path)
+    store = site.store()
+    row = store.rounds.get(TASK, 1)
+    assert row.state == "published", row.report
+    assert asked_to_reveal >= 2 and (row.report or {})["secure_sum"]["devices"] == 3
+    store.close()

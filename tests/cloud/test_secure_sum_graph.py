@@ -102,18 +102,14 @@ def test_the_mean_is_that_of_the_updates_that_came(
 
 
 def test_a_wrong_share_is_found_and_never_becomes_a_model() -> None:
-    kept = Kept(5)
-    first = kept.rows[0]
-    assert first.own is not None
-    kept.rows[0] = replace(first, own=bytes(33) + first.own[33:])
-    with pytest.raises(WireError, match=r"no sum of 5 updates|do not belong together"):
-        kept.mean()
-    gone = Kept(5, frozenset({2}))
-    second = gone.rows[0]
-    assert second.lost is not None
-    gone.rows[0] = replace(second, lost=bytes(33) + second.lost[33:])
-    with pytest.raises(WireError, match=r"do not give its key|do not belong together"):
-        gone.mean()
-    gone.rows[0] = replace(second, own=None, lost=None)
-    with pytest.raises(WireError, match="fewer than the 3"):
-        gone.mean()
+    kept, gone = Kept(5), Kept(5, frozenset({2}))
+    first, second = kept.rows[0], gone.rows[0]
+    assert first.own is not None and second.lost is not None
+    for given, row, noun in (
+        (kept, replace(first, own=bytes(33) + first.own[33:]), "no sum|together"),
+        (gone, replace(second, lost=bytes(33) + second.lost[33:]), "its key|together"),
+        (gone, replace(second, own=None, lost=None), "fewer than the 3"),
+    ):
+        given.rows[0] = row
+        with pytest.raises(WireError, match=noun):
+            given.mean()

@@ -51,17 +51,16 @@ def test_devices_or_a_label_are_told(store: Store, do: Operations) -> None:
 
 
 def test_what_cannot_be_meant_is_refused(do: Operations) -> None:
-    with pytest.raises(ConflictError, match="one of them"):
-        do.set_sensitivity(1)
-    with pytest.raises(ConflictError, match="one of them"):
-        do.set_sensitivity(1, ["dev-a"], "room=kitchen")
-    with pytest.raises(NotFoundError, match='label "room=hall"'):
-        do.set_sensitivity(1, label="room=hall")
-    with pytest.raises(NotFoundError, match='did you mean "dev-a"'):
-        do.set_sensitivity(1, ["dev-a", "dev-aa"])
-    for step in (3, -3):
-        with pytest.raises(SettingsError, match="sensitivity"):
-            do.set_sensitivity(step, ["dev-a"])
+    refused: list[tuple[type[Exception], str, int, dict[str, Any]]] = [
+        (ConflictError, "one of them", 1, {}),
+        (ConflictError, "one of them", 1, {"devices": ["dev-a"], "label": "room=kitchen"}),
+        (NotFoundError, 'label "room=hall"', 1, {"label": "room=hall"}),
+        (NotFoundError, 'mean "dev-a"', 1, {"devices": ["dev-a", "dev-aa"]}),
+        *((SettingsError, "sensitivity", step, {"devices": ["dev-a"]}) for step in (3, -3)),
+    ]
+    for kind, noun, step, whom in refused:
+        with pytest.raises(kind, match=noun):
+            do.set_sensitivity(step, **whom)
     assert {row.sensitivity for row in do.list_devices().devices} == {0}
 
 

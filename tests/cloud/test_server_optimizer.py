@@ -47,38 +47,30 @@ def test_momentum_remembers_the_last_rounds() -> None:
     state, w = follow(settings, 1.0, 2.0)  # Δ 1, m 1, w 1; Δ 1, m 1.5, w 2.5
 
     assert (state.m.item(), w, state.step) == (1.5, 2.5, 2)
+    assert follow(OptimizerSettings(kind="momentum", beta1=0.0), 1.0, 4.0)[1] == 4.0, "fedavg"
 
 
-def test_momentum_without_memory_is_fedavg() -> None:
-    assert follow(OptimizerSettings(kind="momentum", beta1=0.0), 1.0, 4.0)[1] == 4.0
+ADAM = {"kind": "adam", "beta1": 0.5, "beta2": 0.5, "tau": 1.0, "lr": 6.0}
+YOGI = {"kind": "yogi", "beta1": 0.5, "beta2": 0.5, "tau": 1.0, "lr": 1.0}
 
 
-def test_adagrad_adds_up_the_squares() -> None:
-    settings = OptimizerSettings(kind="adagrad", tau=1.0, lr=3.0)
+@pytest.mark.parametrize(
+    ("options", "delta", "v", "moved"),
+    [
+        # m √3, v 1 + 3, w 3 √3 / (2 + 1)
+        ({"kind": "adagrad", "tau": 1.0, "lr": 3.0}, math.sqrt(3), 4.0, math.sqrt(3)),
+        # Algorithm 2 without bias correction: m √7/2, v (1 + 7)/2, w 6 (√7/2) / (2 + 1)
+        (ADAM, math.sqrt(7), 4.0, math.sqrt(7)),
+        # Yogi moves v towards the square additively.
+        ({**YOGI, "v0": 1.0}, math.sqrt(6), 4.0, math.sqrt(6) / 2 / 3),
+        ({**YOGI, "v0": 4.0}, 1.0, 3.5, 1 / 2 / (math.sqrt(3.5) + 1)),
+        ({**YOGI, "v0": 4.0}, 2.0, 4.0, 1 / 3),
+    ],
+)
+def test_the_first_step_by_hand(options: dict[str, Any], delta: float, v: float, moved: float) -> None:
+    state, w = follow(OptimizerSettings(**options), delta)
 
-    state, w = follow(settings, math.sqrt(3))  # m √3, v 1 + 3, w 3 √3 / (2 + 1)
-
-    assert state.v.item() == pytest.approx(4.0, rel=1e-15)
-    assert w == pytest.approx(math.sqrt(3), rel=1e-15)
-
-
-def test_adam_follows_algorithm_2_without_bias_correction() -> None:
-    settings = OptimizerSettings(kind="adam", beta1=0.5, beta2=0.5, tau=1.0, lr=6.0)
-
-    state, w = follow(settings, math.sqrt(7))  # m √7/2, v (1 + 7)/2, w 6 (√7/2) / (2 + 1)
-
-    assert state.v.item() == pytest.approx(4.0, rel=1e-15)
-    assert w == pytest.approx(math.sqrt(7), rel=1e-15)
-
-
-@pytest.mark.parametrize(("v0", "delta", "expected"), [(1.0, math.sqrt(6), 4.0), (4.0, 1.0, 3.5), (4.0, 2.0, 4.0)])
-def test_yogi_moves_v_towards_the_square_additively(v0: float, delta: float, expected: float) -> None:
-    settings = OptimizerSettings(kind="yogi", beta1=0.5, beta2=0.5, tau=1.0, v0=v0, lr=1.0)
-
-    state, w = follow(settings, delta)
-
-    assert state.v.item() == pytest.approx(expected, rel=1e-15)
-    assert w == pytest.approx(delta / 2 / (math.sqrt(expected) + 1), rel=1e-15)
+    assert (state.v.item(), w) == (pytest.approx(v, rel=1e-15), pytest.approx(moved, rel=1e-15))
 
 
 def test_the_torch_preset_corrects_the_bias() -> None:
@@ -92,18 +84,12 @@ def test_the_torch_preset_corrects_the_bias() -> None:
     assert state.step == 2
 
 
-def test_bias_correction_leaves_the_sum_of_adagrad_alone() -> None:
-    plain = OptimizerSettings(kind="adagrad")
-    corrected = OptimizerSettings(kind="adagrad", bias_correction=True)
-
-    assert follow(plain, 1.0, 2.0)[1] == follow(corrected, 1.0, 2.0)[1]
-
-
-def test_a_value_that_never_moves_stays_with_v0_zero() -> None:
+def test_a_value_that_never_moves_stays_with_v0_zero_and_no_bias_is_corrected_in_a_sum() -> None:
     for kind in ("adagrad", "adam", "yogi"):
         settings = OptimizerSettings(kind=kind, v0=0.0, bias_correction=True)
-
         assert follow(settings, 3.0, 3.0, begin=3.0)[1] == 3.0
+    plain, corrected = (OptimizerSettings(kind="adagrad", bias_correction=on) for on in (False, True))
+    assert follow(plain, 1.0, 2.0)[1] == follow(corrected, 1.0, 2.0)[1]
 
 
 def test_the_defaults_are_those_of_the_paper() -> None:
@@ -119,10 +105,10 @@ def test_the_defaults_are_those_of_the_paper() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"kind": "adaam"}, 'did you mean "adam"'),
-        ({"lr": 0.0}, "lr is 0.0; it must be a number greater than 0"),
+        ({"kind": "adaam"}, 'mean "adam"'),
+        ({"lr": 0.0}, "lr is 0.0"),
         ({"lr": math.inf}, "lr is inf"),
-        ({"beta1": 1.0}, "beta1 is 1.0; it must be a number at least 0 and less than 1"),
+        ({"beta1": 1.0}, "beta1 is 1.0"),
         ({"beta2": -0.1}, "beta2 is -0.1"),
         ({"tau": 0.0}, "tau is 0.0"),
         ({"tau": "x"}, "tau is 'x'"),
@@ -147,13 +133,6 @@ def test_the_model_keeps_its_dtype_and_nothing_is_written_into(kind: str, dtype:
     assert w.tolist() == [1.0] * 3
     assert state.m.tolist() == [0.0] * 3
     assert (moved > 1.0).all()
-
-
-def test_a_state_of_another_model_is_refused() -> None:
-    settings = OptimizerSettings(kind="adam")
-
-    with pytest.raises(DataError, match="state is for 2 values, the model has 3"):
-        step(first_state(2, settings), np.ones(3), np.ones(3), settings)
 
 
 @given(
@@ -182,13 +161,15 @@ def test_a_checkpoint_that_goes_on_gives_the_bytes_of_an_uninterrupted_run() -> 
     assert straight.tobytes() == resumed.tobytes()
 
 
-def test_a_damaged_checkpoint_is_refused() -> None:
+def test_a_damaged_checkpoint_or_one_of_another_model_is_refused() -> None:
+    with pytest.raises(DataError, match="2 values"):
+        step(first_state(2, OptimizerSettings()), np.ones(3), np.ones(3), OptimizerSettings(kind="adam"))
     data = first_state(2, OptimizerSettings()).to_bytes()
     nan = OptimizerState(np.array([math.nan, 0.0]), np.zeros(2), 0).to_bytes()
     negative = OptimizerState(np.zeros(2), np.array([-1.0, 0.0]), 0).to_bytes()
 
     for cut in (data[:-1], data + b"\0", b""):
-        with pytest.raises(DataError, match="a model of 2 values needs 40"):
+        with pytest.raises(DataError, match="needs 40"):
             OptimizerState.from_bytes(cut, 2)
     for damaged in (nan, negative):
         with pytest.raises(DataError, match="damaged"):

@@ -10,7 +10,7 @@ import pytest
 from tests.cloud.filled_store import fill
 from typer.testing import CliRunner
 
-from auricle.errors import StorageError
+from auricle.errors import REFUSED, StorageError
 from auricle_cloud.commands import app
 from auricle_cloud.storage import state_folders
 from auricle_cloud.storage.database import Pulse
@@ -21,8 +21,9 @@ from auricle_cloud.storage.store import Store
 def test_a_folder_is_served_once_and_free_when_it_ends(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     with serving(folder, take_over=False):
-        with pytest.raises(ServedError, match="--take-over"), serving(folder, take_over=False):
+        with pytest.raises(ServedError, match="--take-over") as refused, serving(folder, take_over=False):
             pass
+        assert refused.value.exit_code == REFUSED
         with serving(folder, take_over=True):
             pass
     with serving(folder, take_over=False):

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.cloud.coordinator_site import DEVICES, Site, keep_updates, recomputed, run
+from tests.cloud.coordinator_site import DEVICES, Site, recomputed
 from tests.cloud.desk import ANA, SIZE, TOPICS, Desk, signed, table_of, update
+from tests.cloud.site_runs import on_a_site, played
+from tests.cloud.site_runs import runtime as runtime
 
 from auricle.errors import SettingsError
-from auricle.packs.pack import load_pack
 from auricle.wire.messages import Register
 from auricle.wire.tensors import encode
 from auricle.wire.update_codec import encode_update, length_of
@@ -19,19 +20,14 @@ from auricle_cloud.commands.coordinator_settings import CoordinatorSettings
 from auricle_cloud.commands.coordinator_tables import RoundSettings
 from auricle_cloud.settings import Limits, SecureSum
 from auricle_edge.fleet.device_messages import DeviceMessages
-from auricle_edge.runtimes import StepRuntime
 
 FEDAVG = CoordinatorSettings(rounds=RoundSettings(preset="fedavg", codec="int8")).preset_for(trained=False)
 
 
-@pytest.fixture(scope="module")
-def runtime() -> StepRuntime:
-    return StepRuntime(load_pack("digits"))
-
-
 @pytest.mark.slow
-def test_an_agent_that_is_too_old_sends_float32_beside_the_others(
-    runtime: StepRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@on_a_site
+async def test_an_agent_that_is_too_old_sends_float32_beside_the_others(
+    site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = DeviceMessages.register
 
@@ -41,24 +37,18 @@ def test_an_agent_that_is_too_old_sends_float32_beside_the_others(
 
     monkeypatch.setattr(DeviceMessages, "register", register)
 
-    async def case(site: Site) -> None:
-        coordinator = site.coordinator(2, FEDAVG)
-        keep_updates(coordinator)
-        site.start_agents(coordinator)
-        await coordinator.run()
-        store = site.store()
-        rows = [row for number in (1, 2) for row in store.updates.counted(coordinator.settings.task, number)]
-        assert sorted((row.device, row.codec) for row in rows) == sorted(
-            (name, "float32" if name == DEVICES[0] else "int8") for name in DEVICES[:3] for _ in range(2)
-        )
-        length = length_of(coordinator.pack.plugin_table, "int8")
-        bodies = {row.codec: len(coordinator.blobs.get(row.body)) for row in rows}
-        assert bodies == {"float32": 4 * coordinator.pack.plugin_table.size, "int8": length}
-        assert length < 0.27 * bodies["float32"]
-        assert encode(site.done[-1].model) == recomputed(coordinator, rows, 2)[-1]
-        assert site.done[-1].model.tolist() != coordinator.pack.plugin_table.initial(0).tolist()
-
-    run(case, runtime, tmp_path)
+    coordinator = await played(site, 2, FEDAVG, keep=True)
+    store = site.store()
+    rows = [row for number in (1, 2) for row in store.updates.counted(coordinator.settings.task, number)]
+    assert sorted((row.device, row.codec) for row in rows) == sorted(
+        (name, "float32" if name == DEVICES[0] else "int8") for name in DEVICES[:3] for _ in range(2)
+    )
+    length = length_of(coordinator.pack.plugin_table, "int8")
+    bodies = {row.codec: len(coordinator.blobs.get(row.body)) for row in rows}
+    assert bodies == {"float32": 4 * coordinator.pack.plugin_table.size, "int8": length}
+    assert length < 0.27 * bodies["float32"]
+    assert encode(site.done[-1].model) == recomputed(coordinator, rows, 2)[-1]
+    assert site.done[-1].model.tolist() != coordinator.pack.plugin_table.initial(0).tolist()
 
 
 @pytest.fixture

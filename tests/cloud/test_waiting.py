@@ -36,6 +36,7 @@ def stuck(tmp_path: Path) -> Filled:
     return filled
 
 
+@pytest.mark.slow
 def test_each_device_has_its_reason_everywhere(stuck: Filled) -> None:
     do = stuck.operations()
     seen, shown, why = do.overview().waiting, do.show_round(3).waiting, do.why_round(3)
@@ -43,14 +44,10 @@ def test_each_device_has_its_reason_everywhere(stuck: Filled) -> None:
     assert seen is not None
     assert seen == shown
     assert seen.sentences == why.sentences
-    assert seen.sentences[:2] == ["Round 3 is planned and has not begun.", "None of 5 devices can be invited."]
-    assert "approve" in seen.sentences[2]
+    assert "None of 5 devices" in seen.sentences[1] and "approve" in seen.sentences[2]
     reasons = {one.device: one.reason for one in seen.devices}
-    assert reasons["dev-a"].startswith("is offline since 20")
-    assert reasons["dev-b"] == "does not want to train now: It is 81 °C."
-    assert reasons["dev-c"].startswith("has pack dddddddddddd, the task is of pack")
-    assert reasons["dev-d"] == "is quarantined: noise"
-    assert reasons["dev-e"] == "waits for an operator's approval"
+    said = ("offline since 20", "It is 81 °C.", "pack dddddddddddd", "quarantined: noise", "approval")
+    assert all(noun in reason for noun, reason in zip(said, reasons.values(), strict=True)), reasons
     assert [device.sentences for device in why.devices] == [[f"{n} {r}".rstrip(".") + "."] for n, r in reasons.items()]
     assert [d.device for d in do.why_round(3, "dev-b").devices] == ["dev-b"]
     with pytest.raises(NotFoundError):
@@ -73,13 +70,11 @@ def test_a_round_under_way_says_whom_it_waits_for(tmp_path: Path) -> None:
 
     waiting, behind = do.why_round(2), do.show_round(3).waiting
 
-    assert waiting.sentences[-1] == "It waits for dev-a, dev-c, dev-d, at most until its deadline."
+    assert "dev-a, dev-c, dev-d" in waiting.sentences[-1]
     said = {one.device: one.sentences[0] for one in waiting.devices}
-    assert "has not answered; it is offline since" in said["dev-a"]
-    assert said["dev-b"] == "dev-b declined: It has 0 labelled clips."
-    assert said["dev-c"].endswith("and has not answered.")
-    assert behind is not None
-    assert behind.sentences[1] == "Round 2 is under way: rounds come one after the other."
+    assert "offline since" in said["dev-a"] and "0 labelled clips" in said["dev-b"]
+    assert said["dev-c"].endswith("has not answered.")
+    assert behind is not None and "Round 2" in behind.sentences[1]
 
 
 def test_no_devices_and_no_clips_are_said(tmp_path: Path) -> None:
@@ -94,10 +89,10 @@ def test_no_devices_and_no_clips_are_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        (Wanted(), "start agents with this fleet's name, its broker and the coordinator's key"),
-        (Wanted(by_claim=True), "make a token for each with auricle cloud enrol token, run auricle edge claim"),
-        (Wanted(by_claim=True, tokens=1), "and 1 token is not used yet: run auricle edge claim on the device"),
-        (Wanted(by_claim=True, tokens=3), "and 3 tokens are not used yet"),
+        (Wanted(), "coordinator's key"),
+        (Wanted(by_claim=True), "auricle cloud enrol token"),
+        (Wanted(by_claim=True, tokens=1), "1 token is not used yet"),
+        (Wanted(by_claim=True, tokens=3), "3 tokens are not used yet"),
     ],
 )
 def test_where_keys_come_by_claim_nobody_is_told_to_type_one(wanted: Wanted, says: str) -> None:
@@ -125,15 +120,11 @@ def test_a_secure_sum_needs_three_devices_that_can_do_it(tmp_path: Path) -> None
 
     two = planned_waits(1, None, 1, [*able[:2], old], wanted, [])
 
-    assert two.sentences[1:] == [
-        "2 of 3 devices can be invited, and a secure sum needs 3 at least: it begins when that many can."
-    ]
-    assert [(one.device, one.reason) for one in two.devices] == [
-        ("dev-d", "has an agent that is too old for secure-sum: update it")
-    ]
-    assert planned_waits(1, None, 1, able, wanted, []).sentences[1:] == [
-        "3 of 3 devices can be invited: it is about to begin."
-    ]
+    (said,), (left,) = two.sentences[1:], two.devices
+    assert "2 of 3 devices" in said and "needs 3" in said
+    assert left.device == "dev-d" and "too old" in left.reason
+    (whole,) = planned_waits(1, None, 1, able, wanted, []).sentences[1:]
+    assert "3 of 3 devices" in whole
 
 
 def test_a_planned_round_knows_what_its_coordinator_needs(tmp_path: Path) -> None:
@@ -144,7 +135,7 @@ def test_a_planned_round_knows_what_its_coordinator_needs(tmp_path: Path) -> Non
     waiting = filled.operations().why_round(3)
 
     assert "None of 5 devices can be invited." in waiting.sentences
-    assert "dev-a has an agent that is too old for secure-sum: update it." in waiting.devices[0].sentences
+    assert "too old" in waiting.devices[0].sentences[0]
 
 
 @pytest.mark.parametrize("command", [["rounds", "why"], ["why"], ["rounds", "wait"], ["rounds", "why", "dev-a"]])
@@ -157,9 +148,7 @@ def test_without_a_round_the_reason_is_said(tmp_path: Path, command: list[str]) 
 
     assert isinstance(done.exception, NotFoundError)
     assert done.exception.exit_code == NOT_FOUND
-    said = str(done.exception)
-    assert said.startswith("There is no round yet: nobody has started one (auricle cloud rounds start).")
-    assert said.endswith("of 5 devices could be invited now.")
+    assert "no round yet" in str(done.exception) and "of 5 devices" in str(done.exception)
 
 
 def test_who_waits_for_a_round_that_is_aborted_is_told_why(stuck: Filled) -> None:
@@ -177,27 +166,20 @@ def test_a_device_in_the_place_of_a_round_is_taken_for_one(stuck: Filled) -> Non
     assert alone.exit_code == 0
     assert "dev-b does not want to train now: It is 81 °C." in alone.output
     assert "dev-c" not in alone.output
-    assert str(both.exception) == '"dev-b" is not the number of a round: auricle cloud rounds why 3 dev-b'
+    assert "rounds why 3 dev-b" in str(both.exception)
 
 
 @pytest.mark.parametrize(
-    ("pulse", "epoch", "says"),
+    ("pulse", "epoch", "now", "noun"),
     [
-        (None, 0, ["No coordinator has run on this state yet: start auricle cloud serve."]),
-        (None, 3, []),
-        (Pulse(100.0), 3, []),
-        (
-            Pulse(100.0, connected=False, problem="refused"),
-            3,
-            ["The coordinator is not connected to its broker: refused."],
-        ),
+        (None, 0, 110.0, "auricle cloud serve"),
+        (None, 3, 110.0, None),
+        (Pulse(100.0), 3, 110.0, None),
+        (Pulse(100.0, connected=False, problem="refused"), 3, 110.0, "refused"),
+        (Pulse(100.0), 3, 200.0, "since 1970-01-01"),
+        (Pulse(190.0, running=False), 3, 200.0, "since 1970-01-01"),
     ],
 )
-def test_what_keeps_the_coordinator_is_said(pulse: Pulse | None, epoch: int, says: list[str]) -> None:
-    assert coordinator_trouble(pulse, epoch, now=110.0) == says
-
-
-def test_a_coordinator_that_stopped_is_named() -> None:
-    for pulse in (Pulse(100.0), Pulse(190.0, running=False)):
-        (said,) = coordinator_trouble(pulse, 3, now=200.0)
-        assert said.startswith("No coordinator has run on this state since 1970-01-01")
+def test_what_keeps_the_coordinator_is_said(pulse: Pulse | None, epoch: int, now: float, noun: str | None) -> None:
+    said = coordinator_trouble(pulse, epoch, now=now)
+    assert said == [] if noun is None else len(said) == 1 and noun in said[0]

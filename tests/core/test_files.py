@@ -17,17 +17,15 @@ from auricle.files import describe, write_durably
 
 def test_a_file_is_written_with_its_folders_and_mode(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "file"
-
     write_durably(path, b"one", mode=0o600)
     write_durably(path, b"two", mode=0o600)
-
     assert path.read_bytes() == b"two"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [p.name for p in path.parent.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
-def test_a_write_that_fails_leaves_the_old_content_and_nothing_beside_it(
+def test_a_failed_write_leaves_the_old_content_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     path = tmp_path / "file"
@@ -43,22 +41,15 @@ def test_a_write_that_fails_leaves_the_old_content_and_nothing_beside_it(
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_really_full_disk_is_said_in_one_sentence() -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("this system has no /dev/full")
-    error = None
-    try:
-        with Path("/dev/full").open("wb", buffering=0) as file:
-            file.write(b"x")
-    except OSError as caught:
-        error = caught
-    assert error is not None
-    assert "is full: free some space" in describe(error, Path("/dev/full"))
+    with pytest.raises(OSError) as caught, Path("/dev/full").open("wb", buffering=0) as file:
+        file.write(b"x")
+    assert "free some space" in describe(caught.value, Path("/dev/full"))
 
 
 def test_a_file_where_a_folder_should_be_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-
     with pytest.raises(StorageError, match="cannot be written"):
         write_durably(tmp_path / "file" / "below", b"x")
 

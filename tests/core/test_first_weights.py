@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from tests.core import tiny_pack
 
 from auricle.errors import PackError, SettingsError
 from auricle.packs.first_weights import check_start, chosen_weights, first_weights
-from auricle.packs.manifest import FORMAT, FileEntry, Manifest, Start, Task
+from auricle.packs.manifest import FileEntry
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_file
 from auricle.wire.tensors import TensorSpec
 
-WORDS = ("yes", "no", "up")
-
 
 def bare_pack(width: int = 2) -> Pack:
-    specs = (
-        TensorSpec("body.weight", (2, width), "body", 0.5),
-        TensorSpec("head.weight", (3, 2), "head", 0.5),
-        TensorSpec("head.bias", (3,), "head", 0.5),
-    )
-    manifest = Manifest(
-        format=FORMAT,
-        name="toy",
-        task=Task(WORDS),
-        plugin="lite",
-        architectures={"lite": specs, "base": specs},
-        graphs=(),
-        files=(),
-        producers={},
-    )
-    return Pack(manifest, {})
+    """Two untrained models of one shape."""
+    specs = (TensorSpec("body.weight", (2, width), "body", 0.5), *tiny_pack.TABLE[1:])
+    bare: dict[str, Any] = {"graphs": (), "files": (), "start": {}}
+    return Pack(tiny_pack.manifest({}, **bare, name="toy", architectures={"lite": specs, "base": specs}), {})
 
 
 @pytest.fixture
@@ -43,10 +30,9 @@ def trained() -> Pack:
     pack = bare_pack()
     flat = np.array([1, 2, 3, 4, 10, 11, 20, 21, 30, 31, 1, 2, 3], np.float32)
     data = start_file(pack.table("lite"), flat)
-    start = Start(file="weights/lite.safetensors", data="nothing", clips=1, speakers=1, accuracy=0.5, judged_clips=1)
-    entry = FileEntry(start.file, len(data), hashlib.sha256(data).hexdigest())
-    manifest = msgspec.structs.replace(pack.manifest, start={"lite": start}, files=(entry,))
-    return Pack(manifest, {start.file: data})
+    start = tiny_pack.pack().manifest.start
+    files = (FileEntry.of(tiny_pack.WEIGHTS, data),)
+    return Pack(msgspec.structs.replace(pack.manifest, start=start, files=files), {tiny_pack.WEIGHTS: data})
 
 
 def test_the_same_words_take_the_weights_as_they_are(trained: Pack) -> None:
@@ -55,9 +41,7 @@ def test_the_same_words_take_the_weights_as_they_are(trained: Pack) -> None:
 
 def test_rows_of_known_words_move_and_those_of_others_are_drawn(trained: Pack) -> None:
     pack = trained.with_labels(("up", "left", "yes", "right"))
-
     flat = first_weights(pack, "lite", 5, trained)
-
     table = pack.table("lite")
     drawn = table.initial(5)
     assert flat[:4].tolist() == [1, 2, 3, 4]
@@ -69,9 +53,7 @@ def test_rows_of_known_words_move_and_those_of_others_are_drawn(trained: Pack) -
 
 def test_without_a_known_word_the_whole_classifier_is_drawn(trained: Pack) -> None:
     pack = trained.with_labels(("left", "right"))
-
     flat = first_weights(pack, "lite", 5, trained)
-
     assert flat[:4].tolist() == [1, 2, 3, 4]
     assert np.array_equal(flat[4:], pack.table("lite").initial(5)[4:])
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from auricle.errors import WireError
 from auricle.wire.frames import CHUNK, LARGEST_FRAME, LARGEST_HEADER, MAGIC, Sealed, _signed_bytes, open_frame, seal
@@ -24,22 +22,9 @@ HASH = "0" * 64
 
 
 def _update(**changes: Any) -> Update:
-    values: dict[str, Any] = {
-        "fleet": "home",
-        "device": "kitchen",
-        "boot": "b00t",
-        "task": "keywords",
-        "round": 3,
-        "attempt": 1,
-        "epoch": 1,
-        "base": HASH,
-        "body": HASH,
-        "length": 1 << 20,
-        "codec": "float32",
-        "samples": 40,
-        "loss": 2.5,
-    }
-    return Update(**{**values, **changes})
+    values: dict[str, Any] = {"fleet": "home", "device": "kitchen", "boot": "b00t", "task": "keywords", "round": 3}
+    values |= {"attempt": 1, "epoch": 1, "base": HASH, "body": HASH, "length": 1 << 20}
+    return Update(**{**values, "codec": "float32", "samples": 40, "loss": 2.5, **changes})
 
 
 def _key(_: Message) -> bytes:
@@ -54,19 +39,14 @@ def _raw(message: bytes, topic: str = TOPIC, identity: Identity = IDENTITY) -> b
 
 def test_a_frame_opens_to_what_was_sealed() -> None:
     message, body = open_frame(seal(IDENTITY, TOPIC, _update(), b"\0\1\2"), TOPIC, _key)
-
     assert msgspec.structs.replace(message, nonce="") == _update()
     assert len(message.nonce) == 16
-    assert body == b"\0\1\2"
-
-
-def test_two_frames_of_one_message_differ_by_their_nonce() -> None:
     assert seal(IDENTITY, TOPIC, GET) != seal(IDENTITY, TOPIC, GET)
+    assert body == b"\0\1\2"
 
 
 def test_the_layout_is_magic_length_header_body() -> None:
     frame = seal(IDENTITY, TOPIC, _update(nonce="n"), b"body")
-
     (length,) = struct.unpack("<H", frame[4:6])
     message, signature = msgspec.msgpack.decode(frame[6 : 6 + length])
     assert (frame[:4], frame[6 + length :], len(signature)) == (b"AUR1", b"body", 64)
@@ -77,14 +57,12 @@ def test_the_layout_is_magic_length_header_body() -> None:
 @pytest.mark.parametrize("changes", [{}, {"task": "~" * 64, "boot": "~" * 64, "codec": "~" * 64, "nonce": "~" * 64}])
 def test_a_chunk_always_fits_a_frame(changes: dict[str, str]) -> None:
     frame = seal(IDENTITY, TOPIC, _update(fleet="f" * 64, device="d" * 64, **changes), bytes(CHUNK))
-
     assert len(frame) <= LARGEST_FRAME
     assert len(open_frame(frame, TOPIC, _key)[1]) == CHUNK
 
 
 def test_a_chunk_beside_the_largest_header_fits_a_frame() -> None:
     header = msgspec.msgpack.encode(Sealed(bytes(LARGEST_HEADER), bytes(64)))
-
     assert len(MAGIC) + 2 + len(header) + CHUNK <= LARGEST_FRAME
 
 
@@ -104,24 +82,15 @@ def test_only_an_update_may_have_a_body_and_no_longer_than_it_says() -> None:
         open_frame(seal(IDENTITY, TOPIC, GET) + b"audio", TOPIC, _key)
 
 
-@pytest.mark.parametrize(
-    "refused",
-    [
-        lambda frame: open_frame(frame, "auricle/1/home/d/pantry/up/upd", _key),
-        lambda frame: open_frame(frame, TOPIC, lambda _: STRANGER.public),
-        lambda frame: open_frame(frame, TOPIC, lambda _: None),
-        lambda frame: open_frame(frame, TOPIC, lambda _: b""),
-    ],
-    ids=["another topic", "another key", "nobody may", "no key"],
-)
-def test_a_frame_that_was_moved_or_is_anothers_does_not_open(refused: Any) -> None:
+@pytest.mark.parametrize("key", [STRANGER.public, None, b"", IDENTITY.public])
+def test_a_frame_that_is_anothers_or_was_moved_does_not_open(key: bytes | None) -> None:
+    topic = "auricle/1/home/d/pantry/up/upd" if key == IDENTITY.public else TOPIC
     with pytest.raises(WireError, match="signature"):
-        refused(seal(IDENTITY, TOPIC, GET))
+        open_frame(seal(IDENTITY, TOPIC, GET), topic, lambda _: key)
 
 
 def test_a_frame_cut_anywhere_does_not_open() -> None:
     frame = seal(IDENTITY, TOPIC, GET)
-
     for length in range(len(frame)):
         with pytest.raises(WireError):
             open_frame(frame[:length], TOPIC, _key)
@@ -129,7 +98,6 @@ def test_a_frame_cut_anywhere_does_not_open() -> None:
 
 def test_one_changed_byte_of_the_header_does_not_open() -> None:
     frame = seal(IDENTITY, TOPIC, GET)
-
     for place in range(len(frame)):
         for flip in (0x01, 0x80, 0xFF):
             changed = bytearray(frame)
@@ -138,49 +106,23 @@ def test_one_changed_byte_of_the_header_does_not_open() -> None:
                 open_frame(bytes(changed), TOPIC, _key)
 
 
-@given(frame=st.binary(max_size=300), magic=st.booleans())
-def test_no_bytes_crash_the_reader(frame: bytes, magic: bool) -> None:
-    with pytest.raises(WireError):
-        open_frame(MAGIC + struct.pack("<H", len(frame)) + frame if magic else frame, TOPIC, _key)
+HOSTILE = {
+    "deep list": b"\x91" * 4000,
+    "deep map": b"\x81\xa1x" * 1000,
+    "deep unknown": b"\x82\xa6schema\x01\xa1x" + b"\x91" * 3000,
+    "list bomb": b"\x82\xa6schema\x01\xa1x\xdd\xff\xff\xff\xff",
+    "map bomb": b"\x82\xa6schema\x01\xa1x\xdf\xff\xff\xff\xff",
+    "bytes bomb": b"\x82\xa6schema\x01\xa1x\xc6\xff\xff\xff\xff",
+    "field bomb": b"\x82\xa6schema\x01\xa4type\xa8register\xa6codecs\xdd\xff\xff\xff\xff",
+    "large schema": b"\x82\xa6schema\xcf" + b"\xff" * 8,
+    "NaN schema": b"\x82\xa6schema\xcb\x7f\xf8" + b"\0" * 6,
+    "trailing": msgspec.msgpack.encode(GET) + b"\0",
+    "truncated": msgspec.msgpack.encode(GET)[:-1],
+    "empty": b"",
+}
 
 
-@given(message=st.binary(max_size=100))
-def test_no_signed_bytes_crash_the_reader(message: bytes) -> None:
-    with pytest.raises(WireError):
-        open_frame(_raw(message), TOPIC, _key)
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        b"\x91" * 4000,
-        b"\x81\xa1x" * 1000,
-        b"\x82\xa6schema\x01\xa1x" + b"\x91" * 3000,
-        b"\x82\xa6schema\x01\xa1x\xdd\xff\xff\xff\xff",
-        b"\x82\xa6schema\x01\xa1x\xdf\xff\xff\xff\xff",
-        b"\x82\xa6schema\x01\xa1x\xc6\xff\xff\xff\xff",
-        b"\x82\xa6schema\x01\xa4type\xa8register\xa6codecs\xdd\xff\xff\xff\xff",
-        b"\x82\xa6schema\xcf" + b"\xff" * 8,
-        b"\x82\xa6schema\xcb\x7f\xf8" + b"\0" * 6,
-        msgspec.msgpack.encode(GET) + b"\0",
-        msgspec.msgpack.encode(GET)[:-1],
-        b"",
-    ],
-    ids=[
-        "deep list",
-        "deep map",
-        "deep unknown",
-        "list bomb",
-        "map bomb",
-        "bytes bomb",
-        "field bomb",
-        "large schema",
-        "NaN schema",
-        "trailing",
-        "truncated",
-        "empty",
-    ],
-)
+@pytest.mark.parametrize("message", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_messages_are_refused_without_being_unpacked(message: bytes) -> None:
     tracemalloc.start()
     try:
@@ -200,7 +142,6 @@ def test_another_schema_version_is_told_to_upgrade(schema: int) -> None:
 
 def test_an_unknown_key_is_ignored_and_an_unknown_type_is_not() -> None:
     known = msgspec.to_builtins(GET)
-
     message, _ = open_frame(_raw(msgspec.msgpack.encode({**known, "schema": 1, "colour": "red"})), TOPIC, _key)
     assert message == GET
     with pytest.raises(WireError, match="schema: Invalid value 'hologram'"):
@@ -215,18 +156,9 @@ def test_a_frame_of_no_allowed_length_is_refused(length: int) -> None:
 
 def test_the_key_may_be_the_one_a_registration_brings() -> None:
     """Trust on first use: the frame proves that its sender owns the key it names."""
-    register = Register(
-        fleet="home",
-        device="kitchen",
-        boot="b",
-        public_key=IDENTITY.public,
-        agent="0.1",
-        pack=HASH,
-        architecture="crnn-base",
-        codecs=("float32",),
-        samples=3,
-    )
-
+    who: dict[str, Any] = {"fleet": "home", "device": "kitchen", "boot": "b", "public_key": IDENTITY.public}
+    has: dict[str, Any] = {"agent": "0.1", "pack": HASH, "architecture": "crnn-base", "codecs": ("float32",)}
+    register = Register(**who, **has, samples=3)
     message, _ = open_frame(seal(IDENTITY, TOPIC, register), TOPIC, lambda m: m.public_key)  # type: ignore[attr-defined]
     assert message.public_key == IDENTITY.public
     with pytest.raises(WireError, match="signature"):

@@ -16,7 +16,6 @@ def test_every_term_is_declared_by_its_name_in_the_order_in_which_it_is_applied(
 
 def test_a_scalar_is_a_setting_of_a_plan_that_asks_for_nothing_by_default() -> None:
     defaults = {field.name: field.default for field in fields(Plan)}
-
     assert {defaults[setting] for term in TERMS.values() for setting in term.scalars.values()} == {0.0}
     assert TERMS["drift"].scalars == {"mu": "mu"}
     assert TERMS["freeze"].scalars == {}

@@ -13,7 +13,7 @@ from msgspec import inspect
 from auricle.wire import kinds, messages
 from auricle.wire.frames import LARGEST_HEADER, Topics
 from auricle.wire.messages import Get, Invite, Message, Register, Update
-from auricle.wire.plan import Plan
+from auricle.wire.plan import Bavd, FixMatch, Noise, Plan
 from auricle.wire.secure_sum import messages as sum_messages
 
 EVERY_MESSAGE = tuple(t for union in (messages.Uplink, messages.Downlink, messages.Retained) for t in get_args(union))
@@ -101,69 +101,45 @@ def _get(**changes: Any) -> dict[str, Any]:
     return {"type": "get", "fleet": "home", "device": "kitchen", "boot": "b", "schema": 1, "round": 1, **changes}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"device": "a"},
-        {"device": "a" * 65},
-        {"device": "Kitchen"},
-        {"device": "kitchen\n"},
-        {"device": "../etc"},
-        {"device": "kit/chen"},
-        {"device": "kit+"},
-        {"fleet": ""},
-        {"fleet": "home\n"},
-        {"boot": "x" * 65},
-        {"boot": "\x1b[2J"},
-        {"boot": "a\nb"},
-        {"boot": 3},
-        {"round": -1},
-        {"round": 1 << 32},
-        {"round": 1.5},
-        {"round": True},
-        {"round": None},
-        {"schema": 0},
-    ],
+def each(**wrong: tuple[Any, ...]) -> Any:
+    """A case for each value of each field."""
+    cases = [(name, value) for name, values in wrong.items() for value in values]
+    return pytest.mark.parametrize(("field", "value"), cases)
+
+
+@each(
+    device=("a", "a" * 65, "Kitchen", "kitchen\n", "../etc", "kit/chen", "kit+"),
+    fleet=("", "home\n"),
+    boot=("x" * 65, "\x1b[2J", "a\nb", 3),
+    round=(-1, 1 << 32, 1.5, True, None),
+    schema=(0,),
 )
-def test_a_field_out_of_its_bounds_is_refused(changes: dict[str, Any]) -> None:
+def test_a_field_out_of_its_bounds_is_refused(field: str, value: Any) -> None:
     msgspec.convert(_get(), Get)
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(_get(**changes), Get)
+        msgspec.convert(_get(**{field: value}), Get)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"rate": 0},
-        {"rate": -1.0},
-        {"rate": math.nan},
-        {"rate": math.inf},
-        {"momentum": 1.0},
-        {"alpha": 1.1},
-        {"alpha": math.nan},
-        {"clip": math.nan},
-        {"clip": -1.0},
-        {"decay": math.inf},
-        {"epochs": 0},
-        {"epochs": 1001},
-        {"optimizer": "lion"},
-        {"mode": "central"},
-        {"plugin_ce": -0.5},
-        {"codec": "x" * 65},
-        {"colour": "red"},
-        {"order": "reversed"},
-        {"temperature": 0},
-        {"temperature": math.nan},
-        {"temperature": 101},
-        {"mu": -0.1},
-        {"mu": math.inf},
-        {"mu": 101},
-    ],
+@each(
+    rate=(0, -1.0, math.nan, math.inf),
+    momentum=(1.0,),
+    alpha=(1.1, math.nan),
+    clip=(math.nan, -1.0),
+    decay=(math.inf,),
+    epochs=(0, 1001),
+    optimizer=("lion",),
+    mode=("central",),
+    plugin_ce=(-0.5,),
+    codec=("x" * 65,),
+    colour=("red",),
+    order=("reversed",),
+    temperature=(0, math.nan, 101),
+    mu=(-0.1, math.inf, 101),
 )
-def test_a_plan_that_cannot_be_trained_is_refused(changes: dict[str, Any]) -> None:
+def test_a_plan_that_cannot_be_trained_is_refused(field: str, value: Any) -> None:
     msgspec.convert({}, Plan)
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(changes, Plan)
+        msgspec.convert({field: value}, Plan)
 
 
 def _hearing(**changes: Any) -> dict[str, Any]:
@@ -172,45 +148,26 @@ def _hearing(**changes: Any) -> dict[str, Any]:
     return {**head, "period": 1, "pack": "a" * 64, "span": 4, "heard": 4, **counts, **changes}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"detections": 4},
-        {"detections": 1001},
-        {"detections": -1},
-        {"denied": 6},
-        {"denied": 1.0},
-        {"missed": "yes"},
-        {"missed": None},
-        {"span": 0},
-        {"span": 97},
-        {"heard": 97},
-        {"heard": 0.5},
-        {"heard": -1},
-        {"period": 0},
-        {"period": 1 << 31},
-        {"level": -31},
-        {"level": 3},
-        {"level": -99},
-        {"level": -30.5},
-        {"noise": math.nan},
-        {"full_scale": "0.0123"},
-        {"full_scale": 0.5},
-        {"offset": "left"},
-        {"each": [4]},
-        {"each": [1.5]},
-        {"each": ["yes"]},
-        {"each": [0] * 65},
-        {"each": [[1]]},
-        {"base": "yes"},
-        {"pack": ""},
-    ],
+@each(
+    detections=(4, 1001, -1),
+    denied=(6, 1.0),
+    missed=("yes", None),
+    span=(0, 97),
+    heard=(97, 0.5, -1),
+    period=(0, 1 << 31),
+    level=(-31, 3, -99, -30.5),
+    noise=(math.nan,),
+    full_scale=("0.0123", 0.5),
+    offset=("left",),
+    each=([4], [1.5], ["yes"], [0] * 65, [[1]]),
+    base=("yes",),
+    pack=("",),
 )
-def test_a_report_of_hearing_can_say_nothing_between_its_steps(changes: dict[str, Any]) -> None:
+def test_a_report_of_hearing_can_say_nothing_between_its_steps(field: str, value: Any) -> None:
     msgspec.convert(_hearing(), messages.HearingReport)
     msgspec.convert(_hearing(level=-30, noise=-96, each=[0, 1, 1000], offset="large"), messages.HearingReport)
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(_hearing(**changes), messages.HearingReport)
+        msgspec.convert(_hearing(**{field: value}), messages.HearingReport)
 
 
 @pytest.mark.parametrize("text", ["A" * 64, "0" * 63, "0" * 65, "0" * 64 + "\n", "g" * 64])
@@ -222,7 +179,6 @@ def test_a_hash_is_64_lower_case_hexadecimal_digits(text: str) -> None:
 def test_the_default_plan_is_fedmlacs() -> None:
     """ALGORITHMS 3.1: E = 1, plain SGD at 0.01 for both, alpha 0.5, no cross-entropy on the plug-in, simultaneous."""
     plan = Plan()
-
     assert (plan.mode, plan.epochs, plan.optimizer, plan.rate, plan.local_rate) == ("mutual", 1, "sgd", 0.01, 0.01)
     assert (plan.alpha, plan.plugin_ce, plan.momentum, plan.decay, plan.clip) == (0.5, 0.0, 0.0, 0.0, 0.0)
     assert (plan.order, plan.temperature, plan.mu) == ("simultaneous", 1.0, 0.0)
@@ -238,13 +194,39 @@ def test_messages_cannot_be_changed() -> None:
 
 
 def test_topics_have_at_most_seven_slashes() -> None:
-    topics = Topics("home")
+    home = Topics("home")
+    named = (home.up("kitchen", "upd"), home.down("kitchen", "inv"), home.device_state("kitchen"), home.blob("ab", 3))
+    assert named == tuple(
+        f"auricle/1/home/{end}" for end in ("d/kitchen/up/upd", "d/kitchen/dn/inv", "d/kitchen/state", "b/ab/3")
+    )
+    assert (home.coordinator_state, home.model) == ("auricle/1/home/c/state", "auricle/1/home/c/model")
+    assert home.blob("ab") == "auricle/1/home/b/ab/+"
+    assert max(topic.count("/") for topic in named) <= 7
 
-    assert topics.up("kitchen", "upd") == "auricle/1/home/d/kitchen/up/upd"
-    assert topics.down("kitchen", "inv") == "auricle/1/home/d/kitchen/dn/inv"
-    assert topics.device_state("kitchen") == "auricle/1/home/d/kitchen/state"
-    assert topics.coordinator_state == "auricle/1/home/c/state"
-    assert topics.model == "auricle/1/home/c/model"
-    assert topics.blob("ab", 3) == "auricle/1/home/b/ab/3"
-    assert topics.blob("ab") == "auricle/1/home/b/ab/+"
-    assert max(topics.up("kitchen", "upd").count("/"), topics.blob("ab", 3).count("/")) <= 7
+
+NOISE = ({"clip": 0.0, "deviation": 1.0}, {"clip": 1.0, "deviation": -1.0}, {"clip": 1.0})
+FIXMATCH = ({"threshold": 0.0}, {"threshold": 1.01}, {"weight": 0.0}, {"weight": 101}, {"tau": 0.7})
+
+
+@pytest.mark.parametrize(
+    ("field", "plan", "refused"),
+    [
+        ("noise", Plan(noise=Noise(clip=0.5, deviation=0.1)), NOISE),
+        ("bavd", Plan(bavd=Bavd(maps=True)), (1, {"maps": 1}, {"map": True})),
+        ("fixmatch", Plan(fixmatch=FixMatch(threshold=0.9)), FIXMATCH),
+    ],
+)
+def test_a_plan_says_only_what_it_asks_for_and_refuses_nonsense(
+    field: str, plan: Plan, refused: tuple[Any, ...]
+) -> None:
+    assert field not in msgspec.msgpack.decode(msgspec.msgpack.encode(Plan()))
+    assert getattr(msgspec.convert({"epochs": 2}, Plan), field) is msgspec.UNSET
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=Plan) == plan
+    for wrong in refused:
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({field: wrong}, Plan)
+
+
+def test_what_a_part_of_a_plan_means_by_itself() -> None:
+    assert not Bavd().maps
+    assert (FixMatch().threshold, FixMatch().weight) == (0.7, 1.0)

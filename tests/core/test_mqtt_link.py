@@ -21,19 +21,9 @@ from auricle_fleet.broker.broker import Broker, Kind, start_broker
 from auricle_fleet.broker.mosquitto import find_mosquitto
 
 T = "auricle/1/f"
-UP = f"{T}/d/dev-a/up/upd"
+UP, UPS = f"{T}/d/dev-a/up/upd", f"{T}/d/+/up/#"
 USERS = {"coordinator": "c-secret", "dev-a": "a-secret", "dev-b": "b-secret"}
 KINDS: list[Kind] = ["mosquitto", "amqtt"]
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    return available(request.param)
-
-
-@pytest.fixture
-def mosquitto() -> Kind:
-    return available("mosquitto")
 
 
 def available(kind: Kind) -> Kind:
@@ -44,12 +34,28 @@ def available(kind: Kind) -> Kind:
     return kind
 
 
-def run(case: Callable[[Broker], Awaitable[None]], folder: Path, kind: Kind, *, persistence: bool = True) -> None:
+Case = Callable[[Broker], Awaitable[None]]
+
+
+def run(case: Case, folder: Path, kind: Kind, *, persistence: bool = True) -> None:
     async def whole() -> None:
         async with await start_broker(folder, USERS, fleet="f", kind=kind, persistence=persistence) as broker:
             await asyncio.wait_for(case(broker), 30)
 
     asyncio.run(whole())
+
+
+def on(*kinds: Kind, persistence: bool = True) -> Callable[[Case], Callable[[Path, Kind], None]]:
+    """A test of a running broker, once for each kind."""
+
+    def made(case: Case) -> Callable[[Path, Kind], None]:
+        def test(tmp_path: Path, kind: Kind) -> None:
+            run(case, tmp_path, available(kind), persistence=persistence)
+
+        test.__doc__ = case.__doc__
+        return pytest.mark.parametrize("kind", kinds)(test)
+
+    return made
 
 
 def settings(broker: Broker, user: str, **changes: object) -> LinkSettings:
@@ -107,36 +113,54 @@ async def severable(broker: Broker, user: str, **changes: object) -> AsyncIterat
             yield made, proxy
 
 
-def test_64_kb_at_qos_1_arrive_whole_and_in_order(tmp_path: Path, kind: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        inbound = Inbound()
-        sent = [os.urandom(65536) for _ in range(50)]
-        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
-            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
-            await asyncio.gather(*(device.publish(UP, payload) for payload in sent))
-            await inbound.count(50)
-            assert device.counters.bytes_sent > 50 * 65536
-            assert coordinator.counters.bytes_received > 50 * 65536
-        assert inbound.payloads == sent
-
-    run(case, tmp_path, kind)
+@asynccontextmanager
+async def heard(broker: Broker) -> AsyncIterator[tuple[Inbound, MqttLink, MqttLink]]:
+    """What a coordinator hears of devices, its link, and that of a device."""
+    inbound = Inbound()
+    async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
+        await coordinator.subscribe(UPS, inbound)
+        yield inbound, coordinator, device
 
 
-def test_wrong_password_never_connects(tmp_path: Path, kind: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        wrong = LinkSettings(broker.address("dev-a").as_user("dev-a", "b-secret"), "dev-a", backoff_first=0.05)
-        async with MqttLink(wrong) as thief:
-            await until(lambda: thief.last_error is not None)
-            with pytest.raises(BrokerError, match=r"refuses dev-a|hung up"):
-                await thief.wait_connected(0.3)
-            assert thief.counters.connections == 0
+async def answered(broker: Broker, count: int, qos: int, high_water: int) -> int:
+    """Messages that a coordinator answers from its handler, all of them; how many of them it first left out."""
+    acks = Inbound()
+    async with link(broker, "coordinator", high_water=high_water) as coordinator, link(broker, "dev-a") as device:
 
-    run(case, tmp_path, kind)
+        async def answer(message: Delivery) -> None:
+            await coordinator.publish(f"{T}/d/dev-a/dn/ack", message.payload)
+
+        await coordinator.subscribe(UPS, answer)
+        await device.subscribe(f"{T}/d/dev-a/dn/#", acks)
+        await asyncio.gather(*(device.publish(UP, b"%d" % i, qos=qos) for i in range(count)))
+        await until(lambda: {int(payload) for payload in acks.payloads} == set(range(count)))
+        return coordinator.counters.overflowed
 
 
-def test_a_password_that_is_refused_is_told_at_once_and_tried_again(
-    tmp_path: Path, mosquitto: Kind, caplog: pytest.LogCaptureFixture
-) -> None:
+@on(*KINDS)
+@pytest.mark.slow
+async def test_64_kb_at_qos_1_arrive_whole_and_in_order(broker: Broker) -> None:
+    sent = [os.urandom(65536) for _ in range(50)]
+    async with heard(broker) as (inbound, coordinator, device):
+        await asyncio.gather(*(device.publish(UP, payload) for payload in sent))
+        await inbound.count(50)
+        assert device.counters.bytes_sent > 50 * 65536
+        assert coordinator.counters.bytes_received > 50 * 65536
+    assert inbound.payloads == sent
+
+
+@on(*KINDS)
+@pytest.mark.slow
+async def test_wrong_password_never_connects(broker: Broker) -> None:
+    wrong = LinkSettings(broker.address("dev-a").as_user("dev-a", "b-secret"), "dev-a", backoff_first=0.05)
+    async with MqttLink(wrong) as thief:
+        await until(lambda: thief.last_error is not None)
+        with pytest.raises(BrokerError, match=r"refuses dev-a|hung up"):
+            await thief.wait_connected(0.3)
+        assert thief.counters.connections == 0
+
+
+def test_a_refused_password_is_told_at_once_and_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def case(broker: Broker) -> None:
         wrong = LinkSettings(broker.address("dev-a").as_user("dev-a", "b-secret"), "dev-a", backoff_first=0.05)
         async with MqttLink(wrong) as thief:
@@ -145,214 +169,176 @@ def test_a_password_that_is_refused_is_told_at_once_and_tried_again(
             await until(lambda: caplog.text.count("refuses dev-a") > 2)
 
     caplog.set_level("DEBUG", "auricle.mqtt")
-    run(case, tmp_path, mosquitto)
+    run(case, tmp_path, available("mosquitto"))
 
 
-def test_unacknowledged_publishes_survive_the_brokers_death(tmp_path: Path, kind: Kind) -> None:
+@on(*KINDS, persistence=False)
+@pytest.mark.slow
+async def test_unacknowledged_publishes_survive_the_brokers_death(broker: Broker) -> None:
     """Retained, so that it does not matter which of the two links is back first."""
-
-    async def case(broker: Broker) -> None:
-        inbound = Inbound()
-        topics = {f"{T}/c/{i}" for i in range(25)}
-        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
-            await device.subscribe(f"{T}/c/#", inbound)
-            assert broker.pid is not None
-            os.kill(broker.pid, signal.SIGSTOP)
-            pending = [asyncio.create_task(coordinator.publish(topic, b"x", retain=True)) for topic in topics]
-            await until(lambda: coordinator.counters.messages_sent == 10)  # the others wait: 10 unacknowledged at most
-            broker.kill()
-            await until(lambda: not coordinator.connected and not device.connected)
-            await broker.restart()
-            await asyncio.gather(*pending)
-            await until(lambda: {message.topic for message in inbound.messages} == topics)
-            assert coordinator.counters.connections == device.counters.connections == 2
-
-    run(case, tmp_path, kind, persistence=False)
+    inbound = Inbound()
+    topics = {f"{T}/c/{i}" for i in range(25)}
+    async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
+        await device.subscribe(f"{T}/c/#", inbound)
+        assert broker.pid is not None
+        os.kill(broker.pid, signal.SIGSTOP)
+        pending = [asyncio.create_task(coordinator.publish(topic, b"x", retain=True)) for topic in topics]
+        await until(lambda: coordinator.counters.messages_sent == 10)  # the others wait: 10 unacknowledged at most
+        broker.kill()
+        await until(lambda: not coordinator.connected and not device.connected)
+        await broker.restart()
+        await asyncio.gather(*pending)
+        await until(lambda: {message.topic for message in inbound.messages} == topics)
+        assert coordinator.counters.connections == device.counters.connections == 2
 
 
 @pytest.mark.reliability("F2", load="one link, 10 kills")
-def test_session_and_subscriptions_come_back_within_seconds_ten_times(tmp_path: Path, mosquitto: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        inbound = Inbound()
-        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
-            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
-            for i in range(10):
-                broker.kill()
-                await until(lambda: not coordinator.connected and not device.connected)
-                await broker.restart()
-                await coordinator.wait_connected(10)
-                await device.publish(UP, b"%d" % i)
-                await inbound.count(i + 1)
-        assert inbound.payloads == [b"%d" % i for i in range(10)]
-
-    run(case, tmp_path, mosquitto, persistence=False)
+@on("mosquitto", persistence=False)
+@pytest.mark.slow
+async def test_session_and_subscriptions_come_back_within_seconds_ten_times(broker: Broker) -> None:
+    async with heard(broker) as (inbound, coordinator, device):
+        for i in range(10):
+            broker.kill()
+            await until(lambda: not coordinator.connected and not device.connected)
+            await broker.restart()
+            await coordinator.wait_connected(10)
+            await device.publish(UP, b"%d" % i)
+            await inbound.count(i + 1)
+    assert inbound.payloads == [b"%d" % i for i in range(10)]
 
 
-def test_a_failing_handler_is_counted_and_the_link_lives(tmp_path: Path, kind: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        inbound = Inbound()
+@on(*KINDS)
+async def test_a_failing_handler_is_counted_and_the_link_lives(broker: Broker) -> None:
+    async with heard(broker) as (inbound, coordinator, device):
         inbound.failures = 2
-        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
-            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
-            for payload in (b"1", b"2", b"3"):
-                await device.publish(UP, payload)
-            await inbound.count(3)
-            assert coordinator.counters.handler_errors == 2
-            assert coordinator.counters.connections == 1
-        assert inbound.payloads == [b"1", b"2", b"3"]
-
-    run(case, tmp_path, kind)
+        for payload in (b"1", b"2", b"3"):
+            await device.publish(UP, payload)
+        await inbound.count(3)
+        assert coordinator.counters.handler_errors == 2
+        assert coordinator.counters.connections == 1
+    assert inbound.payloads == [b"1", b"2", b"3"]
 
 
-def test_a_message_whose_handler_outlived_the_connection_comes_again(tmp_path: Path, mosquitto: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        inbound = Inbound()
-        inbound.gate.clear()
-        async with severable(broker, "coordinator") as (coordinator, proxy), link(broker, "dev-a") as device:
-            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
+@on("mosquitto")
+async def test_a_message_whose_handler_outlived_the_connection_comes_again(broker: Broker) -> None:
+    inbound = Inbound()
+    inbound.gate.clear()
+    async with severable(broker, "coordinator") as (coordinator, proxy), link(broker, "dev-a") as device:
+        await coordinator.subscribe(UPS, inbound)
+        await device.publish(UP, b"1")
+        await inbound.count(1)
+        proxy.sever()
+        await until(lambda: coordinator.counters.connections == 2)
+        inbound.gate.set()  # its acknowledgement would be for a connection that is gone
+        await inbound.count(2)
+        await device.publish(UP, b"2")
+        await inbound.count(3)
+        await coordinator.publish(f"{T}/c/x", b"")  # answered after our acknowledgement of "2" has been read
+        proxy.sever()
+        await until(lambda: coordinator.counters.connections == 3)
+        await device.publish(UP, b"3")
+        await inbound.count(4)
+    assert inbound.payloads == [b"1", b"1", b"2", b"3"]
+    assert inbound.messages[1].duplicate
+
+
+@on("mosquitto")
+async def test_a_late_handler_does_not_acknowledge_the_next_delivery(broker: Broker) -> None:
+    gates = [asyncio.Event(), asyncio.Event()]
+    calls: list[bytes] = []
+    again = Inbound()
+
+    async def handle(message: Delivery) -> None:
+        calls.append(message.payload)
+        await gates[len(calls) - 1].wait()
+
+    async with severable(broker, "coordinator") as (coordinator, proxy), link(broker, "dev-a") as device:
+        await coordinator.subscribe(UPS, handle)
+        await device.publish(UP, b"1")
+        await until(lambda: len(calls) == 1)
+        proxy.sever()
+        await until(lambda: coordinator.counters.messages_received == 2)  # same packet id, new connection
+        gates[0].set()
+        await until(lambda: len(calls) == 2)
+        await coordinator.stop(timeout=0)  # the second delivery was never handled to its end
+        async with MqttLink(settings(broker, "coordinator"), handlers={UPS: again}):
+            await again.count(1)
+
+
+@on("mosquitto")
+async def test_a_message_whose_handler_was_cancelled_comes_again(broker: Broker) -> None:
+    inbound, again = Inbound(), Inbound()
+    inbound.gate.clear()
+    async with link(broker, "dev-a") as device:
+        async with link(broker, "coordinator") as coordinator:
+            await coordinator.subscribe(UPS, inbound)
             await device.publish(UP, b"1")
             await inbound.count(1)
-            proxy.sever()
-            await until(lambda: coordinator.counters.connections == 2)
-            inbound.gate.set()  # its acknowledgement would be for a connection that is gone
-            await inbound.count(2)
-            await device.publish(UP, b"2")
-            await inbound.count(3)
-            await coordinator.publish(f"{T}/c/x", b"")  # answered after our acknowledgement of "2" has been read
-            proxy.sever()
-            await until(lambda: coordinator.counters.connections == 3)
-            await device.publish(UP, b"3")
-            await inbound.count(4)
-        assert inbound.payloads == [b"1", b"1", b"2", b"3"]
-        assert inbound.messages[1].duplicate
-
-    run(case, tmp_path, mosquitto)
+            await coordinator.stop(timeout=0)
+        # The kept session delivers before anyone can subscribe: the handler has to be there first.
+        async with MqttLink(settings(broker, "coordinator"), handlers={UPS: again}):
+            await again.count(1)
+    assert again.payloads == [b"1"]
 
 
-def test_a_late_handler_does_not_acknowledge_the_next_delivery(tmp_path: Path, mosquitto: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        gates = [asyncio.Event(), asyncio.Event()]
-        calls: list[bytes] = []
-        again = Inbound()
+@on("mosquitto")
+async def test_a_handler_that_cancels_itself_is_asked_again(broker: Broker) -> None:
+    calls: list[bytes] = []
 
-        async def handle(message: Delivery) -> None:
-            calls.append(message.payload)
-            await gates[len(calls) - 1].wait()
+    async def handle(message: Delivery) -> None:
+        calls.append(message.payload)
+        if len(calls) == 1:
+            raise asyncio.CancelledError
 
-        async with severable(broker, "coordinator") as (coordinator, proxy), link(broker, "dev-a") as device:
-            await coordinator.subscribe(f"{T}/d/+/up/#", handle)
-            await device.publish(UP, b"1")
-            await until(lambda: len(calls) == 1)
-            proxy.sever()
-            await until(lambda: coordinator.counters.messages_received == 2)  # same packet id, new connection
-            gates[0].set()
-            await until(lambda: len(calls) == 2)
-            await coordinator.stop(timeout=0)  # the second delivery was never handled to its end
-            async with MqttLink(settings(broker, "coordinator"), handlers={f"{T}/d/+/up/#": again}):
-                await again.count(1)
-
-    run(case, tmp_path, mosquitto)
-
-
-def test_a_message_whose_handler_was_cancelled_comes_again(tmp_path: Path, mosquitto: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        inbound, again = Inbound(), Inbound()
-        inbound.gate.clear()
-        async with link(broker, "dev-a") as device:
-            async with link(broker, "coordinator") as coordinator:
-                await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
-                await device.publish(UP, b"1")
-                await inbound.count(1)
-                await coordinator.stop(timeout=0)
-            # The kept session delivers before anyone can subscribe: the handler has to be there first.
-            async with MqttLink(settings(broker, "coordinator"), handlers={f"{T}/d/+/up/#": again}):
-                await again.count(1)
-        assert again.payloads == [b"1"]
-
-    run(case, tmp_path, mosquitto)
-
-
-def test_a_handler_that_cancels_itself_is_asked_again(tmp_path: Path, mosquitto: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        calls: list[bytes] = []
-
-        async def handle(message: Delivery) -> None:
-            calls.append(message.payload)
-            if len(calls) == 1:
-                raise asyncio.CancelledError
-
-        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
-            await coordinator.subscribe(f"{T}/d/+/up/#", handle)
-            await device.publish(UP, b"1")
-            await until(lambda: calls == [b"1", b"1"])
-
-    run(case, tmp_path, mosquitto)
+    async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
+        await coordinator.subscribe(UPS, handle)
+        await device.publish(UP, b"1")
+        await until(lambda: calls == [b"1", b"1"])
 
 
 @pytest.mark.reliability("C5", load="a message above the broker's limit")
-def test_oversize_is_refused_before_it_is_sent(tmp_path: Path, kind: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        inbound = Inbound()
-        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
-            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
-            with pytest.raises(BrokerError, match="above the broker's maximum of 1048576"):
-                await device.publish(UP, bytes(1048576))
-            largest = 1048576 - 1 - 3 - 2 - len(UP) - 2 - (1 if broker.kind == "mosquitto" else 0)
-            await device.publish(UP, bytes(largest))
-            await inbound.count(1)
-            assert len(inbound.payloads[0]) == largest
-            assert device.counters.connections == 1
-
-    run(case, tmp_path, kind)
+@on(*KINDS)
+async def test_oversize_is_refused_before_it_is_sent(broker: Broker) -> None:
+    async with heard(broker) as (inbound, _, device):
+        with pytest.raises(BrokerError, match="above the broker's maximum of 1048576"):
+            await device.publish(UP, bytes(1048576))
+        largest = 1048576 - 1 - 3 - 2 - len(UP) - 2 - (1 if broker.kind == "mosquitto" else 0)
+        await device.publish(UP, bytes(largest))
+        await inbound.count(1)
+        assert len(inbound.payloads[0]) == largest
+        assert device.counters.connections == 1
 
 
 @pytest.mark.slow
-def test_a_slow_handler_stops_the_reading_and_loses_nothing(tmp_path: Path, mosquitto: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        inbound = Inbound()
-        inbound.gate.clear()
-        waiting: list[int] = []
-        async with (
-            link(broker, "coordinator", high_water=4, keepalive=4) as coordinator,
-            link(broker, "dev-a") as device,
-        ):
-            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
-            # With QoS 0 the broker does not wait for our acknowledgements: only TCP tells it to.
-            await asyncio.gather(*(device.publish(UP, b"%d" % i, qos=0) for i in range(300)))
-            began = asyncio.get_running_loop().time()
-            # More than twice the keepalive: a paused link must not be taken for dead, by itself or by the broker.
-            await until(lambda: asyncio.get_running_loop().time() - began > 9)
-            waiting.append(coordinator.waiting)
-            inbound.gate.set()
-            await inbound.count(300)
-            assert coordinator.counters.connections == 1
-        assert inbound.payloads == [b"%d" % i for i in range(300)]
-        assert waiting == [4]
-
-    run(case, tmp_path, mosquitto)
+@on("mosquitto")
+async def test_a_slow_handler_stops_the_reading_and_loses_nothing(broker: Broker) -> None:
+    inbound = Inbound()
+    inbound.gate.clear()
+    waiting: list[int] = []
+    async with link(broker, "coordinator", high_water=4, keepalive=4) as coordinator, link(broker, "dev-a") as device:
+        await coordinator.subscribe(UPS, inbound)
+        # With QoS 0 the broker does not wait for our acknowledgements: only TCP tells it to.
+        await asyncio.gather(*(device.publish(UP, b"%d" % i, qos=0) for i in range(300)))
+        began = asyncio.get_running_loop().time()
+        # More than twice the keepalive: a paused link must not be taken for dead, by itself or by the broker.
+        await until(lambda: asyncio.get_running_loop().time() - began > 9)
+        waiting.append(coordinator.waiting)
+        inbound.gate.set()
+        await inbound.count(300)
+        assert coordinator.counters.connections == 1
+    assert inbound.payloads == [b"%d" % i for i in range(300)]
+    assert waiting == [4]
 
 
-def test_a_handler_may_publish_on_its_own_full_link(tmp_path: Path, kind: Kind) -> None:
+@on(*KINDS)
+@pytest.mark.slow
+async def test_a_handler_may_publish_on_its_own_full_link(broker: Broker) -> None:
     """It waits for a PUBACK that lies behind unread messages: the link must go on reading."""
-
-    async def case(broker: Broker) -> None:
-        acks = Inbound()
-        async with link(broker, "coordinator", high_water=16) as coordinator, link(broker, "dev-a") as device:
-
-            async def answer(message: Delivery) -> None:
-                await coordinator.publish(f"{T}/d/dev-a/dn/ack", message.payload)
-
-            await coordinator.subscribe(f"{T}/d/+/up/#", answer)
-            await device.subscribe(f"{T}/d/dev-a/dn/#", acks)
-            await asyncio.gather(*(device.publish(UP, b"%d" % i, qos=0) for i in range(100)))
-            await until(lambda: {int(payload) for payload in acks.payloads} == set(range(100)))
-
-    run(case, tmp_path, kind)
+    await answered(broker, 100, qos=0, high_water=16)
 
 
-def test_what_a_flood_leaves_out_is_delivered_again(
-    tmp_path: Path, mosquitto: Kind, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+def test_what_a_flood_leaves_out_is_delivered_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that sends on without acknowledgements, as mosquitto 2.0.11 does, to a link with few places."""
     configure = broker_mosquitto.configuration
 
@@ -362,176 +348,151 @@ def test_what_a_flood_leaves_out_is_delivered_again(
     monkeypatch.setattr(broker_mosquitto, "configuration", flooding)
 
     async def case(broker: Broker) -> None:
-        acks = Inbound()
-        async with link(broker, "coordinator", high_water=1) as coordinator, link(broker, "dev-a") as device:
+        assert await answered(broker, 200, qos=1, high_water=1) > 0
 
-            async def answer(message: Delivery) -> None:
-                await coordinator.publish(f"{T}/d/dev-a/dn/ack", message.payload)
-
-            await coordinator.subscribe(f"{T}/d/+/up/#", answer)
-            await device.subscribe(f"{T}/d/dev-a/dn/#", acks)
-            await asyncio.gather(*(device.publish(UP, b"%d" % i) for i in range(200)))
-            await until(lambda: {int(payload) for payload in acks.payloads} == set(range(200)))
-            assert coordinator.counters.overflowed > 0
-
-    run(case, tmp_path, mosquitto)
+    run(case, tmp_path, available("mosquitto"))
 
 
-def test_nothing_acknowledged_is_lost_while_connections_break(tmp_path: Path, mosquitto: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        inbound = Inbound()
-        async with (
-            severable(broker, "coordinator", high_water=4) as (coordinator, there),
-            severable(broker, "dev-a") as (device, here),
-        ):
-            await coordinator.subscribe(f"{T}/d/+/up/#", inbound)
-            sends = [asyncio.create_task(device.publish(UP, b"%d" % i)) for i in range(200)]
-            for done, proxy in enumerate([here, there, here, there, here, there]):
-                await until(lambda done=done: sum(send.done() for send in sends) > 20 * done)  # type: ignore[misc]
-                proxy.sever()
-            await asyncio.gather(*sends)
-            await until(lambda: {int(payload) for payload in inbound.payloads} == set(range(200)))
-            assert coordinator.counters.connections >= 2 and device.counters.connections >= 2
-
-    run(case, tmp_path, mosquitto)
+@on("mosquitto")
+async def test_nothing_acknowledged_is_lost_while_connections_break(broker: Broker) -> None:
+    inbound = Inbound()
+    async with (
+        severable(broker, "coordinator", high_water=4) as (coordinator, there),
+        severable(broker, "dev-a") as (device, here),
+    ):
+        await coordinator.subscribe(UPS, inbound)
+        sends = [asyncio.create_task(device.publish(UP, b"%d" % i)) for i in range(200)]
+        for done, proxy in enumerate([here, there, here, there, here, there]):
+            await until(lambda done=done: sum(send.done() for send in sends) > 20 * done)  # type: ignore[misc]
+            proxy.sever()
+        await asyncio.gather(*sends)
+        await until(lambda: {int(payload) for payload in inbound.payloads} == set(range(200)))
+        assert coordinator.counters.connections >= 2 and device.counters.connections >= 2
 
 
-def test_cancelled_and_expired_publishes_are_not_sent(tmp_path: Path, mosquitto: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        inbound = Inbound()
-        async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
-            broker.kill()
-            await until(lambda: not device.connected and not coordinator.connected)
-            given_up = asyncio.create_task(device.publish(UP, b"cancelled"))
-            with pytest.raises(BrokerError, match="not acknowledged"):
-                await device.publish(UP, b"expired", expiry=0.05)
-            given_up.cancel()
-            kept = asyncio.create_task(coordinator.subscribe(f"{T}/d/+/up/#", inbound))
-            await broker.restart()
-            await kept
-            await device.publish(UP, b"kept", expiry=30)
+@on("mosquitto")
+async def test_cancelled_and_expired_publishes_are_not_sent(broker: Broker) -> None:
+    inbound = Inbound()
+    async with link(broker, "coordinator") as coordinator, link(broker, "dev-a") as device:
+        broker.kill()
+        await until(lambda: not device.connected and not coordinator.connected)
+        given_up = asyncio.create_task(device.publish(UP, b"cancelled"))
+        with pytest.raises(BrokerError, match="not acknowledged"):
+            await device.publish(UP, b"expired", expiry=0.05)
+        given_up.cancel()
+        kept = asyncio.create_task(coordinator.subscribe(UPS, inbound))
+        await broker.restart()
+        await kept
+        await device.publish(UP, b"kept", expiry=30)
+        await inbound.count(1)
+    assert inbound.payloads == [b"kept"]
+
+
+@on(*KINDS)
+@pytest.mark.slow
+async def test_will_birth_and_goodbye(broker: Broker) -> None:
+    inbound = Inbound()
+    state = f"{T}/d/dev-a/state"
+
+    async def birth(link: MqttLink) -> None:
+        await link.publish(state, b"online", retain=True)
+
+    async with link(broker, "coordinator") as coordinator, Proxy(broker.port) as proxy:
+        await coordinator.subscribe(f"{T}/d/+/state", inbound)
+        port, broker.port = broker.port, proxy.port
+        device = MqttLink(settings(broker, "dev-a", will=Will(state, b"offline")), on_connect=birth)
+        broker.port = port
+        async with device:
             await inbound.count(1)
-        assert inbound.payloads == [b"kept"]
-
-    run(case, tmp_path, mosquitto)
-
-
-def test_will_birth_and_goodbye(tmp_path: Path, kind: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        inbound = Inbound()
-        state = f"{T}/d/dev-a/state"
-
-        async def birth(link: MqttLink) -> None:
-            await link.publish(state, b"online", retain=True)
-
-        async with link(broker, "coordinator") as coordinator, Proxy(broker.port) as proxy:
-            await coordinator.subscribe(f"{T}/d/+/state", inbound)
-            port, broker.port = broker.port, proxy.port
-            device = MqttLink(settings(broker, "dev-a", will=Will(state, b"offline")), on_connect=birth)
-            broker.port = port
-            async with device:
-                await inbound.count(1)
-                proxy.sever()
-                await inbound.count(3)
-            await inbound.count(4)
-        assert inbound.payloads == [b"online", b"offline", b"online", b"offline"]
-
-    run(case, tmp_path, kind)
+            proxy.sever()
+            await inbound.count(3)
+        await inbound.count(4)
+    assert inbound.payloads == [b"online", b"offline", b"online", b"offline"]
 
 
-def test_a_failing_hook_is_counted(tmp_path: Path, mosquitto: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        async def fail(link: MqttLink) -> None:
-            raise OSError("no state to tell")
+@on("mosquitto")
+async def test_a_failing_hook_is_counted(broker: Broker) -> None:
+    async def fail(link: MqttLink) -> None:
+        raise OSError("no state to tell")
 
-        async with MqttLink(settings(broker, "dev-a"), on_connect=fail) as device:
-            await until(lambda: device.counters.handler_errors == 1)
-            await device.publish(UP, b"still alive")
-
-    run(case, tmp_path, mosquitto)
+    async with MqttLink(settings(broker, "dev-a"), on_connect=fail) as device:
+        await until(lambda: device.counters.handler_errors == 1)
+        await device.publish(UP, b"still alive")
 
 
-def test_unsubscribed_means_nothing_more_even_after_a_reconnect(tmp_path: Path, kind: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        ups, states = Inbound(), Inbound()
-        async with severable(broker, "coordinator") as (coordinator, proxy), link(broker, "dev-a") as device:
-            await coordinator.subscribe(f"{T}/d/+/up/#", ups)
-            await coordinator.subscribe(f"{T}/d/+/state", states)
-            await coordinator.unsubscribe(f"{T}/d/+/up/#")
-            for i in range(2):
-                await device.publish(UP, b"unwanted")
-                await device.publish(f"{T}/d/dev-a/state", b"wanted")
-                await states.count(i + 1)
-                proxy.sever()
-                await until(lambda i=i: coordinator.counters.connections == i + 2)  # type: ignore[misc]
-            assert ups.messages == []
-            assert coordinator.counters.unhandled == 0
-
-    run(case, tmp_path, kind)
+@on(*KINDS)
+@pytest.mark.slow
+async def test_unsubscribed_means_nothing_more_even_after_a_reconnect(broker: Broker) -> None:
+    ups, states = Inbound(), Inbound()
+    async with severable(broker, "coordinator") as (coordinator, proxy), link(broker, "dev-a") as device:
+        await coordinator.subscribe(UPS, ups)
+        await coordinator.subscribe(f"{T}/d/+/state", states)
+        await coordinator.unsubscribe(UPS)
+        for i in range(2):
+            await device.publish(UP, b"unwanted")
+            await device.publish(f"{T}/d/dev-a/state", b"wanted")
+            await states.count(i + 1)
+            proxy.sever()
+            await until(lambda i=i: coordinator.counters.connections == i + 2)  # type: ignore[misc]
+        assert ups.messages == []
+        assert coordinator.counters.unhandled == 0
 
 
 @pytest.mark.reliability("F6", load="one link behind a proxy that drops all")
 @pytest.mark.slow
-def test_a_silent_partition_is_noticed_within_one_and_a_half_keepalives(tmp_path: Path, mosquitto: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        async with link(broker, "dev-a", keepalive=3, connect_timeout=0.5) as device:
-            assert broker.pid is not None
-            os.kill(broker.pid, signal.SIGSTOP)
-            # 3 s x 1.5, and one as loop_misc looks once a second; a stall of the machine does not count.
-            for _ in range(55):
-                if not device.connected:
-                    break
-                await asyncio.sleep(0.1)
-            assert not device.connected
-            os.kill(broker.pid, signal.SIGCONT)
-            await device.wait_connected(10)
-
-    run(case, tmp_path, mosquitto)
-
-
-def test_a_stopped_link_says_so(tmp_path: Path, mosquitto: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        device = MqttLink(settings(broker, "dev-a"))
-        async with device:
-            await device.wait_connected(10)
-            broker.kill()
-            await until(lambda: not device.connected)
-            waiting = [
-                asyncio.create_task(device.publish(UP, b"1")),
-                asyncio.create_task(device.subscribe(f"{T}/c/#", Inbound())),
-                asyncio.create_task(device.wait_connected()),
-            ]
-            await asyncio.sleep(0)
-        for result in await asyncio.gather(*waiting, return_exceptions=True):
-            assert isinstance(result, BrokerError)
-            assert "stopped" in str(result)
-        with pytest.raises(BrokerError, match="stopped"):
-            await device.publish(UP, b"2")
+@on("mosquitto")
+async def test_a_silent_partition_is_noticed_within_one_and_a_half_keepalives(broker: Broker) -> None:
+    async with link(broker, "dev-a", keepalive=3, connect_timeout=0.5) as device:
+        assert broker.pid is not None
+        os.kill(broker.pid, signal.SIGSTOP)
+        # 3 s x 1.5, and one as loop_misc looks once a second; a stall of the machine does not count.
+        for _ in range(55):
+            if not device.connected:
+                break
+            await asyncio.sleep(0.1)
         assert not device.connected
-
-    run(case, tmp_path, mosquitto)
-
-
-def test_a_bad_topic_harms_nobody(tmp_path: Path, kind: Kind) -> None:
-    async def case(broker: Broker) -> None:
-        async with link(broker, "dev-a") as device:
-            for topic in ("", "a/+/b", "a/#"):
-                with pytest.raises(BrokerError, match="topic"):
-                    await device.publish(topic, b"")
-            await device.publish(UP, b"")
-            assert device.counters.connections == 1
-
-    run(case, tmp_path, kind)
+        os.kill(broker.pid, signal.SIGCONT)
+        await device.wait_connected(10)
 
 
-def test_two_clients_of_one_name_are_told_what_that_may_be(
-    tmp_path: Path, mosquitto: Kind, caplog: pytest.LogCaptureFixture
-) -> None:
+@on("mosquitto")
+async def test_a_stopped_link_says_so(broker: Broker) -> None:
+    device = MqttLink(settings(broker, "dev-a"))
+    async with device:
+        await device.wait_connected(10)
+        broker.kill()
+        await until(lambda: not device.connected)
+        waiting = [
+            asyncio.create_task(device.publish(UP, b"1")),
+            asyncio.create_task(device.subscribe(f"{T}/c/#", Inbound())),
+            asyncio.create_task(device.wait_connected()),
+        ]
+        await asyncio.sleep(0)
+    for result in await asyncio.gather(*waiting, return_exceptions=True):
+        assert isinstance(result, BrokerError)
+        assert "stopped" in str(result)
+    with pytest.raises(BrokerError, match="stopped"):
+        await device.publish(UP, b"2")
+    assert not device.connected
+
+
+@on(*KINDS)
+@pytest.mark.slow
+async def test_a_bad_topic_harms_nobody(broker: Broker) -> None:
+    async with link(broker, "dev-a") as device:
+        for topic in ("", "a/+/b", "a/#"):
+            with pytest.raises(BrokerError, match="topic"):
+                await device.publish(topic, b"")
+        await device.publish(UP, b"")
+        assert device.counters.connections == 1
+
+
+def test_two_clients_of_one_name_are_told_what_that_may_be(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def case(broker: Broker) -> None:
         async with link(broker, "dev-a", backoff_cap=0.05), link(broker, "dev-a", backoff_cap=0.05):
             await until(lambda: "another device or program connected under this name?" in caplog.text, 20)
 
-    run(case, tmp_path, mosquitto)
+    run(case, tmp_path, available("mosquitto"))
 
     assert "Unspecified error" not in caplog.text
     lost = [record.getMessage() for record in caplog.records if "the connection" in record.getMessage()]

@@ -8,6 +8,7 @@ import ipaddress
 import os
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -62,13 +63,24 @@ def tls_broker(folder: Path, certificate: Path, key: Path) -> tuple[BrokerProces
     return BrokerProcess([str(find_mosquitto()), "-c", str(config)], folder / "tls.log", " running\n"), port
 
 
-def test_round_trip_and_backpressure_over_tls(tmp_path: Path) -> None:
-    async def case() -> None:
-        certificate, key = self_signed(tmp_path, "broker")
-        process, port = tls_broker(tmp_path, certificate, key)
+def during(process: BrokerProcess, case: Callable[[], Awaitable[None]]) -> None:
+    """Run a case while the broker runs."""
+
+    async def whole() -> None:
         await process.start()
-        address = BrokerAddress.parse(f"mqtts://127.0.0.1:{port}", ca=certificate)
-        sent = [os.urandom(size) for size in (10, 65536, 1, 500_000, 16384, 0) * 10]
+        await case()
+        await process.stop()
+
+    asyncio.run(whole())
+
+
+def test_round_trip_and_backpressure_over_tls(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path, "broker")
+    process, port = tls_broker(tmp_path, certificate, key)
+    address = BrokerAddress.parse(f"mqtts://127.0.0.1:{port}", ca=certificate)
+    sent = [os.urandom(size) for size in (10, 65536, 1, 500_000, 16384, 0) * 10]
+
+    async def case() -> None:
         got: list[bytes] = []
         done = asyncio.Event()
 
@@ -86,60 +98,37 @@ def test_round_trip_and_backpressure_over_tls(tmp_path: Path) -> None:
             await asyncio.gather(*(giver.publish("t", payload) for payload in sent))
             await asyncio.wait_for(done.wait(), 60)
             assert taker.counters.connections == giver.counters.connections == 1
-        await process.stop()
         assert got == sent
 
-    asyncio.run(case())
+    during(process, case)
 
 
-def test_nobody_is_trusted_without_being_told(tmp_path: Path) -> None:
-    async def case() -> None:
-        certificate, key = self_signed(tmp_path, "broker")
-        other, _ = self_signed(tmp_path, "other")
-        process, port = tls_broker(tmp_path, certificate, key)
-        await process.start()
-        url = f"mqtts://127.0.0.1:{port}"
-        strangers = [
-            BrokerAddress.parse(url),
-            BrokerAddress.parse(url, ca=other),
-            BrokerAddress.parse(f"mqtts://localhost:{port}", ca=certificate),  # not the name in the certificate
-            BrokerAddress.parse(f"mqtt://127.0.0.1:{port}"),  # plain text to a TLS port
-        ]
-        for address in strangers:
-            async with MqttLink(LinkSettings(address, "c", backoff_first=0.02)) as link:
-                while link.last_error is None:
-                    await asyncio.sleep(0.01)
-                with pytest.raises(BrokerError, match=r"cannot reach|is not trusted|hung up|does not answer"):
-                    await link.wait_connected(0.3)
-                assert link.counters.connections == 0
-        await process.stop()
-
-    asyncio.run(case())
-
-
-def test_a_certificate_that_does_not_hold_is_told_at_once_and_not_after_the_time_to_wait(tmp_path: Path) -> None:
+def test_nobody_is_trusted_without_being_told_and_a_bad_certificate_is_told_at_once(tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path, "broker")
     other, _ = self_signed(tmp_path, "other")
     process, port = tls_broker(tmp_path, certificate, key)
     url = f"mqtts://127.0.0.1:{port}"
-    whose = [
-        (BrokerAddress.parse(url), "it is self-signed: this side trusts the authorities of its system"),
-        (BrokerAddress.parse(url, ca=other), f"this side trusts {other} alone, and auricle cloud enrol broker"),
-        (BrokerAddress.parse(f"mqtts://localhost:{port}", ca=certificate), "it is for another name"),
+    distrusted = [
+        (BrokerAddress.parse(url), "self-signed"),
+        (BrokerAddress.parse(url, ca=other), f"trusts {other} alone"),
+        (BrokerAddress.parse(f"mqtts://localhost:{port}", ca=certificate), "another name"),
     ]
+    plain = BrokerAddress.parse(f"mqtt://127.0.0.1:{port}")  # plain text to a TLS port
 
     async def case() -> None:
-        await process.start()
-        for address, why in whose:
+        for address, why in distrusted:
             async with MqttLink(LinkSettings(address, "c", backoff_first=600)) as link:
-                with pytest.raises(
-                    BrokerDistrustError, match="is not trusted: its certificate does not hold: "
-                ) as told:
+                with pytest.raises(BrokerDistrustError, match="not trusted") as told:
                     await asyncio.wait_for(link.wait_connected(600), 60)
-                assert why in str(told.value)
-        await process.stop()
+                assert why in str(told.value) and link.counters.connections == 0
+        async with MqttLink(LinkSettings(plain, "c", backoff_first=0.02)) as link:
+            while link.last_error is None:
+                await asyncio.sleep(0.01)
+            with pytest.raises(BrokerError, match=r"cannot reach|hung up|does not answer"):
+                await link.wait_connected(0.3)
+            assert link.counters.connections == 0
 
-    asyncio.run(case())
+    during(process, case)
 
 
 @pytest.mark.reliability(
@@ -154,16 +143,14 @@ def test_a_clock_that_is_years_off_is_told_and_not_looped_over(days: float, why:
     process, port = tls_broker(tmp_path, certificate, key)
 
     async def case() -> None:
-        await process.start()
         async with Proxy(port) as proxy:
             address = BrokerAddress.parse(f"mqtts://127.0.0.1:{proxy.port}", ca=certificate)
             async with MqttLink(LinkSettings(address, "c", backoff_first=600)) as link:
                 with pytest.raises(BrokerDistrustError, match=why):
                     await asyncio.wait_for(link.wait_connected(600), 60)
             assert proxy.accepted == 1
-        await process.stop()
 
-    asyncio.run(case())
+    during(process, case)
 
 
 def test_a_link_that_was_distrusted_connects_once_the_certificate_holds(tmp_path: Path) -> None:
@@ -174,7 +161,6 @@ def test_a_link_that_was_distrusted_connects_once_the_certificate_holds(tmp_path
     process, port = tls_broker(tmp_path, certificate, key)
 
     async def case() -> None:
-        await process.start()
         address = BrokerAddress.parse(f"mqtts://127.0.0.1:{port}", ca=trusted)
         async with MqttLink(LinkSettings(address, "c", backoff_first=0.02, backoff_cap=0.05)) as link:
             with pytest.raises(BrokerDistrustError):
@@ -184,9 +170,8 @@ def test_a_link_that_was_distrusted_connects_once_the_certificate_holds(tmp_path
             while not link.connected:
                 await asyncio.sleep(0.01)
             await link.wait_connected(60)
-        await process.stop()
 
-    asyncio.run(case())
+    during(process, case)
 
 
 def test_packets_that_come_in_one_tls_record_are_all_read(tmp_path: Path) -> None:

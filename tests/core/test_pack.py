@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import resource
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -14,73 +12,36 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core import tiny_pack
+from tests.core.tars import tar_of
+from tests.core.tiny_pack import EVALUATE, STEP, TABLE
 
 from auricle.errors import PackError
 from auricle.packs import pack as pack_module
 from auricle.packs.archive import untar
 from auricle.packs.graph_interface import map_names, map_size, maps_sent, step_inputs, step_outputs
 from auricle.packs.manifest import OrtTraining, Start, Tflite
-from auricle.packs.pack import (
-    FORMAT,
-    LARGEST_PACK,
-    SHIPPED,
-    FileEntry,
-    Graph,
-    Manifest,
-    Pack,
-    Task,
-    encode_manifest,
-    load_pack,
-    pack_bytes,
-)
+from auricle.packs.pack import SHIPPED, FileEntry, Graph, Manifest, Pack, Task, encode_manifest, load_pack, pack_bytes
 from auricle.wire.plan import Bavd, Plan
-from auricle.wire.tensors import TensorSpec
 
 COMPRESSED_WITH = (1, 5, 7)
 """Other versions of zstd give other bytes for the same pack, which its manifest's hash names."""
 GRAPH = b"graph"
-FILES = {"graphs/e.onnx": GRAPH, "graphs/s.onnx": GRAPH}
-EVALUATE_ENTRY, STEP_ENTRY = (
-    msgspec.structs.replace(entry, inputs=tuple(step_inputs(entry)), outputs=tuple(step_outputs(entry)))
-    for entry in (
-        Graph(kind="evaluate", model="lite", file="graphs/e.onnx", inputs=(), outputs=()),
-        Graph(kind="supervised", model="lite", optimizer="sgd", batch=16, file="graphs/s.onnx", inputs=(), outputs=()),
-    )
-)
+FILES = {EVALUATE: GRAPH, STEP: GRAPH}
+EVALUATE_ENTRY, STEP_ENTRY = tiny_pack.graphs()
 
 
 def _manifest(**changes: Any) -> Manifest:
     """A pack of one model, one evaluation graph and one step graph."""
-    table = (
-        TensorSpec("conv.0.weight", (2, 2), "conv.0", 0.1),
-        TensorSpec("head.weight", (2, 3), "head", 0.1),
-        TensorSpec("head.bias", (2,), "head", 0.1),
-    )
-    values: dict[str, Any] = {
-        "format": FORMAT,
-        "name": "tiny",
-        "task": Task(("yes", "no")),
-        "plugin": "lite",
-        "architectures": {"lite": table},
-        "graphs": (EVALUATE_ENTRY, STEP_ENTRY),
-        "files": tuple(FileEntry(path, len(GRAPH), hashlib.sha256(GRAPH).hexdigest()) for path in FILES),
-        "producers": {"onnx": "1"},
-    }
-    return Manifest(**{**values, **changes})
+    return tiny_pack.manifest(FILES, **{"start": {}, **changes})
 
 
 def _pack(**changes: Any) -> Pack:
     return Pack(_manifest(**changes), {**FILES, "graphs/f.onnx": b""})
 
 
-def _archive(*members: tuple[tarfile.TarInfo | str, bytes], compress: bool = True, **how: Any) -> bytes:
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode="w", **how) as archive:
-        for entry, content in members:
-            info = tarfile.TarInfo(entry) if isinstance(entry, str) else entry
-            info.size = len(content) if isinstance(entry, str) else info.size
-            archive.addfile(info, io.BytesIO(content))
-    return zstandard.compress(held.getvalue()) if compress else held.getvalue()
+def _archive(*members: tuple[tarfile.TarInfo | str, bytes]) -> bytes:
+    return zstandard.compress(tar_of(*members))
 
 
 WHOLE = (("manifest.json", encode_manifest(_manifest())), *FILES.items())
@@ -125,7 +86,6 @@ def test_a_pack_survives_both_its_forms(tmp_path: Path) -> None:
     (folder / "graphs").mkdir(parents=True)
     for path, content in WHOLE:
         (folder / path).write_bytes(content)
-
     for loaded in (load_pack(archive), load_pack(str(archive)), load_pack(folder)):
         assert loaded.identity == pack.identity
         assert loaded.files == FILES
@@ -133,9 +93,7 @@ def test_a_pack_survives_both_its_forms(tmp_path: Path) -> None:
 
 def test_other_words_keep_the_graphs_and_resize_the_classifier_only() -> None:
     pack = load_pack("gsc12")
-
     other = pack.with_labels(("on", "off", "dim"), "lamp")
-
     assert other.labels == ("on", "off", "dim")
     assert other.identity != pack.identity
     assert other.files == {graph.file: pack.files[graph.file] for graph in pack.manifest.graphs}
@@ -147,9 +105,7 @@ def test_other_words_keep_the_graphs_and_resize_the_classifier_only() -> None:
 
 def test_the_same_words_under_another_name_keep_everything() -> None:
     pack = load_pack("digits")
-
     other = pack.with_labels(pack.labels, "numbers")
-
     assert other.manifest == msgspec.structs.replace(pack.manifest, name="numbers")
     assert other.files == pack.files
 
@@ -162,25 +118,31 @@ def test_a_task_needs_two_different_words(words: tuple[str, ...]) -> None:
 
 def test_what_a_pack_does_not_have_is_said_with_a_hint() -> None:
     pack = load_pack("gsc12")
-
-    with pytest.raises(PackError, match='has no model "crnn-bas": did you mean "crnn-base"'):
+    with pytest.raises(PackError, match='did you mean "crnn-base"'):
         pack.table("crnn-bas")
-    with pytest.raises(PackError, match="no mutual graph for crnn-base with no optimizer"):
+    with pytest.raises(PackError, match="no mutual graph"):
         pack.graph("mutual", "crnn-base")
-    with pytest.raises(PackError, match=r'no pack "gcs12": give a directory.*did you mean "gsc12"'):
+    with pytest.raises(PackError, match='did you mean "gsc12"'):
         load_pack("gcs12")
 
 
-TABLE = _manifest().architectures["lite"]
 EMPTY = hashlib.sha256(b"").hexdigest()
 TRAINED = Start(file="weights/lite.safetensors", data="speech", clips=1, speakers=1, accuracy=0.5, judged_clips=1)
-ARTIFACTS = OrtTraining(
-    training="graphs/e.onnx", evaluation="ort/e.onnx", optimizers={}, checkpoint="ort/checkpoint", batch=16
+ARTIFACTS = OrtTraining(training=EVALUATE, evaluation="ort/e", optimizers={}, checkpoint="ort/checkpoint", batch=16)
+
+
+_changed = msgspec.structs.replace
+UNFIT = (
+    *(_changed(EVALUATE_ENTRY, **each) for each in ({"inputs": ("x",)}, {"outputs": ("y",)})),
+    _changed(EVALUATE_ENTRY, inputs=EVALUATE_ENTRY.inputs * 2),
+    *(_changed(STEP_ENTRY, **each) for each in ({"batch": None}, {"optimizer": None}, {"optimizer": "adamw"})),
+    _changed(STEP_ENTRY, inputs=STEP_ENTRY.inputs[:-1]),
+    _changed(STEP_ENTRY, outputs=STEP_ENTRY.outputs[:-1]),
+    _changed(STEP_ENTRY, terms=("drift",)),
+    _changed(STEP_ENTRY, noise={"x": (1 << 20,)}),
+    _changed(STEP_ENTRY, noise={"x": (1,)}, inputs=(*STEP_ENTRY.inputs, "x")),
+    _changed(STEP_ENTRY, kind="mutual", plugin="lite"),
 )
-
-
-def _changed(value: Any, **changes: Any) -> Any:
-    return msgspec.structs.replace(value, **changes)
 
 
 @pytest.mark.parametrize(
@@ -189,37 +151,23 @@ def _changed(value: Any, **changes: Any) -> Any:
         ({"format": 1}, "has format 1; this version of Auricle reads 2 and 3"),
         ({"plugin": "base"}, "names a plug-in base"),
         ({"task": Task(("yes", "yes"))}, "has a label twice"),
-        ({"task": Task(("a", "b", "c"))}, "is not one for 3 labels"),
+        ({"task": Task(("a", "b"))}, "is not one for 2 labels"),
         ({"architectures": {"lite": TABLE[:2]}}, "must end with head.weight"),
         ({"architectures": {"lite": TABLE * 2}}, "same tensor twice"),
         ({"architectures": {}}, "names a plug-in"),
         ({"files": ()}, "names a file or model that is not there"),
         ({"files": _manifest().files * 2}, "lists a file twice"),
-        ({"graphs": (EVALUATE_ENTRY, _changed(STEP_ENTRY, file="graphs/e.onnx"))}, "share a file"),
-        ({"files": (FileEntry("graphs/e.onnx", 4, "0" * 64),)}, "is not the one its manifest names"),
-        ({"files": (FileEntry("graphs/e.onnx", len(GRAPH), "0" * 64),)}, "is not the one its manifest names"),
+        ({"graphs": (EVALUATE_ENTRY, _changed(STEP_ENTRY, file=EVALUATE))}, "share a file"),
+        ({"files": (FileEntry(EVALUATE, 4, "0" * 64),)}, "is not the one its manifest names"),
+        ({"files": (FileEntry(EVALUATE, len(GRAPH), "0" * 64),)}, "is not the one its manifest names"),
         ({"files": (FileEntry("graphs/g.onnx", 0, EMPTY),)}, "lacks its file graphs/g.onnx"),
-        ({"files": (*_manifest().files, FileEntry("graphs/f.onnx", 0, EMPTY))}, "lists graphs/f.onnx, which nothing"),
-        ({"start": {"lite": TRAINED}}, "refers to weights/lite.safetensors, which is not there"),
-        ({"start": {"base": _changed(TRAINED, file="graphs/e.onnx")}}, "refers to base, which is not there"),
-        (
-            {"tflite": (Tflite(model="lite", precision="int8", file="lite.tflite", buffers=()),)},
-            "refers to lite.tflite",
-        ),
-        ({"ort_training": {"lite": ARTIFACTS}}, "refers to ort/checkpoint, which is not there"),
+        ({"files": (*_manifest().files, FileEntry("graphs/f.onnx", 0, EMPTY))}, "graphs/f.onnx, which nothing"),
+        ({"start": {"lite": TRAINED}}, "refers to weights/lite.safetensors"),
+        ({"start": {"base": _changed(TRAINED, file=EVALUATE)}}, "refers to base"),
+        ({"tflite": (Tflite(model="lite", precision="int8", file="x.tflite", buffers=()),)}, "refers to x.tflite"),
+        ({"ort_training": {"lite": ARTIFACTS}}, "refers to ort/checkpoint"),
         ({"graphs": (_changed(EVALUATE_ENTRY, model="base"),)}, "names a file or model"),
-        ({"graphs": (_changed(EVALUATE_ENTRY, inputs=("x",)),)}, "lacks an input or output"),
-        ({"graphs": (_changed(EVALUATE_ENTRY, outputs=("y",)),)}, "lacks an input or output"),
-        ({"graphs": (_changed(EVALUATE_ENTRY, inputs=EVALUATE_ENTRY.inputs * 2),)}, "lacks an input or output"),
-        ({"graphs": (_changed(STEP_ENTRY, batch=None),)}, "lacks an input or output"),
-        ({"graphs": (_changed(STEP_ENTRY, optimizer=None),)}, "lacks an input or output"),
-        ({"graphs": (_changed(STEP_ENTRY, optimizer="adamw"),)}, "lacks an input or output"),
-        ({"graphs": (_changed(STEP_ENTRY, inputs=STEP_ENTRY.inputs[:-1]),)}, "lacks an input or output"),
-        ({"graphs": (_changed(STEP_ENTRY, outputs=STEP_ENTRY.outputs[:-1]),)}, "lacks an input or output"),
-        ({"graphs": (_changed(STEP_ENTRY, terms=("drift",)),)}, "lacks an input or output"),
-        ({"graphs": (_changed(STEP_ENTRY, noise={"x": (1 << 20,)}),)}, "lacks an input or output"),
-        ({"graphs": (_changed(STEP_ENTRY, noise={"x": (1,)}, inputs=(*STEP_ENTRY.inputs, "x")),)}, "lacks an input"),
-        ({"graphs": (_changed(STEP_ENTRY, kind="mutual", plugin="lite"),)}, "lacks an input or output"),
+        *(({"graphs": (entry,)}, "lacks an input or output") for entry in UNFIT),
     ],
 )
 def test_an_unsound_manifest_is_refused(changes: dict[str, Any], sentence: str) -> None:
@@ -231,53 +179,22 @@ def test_an_unsound_manifest_is_refused(changes: dict[str, Any], sentence: str) 
 @pytest.mark.parametrize(
     "path",
     [
-        "/etc/passwd",
-        "../up",
-        "graphs/../../up",
-        "graphs//x",
-        "graphs/",
-        "",
-        ".hidden",
-        "a\\b",
-        "a\n",
-        "a\0b",
-        "Ä",
-        "a/b/c/d/e",
-        "x" * 101,
+        *("/etc/passwd", "../up", "graphs/../../up", "graphs//x", "graphs/", "", ".hidden", "a\\b", "a\n", "a\0b"),
+        *("Ä", "a/b/c/d/e", "x" * 101),
     ],
 )
 def test_a_path_that_leaves_the_pack_is_refused(tmp_path: Path, path: str) -> None:
     content = msgspec.to_builtins(_manifest())
     content["files"] = [{"path": path, "bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}]
-
     with pytest.raises(PackError, match=r"is not valid|which is not a plain file"):
         load_pack(_write(tmp_path, _archive(("manifest.json", msgspec.json.encode(content)), (path or "x", b""))))
 
 
-def _link(kind: bytes, name: str = "graphs/e.onnx") -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, "/etc/passwd"
-    return info
-
-
 def _claiming(size: int) -> bytes:
     """A tar whose last header claims a size that its data has not."""
-    info = tarfile.TarInfo("graphs/e.onnx")
+    info = tarfile.TarInfo(EVALUATE)
     info.size = size
-    return zstandard.compress(_archive(WHOLE[0], compress=False)[:-10240] + info.tobuf(tarfile.GNU_FORMAT) + b"x" * 512)
-
-
-def _sparse(size: int) -> bytes:
-    """A GNU sparse member: one block of data that stands for a hole of `size` bytes."""
-    info = tarfile.TarInfo("graphs/e.onnx")
-    info.type, info.size = tarfile.GNUTYPE_SPARSE, 512
-    header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
-    header[386:398] = b"%011o " % 0
-    header[398:410] = b"%011o " % 512
-    header[483:495] = b"%011o " % size
-    header[148:156] = b" " * 8
-    header[148:156] = b"%06o\0 " % sum(header)
-    return zstandard.compress(bytes(header) + b"x" * 512 + bytes(1024))
+    return zstandard.compress(tar_of(WHOLE[0])[:-10240] + info.tobuf(tarfile.GNU_FORMAT) + b"x" * 512)
 
 
 @pytest.mark.parametrize(
@@ -286,25 +203,17 @@ def _sparse(size: int) -> bytes:
         (b"", "has no manifest.json|not a pack"),
         (b"not zstd", "not a pack"),
         (zstandard.compress(b"not tar"), "not a pack"),
+        (b"\x28\xb5\x2f\xfd\xe0" + (1 << 62).to_bytes(8, "little") + b"\x01\0\0", "not a pack"),  # claims 2^62 bytes
         (zstandard.compress(b""), "not a pack|no manifest"),
         (_archive(*WHOLE)[:-20], "not a pack|lacks|no manifest"),
         (_archive(*WHOLE) + b"trailing", "not a pack"),
         (_archive(WHOLE[1]), "no manifest.json"),
         (_archive(WHOLE[0]), "lacks its file"),
-        (_archive(*WHOLE, WHOLE[1]), "'graphs/e.onnx' twice"),
+        (_archive(*WHOLE, WHOLE[1]), f"'{EVALUATE}' twice"),
         (_archive(WHOLE[0], *WHOLE), "'manifest.json' twice"),
-        (_archive(WHOLE[0], (_link(tarfile.SYMTYPE), b"")), "not a plain file"),
-        (_archive(WHOLE[0], (_link(tarfile.LNKTYPE), b"")), "not a plain file"),
-        (_archive(WHOLE[0], (_link(tarfile.CHRTYPE), b"")), "not a plain file"),
-        (_archive(WHOLE[0], (_link(tarfile.FIFOTYPE), b"")), "not a plain file"),
-        (_archive(WHOLE[0], (_link(tarfile.DIRTYPE, "graphs"), b"")), "not a plain file"),
         (_claiming(1 << 34), "not a plain file|not a pack"),
         (_claiming(600), "not a pack|is not the one"),
-        (_sparse(1 << 33), "not a plain file"),
-        (_archive(("manifest.json", b"{}")), "is not valid"),
-        (_archive(("manifest.json", b"[" * 100_000)), "is not valid"),
-        (_archive(("manifest.json", b'{"a":' * 100_000)), "is not valid"),
-        (_archive(("manifest.json", b"\xff\xfe")), "is not valid"),
+        *((_archive(("manifest.json", data)), "not valid") for data in (b"{}", b'{"a":' * 100_000, b"\xff\xfe")),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -313,48 +222,20 @@ def test_a_hostile_archive_is_refused(tmp_path: Path, data: bytes, sentence: str
         load_pack(_write(tmp_path, data))
 
 
-@pytest.mark.parametrize("sized", [True, False])
-def test_a_bomb_is_not_unpacked_whether_or_not_it_admits_its_size(tmp_path: Path, sized: bool) -> None:
-    """256 MiB of zeros in a few kilobytes."""
-    size = 256 << 20
-    compressor = zstandard.ZstdCompressor(write_content_size=sized).compressobj(size if sized else -1)
-    block = bytes(1 << 20)
-    bomb = b"".join([*(compressor.compress(block) for _ in range(size >> 20)), compressor.flush()])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-    with pytest.raises(PackError, match="unpacks to more than 32 MiB"):
-        load_pack(_write(tmp_path, bomb))
-
-    assert len(bomb) < 1 << 20
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < LARGEST_PACK >> 10
-
-
-def test_a_claimed_size_is_not_allocated(tmp_path: Path) -> None:
-    """A frame header that claims 2^62 bytes and holds none of them."""
-    header = b"\x28\xb5\x2f\xfd\xe0" + (1 << 62).to_bytes(8, "little")
-
-    with pytest.raises(PackError, match="not a pack"):
-        load_pack(_write(tmp_path, header + b"\x01\x00\x00"))
-
-
-def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
+def test_a_huge_file_and_what_is_no_source_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for source in ("", "no\0where", "x" * 5000, "/no/where"):
+        with pytest.raises(PackError):
+            load_pack(source)
     path = tmp_path / "manifest.json"
     with path.open("wb") as file:
         file.truncate(1 << 40)
-
-    for source, limit in ((path, 32), (tmp_path, 4)):
+    for huge, limit in ((path, 32), (tmp_path, 4)):
         with pytest.raises(PackError, match=f"more than {limit} MiB"):
-            load_pack(source)
+            load_pack(huge)
 
 
-@pytest.mark.parametrize("source", ["", "no\0where", "x" * 5000, "/no/where"])
-def test_no_source_is_a_sentence(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(PackError):
-        load_pack(source)
-
-
-_TAR = _archive(*WHOLE, compress=False)
+_TAR = tar_of(*WHOLE)
 _ZST = zstandard.ZstdCompressor(write_checksum=True).compress(_TAR)
 """With a checksum of what it holds: without one a changed byte can give a file another name wherever it stands."""
 
@@ -365,7 +246,6 @@ def test_a_changed_byte_of_the_tar_is_refused_or_makes_no_difference(place: int,
     """Beyond zstandard's own checks: whatever the archive says, the files are those the manifest hashes."""
     changed = bytearray(_TAR)
     changed[place] = byte
-
     try:
         pack = pack_module._from_files(untar(zstandard.compress(bytes(changed)), "it"), "it")
     except PackError:
@@ -378,7 +258,6 @@ def test_a_changed_byte_of_the_tar_is_refused_or_makes_no_difference(place: int,
 def test_a_changed_or_cut_archive_is_refused_or_makes_no_difference(place: int, byte: int, cut: int) -> None:
     changed = bytearray(_ZST)
     changed[place] = byte
-
     for data in (bytes(changed), _ZST[:cut]):
         try:
             pack = pack_module._from_files(untar(data, "it"), "it")
@@ -403,27 +282,10 @@ def test_no_tar_header_crashes_the_reader(header: bytes, kind: int, size: int) -
         pack_module._from_files(untar(zstandard.compress(bytes(raw) + header * 4 + bytes(1024)), "it"), "it")
 
 
-@given(st.binary(max_size=200))
-def test_no_manifest_crashes_the_reader(data: bytes) -> None:
-    with pytest.raises(PackError):
-        pack_module._from_files({"manifest.json": data}, "it")
-
-
 def test_state_and_noise_of_a_graph_keep_their_places_over_the_manifest() -> None:
-    graph = Graph(
-        kind="supervised",
-        model="lite",
-        optimizer="sgd",
-        batch=16,
-        file="graphs/s.onnx",
-        inputs=(),
-        outputs=(),
-        noise={"model.noise.b": (2,), "model.noise.a": (3,)},
-        state={"model.bavd.b": (2,), "model.bavd.a": (3,)},
-    )
-
+    noise, state = ({f"model.{kind}.b": (2,), f"model.{kind}.a": (3,)} for kind in ("noise", "bavd"))
+    graph = _changed(STEP_ENTRY, noise=noise, state=state)
     read = msgspec.json.decode(msgspec.json.encode(graph, order="sorted"), type=Graph)
-
     assert step_inputs(read) == step_inputs(graph)
     assert step_outputs(read) == step_outputs(graph)
     assert step_inputs(graph)[-4:] == ["model.noise.a", "model.noise.b", "model.bavd.a", "model.bavd.b"]
@@ -432,7 +294,7 @@ def test_state_and_noise_of_a_graph_keep_their_places_over_the_manifest() -> Non
 def test_maps_are_those_of_the_plug_in_whichever_graph_trains_it() -> None:
     shapes = {"b.1": (2, 3), "a": (4,), "seen": (1,), "loss": (1,)}
     state = {f"model.bavd.{name}": shape for name, shape in shapes.items()}
-    alone = Graph(kind="supervised", model="lite", optimizer="sgd", file="g/s.onnx", inputs=(), outputs=(), state=state)
+    alone = _changed(STEP_ENTRY, state=state)
     beside = {name.replace("model", "plugin"): shape for name, shape in state.items()}
     mutual = msgspec.structs.replace(alone, kind="mutual", model="base", state=beside)
     bare = msgspec.structs.replace(alone, state={})

@@ -9,21 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.core import tiny_pack
 
 from auricle.errors import PackError
 from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
-from auricle.packs.signature import (
-    DOMAIN,
-    PackSignature,
-    decode_signature,
-    encode_signature,
-    public_key,
-    sign_manifest,
-    trusted_key,
-)
+from auricle.packs.signature import DOMAIN, encode_signature, public_key, sign_manifest, trusted_key
 from auricle.process.cli import main
 from auricle.wire.identity import Identity
 
@@ -63,19 +53,9 @@ def test_a_signature_survives_both_forms_and_leaves_the_identity(tmp_path: Path)
         assert loaded.identity == tiny_pack.pack().identity == hashlib.sha256(pack.manifest_bytes).hexdigest()
         assert pack_bytes(loaded) == pack_bytes(pack)
     assert pack_bytes(pack) != pack_bytes(tiny_pack.pack())
-
-
-def test_the_file_is_a_small_json_object() -> None:
-    pack = _signed()
-    assert pack.signature is not None
-
+    signature = ALICE.sign(DOMAIN + pack.manifest_bytes).hex()
     content = json.loads(encode_signature(pack.signature))
-
-    assert content == {
-        "format": 1,
-        "key": ALICE.public.hex(),
-        "signature": ALICE.sign(DOMAIN + pack.manifest_bytes).hex(),
-    }
+    assert content == {"format": 1, "key": ALICE.public.hex(), "signature": signature}
 
 
 def test_trusted_keys_decide_who_may_have_signed(tmp_path: Path) -> None:
@@ -83,13 +63,13 @@ def test_trusted_keys_decide_who_may_have_signed(tmp_path: Path) -> None:
 
     assert load_pack(signed).signature is not None
     assert load_pack(signed, trusted=[BOB.public, ALICE.public]).signature is not None
-    with pytest.raises(PackError, match=f"signed by {ALICE.public.hex()[:16]}..., which is not a trusted key"):
+    with pytest.raises(PackError, match=f"{ALICE.public.hex()[:16]}..., which is not a trusted key"):
         load_pack(signed, trusted=[BOB.public])
     with pytest.raises(PackError, match="not a trusted key"):
         load_pack(signed, trusted=[])
     signed.write_bytes(pack_bytes(tiny_pack.pack()))
     assert load_pack(signed).signature is None
-    with pytest.raises(PackError, match="is not signed, and only packs by a trusted key are taken"):
+    with pytest.raises(PackError, match="not signed"):
         load_pack(signed, trusted=[ALICE.public])
 
 
@@ -121,7 +101,6 @@ FORGED = {
 @pytest.mark.parametrize("how", FORGED)
 def test_a_signature_that_does_not_verify_is_refused_even_where_none_is_asked_for(tmp_path: Path, how: str) -> None:
     folder = _folder(tmp_path, tiny_pack.pack(), FORGED[how])
-
     with pytest.raises(PackError, match="The signature of the pack tiny is not one over its manifest"):
         load_pack(folder)
 
@@ -129,28 +108,19 @@ def test_a_signature_that_does_not_verify_is_refused_even_where_none_is_asked_fo
 def test_a_changed_manifest_needs_a_new_signature(tmp_path: Path) -> None:
     folder = _folder(tmp_path, tiny_pack.pack(), _replaced())
     manifest = (folder / "manifest.json").read_bytes()
-    (folder / "manifest.json").write_bytes(manifest.replace(b'"yes"', b'"yep"'))
-
-    with pytest.raises(PackError, match="not one over its manifest"):
-        load_pack(folder)
-    (folder / "manifest.json").write_bytes(manifest + b"\n")
-    with pytest.raises(PackError, match="not one over its manifest"):
-        load_pack(folder)
+    for changed in (manifest.replace(b'"yes"', b'"yep"'), manifest + b"\n"):
+        (folder / "manifest.json").write_bytes(changed)
+        with pytest.raises(PackError, match="signature"):
+            load_pack(folder)
 
 
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"", "is not valid"),
-        (b"{}", "is not valid"),
-        (b"\xff", "is not valid"),
-        (b"[" * 900, "is not valid"),
-        (b" " * 2000, "holds more than 1024 bytes"),
-        (_replaced(format=2), "has format 2; this version of Auricle reads 1"),
-        (_replaced(key="00" * 31), "is not valid"),
-        (_replaced(key="AA" * 32), "is not valid"),
-        (_replaced(signature="00" * 65), "is not valid"),
-        (_replaced().replace(b"{", b'{"more":1,'), "is not valid"),
+        *((data, "not valid") for data in (b"", b"{}", b"\xff", b"[" * 900, _replaced().replace(b"{", b'{"more":1,'))),
+        *((_replaced(**no), "not valid") for no in ({"key": "00" * 31}, {"key": "AA" * 32}, {"signature": "00" * 65})),
+        (b" " * 2000, "1024 bytes"),
+        (_replaced(format=2), "format 2"),
     ],
 )
 def test_a_file_that_is_no_signature_is_refused(tmp_path: Path, data: bytes, sentence: str) -> None:
@@ -158,25 +128,16 @@ def test_a_file_that_is_no_signature_is_refused(tmp_path: Path, data: bytes, sen
         load_pack(_folder(tmp_path, tiny_pack.pack(), data))
 
 
-@given(st.binary(max_size=300))
-def test_no_bytes_crash_the_reader_of_signatures(data: bytes) -> None:
-    with pytest.raises(PackError):
-        decode_signature(data, "it")
-
-
 def test_a_public_key_is_64_hex_digits() -> None:
     assert public_key(f" {ALICE.public.hex()}\n") == ALICE.public
     for text in ("", "00" * 31, "zz" * 32, "/etc/passwd"):
-        with pytest.raises(PackError, match="is not a public key: give the 64 hex digits"):
+        with pytest.raises(PackError, match="public key"):
             public_key(text)
 
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ["edge", "run", "--device", "kitchen-1", "--data", "/no/where", "--coordinator", "00" * 32],
-        ["cloud", "serve"],
-    ],
+    [["edge", "run", "--device", "kitchen-1", "--data", "/no/where", "--coordinator", "00" * 32], ["cloud", "serve"]],
 )
 @pytest.mark.several
 def test_a_device_and_a_coordinator_refuse_a_pack_that_their_key_has_not_signed(
@@ -184,13 +145,7 @@ def test_a_device_and_a_coordinator_refuse_a_pack_that_their_key_has_not_signed(
 ) -> None:
     (tmp_path / "pack.tar.zst").write_bytes(pack_bytes(load_pack("digits")))
     given = ["--fleet", "home", "--broker", "mqtt://a:b@127.0.0.1:1", "--state", str(tmp_path / "state")]
-
     code = main([*command, *given, "--pack", str(tmp_path / "pack.tar.zst"), "--pack-key", "ab" * 32])
-
     assert code == 2
-    assert "is not signed, and only packs by a trusted key are taken" in capsys.readouterr().err
+    assert "not signed" in capsys.readouterr().err
     assert trusted_key(None) is None
-
-
-def test_a_signature_is_a_value() -> None:
-    assert PackSignature(key="00" * 32, signature="00" * 64) == PackSignature(key="00" * 32, signature="00" * 64)

@@ -23,20 +23,8 @@ from auricle.wire.prior_knowledge import (
 
 TUNING = Tuning(features=4, epochs=3, rate=0.5)
 KNOWN = PriorKnowledge(np.arange(9, dtype=np.float32), (0, 2), np.arange(16, dtype=np.float32).reshape(2, 4, 2), TUNING)
-INVITE: dict[str, Any] = {
-    "fleet": "home",
-    "device": "kitchen",
-    "boot": "b",
-    "task": "keywords",
-    "round": 1,
-    "epoch": 1,
-    "base": "a" * 64,
-    "ttl": 60.0,
-    "plan": Plan(),
-    "length": 36,
-    "codec": "float32",
-    "chunks": 1,
-}
+INVITE: dict[str, Any] = {"fleet": "home", "device": "kitchen", "boot": "b", "task": "keywords", "round": 1, "epoch": 1}
+INVITE |= {"base": "a" * 64, "ttl": 60.0, "plan": Plan(), "length": 36, "codec": "float32", "chunks": 1}
 
 
 def sent(**changes: Any) -> bytes:
@@ -46,7 +34,6 @@ def sent(**changes: Any) -> bytes:
 
 def test_it_is_read_as_it_was_written() -> None:
     found = PriorKnowledge.from_bytes(KNOWN.to_bytes(), 3, 2)
-
     assert (found.labels, found.tuning, found.classes) == ((0, 2), TUNING, 3)
     assert np.array_equal(found.classifier, KNOWN.classifier) and np.array_equal(found.features, KNOWN.features)
     weight, bias = split_classifier(found.classifier, 3)
@@ -55,29 +42,19 @@ def test_it_is_read_as_it_was_written() -> None:
 
 def test_before_the_first_gradients_there_is_a_classifier_and_no_feature() -> None:
     nothing = PriorKnowledge(KNOWN.classifier, (), np.zeros((0, 4, 2), np.float32), TUNING)
-
     assert PriorKnowledge.from_bytes(nothing.to_bytes(), 3, 2).features.shape == (0, 4, 2)
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
-        KNOWN.to_bytes()[:-1],
-        b"\x91" * 5000,
-        sent(more=1),
-        sent(classes=2),
-        sent(width=3),
-        sent(labels=[2, 0]),
-        sent(labels=[1, 1]),
-        sent(labels=[0, 3]),
-        sent(labels=[0, -1]),
-        sent(labels=[0]),
-        sent(values=bytes(99)),
-        sent(values=np.full(25, np.nan, "<f4").tobytes()),
-        sent(tuning={"features": 1 << 40, "epochs": 3, "rate": 0.5}),
-        sent(tuning={"features": 4, "epochs": 201, "rate": 0.5}),
-        sent(tuning={"features": 4, "epochs": 3, "rate": 0.0}),
+        *(b"", KNOWN.to_bytes()[:-1], b"\x91" * 5000, sent(more=1), sent(classes=2), sent(width=3)),
+        *(sent(labels=labels) for labels in ([2, 0], [1, 1], [0, 3], [0, -1], [0])),
+        *(sent(values=values) for values in (bytes(99), np.full(25, np.nan, "<f4").tobytes())),
+        *(
+            sent(tuning={"features": features, "epochs": epochs, "rate": rate})
+            for features, epochs, rate in ((1 << 40, 3, 0.5), (4, 201, 0.5), (4, 3, 0.0))
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(data: bytes) -> None:
@@ -87,7 +64,6 @@ def test_what_does_not_fit_is_refused(data: bytes) -> None:
 
 def test_more_labels_than_any_classifier_has_are_refused_before_they_are_read() -> None:
     many = sent(labels=[0] * (LARGEST_BLOB - 1000))
-
     tracemalloc.start()
     try:
         with pytest.raises(WireError, match="cannot be read"):
@@ -115,9 +91,7 @@ def test_gradients_of_a_classifier_pass_and_others_do_not() -> None:
 def test_an_older_device_reads_an_invitation_that_lends_something() -> None:
     """Of a struct without the field it is ignored, and without anything to lend the message is as it was."""
     older = msgspec.defstruct(
-        "Older",
-        [(f.name, f.type) for f in msgspec.structs.fields(Invite) if f.required],
-        tag="invite",
+        "Older", [(f.name, f.type) for f in msgspec.structs.fields(Invite) if f.required], tag="invite"
     )
     lends = Invite(**INVITE, prior=Lent(blob="b" * 64, length=9, chunks=1))
 

@@ -57,15 +57,11 @@ class Sum:
 @pytest.mark.parametrize(
     ("count", "degree", "threshold", "late", "gone", "silent"),
     [
-        (3, 2, 2, 0, 0, 0),
-        (5, 4, 3, 0, 1, 0),
-        (20, 8, 5, 0, 0, 0),
-        (20, 8, 5, 1, 2, 0),
-        (20, 8, 5, 0, 2, 1),
+        *((3, 2, 2, 0, 0, 0), (5, 4, 3, 0, 1, 0), (20, 8, 5, 0, 0, 0), (20, 8, 5, 1, 2, 0), (20, 8, 5, 0, 2, 1)),
         (40, 12, 7, 2, 3, 2),
     ],
 )
-def test_the_sum_of_those_that_came_is_exact(
+def test_the_sum_of_who_came_is_exact(
     count: int, degree: int, threshold: int, late: int, gone: int, silent: int
 ) -> None:
     run = Sum(count, degree, threshold)
@@ -73,7 +69,6 @@ def test_the_sum_of_those_that_came_is_exact(
     run.share(away)
     for name in run.names[late + gone :]:
         run.server.take_masked(name, run.mask(name))
-
     assert run.server.missing == set(dropped)
     total = run.server.total(run.reveal(run.names[-silent:] if silent else ()))
     assert total.tolist() == run.expected(run.names[late + gone :]).tolist()

@@ -19,16 +19,13 @@ WEIGHTS = TABLE.initial(5)
 
 def test_weights_are_those_that_were_put_in() -> None:
     pack = tiny_pack.pack()
-
     read = start_weights(pack, "lite")
-
     assert read.dtype == np.float32
     np.testing.assert_array_equal(read, TABLE.initial(7).astype(np.float16).astype(np.float32))
 
 
 def test_float32_is_exact_and_float16_half_the_size() -> None:
     exact, half = start_file(TABLE, WEIGHTS, "F32"), start_file(TABLE, WEIGHTS)
-
     np.testing.assert_array_equal(read_start(exact, TABLE, "It"), WEIGHTS)
     np.testing.assert_allclose(read_start(half, TABLE, "It"), WEIGHTS, rtol=1e-3)
     assert len(exact) - len(half) == 2 * TABLE.size
@@ -36,7 +33,6 @@ def test_float32_is_exact_and_float16_half_the_size() -> None:
 
 def test_the_safetensors_package_reads_what_is_written() -> None:
     tensors = load(start_file(TABLE, WEIGHTS, "F32"))
-
     assert list(tensors) and set(tensors) == {spec.name for spec in TABLE.specs}
     for spec in TABLE.specs:
         np.testing.assert_array_equal(tensors[spec.name], TABLE.tensor(WEIGHTS, spec.name))
@@ -45,16 +41,13 @@ def test_the_safetensors_package_reads_what_is_written() -> None:
 def test_what_the_safetensors_package_writes_is_read() -> None:
     tensors = {spec.name: np.ascontiguousarray(TABLE.tensor(WEIGHTS, spec.name)) for spec in TABLE.specs}
     tensors["head.bias"] = tensors["head.bias"].astype(np.float16)
-
     read = read_start(save(tensors, metadata={"made by": "somebody"}), TABLE, "It")
-
     np.testing.assert_array_equal(read[:-3], WEIGHTS[:-3])
     np.testing.assert_allclose(read[-3:], WEIGHTS[-3:], rtol=1e-3)
 
 
 def test_a_model_without_trained_weights_is_named() -> None:
     pack = tiny_pack.pack().with_labels(("a", "b"))
-
     with pytest.raises(PackError, match="has no trained weights for lite: start from scratch"):
         start_weights(pack, "lite")
     with pytest.raises(PackError, match='has no model "light": did you mean "lite"'):
@@ -62,16 +55,12 @@ def test_a_model_without_trained_weights_is_named() -> None:
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 1e6])
-def test_weights_that_float16_cannot_hold_are_not_written(number: float) -> None:
+def test_weights_of_another_model_and_those_that_float16_cannot_hold_are_not_written(number: float) -> None:
     weights = WEIGHTS.copy()
     weights[3] = number
-    with pytest.raises(PackError, match="are not 15 numbers that are finite in F16"):
-        start_file(TABLE, weights)
-
-
-def test_weights_of_another_model_are_not_written() -> None:
-    with pytest.raises(PackError, match="are not 15 numbers"):
-        start_file(TABLE, WEIGHTS[:-1])
+    for wrong in (weights, WEIGHTS[:-1]):
+        with pytest.raises(PackError, match="15 numbers"):
+            start_file(TABLE, wrong)
 
 
 FILE = start_file(TABLE, WEIGHTS)
@@ -87,9 +76,3 @@ def test_a_mutated_file_is_refused_or_whole(place: int, insert: bytes, gone: int
         return
     assert read.shape == (TABLE.size,)
     assert np.isfinite(read).all()
-
-
-@given(st.binary(max_size=200))
-def test_random_bytes_are_refused(data: bytes) -> None:
-    with pytest.raises(PackError, match="It is refused"):
-        read_start(data, TABLE, "It")

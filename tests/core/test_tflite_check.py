@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
+from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.export.tflite_toy import needs_schema, operator_pack
 
 from auricle.checks.pack_checks import checks_of
@@ -75,56 +74,54 @@ def test_the_numbers_of_the_operators_are_the_schemas() -> None:
     assert {name: getattr(schema.BuiltinOperator, name) for name in OPERATORS} == OPERATORS
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [("CUSTOM", "operator 32"), ("WHILE", "operator 119"), ("VAR_HANDLE", "operator 142"), ("DELEGATE", "operator 51")],
-)
-def test_other_operators_are_refused(code: str, message: str) -> None:
+@pytest.mark.parametrize(("code", "number"), [("CUSTOM", 32), ("WHILE", 119), ("VAR_HANDLE", 142), ("DELEGATE", 51)])
+def test_other_operators_are_refused(code: str, number: int) -> None:
     pack = small("float32")
     draft, x = drafted(pack)
-    refused(pack, draft, x, draft.add(code, [x], (1, LABELS)), f"tflite/net.float32.tflite has the {message}: only")
+    refused(pack, draft, x, draft.add(code, [x], (1, LABELS)), f"operator {number}")
 
 
 def test_a_tensor_of_ten_gigabytes_is_refused() -> None:
     pack = small("float32")
     draft, x = drafted(pack)
     huge = draft.add("ABS", [x], (10, 1 << 28))
-    message = f"claims tensors of more than {LARGEST_TENSORS >> 20} MiB"
-    refused(pack, draft, x, draft.add("ABS", [huge], (1, LABELS)), message)
+    refused(pack, draft, x, draft.add("ABS", [huge], (1, LABELS)), f"{LARGEST_TENSORS >> 20} MiB")
 
 
 @pytest.mark.parametrize("shape", [(1, FRAMES + 1, MELS), (FRAMES, MELS), (2, FRAMES, MELS)])
 def test_another_input_is_refused(shape: tuple[int, ...]) -> None:
     pack = small("float32")
     draft, x = drafted(pack, shape)
-    refused(pack, draft, x, draft.add("ABS", [x], (1, LABELS)), "does not take or give what the pack's manifest says")
+    refused(pack, draft, x, draft.add("ABS", [x], (1, LABELS)), "manifest")
 
 
 def test_a_tensor_of_an_unknown_size_or_type_is_refused() -> None:
     pack = small("float32")
     draft, x = drafted(pack)
-    refused(pack, draft, x, draft.add("ABS", [x], (1, -1)), "a tensor of a kind that is not used in packs")
+    refused(pack, draft, x, draft.add("ABS", [x], (1, -1)), "kind")
+
+
+def misplaced(pack: Pack, place: int, **changes: Any) -> None:
+    """The buffer at that place, changed in the manifest, is refused."""
+    (entry,) = pack.manifest.tflite
+    buffers = list(entry.buffers)
+    buffers[place] = msgspec.structs.replace(buffers[place], **changes)
+    changed, moved = with_file(pack, pack.files[entry.file], tuple(buffers))
+    with pytest.raises(PackError, match="no such tensor"):
+        check_tflite(changed, moved)
 
 
 def test_a_map_that_points_into_the_files_tables_is_refused() -> None:
     """In the file, over nothing else, but not where the tensor lies."""
     pack = small("float32")
-    (entry,) = pack.manifest.tflite
-    first = msgspec.structs.replace(entry.buffers[0], offset=len(pack.files[entry.file]) - 64)
-    changed, moved = with_file(pack, pack.files[entry.file], (first, *entry.buffers[1:]))
-    with pytest.raises(PackError, match="puts w where the file has no such tensor"):
-        check_tflite(changed, moved)
+    misplaced(pack, 0, offset=len(pack.files[pack.manifest.tflite[0].file]) - 64)
 
 
 def test_scales_elsewhere_than_the_files_are_refused() -> None:
     pack = small("int8")
-    (entry,) = pack.manifest.tflite
-    place = next(i for i, buffer in enumerate(entry.buffers) if buffer.scale is not None)
-    buffers = list(entry.buffers)
-    buffers[place] = msgspec.structs.replace(buffers[place], scale=(buffers[place].scale or 0) + 4)
-    changed, moved = with_file(pack, pack.files[entry.file], tuple(buffers))
-    with pytest.raises(PackError, match="where the file has no such tensor"):
-        check_tflite(changed, moved)
+    scales = [buffer.scale for buffer in pack.manifest.tflite[0].buffers]
+    place = next(i for i, scale in enumerate(scales) if scale is not None)
+    misplaced(pack, place, scale=(scales[place] or 0) + 4)
 
 
 @pytest.mark.parametrize(
@@ -133,22 +130,3 @@ def test_scales_elsewhere_than_the_files_are_refused() -> None:
 def test_what_is_no_model_is_refused(content: bytes) -> None:
     with pytest.raises(PackError, match=r"net is not a \.tflite model: "):
         read_tflite(content, "net")
-
-
-@given(st.integers(min_value=0), st.integers(0, 255))
-def test_any_changed_byte_is_read_or_refused(place: int, value: int) -> None:
-    content = bytearray(small("float32").files["tflite/net.float32.tflite"])
-    content[place % len(content)] = value
-    try:
-        read_tflite(bytes(content), "net")
-    except PackError as error:
-        assert str(error).startswith("net is not a .tflite model: ")
-
-
-@given(st.integers(min_value=0))
-def test_any_file_cut_short_is_read_or_refused(length: int) -> None:
-    content = small("float32").files["tflite/net.float32.tflite"]
-    try:
-        read_tflite(content[: length % len(content)], "net")
-    except PackError as error:
-        assert str(error).startswith("net is not a .tflite model: ")

@@ -45,39 +45,21 @@ def test_times_have_the_zone_of_this_machine() -> None:
 
 def test_fields_that_are_times_are_iso_and_others_stay() -> None:
     page = Events([Event(AT, None, 1.5), Event(0, AT, AT)])
-
     assert json.loads(to_json(page))["events"] == [
         {"at": "2025-11-23T19:50:12+05:45", "last": None, "seconds": 1.5},
         {"at": "1970-01-01T05:45:00+05:45", "last": "2025-11-23T19:50:12+05:45", "seconds": AT},
     ]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        (3_650 * 86_400, "10 years"),
-        (7 * 86_400, "7 days"),
-        (86_400, "1 day"),
-        (36 * 3_600, "36 hours"),
-        (5_400, "90 minutes"),
-        (90, "90 seconds"),
-    ],
-)
-def test_lengths_of_time_are_in_peoples_units(seconds: float, said: str) -> None:
-    assert for_how_long(seconds) == said
-    assert for_how_long(0.2) == "0 seconds"
+def test_lengths_of_time_are_in_peoples_units() -> None:
+    said = [for_how_long(seconds) for seconds in (3_650 * 86_400, 7 * 86_400, 86_400, 36 * 3_600, 5_400, 90, 0.2)]
+    assert said == ["10 years", "7 days", "1 day", "36 hours", "90 minutes", "90 seconds", "0 seconds"]
 
 
 def test_a_measured_time_is_said_about() -> None:
     said = [about(seconds) for seconds in (0, 41.4, 90, 5_399, 9_000, 9 * 86_400)]
-
     assert said == ["0 s", "41 s", "2 min", "90 min", "2.5 h", "9 days"]
 
 
 def test_counts_have_their_noun() -> None:
-    assert [how_many(number, "round") for number in (0, 1, 2, 1540)] == [
-        "0 rounds",
-        "1 round",
-        "2 rounds",
-        "1,540 rounds",
-    ]
+    assert [how_many(number, "round") for number in (0, 1, 1540)] == ["0 rounds", "1 round", "1,540 rounds"]

@@ -13,11 +13,8 @@ from auricle.wire.tensors import Flat, TensorSpec, TensorTable, encode
 from auricle.wire.update_codec import INT8, UPDATE_CODECS, decode_update, encode_update, followed_by, length_of, parted
 
 TABLE = TensorTable(
-    [
-        TensorSpec("body", (3,), "body", 0.1),
-        TensorSpec("head.weight", (2, 2), "head", 0.1),
-        TensorSpec("head.bias", (2,), "head", 0.1),
-    ]
+    TensorSpec(name, shape, name.partition(".")[0], 0.1)
+    for name, shape in (("body", (3,)), ("head.weight", (2, 2)), ("head.bias", (2,)))
 )
 BASE = np.arange(9, dtype=np.float32)
 
@@ -56,20 +53,11 @@ def test_no_value_is_further_off_than_half_a_step_of_its_tensor(moved: Flat) -> 
         assert off[at].max() <= step / 2 * (1 + 1e-5) + 2e-3  # and float32 at 1e4
 
 
-def with_scale(value: float) -> bytes:
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0, 3e38])
+def test_a_scale_that_nobody_makes_and_a_move_beyond_every_float32_are_refused(value: float) -> None:
     body = encode_update(moves(*[1.0] * 9), BASE, TABLE, INT8)
-    return np.array([value], "<f4").tobytes() + body[4:]
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
-def test_a_scale_that_nobody_makes_is_refused(value: float) -> None:
-    with pytest.raises(WireError, match="A scale of a tensor is not a finite number of at least 0"):
-        decode_update(with_scale(value), BASE, TABLE, INT8)
-
-
-def test_a_move_beyond_every_float32_is_refused() -> None:
-    with pytest.raises(WireError, match="holds numbers that are not finite"):
-        decode_update(with_scale(3e38), BASE, TABLE, INT8)
+    with pytest.raises(WireError, match="not finite" if value == 3e38 else "scale"):
+        decode_update(np.array([value], "<f4").tobytes() + body[4:], BASE, TABLE, INT8)
 
 
 def test_a_value_that_nobody_makes_is_refused() -> None:
@@ -78,22 +66,12 @@ def test_a_value_that_nobody_makes_is_refused() -> None:
         decode_update(body[:-1] + b"\x80", BASE, TABLE, INT8)
 
 
-@given(st.binary(max_size=64), st.sampled_from([*UPDATE_CODECS, "int4"]))
-def test_any_bytes_are_finite_weights_or_refused(block: bytes, codec: str) -> None:
-    try:
-        found = decode_update(block, BASE, TABLE, codec)
-    except WireError:
-        return
-    assert found.shape == (9,)
-    assert np.isfinite(found).all()
-
-
 def test_what_cannot_travel_is_refused() -> None:
-    with pytest.raises(WireError, match="is not finite or does not fit int8"):
+    with pytest.raises(WireError, match="not finite"):
         encode_update(moves(np.nan, *[0.0] * 8), BASE, TABLE, INT8)
-    with pytest.raises(WireError, match='No codec "int4" for updates; there is: float16, float32, int8'):
+    with pytest.raises(WireError, match='"int4"'):
         length_of(TABLE, "int4")
-    with pytest.raises(WireError, match="beside the model that it started from"):
+    with pytest.raises(WireError, match="started from"):
         decode_update(encode_update(BASE, BASE, TABLE, INT8), None, TABLE, INT8)
 
 

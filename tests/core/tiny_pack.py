@@ -118,11 +118,7 @@ def weights(seed: int = 7) -> bytes:
 
 def files() -> dict[str, bytes]:
     """Every file of the pack but its manifest."""
-    return {
-        EVALUATE: evaluation().SerializeToString(),
-        STEP: step().SerializeToString(),
-        WEIGHTS: weights(),
-    }
+    return {EVALUATE: evaluation().SerializeToString(), STEP: step().SerializeToString(), WEIGHTS: weights()}
 
 
 def manifest(content: Mapping[str, bytes], **changes: Any) -> Manifest:

@@ -30,6 +30,7 @@ import auricle
 import auricle_cloud
 import auricle_edge
 from auricle.errors import DataError
+from tests.arm64.emulation import tried
 from tests.arm64.wheels import CHECKOUT
 from tests.deploy.composition import Composition
 
@@ -117,17 +118,7 @@ class Running:
 
 @dataclass
 class Engine:
-    """Runs services of a compose file.
-
-    Parameters
-    ----------
-    folder
-        For volumes, roots and logs.
-    network
-        Where they run.
-    hosts
-        Names that mean this machine.
-    """
+    """Runs services of a compose file."""
 
     folder: Path
     network: Network
@@ -143,19 +134,7 @@ class Engine:
         extra: Mapping[str, str] = {},
         path: str = "",
     ) -> Running:
-        """Start a service.
-
-        Parameters
-        ----------
-        composition, name
-            Which one.
-        command
-            Instead of its image's program and its own command.
-        extra
-            Folders of this machine by their place inside, readable.
-        path
-            Where programs are looked for first.
-        """
+        """Start a service."""
         spec = self.spec(composition, name, command, extra)
         spec["environment"]["PATH"] = f"{path}:{spec['environment']['PATH']}".lstrip(":")
         log = self.folder / f"{name}.log"
@@ -178,22 +157,10 @@ class Engine:
         one = self.running[name]
         spec = one.spec
         enter = ["nsenter", f"--target={one.pid}", "--mount", "--pid", "--net", "--ipc", "--root", "--wd", "--"]
-        become = [
-            "setpriv",
-            f"--reuid={spec['uid']}",
-            f"--regid={spec['gid']}",
-            "--clear-groups",
-            "--no-new-privs",
-            "--",
-        ]
+        who = (f"--reuid={spec['uid']}", f"--regid={spec['gid']}")
+        become = ["setpriv", *who, "--clear-groups", "--no-new-privs", "--"]
         assigned = [f"{key}={value}" for key, value in spec["environment"].items()]
-        return subprocess.run(
-            [*enter, *become, "/usr/bin/env", "-i", *assigned, *command],
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
+        return tried([*enter, *become, "/usr/bin/env", "-i", *assigned, *command], timeout=seconds)
 
     def healthy(self, composition: Composition, name: str) -> bool:
         """Whether the service's health check passes now."""

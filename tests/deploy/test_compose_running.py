@@ -21,7 +21,7 @@ from tests.deploy.conftest import FLEET, Site
 from tests.deploy.dashboard import alerts, expressions, filled, metric_names
 from tests.deploy.engine import wait
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(600)]
 
 DEVICE = "nano-001"
 EDGE = """
@@ -93,9 +93,7 @@ def _from_reports(expression: str) -> bool:
     return any(part in expression for part in REPORTED)
 
 
-def test_every_metric_of_dashboard_and_alerts_is_told_and_prometheus_has_scraped_it(
-    site: Site, round_done: int
-) -> None:
+def test_every_metric_of_dashboard_and_alerts_is_told_and_prometheus_scraped_it(site: Site, round_done: int) -> None:
     assert site.coordinator("/metrics")[0] == 401
     _, text = site.coordinator("/metrics", (site.engine.volume("monitoring") / "token").read_text().strip())
     told = {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}

@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from auricle.errors import DataError
 from auricle_cloud.observing.metrics import Metrics
+from tests.arm64.emulation import tried
 from tests.arm64.wheels import Target, extra_requirements, read_lock, unmet
 from tests.deploy import lock
 from tests.deploy.composition import DEPLOY, Composition, Image
@@ -28,12 +29,8 @@ AGENT = DEPLOY / "agent" / "compose.yaml"
 DOCKERFILES = sorted(DEPLOY.glob("*.Dockerfile"))
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
-GIVEN = {
-    "AURICLE_FLEET": "home",
-    "AURICLE_HOSTS": "hub.lan",
-    "AURICLE_SERVER": "https://hub.lan",
-    "AURICLE_PIN": "0" * 64,
-}
+GIVEN = {"AURICLE_FLEET": "home", "AURICLE_HOSTS": "hub.lan", "AURICLE_SERVER": "https://hub.lan"}
+GIVEN |= {"AURICLE_PIN": "0" * 64}
 MOST_EXPOSED = 2.0
 ONCE = {"first-start", "claim", "renew"}
 """Services that end, or have nothing to ask."""
@@ -49,7 +46,7 @@ def program(name: str, package: str) -> str:
 
 def check(*command: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a linter that has to be content."""
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60, check=False)
+    done = tried(command, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -81,6 +78,7 @@ def test_images_are_of_a_fixed_base_run_as_nobody_special_and_take_wheels_by_has
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_compose_files_follow_the_specification() -> None:
     if find_spec("check_jsonschema") is None:
         pytest.skip("check-jsonschema is not installed (pip install check-jsonschema)")
@@ -216,6 +214,7 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_kubernetes_knows_every_field_of_the_manifests() -> None:
     if find_spec("kubernetes_validate") is None:
         pytest.skip("kubernetes-validate is not installed (pip install kubernetes-validate)")
@@ -266,7 +265,7 @@ def test_prepare_makes_secrets_once_and_keeps_them_from_other_users(tmp_path: Pa
 )
 def test_prepare_refuses_what_it_cannot_write_down(given: list[str], tmp_path: Path) -> None:
     prepare = shutil.copy(DEPLOY / "prepare", tmp_path)
-    done = subprocess.run([prepare, *given], capture_output=True, text=True, check=False)
+    done = tried([prepare, *given])
     assert done.returncode == 2
     assert done.stderr
     assert not (tmp_path / ".env").exists()

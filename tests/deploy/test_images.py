@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,11 +13,12 @@ import pytest
 
 from tests.arm64.board import cache_folder
 from tests.arm64.debian import DebianRoot, alone
-from tests.arm64.emulation import UnavailableError
+from tests.arm64.emulation import UnavailableError, tried
 from tests.deploy.composition import DEPLOY
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.timeout(1500),
     pytest.mark.skipif(
         "AURICLE_BUILD_IMAGES" not in os.environ, reason="takes a quarter of an hour: set AURICLE_BUILD_IMAGES=1"
@@ -36,33 +36,18 @@ class Buildah:
     """buildah without an engine: chroot for isolation, images in a folder of their own."""
 
     def __init__(self, folder: Path) -> None:
-        self._common = [
-            "buildah",
-            "--root",
-            str(folder / "images"),
-            "--runroot",
-            str(folder / "run"),
-            "--storage-driver",
-            "vfs",
-        ]
+        self._common = ["buildah", "--root", folder / "images", "--runroot", folder / "run", "--storage-driver", "vfs"]
 
     def run(self, *arguments: str | Path) -> str:
         """Run buildah; what it printed."""
-        done = subprocess.run(
-            [*self._common, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "BUILDAH_ISOLATION": "chroot"},
-        )
+        done = tried([*self._common, *arguments], env={**os.environ, "BUILDAH_ISOLATION": "chroot"})
         assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout.strip()
 
     def stand_in(self, name: str, suite: str) -> None:
         """Make an image of this name from Debian's own Python of the same release."""
-        root = DebianRoot(
-            cache_folder(f"boards-amd64-{suite}"), "amd64", suite, ("python3", "python3-venv", "libportaudio2")
-        )
+        packages = ("python3", "python3-venv", "libportaudio2")
+        root = DebianRoot(cache_folder(f"boards-amd64-{suite}"), "amd64", suite, packages)
         with alone(root.folder, print):
             try:
                 root.make(print)

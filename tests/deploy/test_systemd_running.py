@@ -18,7 +18,7 @@ from tests.deploy.composition import DEPLOY
 from tests.deploy.lock import TARGETS, lock_of
 from tests.edge.slots_machine import PACKAGES, Machine
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(1500)]
 
 STATE = "/var/lib/auricle-cloud"
 READY = f"""
@@ -28,12 +28,7 @@ print(urllib.request.urlopen("https://localhost:8443/readyz", context=trust, tim
 """
 PASSPHRASE = "/etc/auricle/authority-passphrase"
 OPERATOR = (
-    "runuser",
-    "-u",
-    "auricle-cloud",
-    "--",
-    "env",
-    f"AURICLE_STATE={STATE}",
+    *("runuser", "-u", "auricle-cloud", "--", "env", f"AURICLE_STATE={STATE}"),
     f"AURICLE_AUTHORITY_PASSPHRASE_FILE={PASSPHRASE}",
     "/opt/auricle-cloud/bin/auricle",
     "cloud",
@@ -48,12 +43,7 @@ def root() -> Iterator[Path]:
     for program in ("systemd-nspawn", "debootstrap", "nsenter"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
-    base = DebianRoot(
-        cache_folder("systemd-amd64-trixie"),
-        "amd64",
-        "trixie",
-        (*PACKAGES, "python3-venv", "mosquitto"),
-    )
+    base = DebianRoot(cache_folder("systemd-amd64-trixie"), "amd64", "trixie", (*PACKAGES, "python3-venv", "mosquitto"))
     folder = base.folder / "try-deploy"
     try:
         with alone(base.folder, print):
@@ -75,21 +65,15 @@ def install(root: Path) -> None:
     shutil.copy(certificates, root / "etc/ssl/certs")
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
     checkout = root / "opt/checkout"
-    parts = ("core", "edge", "cloud", "export", "fleet", "firmware-configs", "deploy")
-    for part in parts:
-        shutil.copytree(
-            CHECKOUT / part, checkout / part, ignore=shutil.ignore_patterns("__pycache__", "secrets", ".env")
-        )
+    private = shutil.ignore_patterns("__pycache__", "secrets", ".env")
+    for part in ("core", "edge", "cloud", "export", "fleet", "firmware-configs", "deploy"):
+        shutil.copytree(CHECKOUT / part, checkout / part, ignore=private)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / name, checkout)
 
     def inside(*command: str) -> None:
-        run(
-            "chroot",
-            root,
-            *command,
-            env={**INSIDE, "PIP_CERT": str(certificates), "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
-        )
+        pip = {"PIP_CERT": str(certificates), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        run("chroot", root, *command, env={**INSIDE, **pip})
 
     pip = ("/opt/auricle-cloud/bin/pip", "install", "-q", "--no-cache-dir")
     inside("python3", "-m", "venv", "/opt/auricle-cloud")
@@ -97,9 +81,8 @@ def install(root: Path) -> None:
         inside(*pip, "--require-hashes", "--only-binary=:all:", "-r", f"/opt/checkout/{lock.relative_to(CHECKOUT)}")
     inside(*pip, "--no-deps", "--no-index", "--no-build-isolation", "/opt/checkout")
     inside("install", "-m", "755", "/opt/checkout/deploy/first-start", "/opt/auricle-cloud/bin/auricle-first-start")
-    inside(
-        "install", "-m", "644", "/opt/checkout/deploy/systemd/sysusers.conf", "/usr/lib/sysusers.d/auricle-cloud.conf"
-    )
+    units = "/opt/checkout/deploy/systemd"
+    inside("install", "-m", "644", f"{units}/sysusers.conf", "/usr/lib/sysusers.d/auricle-cloud.conf")
     inside("systemd-sysusers")
     for unit in sorted((DEPLOY / "systemd").glob("*.service")):
         inside("install", "-m", "644", f"/opt/checkout/deploy/systemd/{unit.name}", "/etc/systemd/system/")
@@ -141,9 +124,7 @@ def test_the_units_start_a_broker_and_a_coordinator_that_is_ready(root: Path) ->
         machine.wait("journalctl -u auricle-broker | grep -q 'Reloading config'")
 
         assert machine.run("systemctl", "stop", "auricle-cloud", "auricle-broker").returncode == 0
-        results = machine.run(
-            "systemctl", "show", "--property=Result", "auricle-cloud", "auricle-broker"
-        ).stdout.split()
-        assert results == ["Result=success", "Result=success"]
+        ended = machine.run("systemctl", "show", "--property=Result", "auricle-cloud", "auricle-broker")
+        assert ended.stdout.split() == ["Result=success", "Result=success"]
     finally:
         machine.cut()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
-from auricle.packs.pack import Pack
+from auricle.packs.pack import Pack, load_pack
 from auricle.wire.frames import CHUNK, Topics, open_frame, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Ack, Invite, Message, Nothing, Register, Update
@@ -31,6 +33,7 @@ USERS = {"coordinator": "c-secret", DEVICE: "a-secret"}
 DEADLINE = 30.0
 CASE = 100.0
 """Seconds for all of a case."""
+POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 KEY, OTHER = Identity(b"c" * 32), Identity(b"o" * 32)
 
 M = TypeVar("M", bound=Message)
@@ -180,3 +183,20 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
     await asyncio.wait_for(poll(), DEADLINE)
+
+
+@cache
+def digits() -> StepRuntime:
+    return StepRuntime(load_pack("digits"))
+
+
+def at_site(case: Callable[..., Awaitable[None]], runtime: Callable[[], StepRuntime] = digits) -> Callable[..., None]:
+    """A test of a case, which gets a site in place of `tmp_path`, and its other fixtures and parameters as they are."""
+
+    def test(tmp_path: Path, **others: Any) -> None:
+        run(lambda site: case(site, **others), runtime(), tmp_path)
+
+    _, *others = inspect.signature(case).parameters.values()
+    test.__signature__ = inspect.Signature([inspect.Parameter("tmp_path", POSITIONAL), *others])  # type: ignore[attr-defined]
+    test.__name__, test.__doc__, test.__module__ = case.__name__, case.__doc__, case.__module__
+    return test

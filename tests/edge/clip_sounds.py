@@ -26,11 +26,7 @@ def tone(seed: int, level: float = 3000.0, length: int = LENGTH) -> NDArray[np.i
 
 
 def spoken(
-    seconds: float = 4.0,
-    at: float = 1.0,
-    lasting: float = 0.5,
-    level: float = 6000.0,
-    room: float = 20.0,
+    seconds: float = 4.0, at: float = 1.0, lasting: float = 0.5, level: float = 6000.0, room: float = 20.0
 ) -> NDArray[np.int16]:
     """A room in which a burst of noise stands for a word."""
     rng = np.random.default_rng(0)

@@ -38,14 +38,12 @@ class Case:
         self.given: list[tuple[View, Array]] = []
 
     def array(self, value: Any) -> View:
-        """An input."""
         numbers = np.asarray(value, np.float32, order="C")
         view = self.writer.keep(numbers.shape)
         self.given.append((view, numbers))
         return view
 
     def run(self, library: Library, level: str, *results: View) -> list[Array]:
-        """The numbers of views after a run."""
         inputs = [view for view, _ in self.given] + [view for view, _ in self.writer.constants]
         program = self.writer.program([*inputs, *results])
         loaded = LoadedProgram(library, program, level)
@@ -98,18 +96,13 @@ def _views(library: Library, level: str, rng: np.random.Generator) -> None:
     case = Case()
     x, y = case.array(value), case.array(row)
     write = case.writer
+    turned, odd, even = x.transposed((0, 2, 1)), x.cut(2, 1, 16, 2), x.cut(2, 0, 16, 2)
     made = {
         "repeated": (write.elementwise("add", [x, y]), value + row),
         "transposed": (write.dense(x.transposed((2, 0, 1))), value.transpose(2, 0, 1)),
-        "of two orders": (
-            write.elementwise("sub", [x.transposed((0, 2, 1)), write.dense(x.transposed((0, 2, 1)))]),
-            np.zeros((6, 33, 8)),
-        ),
+        "of two orders": (write.elementwise("sub", [turned, write.dense(turned)]), np.zeros((6, 33, 8))),
         "reversed": (write.dense(x.cut(0, 5, 6, -1).cut(2, 32, 33, -1)), value[::-1, :, ::-1]),
-        "with steps": (
-            write.elementwise("mul", [x.cut(2, 1, 16, 2), x.cut(2, 0, 16, 2)]),
-            value[..., 1::2] * value[..., :32:2],
-        ),
+        "with steps": (write.elementwise("mul", [odd, even]), value[..., 1::2] * value[..., :32:2]),
         "a number": (write.elementwise("mul", [x.cut(2, 3, 1), y]), value[..., 3:4] * row),
     }
     found = case.run(library, level, *(view for view, _ in made.values()))
@@ -208,16 +201,8 @@ def fuzz(library: Library, count: int) -> tuple[int, int]:
         words = program.words.astype(np.int64)
         for _ in range(rng.integers(1, 4)):
             at = rng.integers(words.size)
-            words[at] = rng.choice(
-                [
-                    *values,
-                    words[at] + 1,
-                    words[at] - 1,
-                    -words[at],
-                    2 * words[at],
-                    *rng.integers(-(1 << 31), 1 << 31, 2),
-                ]
-            )
+            near = [words[at] + 1, words[at] - 1, -words[at], 2 * words[at]]
+            words[at] = rng.choice([*values, *near, *rng.integers(-(1 << 31), 1 << 31, 2)])
         if rng.random() < 0.1:
             words = words[: rng.integers(words.size)]
         mutant = Program(words.clip(-(1 << 31), (1 << 31) - 1).astype(np.int32), program.arena)
@@ -245,7 +230,6 @@ def _work(words: NDArray[np.int32]) -> int:
 
 
 def main() -> None:
-    """Everything with one library."""
     library = Library(Path(sys.argv[1]))
     for level in levels(library):
         for check in OPERATORS:

@@ -74,14 +74,8 @@ def refusals(runtime: Runtime) -> list[str]:
     ]
     said = []
     for changes in jobs:
-        values = {
-            "kind": "supervised",
-            "models": {"model": "crnn-lite"},
-            "optimizer": "sgd",
-            "weights": {"model": pack.plugin_table.initial(0)},
-            "scalars": {"model.rate": 0.1},
-            **changes,
-        }
+        values = {"kind": "supervised", "models": {"model": "crnn-lite"}, "optimizer": "sgd"}
+        values |= {"weights": {"model": pack.plugin_table.initial(0)}, "scalars": {"model.rate": 0.1}, **changes}
         try:
             runtime.begin(Job(**values))
             said.append("")
@@ -102,7 +96,6 @@ def unloadable(pack: Pack) -> list[str]:
 
 
 def main(folder: Path) -> None:
-    """Do everything that the tests look at."""
     pack = load_pack(folder / "trained.tar.zst")
     batches = dict(np.load(folder / "batches.npz"))
     chosen = choose_runtime("ort-training", pack)
@@ -121,7 +114,6 @@ def main(folder: Path) -> None:
     results["logits:step"] = StepRuntime(pack).logits("crnn-lite", weights, x)
     np.savez(folder / "results.npz", **results)  # type: ignore[arg-type]
     facts = {
-        "reason": chosen.reason,
         "auto": choose_runtime("auto", pack).runtime.name,
         "refusals": refusals(runtime),
         "unloadable": unloadable(pack),

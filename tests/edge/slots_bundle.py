@@ -22,17 +22,8 @@ from typing import Any
 from auricle_export.flash.bundle.contents import guard_file
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-FACTS: dict[str, Any] = {
-    "format": 1,
-    "name": "auricle",
-    "board": "pi5",
-    "os": "raspios-12",
-    "base": "bookworm",
-    "python": PYTHON,
-    "architecture": platform.machine(),
-    "fleet": "home",
-    "pack": "0" * 64,
-}
+FACTS: dict[str, Any] = {"format": 1, "name": "auricle", "board": "pi5", "os": "raspios-12", "base": "bookworm"}
+FACTS |= {"python": PYTHON, "architecture": platform.machine(), "fleet": "home", "pack": "0" * 64}
 PROBE = "import sys\n\n\ndef main() -> None:\n    print({version!r}, *sys.argv[1:])\n\n\nclass Deep:\n    call = main\n"
 ENTRY_POINTS = (
     "[console_scripts]\nauricle = auricle_probe:main\nauricle-probe = auricle_probe:main\n"
@@ -42,32 +33,27 @@ ENTRY_POINTS = (
 
 def wheel(version: str, more: Mapping[str, bytes] | None = None) -> bytes:
     """A wheel with a module, two console scripts, a script of its own, and data."""
+    data, info = f"auricle_probe-{version}.data", f"auricle_probe-{version}.dist-info"
     files = {
         "auricle_probe/__init__.py": PROBE.format(version=version).encode(),
-        f"auricle_probe-{version}.data/scripts/probe-own": b"#!python\nimport sys\n\nprint(sys.executable)\n",
-        f"auricle_probe-{version}.data/data/share/auricle/note.txt": b"data\n",
-        f"auricle_probe-{version}.data/purelib/auricle_extra.py": b"WORD = 1\n",
-        f"auricle_probe-{version}.dist-info/METADATA": (
-            f"Metadata-Version: 2.1\nName: auricle-probe\nVersion: {version}\n".encode()
-        ),
-        f"auricle_probe-{version}.dist-info/WHEEL": (
-            b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        ),
-        f"auricle_probe-{version}.dist-info/entry_points.txt": ENTRY_POINTS.encode(),
+        f"{data}/scripts/probe-own": b"#!python\nimport sys\n\nprint(sys.executable)\n",
+        f"{data}/data/share/auricle/note.txt": b"data\n",
+        f"{data}/purelib/auricle_extra.py": b"WORD = 1\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: auricle-probe\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": ENTRY_POINTS.encode(),
     } | dict(more or {})
-    record = f"auricle_probe-{version}.dist-info/RECORD"
-    files[record] = "".join(f"{name},,\n" for name in (*files, record)).encode()
+    files[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD")).encode()
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
-        for name, data in files.items():
+        for name, content in files.items():
             entry = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
             entry.external_attr = (0o100755 if "/scripts/" in name else 0o100644) << 16
-            archive.writestr(entry, data)
+            archive.writestr(entry, content)
     return made.getvalue()
 
 
 def units() -> dict[str, bytes]:
-    """The units as a bundle holds them."""
     folder = resources.files("auricle_edge")
     found = {f"systemd/{each.name}": each.read_bytes() for each in folder.joinpath("ota/units").iterdir()}
     found["systemd/auricle-edge.service"] = folder.joinpath("service/auricle-edge.service").read_bytes()
@@ -121,7 +107,6 @@ def make_bundle(
 
 
 def identity(bundle: Path) -> str:
-    """Of a bundle in a folder."""
     return hashlib.sha256((bundle / "bundle.json").read_bytes()).hexdigest()
 
 
@@ -142,8 +127,6 @@ def quick_folder() -> Iterator[Path]:
 
 
 class Device:
-    """A device's disk in a folder."""
-
     def __init__(self, root: Path) -> None:
         self.root, self.home = root, root / "opt/auricle"
         (root / "etc").mkdir(parents=True, exist_ok=True)
@@ -162,14 +145,12 @@ class Device:
         shutil.rmtree(self.root / "run", ignore_errors=True)
 
     def healthy(self, bundle: Path, healthy: bool = True) -> None:
-        """The agent writes how it is."""
         folder = self.root / "run/auricle"
         folder.mkdir(parents=True, exist_ok=True)
         said = {"format": 1, "identity": identity(bundle), "boot": "0", "healthy": healthy, "since": 1.0}
         (folder / "health.json").write_text(json.dumps(said))
 
     def probe(self) -> str:
-        """Run what the active slot installed: its version."""
         command = [str(self.home / "current/bin/python3"), str(self.home / "bin/auricle-probe")]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -179,13 +160,10 @@ class Device:
             return archive.comment.decode()
 
     def journal(self) -> dict[str, Any]:
-        """As an agent reads it."""
         read: dict[str, Any] = json.loads((self.home / "slots.json").read_text())
         return read
 
     def everything(self) -> set[str]:
         """Paths of all files, but those that it had before."""
-        had = ("etc/os-release", "proc/sys/kernel/random/boot_id")
-        return {str(p.relative_to(self.root)) for p in self.root.rglob("*") if not p.is_dir() or p.is_symlink()} - {
-            *had
-        }
+        found = {str(p.relative_to(self.root)) for p in self.root.rglob("*") if not p.is_dir() or p.is_symlink()}
+        return found - {"etc/os-release", "proc/sys/kernel/random/boot_id"}

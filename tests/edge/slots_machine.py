@@ -90,32 +90,14 @@ def agent(version: str, mode: str) -> dict[str, bytes]:
 
 
 class Machine:
-    """A running container.
-
-    Parameters
-    ----------
-    root
-        Where its `/` is.
-    network
-        Whether it has this machine's network; else it has none.
-    """
+    """A running container, with this machine's network or with none."""
 
     def __init__(self, root: Path, *, network: bool = False) -> None:
         self.root = root
         name = f"--machine=auricle-{root.parent.name.strip('-_').lower()}"
         alone = [] if network else ["--private-network"]
-        nspawn = [
-            "systemd-nspawn",
-            "-q",
-            "-D",
-            str(root),
-            "-b",
-            "--register=no",
-            "--keep-unit",
-            *alone,
-            "--link-journal=no",
-            name,
-        ]
+        options = ["-b", "--register=no", "--keep-unit", "--link-journal=no"]
+        nspawn = ["systemd-nspawn", "-q", "-D", str(root), *options, *alone, name]
         script = 'mount -t tmpfs tmpfs /run && exec "$@"'  # the host's /run may lie on its disk, which nspawn refuses
         self._console = (root.parent / "console").open("wb")
         self._process = subprocess.Popen(
@@ -126,7 +108,6 @@ class Machine:
         )
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a program in it to its end."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         enter = ["nsenter", "-t", children[0], "-m", "-u", "-i", "-n", "-p", "-C", "-r", "-w"]
         return subprocess.run(
@@ -134,7 +115,6 @@ class Machine:
         )
 
     def wait(self, condition: str) -> None:
-        """Wait until a shell command succeeds in it."""
         end = time.monotonic() + PATIENCE
         while True:
             try:
@@ -146,7 +126,6 @@ class Machine:
             time.sleep(0.3)
 
     def log(self) -> str:
-        """What the units said."""
         return self.run("journalctl", "--no-pager", "-n", "60", "-u", "auricle-*").stdout
 
     def cut(self) -> None:

@@ -37,7 +37,6 @@ class Power:
         sys.addaudithook(self.hear)
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """One event of the interpreter."""
         if event == "open" and isinstance(arguments[0], str) and isinstance(arguments[2], int):
             if arguments[2] & WRITES and arguments[0].startswith(self._root):
                 self._step("dirty", arguments[0])
@@ -47,14 +46,12 @@ class Power:
             self._step(event)
 
     def fsync(self, handle: Any) -> None:
-        """One file is on the disk."""
         number = handle if isinstance(handle, int) else handle.fileno()
         self._step("about to sync")
         self._fsync(number)
         self._note("clean", str(Path(f"/proc/self/fd/{number}").readlink()))
 
     def sync_disk(self, folder: Path) -> None:
-        """All files are."""
         self._step("about to sync")
         self._note("all clean")
 

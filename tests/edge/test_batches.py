@@ -24,9 +24,7 @@ def _weighted(count: int, weights: list[float]) -> Clips:
 
 def test_a_clips_weight_goes_with_it_into_its_batch() -> None:
     data = _weighted(5, [1.0, 0.5, 0.25, 2.0, 0.0])
-
     (batch,) = batches(data, 3, 16, np.random.default_rng(0), _same)
-
     of_clip = dict(zip(data.energies[:, 0, 0].tolist(), data.weights.tolist(), strict=True))
     assert batch["weight"].dtype == np.float32
     assert batch["weight"][5:].tolist() == [0.0] * 11
@@ -36,9 +34,7 @@ def test_a_clips_weight_goes_with_it_into_its_batch() -> None:
 
 def test_a_partial_batch_is_filled_with_its_own_clips_in_turn() -> None:
     data = _weighted(5, [1.0] * 5)
-
     (batch,) = batches(data, 3, 16, np.random.default_rng(0), _same)
-
     rows, counts = np.unique(batch["x"][:, 0, 0], return_counts=True)
     assert rows.tolist() == sorted(data.energies[:, 0, 0].tolist())
     assert sorted(counts) == [3, 3, 3, 3, 4]
@@ -48,7 +44,6 @@ def test_a_partial_batch_is_filled_with_its_own_clips_in_turn() -> None:
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -0.1], [1.0, np.nan], [1.0, np.inf]], ids=str)
 def test_weights_that_make_no_sense_are_refused(weights: list[float]) -> None:
     few = clips(2)
-
     with pytest.raises(DataError):
         Clips(few.energies, few.targets, np.array(weights, np.float32))
 
@@ -56,9 +51,7 @@ def test_weights_that_make_no_sense_are_refused(weights: list[float]) -> None:
 def test_the_teacher_is_believed_from_the_threshold_on_and_of_equals_names_the_lowest() -> None:
     """Posteriors: (1/2, 1/2, 0), (7/8, 1/16, 1/16), (1/4, 1/4, 1/2), uniform."""
     logits = np.log(np.array([[1, 1, 1e-30], [14, 1, 1], [1, 1, 2], [1, 1, 1]])).astype(np.float32)
-
     pseudo = pseudo_labelled(clips(4), logits, 0.5)
-
     assert pseudo.clips.targets.tolist() == [0, 0, 2, 0]
     assert pseudo.sure.tolist() == [0, 1, 2]
     assert pseudo.share == 0.75
@@ -68,9 +61,7 @@ def test_the_teacher_is_believed_from_the_threshold_on_and_of_equals_names_the_l
 def test_what_a_clip_without_a_label_weighed_and_was_called_before_means_nothing() -> None:
     few = clips(3)
     odd = Clips(few.energies, np.full(3, -1), np.zeros(3, np.float32))
-
     pseudo = pseudo_labelled(odd, np.eye(3, dtype=np.float32) * 9, 0.7)
-
     assert (pseudo.clips.targets.tolist(), pseudo.clips.weights.tolist(), pseudo.share) == ([0, 1, 2], [1, 1, 1], 1.0)
 
 
@@ -97,11 +88,9 @@ def test_a_mixed_batch_weighs_its_halves_like_fixmatchs_loss() -> None:
 
 def test_only_the_clips_without_labels_are_strongly_augmented() -> None:
     pseudo = Pseudo(clips(3), np.arange(3))
-
     (batch,) = mixed_batches(
         clips(6), pseudo, 1.0, 3, 16, np.random.default_rng(0), _same, lambda energies: energies * 0 - 1
     )
-
     assert (batch["x"][8:] == -1).all()
     assert (batch["x"][:8] >= 0).all()
 
@@ -109,11 +98,9 @@ def test_only_the_clips_without_labels_are_strongly_augmented() -> None:
 @pytest.mark.parametrize(("count", "padding"), [(40, 0), (5, 11)])
 def test_a_fixmatch_batch_has_as_many_clips_without_labels_the_unsure_too(count: int, padding: int) -> None:
     pseudo = Pseudo(clips(count), np.array([0]))
-
     seen = list(
         fixmatch_batches(clips(32), pseudo, 3, 16, np.random.default_rng(0), _same, _same, lambda energies: -energies)
     )
-
     assert len(seen) == 2
     for batch in seen:
         assert batch["weight"].tolist() == [1.0] * 16
@@ -125,9 +112,7 @@ def test_a_fixmatch_batch_has_as_many_clips_without_labels_the_unsure_too(count:
 
 def test_every_sure_clip_is_drawn_as_often_as_any_other() -> None:
     pseudo = Pseudo(clips(6), np.arange(6))
-
     seen = list(mixed_batches(clips(24), pseudo, 1.0, 3, 16, np.random.default_rng(0), _same, _same))
-
     drawn = np.concatenate([batch["x"][8:, 0, 0] for batch in seen])
     _, counts = np.unique(drawn, return_counts=True)
     assert counts.tolist() == [4] * 6

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import load_pack
-from auricle.process.checkup import Finding
 from auricle.speech.features import LogMel
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_edge.listening.capture.conversion import CHUNK, Conversion, HighPass
@@ -42,7 +41,6 @@ def test_the_same_sound_gives_the_same_samples_however_it_is_cut(cuts: list[int]
 
 
 def test_it_is_the_recursion_that_it_says() -> None:
-    """Sample by sample, over more than two chunks."""
     tangent = np.tan(np.pi * 40 / 16_000)
     pole = (1 - tangent) / (1 + tangent)
     carried, before, expected = 0.0, float(NOISE[0]), []
@@ -129,34 +127,24 @@ def test_before_a_second_and_across_a_gap_nothing_is_said() -> None:
     assert examine_levels(Levels()) == []
 
 
-def verdicts(findings: list[Finding]) -> dict[str, str]:
-    return {found.check: found.verdict for found in findings}
-
-
 @pytest.mark.parametrize(
     ("levels", "check"),
     [
-        (Levels(-50.0, 0.0, 0.7, 50), "hum"),
-        (Levels(-50.0, -0.05, 0.1, 50), "offset"),
-        (Levels(-30.0, 0.0, 0.1, 60), "noise"),
-        (Levels(-50.0, 0.01, 0.4, 60), None),
-        (Levels(-75.0, 0.0, 0.9, 50), None),
+        (Levels(-50.0, 0.0, 0.7, 50), ["hum"]),
+        (Levels(-50.0, -0.05, 0.1, 50), ["offset"]),
+        (Levels(-30.0, 0.0, 0.1, 60), ["noise"]),
+        (Levels(-50.0, 0.01, 0.4, 60), []),
+        (Levels(-75.0, 0.0, 0.9, 50), []),
     ],
     ids=["hums", "offset", "noisy", "in order", "hum that nobody hears"],
 )
-def test_what_is_wrong_is_said_with_what_to_do(levels: Levels, check: str | None) -> None:
-    found = examine_levels(levels)
-    assert [each.check for each in found if each.verdict != "good"] == ([] if check is None else [check])
+def test_what_is_wrong_is_said_with_what_to_do(levels: Levels, check: list[str]) -> None:
+    assert [each.check for each in examine_levels(levels) if each.verdict != "good"] == check
 
 
 def test_a_running_service_is_judged_by_its_state() -> None:
     state = CaptureState(
         running=True, level_dbfs=-70.0, clipping=0.01, noise_floor_dbfs=-45.0, dc_offset=0.3, hum_share=0.8, hum_hz=60
     )
-    assert verdicts(examine_state(state)) == {
-        "level": "doubtful",
-        "clipping": "doubtful",
-        "noise": "good",
-        "offset": "doubtful",
-        "hum": "doubtful",
-    }
+    doubtful = dict.fromkeys(("level", "clipping", "offset", "hum"), "doubtful")
+    assert {found.check: found.verdict for found in examine_state(state)} == {**doubtful, "noise": "good"}

@@ -5,17 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.core.bare_pack import bare_pack
-from tests.edge.judge_toy import PACK, stretches
+from tests.edge.judge_toy import DETECT as TOY_DETECT
+from tests.edge.judge_toy import PACK, stretches, taught
 from tests.edge.toy import clips
 
 from auricle.packs.pack import Pack
+from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
+from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.batches import Pseudo, batches, fixmatch_batches, mixed_batches
 from auricle_edge.training.carried import Carried, carried_to_train, judged_part, trained_frames
 from auricle_edge.training.judge.sound import carried_negatives
-from auricle_edge.training.speech_data import DeviceData
+from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_edge.training.train import RoundResult, Trainer
 from auricle_edge.training.training_job import LearnSettings
 from auricle_export.packs.start_weights import with_negatives
@@ -51,9 +54,7 @@ def _same(energies: np.ndarray) -> np.ndarray:
 
 def test_a_stretch_is_cut_in_two_where_each_half_has_three_clips() -> None:
     assert [trained_frames(length, 100) for length in (100, 599, 600, 601, 12000)] == [0, 0, 300, 300, 6000]
-
     first, second = judged_part(numbered(599, 601), 100)
-
     assert (first[0, 1], len(first), second[0, 1], len(second)) == (0, 599, 300, 301)
 
 
@@ -61,7 +62,6 @@ def test_the_judge_and_training_share_no_frame_and_leave_none_out() -> None:
     pack = noisy(("speech", 1201), ("words", 500), ("noise", 700))
     trained = carried_to_train(pack, 0.5, 0)
     judged = carried_negatives(pack, DETECT, 15).streams.stretches
-
     assert trained is not None
     assert [len(stretch) for stretch in trained.stretches] == [600, 350]
     assert [len(stretch) for stretch in judged] == [601, 500, 350]
@@ -76,9 +76,7 @@ def test_the_judge_and_training_share_no_frame_and_leave_none_out() -> None:
 
 def test_a_judge_with_few_minutes_takes_the_first_of_the_judged_half() -> None:
     pack = noisy(("noise", 12000))
-
     (part,) = carried_negatives(pack, DETECT, 0.5).streams.stretches
-
     assert np.array_equal(part, pack.negatives()[0][6000:9000])
 
 
@@ -86,7 +84,6 @@ def test_windows_come_from_every_place_alike_and_have_their_stretchs_label() -> 
     """One place in the first stretch, 201 in the second: 2,020 draws give about 10 and 2,010."""
     drawn = carried(targets=(0, 2)).draw(2020, np.random.default_rng(1))
     which, first = drawn.energies[:, 0, 0].astype(int), drawn.energies[:, 0, 1].astype(int)
-
     assert drawn.energies.shape == (2020, 100, 40)
     assert 2 <= int((which == 0).sum()) <= 25
     assert (first[which == 0] == 0).all()
@@ -98,24 +95,24 @@ def test_windows_come_from_every_place_alike_and_have_their_stretchs_label() -> 
 
 def test_nobody_speaks_in_noise() -> None:
     found = carried_to_train(noisy(("speech", 600), ("run together", 600), ("noise", 600)), 0.5, 0)
-
     assert found is not None
     assert found.targets == (UNKNOWN, UNKNOWN, SILENCE)
 
 
 def test_a_pack_without_these_labels_trains_on_none() -> None:
     made = noisy(("speech", 600), ("noise", 600))
-
-    assert carried_to_train(made.with_labels(("yes", "no")), 0.5, 0) is None
-    assert carried_to_train(TWELVE, 0.5, 0) is None
-    assert carried_to_train(made, 0.0, 0) is None
-    assert carried_to_train(noisy(("speech", 599)), 0.5, 0) is None
+    for pack, share in (
+        (made.with_labels(("yes", "no")), 0.5),
+        (TWELVE, 0.5),
+        (made, 0.0),
+        (noisy(("speech", 599)), 0.5),
+    ):
+        assert carried_to_train(pack, share, 0) is None
 
 
 @pytest.mark.parametrize(("own", "share"), [(0, 0.5), (50, 0.4), (200, 0.25), (600, 0.125)])
 def test_own_negatives_take_the_place_of_the_packs(own: int, share: float) -> None:
     found = carried_to_train(noisy(("speech", 600)), 0.5, own)
-
     assert found is not None
     assert found.share == pytest.approx(share)
 
@@ -144,7 +141,6 @@ def test_windows_have_their_share_of_places_and_of_the_weight(share: float, wind
 def test_clips_without_a_label_leave_the_windows_their_share_of_the_labelled_part() -> None:
     """Of 16 places eight are the labelled half's, four of these windows; its weights still sum to 1."""
     pseudo, rng = Pseudo(clips(5, 9), np.array([1, 4])), np.random.default_rng(0)
-
     for batch in mixed_batches(clips(10), pseudo, 2.0, 3, 16, rng, _same, _same, carried()):
         assert batch["weight"][:8].sum() == pytest.approx(1.0)
         assert batch["weight"][4:8].tolist() == pytest.approx([0.5 / 4] * 4)
@@ -164,10 +160,8 @@ def _round(pack: Pack, share: float, data: DeviceData) -> RoundResult:
 def test_a_pack_without_negatives_trains_as_before_bit_for_bit() -> None:
     data = DeviceData(clips(24, 0), clips(6, 1), None)
     with_sound = with_negatives(PACK, [("speech", np.concatenate(stretches(4)))])
-
     asked, not_asked = _round(PACK, 0.5, data), _round(PACK, 0.0, data)
     off, on = _round(with_sound, 0.0, data), _round(with_sound, 0.5, data)
-
     for same in (not_asked, off):
         assert np.array_equal(asked.plugin, same.plugin)
         assert np.array_equal(asked.local.weights, same.local.weights)
@@ -176,3 +170,52 @@ def test_a_pack_without_negatives_trains_as_before_bit_for_bit() -> None:
     again = _round(with_sound, 0.5, data)
     assert np.array_equal(on.plugin, again.plugin)
     assert (on.samples, on.loss) == (asked.samples, asked.loss)
+
+
+# -- rounds on single clips make a plug-in too keen on streams; with windows of the pack's negatives they do not
+
+
+DEVICES, ROUNDS = 3, 4
+PLAN = Plan(mode="supervised", optimizer="adamw", rate=1e-3, epochs=2, augment=True)
+
+
+@pytest.fixture(scope="module")
+def pack() -> Pack:
+    """Of sixty sounds that are a keyword's and everything else's in equal parts half train and half judge."""
+    return with_negatives(PACK, [("words", np.concatenate(stretches(60)))])
+
+
+def _device(seed: int) -> DeviceData:
+    """Single clips, two of them of no keyword."""
+    some: Clips = clips(24, seed)
+    kept = np.concatenate([np.flatnonzero(some.targets < 2), np.flatnonzero(some.targets == 2)[:2]])
+    return DeviceData(some.chosen(kept), clips(6, seed + 50), None)
+
+
+def _fleet(runtime: StepRuntime, plugin: Flat, share: float) -> Flat:
+    """The plug-in after some rounds of which the server takes the devices' mean."""
+    learn = LearnSettings(clips=1, judge=False, carried=share)
+    fleet = [Trainer(runtime, "crnn-lite", _device(i), i, settings=learn) for i in range(DEVICES)]
+    states = [device.first_state() for device in fleet]
+    for number in range(1, ROUNDS + 1):
+        done = [device.run(PLAN, number, plugin, state) for device, state in zip(fleet, states, strict=True)]
+        plugin = np.stack([each.plugin for each in done]).mean(axis=0)
+        states = [each.local for each in done]
+    return plugin
+
+
+@pytest.mark.slow
+def test_rounds_on_clips_alone_make_a_plug_in_keener_and_on_the_packs_negatives_too_they_do_not(
+    pack: Pack,
+) -> None:
+    start, runtime = taught(), StepRuntime(pack)
+    keener, rested = (_fleet(runtime, start, share) for share in (0.0, 0.5))
+    judged = carried_negatives(pack, TOY_DETECT, 15)
+    before, alone, both = (
+        int(judged.accepts(runtime, "crnn-lite", plugin).sum()) for plugin in (start, keener, rested)
+    )
+    assert alone > before * 1.5
+    assert both < before
+    words = clips(60, 77)
+    heard = runtime.logits("crnn-lite", rested, LogMel(pack.manifest.task).finish(words.energies)).argmax(axis=1)
+    assert (heard == words.targets).mean() > 0.9

@@ -31,7 +31,6 @@ def board(root: Path, flags: str = FLAGS, free: int = 4_000_000) -> Path:
 
 
 def by_name(findings: list[Finding]) -> dict[str, Finding]:
-    """Findings by their check."""
     return {found.check: found for found in findings}
 
 
@@ -40,30 +39,16 @@ def test_a_sound_board_has_a_sentence_for_each_check(tmp_path: Path) -> None:
         examine_board(board(tmp_path), tmp_path, lambda: load_pack("gsc12"), lambda: Readings(temperature=41.0), None)
     )
     assert {name for name, each in found.items() if each.verdict == "bad"} == set()
-    assert "2 cores" in found["processor"].sentence
-    assert "), made for 10 words, is whole; crnn-lite judges a window in" in found["pack"].sentence
-    assert found["sensors"].sentence == "41.0 °C."
-
-
-def test_the_pack_is_named_with_what_it_waits_for() -> None:
-    home = load_pack("home")
-    assert checkup.pack_runs(home).startswith(
-        f'home ({home.identity[:12]}), made for "computer" or "jarvis" and then one of 10 words, is whole; resnet-lite '
-    )
+    for check, said in (("processor", "2 cores"), ("pack", "10 words"), ("sensors", "41.0")):
+        assert said in found[check].sentence
 
 
 def test_what_is_missing_is_a_finding_and_no_crash(tmp_path: Path) -> None:
     nowhere = BrokerAddress("127.0.0.1", 1)
-    told = examine_board(tmp_path, tmp_path, lambda: load_pack("no-such-pack"), Readings, nowhere, now=lambda: 0.0)
-    found = by_name(told)
-    assert {name for name, each in found.items() if each.verdict == "bad"} == {
-        "processor",
-        "memory",
-        "pack",
-        "clock",
-        "broker",
-    }
-    assert verdict_of(list(found.values())) == 1
+    found = examine_board(tmp_path, tmp_path, lambda: load_pack("no-such-pack"), Readings, nowhere, now=lambda: 0.0)
+    bad = {each.check for each in found if each.verdict == "bad"}
+    assert bad == {"processor", "memory", "pack", "clock", "broker"}
+    assert verdict_of(found) == 1
 
 
 def test_a_processor_without_vectors_is_doubtful(tmp_path: Path) -> None:
@@ -74,10 +59,8 @@ def test_a_processor_without_vectors_is_doubtful(tmp_path: Path) -> None:
 
 def test_throttling_is_told_by_its_meaning() -> None:
     now = checkup.sensors(Readings(temperature=80.0, power="mains", throttling=Throttling.of(0x50005)))
-    before = checkup.sensors(Readings(throttling=Throttling.of(0x50000)))
-    assert now[0] == "bad"
-    assert "under-voltage" in now[1]
-    assert before[0] == "doubtful"
+    assert now[0] == "bad" and "under-voltage" in now[1]
+    assert checkup.sensors(Readings(throttling=Throttling.of(0x50000)))[0] == "doubtful"
 
 
 @pytest.mark.parametrize(
@@ -99,11 +82,10 @@ def test_a_few_seconds_of_sound_are_judged(samples: np.ndarray, check: str, verd
 
 def test_without_a_microphone_nothing_else_is_said_of_it() -> None:
     def none() -> Heard:
-        raise DataError("There is no microphone: plug one in.")
+        raise DataError("There is no microphone.")
 
-    assert examine_microphone(none, lambda _: True) == [
-        Finding(check="microphone", verdict="bad", sentence="There is no microphone: plug one in.")
-    ]
+    (found,) = examine_microphone(none, lambda _: True)
+    assert (found.check, found.verdict, found.sentence) == ("microphone", "bad", "There is no microphone.")
 
 
 def test_clock_and_disk() -> None:
@@ -114,20 +96,19 @@ def test_clock_and_disk() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "verdict", "sentence"),
+    ("told", "verdict", "word"),
     [
         ({}, None, ""),
-        ({"mqtt": "mqtts://hub.lan", "wyoming": "tcp://127.0.0.1:10400"}, "good", "encrypted, or not at all"),
-        ({"mqtt": "mqtt://hub.lan"}, "bad", "write mqtts://, or mqtt_plain = true"),
-        ({"mqtt": "mqtt://hub.lan", "mqtt_plain": True}, "doubtful", "sent unencrypted"),
-        ({"wyoming": "tcp://0.0.0.0:10400"}, "bad", "wyoming_network = true"),
-        ({"wyoming": "udp://x"}, "bad", "tcp://host:port"),
+        ({"mqtt": "mqtts://hub.lan", "wyoming": "tcp://127.0.0.1:10400"}, "good", "encrypted"),
+        ({"mqtt": "mqtt://hub.lan"}, "bad", "mqtt_plain"),
+        ({"mqtt": "mqtt://hub.lan", "mqtt_plain": True}, "doubtful", "unencrypted"),
+        ({"wyoming": "tcp://0.0.0.0:10400"}, "bad", "wyoming_network"),
+        ({"wyoming": "udp://x"}, "bad", "tcp"),
     ],
 )
 def test_what_the_service_would_refuse_to_tell_the_home_is_a_finding(
-    told: dict[str, object], verdict: str | None, sentence: str
+    told: dict[str, object], verdict: str | None, word: str
 ) -> None:
     found = examine_home(msgspec.convert(told, EventSettings))
-
     assert [each.verdict for each in found] == ([] if verdict is None else [verdict])
-    assert all(sentence in each.sentence for each in found)
+    assert all(word in each.sentence for each in found)

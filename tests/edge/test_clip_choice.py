@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -25,19 +25,11 @@ def _clip(
     source: Source = "enrolled",
     *,
     size: int = 1000,
-    held: bool = False,
-    weight: float = 1.0,
-    created: float | None = None,
     damaged: bool = False,
+    **more: Any,
 ) -> Clip:
-    record = Record(
-        id=f"{number:012x}",
-        word=word,
-        source=source,
-        weight=weight,
-        held_out=held,
-        created=float(number) if created is None else created,
-    )
+    given = {"weight": 1.0, "held_out": False, "created": float(number), **more}
+    record = Record(id=f"{number:012x}", word=word, source=source, **given)
     return Clip(record=record, file=f"{number}", bytes=size, sha256="", damaged=damaged)
 
 
@@ -63,7 +55,7 @@ def test_the_first_clip_of_a_label_is_trained_on_and_every_fifth_is_held_out_in_
     clips: list[Clip] = []
     for number in range(500):
         held = holds_out(clips, "yes", "enrolled", 0.2, rng.random())
-        clips.append(_clip(number, held=held))
+        clips.append(_clip(number, held_out=held))
         assert abs(sum(c.record.held_out for c in clips) - 0.2 * len(clips)) <= 1
     assert not clips[0].record.held_out
     assert sum(c.record.held_out for c in clips) in (99, 100, 101)
@@ -73,7 +65,7 @@ def test_the_first_clip_of_a_label_is_trained_on_and_every_fifth_is_held_out_in_
 def test_each_label_has_its_own_part_within_one_clip_of_its_share(draws: list[tuple[str, float]], share: float) -> None:
     clips: list[Clip] = []
     for number, (word, drawn) in enumerate(draws):
-        clips.append(_clip(number, word, held=holds_out(clips, word, "enrolled", share, drawn)))
+        clips.append(_clip(number, word, held_out=holds_out(clips, word, "enrolled", share, drawn)))
     for word in ("yes", "no"):
         held = [c.record.held_out for c in clips if c.record.word == word]
         assert abs(sum(held) - share * len(held)) <= 1
@@ -96,7 +88,6 @@ def test_the_least_valuable_and_then_the_oldest_clip_goes() -> None:
     clips = [_clip(1), _clip(2, source="pseudo", created=9), _clip(3, source="pseudo"), _clip(4, source="ambient")]
     settings = ClipSettings(megabytes=0.25)
     big = _clip(9, size=250_000 - 3000)
-
     assert _numbers(surplus(clips, msgspec.structs.replace(big, bytes=250_000 - 4000), settings)) == set()
     assert _numbers(surplus(clips, big, settings)) == {3}
     assert _numbers(surplus(clips, msgspec.structs.replace(big, bytes=250_000 - 1500), settings)) == {3, 2, 4}
@@ -106,7 +97,6 @@ def test_the_least_valuable_and_then_the_oldest_clip_goes() -> None:
 def test_a_new_clip_takes_the_place_of_none_that_is_worth_more_and_the_clock_does_not_make_it_old() -> None:
     settings = ClipSettings(clips_per_label=10)
     clips = [_clip(number, source="denied") for number in range(100, 110)]
-
     assert surplus(clips, _clip(1, source="ambient"), settings) is None
     assert _numbers(surplus(clips, _clip(1, source="denied"), settings)) == {100}
     assert _numbers(surplus(clips, _clip(1, "no", source="ambient"), settings)) == set()
@@ -114,8 +104,7 @@ def test_a_new_clip_takes_the_place_of_none_that_is_worth_more_and_the_clock_doe
 
 def test_held_out_clips_stay_down_to_their_least_number_and_damaged_ones_go_first() -> None:
     settings = ClipSettings(clips_per_label=10, held_out_least=2)
-    clips = [_clip(number, held=number < 3) for number in range(10)]
-
+    clips = [_clip(number, held_out=number < 3) for number in range(10)]
     assert _numbers(surplus(clips, _clip(50), settings)) == {0}
     assert _numbers(surplus([*clips[1:], _clip(10)], _clip(50), settings)) == {3}
     broken = msgspec.structs.replace(clips[8], damaged=True)
@@ -126,7 +115,7 @@ def test_age_takes_held_out_clips_too_and_unlabelled_ones_sooner() -> None:
     settings = ClipSettings(days=10, unlabelled_days=1)
     day = 86_400.0
     clips = [
-        _clip(1, held=True, created=0.0),
+        _clip(1, held_out=True, created=0.0),
         _clip(2, created=5 * day),
         _clip(3, None, "unlabelled", created=9.5 * day),
         _clip(4, None, "unlabelled", created=8 * day),
@@ -141,7 +130,6 @@ def test_age_takes_held_out_clips_too_and_unlabelled_ones_sooner() -> None:
 def test_labels_weigh_the_same_and_none_is_boosted_beyond_the_limit() -> None:
     weights = np.array([1, 1, 1, 0.5, 0.5], np.float32)
     targets = np.array([0, 0, 0, 1, 1], np.int64)
-
     # masses 3 and 1, mean 2: boosts 2/3 and 2; sums 2 and 2, mean 4/5
     np.testing.assert_allclose(balanced(weights, targets, 4.0), np.array([2 / 3] * 3 + [1.0] * 2) / 0.8, rtol=1e-6)
     # boost of the rare label cut to 1.5: weights 2/3 three times, 0.75 twice; mean 0.7
@@ -157,7 +145,7 @@ def test_parts_labels_and_weights_come_out_as_they_went_in() -> None:
     clips = [
         _clip(1, "yes"),
         _clip(2, "no", weight=0.5),
-        _clip(3, "yes", held=True),
+        _clip(3, "yes", held_out=True),
         _clip(4, "gone"),
         _clip(5, None, "unlabelled", weight=0.0),
         _clip(6, "_silence_", "ambient", weight=0.5),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +29,6 @@ class Ledger:
     """Of the clip that is being added."""
 
     def look(self, image: Path, what: str) -> None:
-        """The checks after a power cut."""
         sealed = self.settings.key_file is not None
         settings = msgspec.structs.replace(self.settings, key_file=str(image / "key") if sealed else None)
         store = ClipStore(image, settings, FRONTEND, clock=Hands())
@@ -64,45 +62,27 @@ def _add(store: ClipStore, ledger: Ledger, seed: int, word: str = "yes") -> str:
     return clip
 
 
-def _adding(store: ClipStore, ledger: Ledger) -> None:
-    _add(store, ledger, 3, "no")
+def _change(operation: str, store: ClipStore, ledger: Ledger) -> None:
+    """Do it; until it is done any clip may be gone, or the first one's label may be the other."""
+    first = next(iter(ledger.words))
+    may: dict[str, set[str | None]] = {"relabel": {"no"}, "add": set()}
+    for clip in [first] if operation in ("relabel", "delete") else ledger.words:
+        ledger.open[clip] = may.get(operation, {None})
+    if operation == "relabel":
+        store.relabel(first, "no", "confirmed")
+        ledger.words[first] = "no"
+        ledger.open.clear()
+    elif operation == "delete":
+        store.delete([first])
+        del ledger.words[first]
+    elif operation == "wipe":
+        store.wipe()
+        ledger.words.clear()
+    else:
+        _add(store, ledger, 3, "no" if operation == "add" else "yes")
 
 
-def _adding_with_eviction(store: ClipStore, ledger: Ledger) -> None:
-    for clip in ledger.words:
-        ledger.open[clip] = {None}
-    _add(store, ledger, 3, "yes")
-
-
-def _relabelling(store: ClipStore, ledger: Ledger) -> None:
-    clip = next(iter(ledger.words))
-    ledger.open[clip] = {"no"}
-    store.relabel(clip, "no", "confirmed")
-    ledger.words[clip] = "no"
-    ledger.open.clear()
-
-
-def _deleting(store: ClipStore, ledger: Ledger) -> None:
-    clip = next(iter(ledger.words))
-    ledger.open[clip] = {None}
-    store.delete([clip])
-    del ledger.words[clip]
-
-
-def _wiping(store: ClipStore, ledger: Ledger) -> None:
-    for clip in ledger.words:
-        ledger.open[clip] = {None}
-    store.wipe()
-    ledger.words.clear()
-
-
-OPERATIONS: dict[str, Callable[[ClipStore, Ledger], None]] = {
-    "add": _adding,
-    "add with eviction": _adding_with_eviction,
-    "relabel": _relabelling,
-    "delete": _deleting,
-    "wipe": _wiping,
-}
+OPERATIONS = ("add", "add with eviction", "relabel", "delete", "wipe")
 
 
 def _run(folder: Path, operation: str, before: int, *, sealed: bool = False) -> None:
@@ -114,7 +94,7 @@ def _run(folder: Path, operation: str, before: int, *, sealed: bool = False) -> 
     for seed in range(before):
         _add(store, ledger, 100 + seed)
     camera.on = True
-    OPERATIONS[operation](store, ledger)
+    _change(operation, store, ledger)
     camera.step("after all", folder / "clips")
     print(f"{operation}: {camera.steps} steps, {camera.images} images")
     assert camera.images > camera.steps > 5

@@ -19,27 +19,14 @@ from auricle_edge.control import SOCKET, ControlClient, ControlServer, ControlSe
 from auricle_edge.control.door import MOST_REQUESTS
 from auricle_edge.listening.sound import Feedback
 
-
-class Muted(msgspec.Struct):
-    muted: bool
-
-
-class Kept(msgspec.Struct):
-    clip: int
-
-
-class Level(msgspec.Struct):
-    level: int
-
-
-class Take(msgspec.Struct):
-    say: str
-    of: int
-    keep: bool
+Muted = msgspec.defstruct("Muted", [("muted", bool)])
+Kept = msgspec.defstruct("Kept", [("clip", int)])
+Level = msgspec.defstruct("Level", [("level", int)])
+Take = msgspec.defstruct("Take", [("say", str), ("of", int), ("keep", bool)])
 
 
 class Device:
-    """Actions that remember."""
+    """Actions that remember; nothing was ever missed, and a recording goes wrong after its first take."""
 
     def __init__(self) -> None:
         self.answers: list[Feedback] = []
@@ -47,42 +34,35 @@ class Device:
         self.go = threading.Event()
 
     def status(self) -> msgspec.Struct:
-        """Whether it is muted."""
         return Muted(self.muted)
 
     def answer(self, feedback: Feedback) -> msgspec.Struct:
-        """Keep it; nothing was ever missed."""
         if feedback.verdict == "missed":
             raise AuricleError("Nothing was said in the last seconds.")
         self.answers.append(feedback)
         return Kept(7)
 
     def mute(self, muted: bool) -> msgspec.Struct:
-        """Set it."""
         self.muted = muted
         return Muted(muted)
 
     def live(self) -> Iterator[msgspec.Struct]:
-        """Two lines, and the rest when told to."""
         yield Level(-40)
         yield Level(-41)
         self.go.wait(20)
 
     def enrol(self, word: str, takes: int, keep: bool) -> Iterator[msgspec.Struct]:
-        """One take, then something goes wrong."""
         yield Take(word, takes, keep)
         raise AuricleError("The microphone is muted.")
 
 
 @pytest.fixture
 def device() -> Device:
-    """What is asked."""
     return Device()
 
 
 @pytest.fixture
 def server(tmp_path: Path, device: Device) -> Iterator[ControlServer]:
-    """A running server, on loopback too."""
     running = ControlServer(tmp_path, device, ControlSettings(port=0))
     yield running
     device.go.set()
@@ -90,7 +70,6 @@ def server(tmp_path: Path, device: Device) -> Iterator[ControlServer]:
 
 
 def over_tcp(server: ControlServer, token: str | None, path: str = "/v1/status") -> int:
-    """The status of a request over loopback."""
     assert server.port is not None
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     connection.request("GET", path, headers={} if token is None else {"Authorization": f"Bearer {token}"})
@@ -103,11 +82,10 @@ def test_commands_ask_over_the_socket_in_the_folder(tmp_path: Path, server: Cont
     assert client.post("/v1/mute", {"muted": True}) == {"muted": True}
     assert client.post("/v1/feedback", {"verdict": "deny", "id": "00112233aabb"}) == {"clip": 7}
     assert device.answers == [Feedback("deny", "00112233aabb")]
-    with pytest.raises(AuricleError, match="Nothing was said"):
-        client.post("/v1/feedback", {"verdict": "missed", "word": "yes"})
-    with pytest.raises(AuricleError, match="The request is not valid: verdict cannot be"):
-        client.post("/v1/feedback", {"verdict": "perhaps"})
-    with pytest.raises(AuricleError, match="There is no GET /v1/nothing"):
+    for said, told in (("Nothing", {"verdict": "missed", "word": "yes"}), ("verdict", {"verdict": "perhaps"})):
+        with pytest.raises(AuricleError, match=said):
+            client.post("/v1/feedback", told)
+    with pytest.raises(AuricleError, match="/v1/nothing"):
         client.get("/v1/nothing")
 
 
@@ -128,10 +106,8 @@ def test_streams_end_with_the_error_that_ended_them(tmp_path: Path, server: Cont
 
 def test_loopback_needs_the_token(tmp_path: Path, server: ControlServer) -> None:
     token = (tmp_path / "control.token").read_text()
-    assert over_tcp(server, token) == 200
-    assert over_tcp(server, None) == 401
-    assert over_tcp(server, token[:-1]) == 401
-    assert over_tcp(server, "\xff\xfe") == 401
+    answers = [over_tcp(server, shown) for shown in (token, None, token[:-1], "\xff\xfe")]
+    assert answers == [200, 401, 401, 401]
 
 
 def test_a_device_without_a_task_left_says_so_and_is_asked_again_later(
@@ -182,6 +158,7 @@ def test_silent_and_wrong_clients_get_no_thread_and_no_place(
         assert threading.active_count() <= before + 1  # that of the answer may still be ending
 
 
+@pytest.mark.slow
 def test_a_head_that_does_not_come_whole_is_not_waited_for(
     server: ControlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,7 +179,7 @@ def test_more_requests_than_threads_are_refused(tmp_path: Path, server: ControlS
     views = [ControlClient(tmp_path).stream("GET", "/v1/live") for _ in range(MOST_REQUESTS)]
     for view in views:
         next(view)
-    with pytest.raises(AuricleError, match="Too many requests at once"):
+    with pytest.raises(AuricleError, match="Too many"):
         ControlClient(tmp_path).get("/v1/status")
 
 

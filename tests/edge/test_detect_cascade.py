@@ -15,7 +15,7 @@ from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
 from auricle_edge.listening.detect import Cascade, Detector, DetectSettings, DetectTable
 from auricle_edge.listening.detect.decision import Decider
-from auricle_edge.listening.detect.recognisers import Candidate, cascade, choose_model, most_hits
+from auricle_edge.listening.detect.recognisers import Candidate, Merit, both, cascade, choose_model, merit, most_hits
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.training.speech_data import Clips
@@ -31,7 +31,6 @@ class Fixed:
         self._row, self.windows = row, 0
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
-        """The same posteriors for each."""
         self.windows += len(features)
         return np.tile(np.array(self._row, np.float32), (len(features), 1))
 
@@ -141,9 +140,9 @@ TARGETS = np.array([0] * 6 + [1] * 6 + [2] * 4)
 FEATURES = np.zeros((16, 2, 2), np.float32)
 
 
-def _candidate(name: str, rows: list[list[float]], cost: int = 1) -> Candidate:
+def _candidate(name: str, rows: list[list[float]], cost: int = 1, *, trained: bool = True) -> Candidate:
     posteriors = np.array(rows, np.float32)
-    return Candidate(name, lambda features: posteriors[: len(features)], cost)
+    return Candidate(name, lambda features: posteriors[: len(features)], cost, trained)
 
 
 def test_most_hits_lets_no_more_false_accepts_in_than_it_may() -> None:
@@ -153,25 +152,19 @@ def test_most_hits_lets_no_more_false_accepts_in_than_it_may() -> None:
     assert [most_hits(posteriors, targets, ("yes", "_silence_"), most) for most in (0, 1, 2)] == [1, 2, 3]
 
 
-PLUGIN = (
-    [[0.9, 0.1, 0.0]] * 4
-    + [[0.4, 0.2, 0.4]] * 2
-    + [[0.1, 0.9, 0.0]] * 6
-    + [[0.1, 0.1, 0.8]] * 2
-    + [[0.6, 0.2, 0.2]] * 2
-)
 OWN = [[0.9, 0.1, 0.0]] * 6 + [[0.1, 0.9, 0.0]] * 6 + [[0.1, 0.1, 0.8]] * 4
+PLUGIN = [*OWN[:4], *[[0.4, 0.2, 0.4]] * 2, *OWN[6:14], *[[0.6, 0.2, 0.2]] * 2]
 
 
 def test_the_cascade_is_taken_where_it_hears_more_at_equal_false_accepts() -> None:
     """The plug-in misses two words (0.4) and takes two sounds for one (0.6); the mean is right about all of them. With
     no false accept, so above 0.6, the plug-in hears 10 words and the mean 12."""
     plugin = _candidate("plugin", PLUGIN, 26_572)
-    own = Candidate("personal", lambda features: np.array(OWN, np.float32)[: len(features)], 71_564)
+    own = _candidate("personal", OWN, 71_564)
     staged = cascade(plugin, own, LABELS, 0.5)
     assert (staged.cost, staged.rival) == (26_572 + 7_156, "plugin")
     choice = choose_model([plugin, staged], FEATURES, TARGETS, LABELS)
-    assert choice.candidate is staged and choice.reason.startswith("Best on held-out clips: cascade hears 12 of 12")
+    assert choice.candidate is staged and "12 of 12" in choice.reason
 
 
 def test_a_cascade_that_hears_no_more_at_equal_false_accepts_is_not_taken() -> None:
@@ -214,20 +207,70 @@ def test_on_uses_it_once_both_models_are_trained(tmp_path: Path, gsc12: Pack) ->
     assert on.candidate.recognise.share == 0.5
     untrained = _hearing(tmp_path, gsc12, "on", trained=False).choose(NOTHING)
     assert untrained.candidate.name == "plugin"
-    assert untrained.reason.endswith("second_stage is on, and waits until both models are trained.")
+    assert "second_stage" in untrained.reason
 
 
 def test_auto_uses_it_where_the_pack_says_so_and_off_never(tmp_path: Path, gsc12: Pack, staged: Pack) -> None:
     said = _hearing(tmp_path, staged, "auto").choose(NOTHING)
-    assert said.candidate.name == "cascade" and "the pack's thresholds were chosen with both" in said.reason
+    assert said.candidate.name == "cascade"
     assert _hearing(tmp_path, gsc12, "auto").choose(NOTHING).candidate.name == "plugin"
     assert _hearing(tmp_path, staged, "off").choose(NOTHING).candidate.name == "plugin"
     assert _hearing(tmp_path, staged, "auto", trained=False).choose(NOTHING).candidate.name == "plugin"
 
 
 def test_auto_compares_it_on_held_out_clips_where_there_are_enough(tmp_path: Path, staged: Pack) -> None:
-    """The figures of all four are there; off has three."""
     rng = np.random.default_rng(0)
     clips = Clips(rng.gamma(0.3, size=(12, 100, 40)).astype(np.float32), np.arange(12) % 10)
     assert set(_hearing(tmp_path, staged, "auto").choose(clips).merits) == {"plugin", "personal", "ensemble", "cascade"}
     assert set(_hearing(tmp_path, staged, "off").choose(clips).merits) == {"plugin", "personal", "ensemble"}
+
+
+# -- which model judges, and which thresholds
+
+
+def test_hits_and_false_accepts_are_counted_at_the_threshold() -> None:
+    posteriors = np.array([[0.9, 0.1, 0], [0.4, 0.3, 0.3], [0.8, 0.2, 0], [0.6, 0.1, 0.3], [0.4, 0.3, 0.3]], np.float32)
+    counted = merit(posteriors, np.array([0, 0, 1, 2, 2]), LABELS, 0.5)
+    assert counted == Merit(hits=1, keywords=3, false_accepts=1, others=2)
+    assert counted.value == pytest.approx(1 / 3 - 1 / 2)
+
+
+def test_the_best_on_held_out_clips_is_taken_and_said_why() -> None:
+    """The plug-in takes two of four other sounds for a word; the device's own misses one of twelve words."""
+    plugin = _candidate("plugin", [*OWN[:14], [0.9, 0.1, 0], [0.1, 0.9, 0]])
+    personal = _candidate("personal", [[0.0, 0.1, 0.9], *OWN[1:]], 3)
+    choice = choose_model([personal, plugin], FEATURES, TARGETS, LABELS)
+    assert choice.candidate.name == "personal"
+    for figures in ("11 of 12", "0 of 4", "12 of 12", "2 of 4"):
+        assert figures in choice.reason
+    assert choice.merits["plugin"].value == 0.5
+
+
+def test_of_equals_the_cheapest_is_taken() -> None:
+    plugin, personal = _candidate("plugin", OWN, 26_572), _candidate("personal", OWN, 71_564)
+    choice = choose_model([both(personal, plugin), personal, plugin], FEATURES, TARGETS, LABELS)
+    assert choice.candidate is plugin
+    assert choice.reason.startswith("As good and cheaper on held-out clips: plugin hears 12 of 12")
+
+
+def test_both_together_may_be_better_than_each() -> None:
+    one = _candidate("personal", [[0.3, 0.7, 0.0], *OWN[1:]])
+    other = _candidate("plugin", [OWN[0], [0.3, 0.7, 0.0], *OWN[2:]])
+    choice = choose_model([one, other, both(one, other)], FEATURES, TARGETS, LABELS)
+    assert (choice.candidate.name, choice.merits["ensemble"].hits, choice.candidate.cost) == ("ensemble", 12, 2)
+
+
+def test_with_too_few_clips_the_plugin_judges_if_it_was_trained() -> None:
+    few = TARGETS[:9]
+    personal, plugin = _candidate("personal", OWN), _candidate("plugin", OWN)
+    choice = choose_model([personal, plugin, both(personal, plugin)], FEATURES[:9], few, LABELS)
+    assert (choice.candidate.name, choice.merits) == ("plugin", {}) and "9 of 10" in choice.reason
+    scratch = _candidate("plugin", OWN, trained=False)
+    assert choose_model([scratch, personal], FEATURES[:9], few, LABELS).candidate.name == "personal"
+
+
+def test_without_other_sounds_the_hits_decide() -> None:
+    better, worse = _candidate("personal", OWN[:12]), _candidate("plugin", [[0.0, 0.0, 1.0]] * 12)
+    choice = choose_model([worse, better], FEATURES[:12], TARGETS[:12], LABELS)
+    assert choice.candidate is better
+    assert "there is no other sound to try" in choice.reason

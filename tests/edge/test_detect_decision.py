@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tests.core import tiny_pack
 
 from auricle.errors import SettingsError
-from auricle_edge.listening.detect import DetectSettings
+from auricle.packs.manifest import Listening
+from auricle.packs.pack import load_pack
+from auricle.settings import from_mapping
+from auricle_edge.listening.detect import DetectSettings, DetectTable, detect_settings
 from auricle_edge.listening.detect.decision import Decider
+from auricle_edge.listening.detect.rules import make_rules
 
 LABELS = ("yes", "no", "_unknown_", "_silence_")
 
@@ -34,34 +40,25 @@ def _heard(decider: Decider, yes: Sequence[float | None]) -> list[tuple[int, flo
     return heard
 
 
-def test_the_average_of_three_windows_reaches_the_threshold() -> None:
-    """(0 + 0 + 0.9) / 3 = 0.3, (0 + 0.9 + 0.9) / 3 = 0.6, and the window before the first counts as 0."""
-    assert _heard(_decider(smoothing=3), [0.9, 0.9, 0.9]) == [(1, 0.6)]
+HEARD: dict[str, tuple[dict[str, object], list[float | None], list[tuple[int, float]]]] = {
+    # (0 + 0 + 0.9) / 3 = 0.3, (0 + 0.9 + 0.9) / 3 = 0.6: the window before the first counts as 0, as does a closed gate
+    "the average reaches the threshold": ({"smoothing": 3}, [0.9, 0.9, 0.9], [(1, 0.6)]),
+    "nobody judged a window": ({"smoothing": 3}, [0.9, None, 0.9], [(2, 0.6)]),
+    "windows in a row": ({"patience": 3}, [0.6, 0.7, 0.4, 0.6, 0.7, 0.8], [(5, 0.8)]),
+    "once until it falls": ({}, [0.6, 0.9, 0.9, 0.9, 0.4, 0.7], [(0, 0.6), (5, 0.7)]),
+    # 0.3 s are three hops: again at 3 at the earliest, and then only if it is still there
+    "too soon, and it stays": ({"refractory": 0.3}, [0.6, 0.4, 0.7, 0.8, 0.9], [(0, 0.6), (3, 0.8)]),
+    "too soon, and it goes": ({"refractory": 0.3}, [0.6, 0.4, 0.7, 0.4, 0.4], [(0, 0.6)]),
+}
 
 
-def test_a_window_that_nobody_judged_counts_as_zero() -> None:
-    """(0.9 + 0 + 0.9) / 3 = 0.6; without the closed gate it would have been heard a step before."""
-    assert _heard(_decider(smoothing=3), [0.9, None, 0.9]) == [(2, 0.6)]
-
-
-def test_patience_waits_for_windows_in_a_row() -> None:
-    """Two above, one below, three above: only the third of these is the third in a row."""
-    assert _heard(_decider(patience=3), [0.6, 0.7, 0.4, 0.6, 0.7, 0.8]) == [(5, 0.8)]
-
-
-def test_a_keyword_is_heard_once_until_it_falls_below_its_threshold() -> None:
-    """The same rise is one word, however long it lasts."""
-    assert _heard(_decider(), [0.6, 0.9, 0.9, 0.9, 0.4, 0.7]) == [(0, 0.6), (5, 0.7)]
-
-
-def test_a_keyword_that_rises_again_too_soon_waits_for_the_refractory_time() -> None:
-    """0.3 s are three hops: heard at 0, again at 3 at the earliest, and then only if it is still there."""
-    assert _heard(_decider(refractory=0.3), [0.6, 0.4, 0.7, 0.8, 0.9]) == [(0, 0.6), (3, 0.8)]
-    assert _heard(_decider(refractory=0.3), [0.6, 0.4, 0.7, 0.4, 0.4]) == [(0, 0.6)]
+@pytest.mark.parametrize("case", HEARD)
+def test_a_keyword_is_heard_by_the_rules(case: str) -> None:
+    changes, posteriors, heard = HEARD[case]
+    assert _heard(_decider(**changes), posteriors) == heard
 
 
 def test_the_refractory_time_is_each_keywords_own() -> None:
-    """`no` right after `yes` is heard, `yes` right after `no` is too soon after the first `yes`."""
     decider = _decider(refractory=1.0)
     words = [decider.step(np.array(row, np.float32)) for row in ([0.9, 0, 0, 0], [0, 0.9, 0, 0], [0.9, 0, 0, 0])]
     assert [None if w is None else w[0] for w in words] == [0, 1, None]
@@ -76,7 +73,6 @@ def test_each_keyword_has_its_own_threshold() -> None:
 
 
 def test_only_the_highest_of_two_keywords_above_their_thresholds_is_heard() -> None:
-    """Not the other one in the next window either, as long as it stays the lower."""
     decider = _decider(threshold=0.3)
     row = np.array([0.35, 0.55, 0.1, 0], np.float32)
     heard = [decider.step(row) for _ in range(3)]
@@ -84,7 +80,6 @@ def test_only_the_highest_of_two_keywords_above_their_thresholds_is_heard() -> N
 
 
 def test_unknown_and_silence_are_never_heard() -> None:
-    """However sure the model is."""
     decider = _decider(threshold=0.0)
     for row in ([0, 0, 1, 0], [0, 0, 0, 1]):
         decision = decider.step(np.array(row, np.float32))
@@ -94,19 +89,16 @@ def test_unknown_and_silence_are_never_heard() -> None:
 
 
 def test_after_a_gap_nothing_is_left() -> None:
-    """Neither the average nor the patience nor the refractory time."""
     decider = _decider(smoothing=2, refractory=60.0)
     assert _heard(decider, [0.9, 0.9]) == [(1, 0.9)]
     decider.reset()
     assert _heard(decider, [0.9, 0.9]) == [(1, 0.9)]
 
 
-def test_a_threshold_for_no_keyword_is_refused_with_a_hint() -> None:
-    """Neither an unknown word nor `_unknown_` has one; a refused change changes nothing."""
-    with pytest.raises(SettingsError, match=r'no keyword "yess".*did you mean "yes"'):
-        _decider(thresholds={"yess": 0.5})
-    with pytest.raises(SettingsError, match='no keyword "_unknown_"'):
-        _decider(thresholds={"_unknown_": 0.5})
+def test_a_threshold_for_no_keyword_is_refused_and_changes_nothing() -> None:
+    for word in ("yess", "_unknown_"):
+        with pytest.raises(SettingsError, match=word):
+            _decider(thresholds={word: 0.5})
     decider = _decider()
     with pytest.raises(SettingsError):
         decider.set_thresholds({"yes": 0.99, "on": 0.1})
@@ -114,8 +106,7 @@ def test_a_threshold_for_no_keyword_is_refused_with_a_hint() -> None:
 
 
 def test_labels_without_a_keyword_are_refused() -> None:
-    """There would be nothing to hear."""
-    with pytest.raises(SettingsError, match="no keyword among"):
+    with pytest.raises(SettingsError, match="no keyword"):
         Decider(("_unknown_", "_silence_"), DetectSettings())
 
 
@@ -129,7 +120,6 @@ def test_labels_without_a_keyword_are_refused() -> None:
 def test_the_order_of_the_labels_does_not_matter(
     rows: np.ndarray, order: list[int], smoothing: int, patience: int
 ) -> None:
-    """The same words with the same averages at the same steps."""
     chosen = DetectSettings(smoothing=smoothing, patience=patience, threshold=0.4, refractory=0.2)
     plain, permuted = Decider(LABELS, chosen), Decider([LABELS[i] for i in order], chosen)
     for row in rows:
@@ -163,6 +153,7 @@ def _reference(rows: np.ndarray, smoothing: int, patience: int, rest: int) -> li
 @given(
     arrays(np.float32, (30, 4), elements=st.floats(0, 1, width=32), unique=True), st.integers(1, 4), st.integers(1, 3)
 )
+@pytest.mark.slow
 def test_without_wake_words_it_is_the_rule_as_it_was(rows: np.ndarray, smoothing: int, patience: int) -> None:
     """Against the rule written down in another way; 0.3 s of refractory time are three hops."""
     chosen = DetectSettings(smoothing=smoothing, patience=patience, threshold=0.4, refractory=0.3)
@@ -170,3 +161,96 @@ def test_without_wake_words_it_is_the_rule_as_it_was(rows: np.ndarray, smoothing
     decisions = [(step, decider.step(row)) for step, row in enumerate(rows)]
     found = [(step, decision[0]) for step, decision in decisions if decision is not None]
     assert found == _reference(rows, smoothing, patience, 3)
+
+
+# -- which keywords count in which state, by the settings and the pack
+
+
+RULED = ("yes", "no", "up", "_unknown_")
+
+
+def test_without_wake_words_every_keyword_always_counts() -> None:
+    rules = make_rules(RULED, DetectSettings(threshold=0.7, thresholds={"no": 0.6}))
+    assert rules.awake is rules.waiting
+    assert rules.waiting.active.tolist() == [True, True, True, False]
+    assert rules.waiting.thresholds.tolist() == [0.7, 0.6, 0.7, 0.7]
+    assert not rules.waiting.yielding.any()
+
+
+def test_with_them_only_they_count_until_one_is_heard_and_commands_have_thresholds_of_their_own() -> None:
+    settings = DetectSettings(threshold=0.7, thresholds={"yes": 0.9, "up": 0.65}, wake=("yes",), commands={"no": 0.3})
+    rules = make_rules(RULED, settings)
+    assert rules.waiting.active.tolist() == [True, False, False, False]
+    assert rules.waiting.thresholds[0] == 0.9
+    assert rules.awake.active.tolist() == [True, True, True, False]
+    assert rules.awake.thresholds[:3].tolist() == [0.9, 0.3, 0.65]
+    assert np.flatnonzero(rules.awake.yielding).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({"wake": ("yess",)}, "yess"),
+        ({"wake": ("_unknown_",)}, "_unknown_"),
+        ({"wake": ("yes", "yes")}, "twice"),
+        ({"wake": ("yes", "no", "up")}, "no command"),
+        ({"wake": ("yes",), "commands": {"uo": 0.3}}, "uo"),
+        ({"wake": ("yes",), "commands": {"yes": 0.3}}, "no command"),
+        ({"thresholds": {"maybe": 0.5}}, "maybe"),
+    ],
+    ids=str,
+)
+def test_a_word_that_does_not_fit_is_refused(changes: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(SettingsError, match=wrong):
+        make_rules(RULED, DetectSettings(**changes))
+
+
+# -- the table [detect] over the pack
+
+HOPS: dict[str, Any] = {"hop": 0.05, "smoothing": 4, "patience": 1, "window": 2.5}
+SAID = Listening(wake=("yes",), thresholds={"yes": 0.85, "no": 0.7}, commands={"no": 0.4, "up": 0.35}, **HOPS)
+PACK = tiny_pack.pack(listening=SAID)
+
+
+def test_a_pack_that_says_nothing_is_listened_to_as_ever() -> None:
+    assert detect_settings(DetectTable(), load_pack("digits")) == DetectSettings()
+
+
+def test_what_the_device_does_not_say_comes_from_the_pack() -> None:
+    found = detect_settings(DetectTable(), PACK)
+    assert (found.hop, found.smoothing, found.patience, found.window) == (0.05, 4, 1, 2.5)
+    assert found.wake == ("yes",) and found.threshold == 0.8
+    assert found.thresholds == {"yes": 0.85, "no": 0.7} and found.commands == {"no": 0.4, "up": 0.35}
+
+
+def test_what_it_says_stands_word_by_word() -> None:
+    said = DetectTable(hop=0.1, patience=3, window=5.0, thresholds={"yes": 0.9}, commands={"up": 0.5}, vad="off")
+    found = detect_settings(said, PACK)
+    assert (found.hop, found.smoothing, found.patience, found.window, found.vad) == (0.1, 4, 3, 5.0, "off")
+    assert found.thresholds == {"yes": 0.9, "no": 0.7} and found.commands == {"no": 0.4, "up": 0.5}
+
+
+def test_a_threshold_for_all_takes_the_place_of_the_packs() -> None:
+    found = detect_settings(DetectTable(threshold=0.6, thresholds={"up": 0.5}), PACK)
+    assert (found.threshold, found.thresholds) == (0.6, {"up": 0.5})
+    assert found.commands == {"no": 0.4, "up": 0.35}
+
+
+def test_an_empty_list_of_wake_words_opens_every_keyword_and_no_low_threshold_goes_with_it() -> None:
+    found = detect_settings(DetectTable(wake=()), PACK)
+    rules = make_rules(PACK.labels, found)
+    assert rules.waiting.active[:3].all() and rules.waiting is rules.awake
+    assert rules.waiting.thresholds[:3].tolist() == [0.85, 0.7, 0.8]
+
+
+def test_another_wake_word_is_no_command_any_more() -> None:
+    found = detect_settings(DetectTable(wake=("no",)), PACK)
+    assert found.wake == ("no",) and found.commands == {"up": 0.35}
+    with pytest.raises(SettingsError, match="noo"):
+        detect_settings(DetectTable(wake=("noo",)), PACK)
+
+
+def test_the_table_is_read_from_a_file_and_has_the_settings_names() -> None:
+    said = from_mapping(DetectTable, {"wake": ["yes"], "commands": {"no": 0.3}, "second_stage": "off"}, "edge.toml")
+    assert said == DetectTable(wake=("yes",), commands={"no": 0.3}, second_stage="off")
+    assert set(DetectTable.__struct_fields__) == set(DetectSettings.__struct_fields__)

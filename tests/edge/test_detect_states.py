@@ -24,14 +24,8 @@ def _row(wake: float = 0.0, stop: float = 0.0, go: float = 0.0) -> np.ndarray:
 
 
 def _decider(**changes: object) -> Decider:
-    values: dict[str, object] = {
-        "smoothing": 1,
-        "patience": 1,
-        "threshold": 0.5,
-        "refractory": 0.0,
-        "wake": ("wake",),
-        "commands": {"stop": 0.3, "go": 0.3},
-    }
+    values: dict[str, object] = {"smoothing": 1, "patience": 1, "threshold": 0.5, "refractory": 0.0}
+    values |= {"wake": ("wake",), "commands": {"stop": 0.3, "go": 0.3}}
     return Decider(LABELS, DetectSettings(**{**values, **changes}))  # type: ignore[arg-type]
 
 
@@ -43,22 +37,51 @@ def _heard(decider: Decider, rows: Sequence[np.ndarray], *, awake: bool) -> list
 # -- the decider
 
 
-def test_asleep_only_the_wake_word_counts_and_a_louder_command_does_not_hold_it_back() -> None:
-    """0.49 is below 0.5; a command of 0.51 is nothing; 0.5 counts."""
-    decider = _decider()
-    rows = [_row(wake=0.49, stop=0.51), _row(stop=1.0), _row(wake=0.5, stop=0.5)]
-    assert _heard(decider, rows, awake=False) == [None, None, "wake"]
+ASLEEP, AWAKE = False, True
+MINUTE = {"refractory": 60.0}
+Steps = list[tuple[bool, list[np.ndarray], list[str | None]]]
+CASES: dict[str, tuple[dict[str, object], Steps]] = {
+    "asleep only the wake word counts, and a louder command does not hold it back": (
+        {},
+        [(ASLEEP, [_row(wake=0.49, stop=0.51), _row(stop=1.0), _row(wake=0.5, stop=0.5)], [None, None, "wake"])],
+    ),
+    "a command without a threshold of its own has the usual 0.5": (
+        {"commands": {"stop": 0.3}},
+        [(AWAKE, [_row(stop=0.29), _row(go=0.49), _row(stop=0.3), _row(go=0.5)], [None, None, "stop", "go"])],
+    ),
+    "patience does not count the window before waking": (
+        {"patience": 2},
+        [(ASLEEP, [_row(stop=0.9)], [None]), (AWAKE, [_row(stop=0.9)] * 2, [None, "stop"])],
+    ),
+    "the refractory time of a command ends with its window, though it never fell": (
+        MINUTE,
+        [
+            (AWAKE, [_row(stop=0.9)] * 2, ["stop", None]),
+            (ASLEEP, [_row(stop=0.9)], [None]),
+            (AWAKE, [_row(stop=0.9)], ["stop"]),
+        ],
+    ),
+    "the wake word's own refractory time of three hops goes on": (
+        {"refractory": 0.3},
+        [(ASLEEP, [_row(wake=0.9), _row()], ["wake", None]), (AWAKE, [_row(wake=0.9)] * 2, [None, "wake"])],
+    ),
+    "a wake word that was heard, or is below its 0.5, holds no command back": (
+        {},
+        [(ASLEEP, [_row(wake=0.6)], ["wake"]), (AWAKE, [_row(0.6, 0.3), _row(0.45, go=0.35)], ["stop", "go"])],
+    ),
+    "a wake word that is said again wins over what it sounds like": (
+        {},
+        [(ASLEEP, [_row(wake=0.6)], ["wake"]), (AWAKE, [_row(), _row(wake=0.6, stop=0.4)], [None, "wake"])],
+    ),
+    "of two commands only the higher is heard": ({}, [(AWAKE, [_row(stop=0.4, go=0.5)] * 2, ["go", None])]),
+}
 
 
-def test_awake_the_commands_count_at_their_own_thresholds() -> None:
-    """0.3 for `stop`; `go` keeps its usual 0.5 where it has none of its own."""
-    decider = _decider(commands={"stop": 0.3})
-    assert _heard(decider, [_row(stop=0.29), _row(go=0.49), _row(stop=0.3), _row(go=0.5)], awake=True) == [
-        None,
-        None,
-        "stop",
-        "go",
-    ]
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_heard_asleep_and_awake(case: str) -> None:
+    changes, steps = CASES[case]
+    decider = _decider(**changes)
+    assert [_heard(decider, rows, awake=awake) for awake, rows, _ in steps] == [heard for _, _, heard in steps]
 
 
 def test_what_a_command_averaged_before_the_window_is_not_left() -> None:
@@ -68,47 +91,6 @@ def test_what_a_command_averaged_before_the_window_is_not_left() -> None:
     assert decider.smoothed[1] == pytest.approx(0.9)
     assert _heard(decider, [_row(stop=0.6)] * 2, awake=True) == [None, "stop"]
     assert decider.smoothed[1] == pytest.approx(0.4)
-
-
-def test_patience_counts_windows_of_the_window_only() -> None:
-    """Two in a row: the one before waking is none of them."""
-    decider = _decider(patience=2)
-    _heard(decider, [_row(stop=0.9)], awake=False)
-    assert _heard(decider, [_row(stop=0.9)] * 2, awake=True) == [None, "stop"]
-
-
-def test_the_refractory_time_of_a_command_ends_with_its_window() -> None:
-    """A minute of it: `stop` is heard again at once when it is awake again, and though it never fell below 0.3."""
-    decider = _decider(refractory=60.0)
-    assert _heard(decider, [_row(stop=0.9)] * 2, awake=True) == ["stop", None]
-    assert _heard(decider, [_row(stop=0.9)], awake=False) == [None]
-    assert _heard(decider, [_row(stop=0.9)], awake=True) == ["stop"]
-
-
-def test_the_wake_words_own_refractory_time_goes_on() -> None:
-    """0.3 s are three hops, whatever the state is in them."""
-    decider = _decider(refractory=0.3)
-    assert _heard(decider, [_row(wake=0.9), _row()], awake=False) == ["wake", None]
-    assert _heard(decider, [_row(wake=0.9), _row(wake=0.9)], awake=True) == [None, "wake"]
-
-
-def test_a_wake_word_that_was_heard_or_does_not_reach_its_threshold_holds_no_command_back() -> None:
-    """It is in the sound of the command for up to a second: 0.6 and heard, then 0.45, below its 0.5."""
-    decider = _decider()
-    assert _heard(decider, [_row(wake=0.6)], awake=False) == ["wake"]
-    assert _heard(decider, [_row(wake=0.6, stop=0.3)], awake=True) == ["stop"]
-    assert _heard(decider, [_row(wake=0.45, go=0.35)], awake=True) == ["go"]
-
-
-def test_a_wake_word_that_is_said_again_wins_over_what_it_sounds_like() -> None:
-    """It fell to 0 in between; at 0.6 it is higher than `stop`."""
-    decider = _decider()
-    _heard(decider, [_row(wake=0.6)], awake=False)
-    assert _heard(decider, [_row(), _row(wake=0.6, stop=0.4)], awake=True) == [None, "wake"]
-
-
-def test_of_two_commands_only_the_higher_is_heard() -> None:
-    assert _heard(_decider(), [_row(stop=0.4, go=0.5)] * 2, awake=True) == ["go", None]
 
 
 def test_without_wake_words_the_state_changes_nothing() -> None:
@@ -174,7 +156,6 @@ class Script:
         self._rows = iter(rows)
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
-        """The next row."""
         low, high = next(self._rows, (0.0, 0.0))
         return np.array([[low, high, 1 - low - high]], np.float32)
 
@@ -193,7 +174,6 @@ def _listen(rows: Sequence[tuple[float, float]], chosen: DetectSettings = STEPS,
 
 
 def _hop(event: Event) -> int:
-    """In which row something happened."""
     return (event.end + (120 if isinstance(event, Detection) else 0)) // 1600 - FIRST
 
 
@@ -201,52 +181,39 @@ def _said(event: Event) -> tuple[int, str]:
     return _hop(event), "timeout" if isinstance(event, Timeout) else f"{event.kind} {event.word}"
 
 
-def test_a_wake_word_then_a_command_that_carries_it_then_it_sleeps() -> None:
-    rows = [(0.0, 0.9), (0.6, 0.3), (0.0, 0.2), (0.0, 0.4), (0.0, 0.9), (0.0, 0.9)]
-    events = _listen(rows)
-    assert [_said(event) for event in events] == [(1, "wake low"), (3, "detection high")]
-    wake, command = events
-    assert isinstance(wake, Detection) and isinstance(command, Detection)
-    assert (wake.wake, wake.wake_word) == (None, None)
-    assert (command.wake, command.wake_word) == (wake.id, "low")
+NONE, WOKEN, COMMAND = (0.0, 0.0), (0.6, 0.0), (0.0, 0.9)
+OPEN = DetectSettings(smoothing=1, patience=1, threshold=0.5, vad="off")
+HEARD: dict[str, tuple[list[tuple[float, float]], list[tuple[int, str]]]] = {
+    "a command, then it sleeps": (
+        [COMMAND, (0.6, 0.3), (0.0, 0.2), (0.0, 0.4), COMMAND, COMMAND],
+        [(1, "wake low"), (3, "detection high")],
+    ),
+    "a command in row 6 is too late": ([WOKEN, *[NONE] * 5, COMMAND], [(0, "wake low"), (5, "timeout")]),
+    "a command in the last hop": ([WOKEN, *[NONE] * 4, (0.0, 0.3)], [(0, "wake low"), (5, "detection high")]),
+    "the wake word again": ([WOKEN, NONE, NONE, (0.7, 0.0)], [(0, "wake low"), (3, "wake low"), (8, "timeout")]),
+    "one window is for one command": (
+        [WOKEN, COMMAND, NONE, COMMAND, WOKEN, COMMAND],
+        [(0, "wake low"), (1, "detection high"), (4, "wake low"), (5, "detection high")],
+    ),
+}
 
 
-def test_a_window_without_a_command_ends_with_a_timeout_after_its_last_hop() -> None:
-    """Woken in row 0, five hops, 1 to 5; a command in row 6 is too late."""
-    rows = [(0.6, 0.0), *[(0.0, 0.0)] * 5, (0.0, 0.9)]
-    wake, closed = _listen(rows)
-    assert [_said(wake), _said(closed)] == [(0, "wake low"), (5, "timeout")]
-    assert isinstance(wake, Detection) and isinstance(closed, Timeout)
-    assert (closed.wake, closed.wake_word) == (wake.id, "low")
-
-
-def test_a_command_in_the_last_hop_counts() -> None:
-    events = _listen([(0.6, 0.0), *[(0.0, 0.0)] * 4, (0.0, 0.3)])
-    assert [_said(event) for event in events] == [(0, "wake low"), (5, "detection high")]
-
-
-def test_the_wake_word_again_makes_the_window_whole_again() -> None:
-    """Rows 0 and 3: it closes after row 8, once, for the second of them."""
-    events = _listen([(0.6, 0.0), (0.0, 0.0), (0.0, 0.0), (0.7, 0.0)])
-    assert [_said(event) for event in events] == [(0, "wake low"), (3, "wake low"), (8, "timeout")]
-    again, closed = events[1:]
-    assert isinstance(again, Detection) and isinstance(closed, Timeout)
-    assert again.wake is None and closed.wake == again.id
-
-
-def test_one_window_is_for_one_command() -> None:
-    events = _listen([(0.6, 0.0), (0.0, 0.9), (0.0, 0.0), (0.0, 0.9), (0.6, 0.0), (0.0, 0.9)])
-    assert [_said(event) for event in events] == [
-        (0, "wake low"),
-        (1, "detection high"),
-        (4, "wake low"),
-        (5, "detection high"),
-    ]
+@pytest.mark.parametrize("case", HEARD)
+def test_a_wake_word_opens_a_window_of_five_hops_for_a_command(case: str) -> None:
+    """What comes in it carries the last wake word, a timeout too."""
+    rows, heard = HEARD[case]
+    events, last = _listen(rows), None
+    assert [_said(event) for event in events] == heard
+    for event in events:
+        if isinstance(event, Detection) and event.kind == "wake":
+            assert (event.wake, event.wake_word) == (None, None)
+            last = event
+        else:
+            assert last is not None and (event.wake, event.wake_word) == (last.id, "low")
 
 
 def test_an_open_detector_has_no_states() -> None:
-    events = _listen([(0.6, 0.0), (0.0, 0.9)], DetectSettings(smoothing=1, patience=1, threshold=0.5, vad="off"))
-    assert [_said(event) for event in events] == [(0, "detection low"), (1, "detection high")]
+    assert [_said(event) for event in _listen([WOKEN, COMMAND], OPEN)] == [(0, "detection low"), (1, "detection high")]
 
 
 def test_its_state_can_be_asked_and_sleep_ends_the_window_where_no_sound_comes() -> None:
@@ -262,7 +229,6 @@ def test_its_state_can_be_asked_and_sleep_ends_the_window_where_no_sound_comes()
 
 
 def test_a_gap_ends_the_window() -> None:
-    """With a timeout, before anything that comes after it; `feed` gives keywords only."""
     detectors = [
         Detector(FRONTEND, ("low", "high", "_silence_"), Script([(0.6, 0.0), (0.0, 0.9)]), STEPS) for _ in "ab"
     ]

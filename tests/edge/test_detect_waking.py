@@ -84,7 +84,6 @@ def test_the_simulation_hears_what_decider_and_states_hear(
 
 
 def test_the_streams_of_that_test_have_much_to_hear() -> None:
-    """Or it would compare nothing with nothing: wake words, commands, and wake words heard again while awake."""
     rng = np.random.default_rng(1)
     rows = rng.dirichlet(np.full(5, 0.4), 2000).astype(np.float32)
     chosen = DetectSettings(smoothing=1, patience=1, threshold=0.5, refractory=0.3, wake=WAKE, commands={"stop": 0.6})
@@ -109,7 +108,6 @@ class _Script:
 @settings(max_examples=15, deadline=None)
 @given(streams())
 def test_the_detector_itself_hears_it_too(given_: tuple[DetectSettings, np.ndarray]) -> None:
-    """In silence a word's end is the begin of the window, by its energy: commands count at once."""
     chosen, rows = given_
     rows[:9] = 0  # no window is whole yet
     told = heard_by_detector(np.zeros(len(rows) * STEP, np.int16), FRONTEND, LABELS, _Script(rows[9:]), chosen)

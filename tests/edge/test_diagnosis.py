@@ -43,11 +43,7 @@ def test_secrets_and_words_are_removed_and_the_rest_is_kept(tmp_path: Path) -> N
 
 
 def test_names_that_only_contain_key_letters_stay() -> None:
-    assert redacted({"monkey": 1, "keyboard": 2, "public_key": "x"}) == {
-        "monkey": 1,
-        "keyboard": 2,
-        "public_key": "(removed)",
-    }
+    assert redacted({"monkey": 1, "public_key": "x"}) == {"monkey": 1, "public_key": "(removed)"}
 
 
 def test_a_hooks_arguments_are_removed_and_its_program_stays() -> None:

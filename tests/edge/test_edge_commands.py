@@ -20,6 +20,13 @@ from auricle_edge.commands.answer_commands import happened, meter, sentences, wi
 from auricle_edge.service.answers import read_live, read_status
 from auricle_edge.service.parts import Parts
 
+CAPTURE: dict[str, Any] = {"muted": False, "running": True, "mute_reason": "", "device": "USB", "native_rate": 48000}
+COUNTS = ("detections", "second_windows", "denied", "wakes", "timeouts", "windows")
+RATES = ("hours", "detections_per_hour", "denied_per_hour", "open_share", "real_time_factor", "second_share")
+LISTENING: dict[str, Any] = {
+    **dict(zip(COUNTS, (3, 20, 1, 2, 1, 400), strict=True)),
+    **dict(zip(RATES, (1.5, 2.0, 0.7, 0.4, 0.004, 0.05), strict=True)),
+}
 STATUS: dict[str, Any] = {
     "device": "kitchen-1",
     "agent": "0.2.0",
@@ -27,33 +34,8 @@ STATUS: dict[str, Any] = {
     "pack": "ab" * 32,
     "running_seconds": 61.0,
     "model": "plugin",
-    "capture": {
-        "muted": False,
-        "running": True,
-        "mute_reason": "",
-        "device": "USB",
-        "native_rate": 48000,
-        "level_dbfs": -40.2,
-        "problem": None,
-        "restarts": {"zeros": 2},
-    },
-    "listening": {
-        "detections": 3,
-        "hours": 1.5,
-        "by_word": {"yes": 3},
-        "detections_per_hour": 2.0,
-        "denied_per_hour": 0.7,
-        "second_windows": 20,
-        "open_share": 0.4,
-        "denied": 1,
-        "real_time_factor": 0.004,
-        "latency_p50": 0.3,
-        "latency_p95": 0.6,
-        "wakes": 2,
-        "timeouts": 1,
-        "windows": 400,
-        "second_share": 0.05,
-    },
+    "capture": CAPTURE | {"level_dbfs": -40.2, "problem": None, "restarts": {"zeros": 2}},
+    "listening": LISTENING | {"by_word": {"yes": 3}, "latency_p50": 0.3, "latency_p95": 0.6},
     "state": "open",
     "wake": [],
     "window": 3.0,
@@ -70,64 +52,52 @@ STATUS: dict[str, Any] = {
 }
 
 
-def read(told: dict[str, Any]) -> list[str]:
-    return list(sentences(read_status(told)))
-
-
 HEARD = {"id": "ab" * 6, "start": 0, "end": 16_000, "word_end": 15_000, "at": 1.7e9, "latency": 0.3}
 
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No settings of this machine."""
     for name in ("AURICLE_EDGE_STATE", "AURICLE_EDGE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_status_in_sentences() -> None:
-    said = read(STATUS)
-    assert said[1] == "Listening to USB at 48000 Hz, -40 dBFS, with the plugin model."
-    assert "The microphone was started again: 2 times (zeros)." in said
-    assert "Fleet home: not connected: refused; idle." in said
-    assert said[-1] == "Gate: wait. Somebody speaks."
-    before = STATUS | {"gate": {"verdict": "wait", "reason": "Somebody speaks."}}
-    assert read(before)[-1] == said[-1]
-    apart = STATUS | {"fleet": STATUS["fleet"] | {"other_pack": "The fleet home runs the pack gsc12."}}
-    assert "The fleet home runs the pack gsc12." in read(apart)
-    muted = STATUS | {"capture": STATUS["capture"] | {"muted": True, "mute_reason": "switch"}}
-    assert read(muted)[1] == "The microphone is muted (switch)."
+UPDATES = {"board": "pi5", "os": "raspios-13", "bundle": "ab" * 32, "version": "0.2.0.post1", "rollout": "r2-4d13"}
 
 
-def test_the_status_says_what_it_waits_for_and_what_the_second_stage_costs() -> None:
-    asleep = STATUS | {"state": "asleep", "wake": ["computer", "jarvis"]}
-    assert read(asleep)[2] == (
-        'Asleep until "computer" or "jarvis"; a wake word opens 3 s for a command. '
-        "2 wake words, 1 without a command after them."
-    )
-    awake = read(asleep | {"state": "awake", "model": "cascade"})
-    assert awake[2].startswith("Awake: commands count; ")
-    assert awake[3] == "Second stage: judged 5.0% of 400 windows. Best."
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, ["USB at 48000 Hz, -40 dBFS", "2 times (zeros)", "home: not connected: refused", "Gate: wait."]),
+        ({"gate": {"verdict": "wait", "reason": "Somebody speaks."}}, ["Gate: wait. Somebody speaks."]),
+        ({"fleet": STATUS["fleet"] | {"other_pack": "Another pack."}}, ["Another pack."]),
+        ({"capture": STATUS["capture"] | {"muted": True, "mute_reason": "switch"}}, ["muted (switch)"]),
+        ({"state": "asleep", "wake": ["computer", "jarvis"]}, ['"computer" or "jarvis"', "3 s", "2 wake words, 1"]),
+        ({"state": "awake", "wake": ["computer"], "model": "cascade"}, ["Awake", "5.0% of 400 windows", "Best."]),
+        ({"updates": UPDATES | {"rollout": ""}}, ["0.2.0.post1 (abababababab) for pi5, raspios-13."]),
+        ({"updates": UPDATES | {"confirmed": False, "state": "trial"}}, ["on trial", "r2-4d13: trial."]),
+        ({"updates": UPDATES | {"state": "failed", "reason": "Not healthy."}}, ["r2-4d13: failed: Not healthy."]),
+    ],
+    ids=range(9),
+)
+def test_the_status_in_sentences(change: dict[str, Any], words: list[str]) -> None:
+    said = "\n".join(sentences(read_status(STATUS | change)))
+    assert [word for word in words if word not in said] == []
 
 
-def test_an_answer_of_another_version_is_a_sentence() -> None:
-    with pytest.raises(AuricleError, match=r"another version than this command \(.*judging_failures.*\): restart it"):
+def test_an_answer_of_another_version_is_refused() -> None:
+    with pytest.raises(AuricleError, match="judging_failures"):
         read_status({name: value for name, value in STATUS.items() if name != "judging_failures"})
-    with pytest.raises(AuricleError, match="restart it"):
+    with pytest.raises(AuricleError):
         read_live({"level_dbfs": "loud"})
 
 
+LINE: dict[str, Any] = {"level_dbfs": -30.0, "clipping": 0.0, "muted": False, "running": True, "problem": None}
+LINE |= {"speaking": True, "posteriors": {"yes": 0.9, "no": 0.1}}
+
+
 def test_the_live_view_shows_the_state_and_says_what_happened() -> None:
-    line = {
-        "level_dbfs": -30.0,
-        "clipping": 0.0,
-        "muted": False,
-        "running": True,
-        "problem": None,
-        "speaking": True,
-        "posteriors": {"yes": 0.9, "no": 0.1},
-        "state": "awake",
-    }
+    line = LINE | {"state": "awake"}
     assert meter(read_live(line), "yes").row_count == 5
     wake = HEARD | {"word": "computer", "score": 0.91, "model": "plugin", "kind": "wake", "wake_word": None}
     command = HEARD | {"word": "stop", "score": 0.5, "model": "cascade", "wake_word": "computer"}
@@ -142,16 +112,7 @@ def test_the_live_view_shows_the_state_and_says_what_happened() -> None:
     "change", [{}, {"muted": True}, {"running": False, "problem": "gone"}, {"level_dbfs": None}], ids=str
 )
 def test_the_live_view_draws_whatever_comes(change: dict[str, Any]) -> None:
-    line = {
-        "level_dbfs": -30.0,
-        "clipping": 0.0,
-        "muted": False,
-        "running": True,
-        "problem": None,
-        "speaking": True,
-        "posteriors": {"yes": 0.9, "no": 0.1},
-    } | change
-    assert meter(read_live(line), "yes").row_count == 4
+    assert meter(read_live(LINE | change), "yes").row_count == 4
 
 
 @pytest.mark.parametrize("command", ["status", "listen", "confirm", "deny", "mute", "unmute", "rollback"], ids=str)
@@ -162,20 +123,7 @@ def test_without_a_device_a_command_says_how_to_name_one(command: str, capsys: p
 
 def test_without_a_service_a_command_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["edge", "status", "--state", str(tmp_path), "--json"]) == 2
-    captured = capsys.readouterr()
-    assert "No service runs" in json.loads(captured.out)["error"]
-
-
-def test_the_status_says_which_version_runs_and_how_far_a_rollout_has_come() -> None:
-    runs = {"board": "pi5", "os": "raspios-13", "bundle": "ab" * 32, "version": "0.2.0.post1"}
-    assert read(STATUS | {"updates": runs})[1] == "Version 0.2.0.post1 (abababababab) for pi5, raspios-13."
-    trial = runs | {"confirmed": False, "rollout": "r2-4d13", "state": "trial"}
-    assert read(STATUS | {"updates": trial})[1:3] == [
-        "Version 0.2.0.post1 (abababababab) for pi5, raspios-13, on trial.",
-        "Rollout r2-4d13: trial.",
-    ]
-    failed = runs | {"rollout": "r2-4d13", "state": "failed", "reason": "It was not healthy within 300 s."}
-    assert read(STATUS | {"updates": failed})[2] == "Rollout r2-4d13: failed: It was not healthy within 300 s."
+    assert "No service" in json.loads(capsys.readouterr().out)["error"]
 
 
 def test_an_installed_board_without_a_service_is_sent_to_its_units(
@@ -186,22 +134,20 @@ def test_an_installed_board_without_a_service_is_sent_to_its_units(
         folder.mkdir(parents=True)
     (home / "slots.json").write_text('{"active": "a"}')
     monkeypatch.setenv("AURICLE_INSTALLATION", str(home))
-
-    assert main(["edge", "status", "--state", str(state)]) == 2
-    assert "systemctl status auricle-edge says why" in capsys.readouterr().err
-    (etc / "claim.token").touch()
-    assert main(["edge", "status", "--state", str(state)]) == 2
-    assert "once this board has claimed its certificate: systemctl status auricle-claim" in capsys.readouterr().err
+    for unit in ("auricle-edge", "auricle-claim"):
+        assert main(["edge", "status", "--state", str(state)]) == 2
+        assert f"systemctl status {unit}" in capsys.readouterr().err
+        (etc / "claim.token").touch()
     assert main(["edge", "status", "--state", str(tmp_path)]) == 2
-    assert "No service runs in" in capsys.readouterr().err
+    assert "systemctl" not in capsys.readouterr().err
 
 
-def test_the_old_name_of_record_works_and_says_the_new_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command, hint in (("enroll", True), ("record", False)):
-        assert main(["edge", command, "yes", "--keep", "--state", str(tmp_path)]) == 2
-        said = capsys.readouterr().err
-        assert "No service runs" in said
-        assert ("auricle edge enroll is now auricle edge record" in said) == hint
+@pytest.mark.parametrize(("command", "hint"), [("enroll", True), ("record", False)])
+def test_the_old_name_of_record_works_and_says_the_new_one(
+    command: str, hint: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["edge", command, "yes", "--keep", "--state", str(tmp_path)]) == 2
+    assert ("auricle edge record" in capsys.readouterr().err) == hint
 
 
 def test_the_unit_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,9 +157,8 @@ def test_the_unit_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_doctor_simulated_gives_a_line_a_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["edge", "doctor", "--simulate", "--state", str(tmp_path), "--json"])
-    findings = json.loads(capsys.readouterr().out)["findings"]
-    checks = ["versions", "processor", "memory", "pack", "clock", "disk", "microphone", "lines", "sensors"]
-    assert [f["check"] for f in findings] == checks
+    checks = {found["check"] for found in json.loads(capsys.readouterr().out)["findings"]}
+    assert checks == {*["versions", "processor", "memory", "pack", "clock", "disk", "microphone", "lines", "sensors"]}
 
 
 def test_doctor_says_when_no_sound_comes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,15 +170,14 @@ def test_doctor_says_when_no_sound_comes(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_packs_are_updated_and_rolled_back_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pack = tmp_path / "tiny.tar.zst"
+    pack, state = tmp_path / "tiny.tar.zst", ("--state", str(tmp_path / "s"))
     pack.write_bytes(pack_bytes(tiny_pack.pack()))
-    assert main(["edge", "update", str(pack), "--state", str(tmp_path / "s"), "--json"]) == 0
+    assert main(["edge", "update", str(pack), *state, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["pack"], told["restart_needed"]) == (tiny_pack.pack().identity, False)
-    assert main(["edge", "rollback", "--state", str(tmp_path / "s")]) == 0
+    assert main(["edge", "rollback", *state]) == 0
     assert "home" in capsys.readouterr().out
-    assert main(["edge", "rollback", "--state", str(tmp_path / "s")]) == 7
-    assert "no pack to go back to" in capsys.readouterr().err
+    assert main(["edge", "rollback", *state]) == 7
 
 
 def test_a_diagnosis_without_a_service_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,7 +188,6 @@ def test_a_diagnosis_without_a_service_says_what_is_missing(tmp_path: Path, caps
 
 def test_what_the_service_tells_in_seconds_commands_write_in_iso_8601() -> None:
     told = with_times({"last": {"word": "yes", "at": 1.7e9}, "state": "open", "report": {"last": None}})
-
     assert datetime.fromisoformat(told["last"]["at"]).timestamp() == 1.7e9
     assert (told["state"], told["report"]) == ("open", {"last": None})
     assert with_times({"last": None}) == {"last": None}
@@ -255,25 +198,17 @@ def test_without_a_pack_it_is_the_newer_bundle_that_settings_are_needed_for(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auricle_edge.commands.place.CONFIG", tmp_path / "none.toml")
-
     assert main(["edge", name]) == 2
+    assert "--config" in capsys.readouterr().err
 
-    assert "Name a PACK; or, for a newer bundle, the device's settings with --config." in capsys.readouterr().err
 
-
-def test_a_pack_and_what_is_of_a_bundle_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pack_and_what_is_of_a_bundle_do_not_go_together(tmp_path: Path) -> None:
     assert main(["edge", "update", "gsc12", "--root", str(tmp_path), "--state", str(tmp_path / "s")]) == 2
-
-    assert "leave one out" in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
 
 
-@pytest.mark.parametrize(
-    ("heard", "running", "speaks"), [(True, True, True), (True, False, False), (False, True, False)]
-)
-def test_nobody_speaks_where_no_sound_comes(heard: bool, running: bool, speaks: bool) -> None:
-    parts = SimpleNamespace(
-        detector=SimpleNamespace(speaking=heard), capture=SimpleNamespace(state=SimpleNamespace(running=running))
-    )
-
-    assert Parts.speaking.fget(parts) is speaks  # type: ignore[attr-defined]
+@pytest.mark.parametrize(("heard", "running"), [(True, True), (True, False), (False, True)])
+def test_nobody_speaks_where_no_sound_comes(heard: bool, running: bool) -> None:
+    capture = SimpleNamespace(state=SimpleNamespace(running=running))
+    parts = SimpleNamespace(detector=SimpleNamespace(speaking=heard), capture=capture)
+    assert Parts.speaking.fget(parts) is (heard and running)  # type: ignore[attr-defined]

@@ -21,25 +21,21 @@ from auricle_edge.training.train import LocalState
 
 @pytest.mark.slow
 def test_both_models_listen_once_a_round_taught_the_own_one_and_after_a_restart(tmp_path: Path) -> None:
-    """Before that the plug-in does, and a round that leaves the own model alone changes nothing."""
     pack = load_pack("gsc12")
     runtime = choose_runtime("auto", pack, training=False).runtime
     first, plugin = pack.table("crnn-base").initial(1), start_weights(pack, "crnn-lite")
-
     hearing = HearingModel(tmp_path, runtime, "crnn-base", first, plugin)
     assert hearing.choose(nothing(pack)).candidate.name == "plugin"
     assert hearing.learnt(plugin, first.copy(), nothing(pack)).candidate.name == "plugin"
     taught = (first + np.float32(0.01)).astype(np.float32)
     assert hearing.learnt(plugin, taught, nothing(pack)).candidate.name == "ensemble"
     assert "Too few" in hearing.now.reason
-
     LocalStore(tmp_path, pack.identity, pack.table("crnn-base")).save(LocalState(taught))
     again = HearingModel(tmp_path, runtime, "crnn-base", first, plugin)
     assert again.choose(nothing(pack)).candidate.name == "ensemble"
 
 
 def nothing(pack: Pack) -> Clips:
-    """No held-out clip."""
     task = pack.manifest.task
     return Clips(np.zeros((0, task.frames, task.frontend.mels), np.float32), np.zeros(0, np.int64))
 
@@ -63,28 +59,26 @@ def runtime(home: Pack) -> Runtime:
 
 
 @pytest.mark.parametrize("second_stage", ["auto", "on", "off"])
+@pytest.mark.slow
 def test_an_own_model_that_began_as_noise_answers_nothing_until_it_was_compared(
     tmp_path: Path, home: Pack, runtime: Runtime, second_stage: SecondStage
 ) -> None:
-    """Not at first, not after rounds in which it learnt or did not, not after a restart, and not as a second stage."""
     noise, plugin = home.table("resnet-base").initial(3), start_weights(home, "resnet-lite")
     detect = DetectTable(second_stage=second_stage)
-
     hearing = HearingModel(tmp_path, runtime, "resnet-base", None, plugin, detect, seed=3)
     assert hearing.choose(nothing(home)).candidate.name == "plugin"
     assert hearing.learnt(plugin, noise, nothing(home)).candidate.name == "plugin"
     assert "began as noise" not in hearing.now.reason
     learnt: Flat = noise + np.float32(0.01)
     assert hearing.learnt(plugin, learnt, nothing(home)).candidate.name == "plugin"
-    assert "began as noise: it listens once it is better on the held-out clips" in hearing.now.reason
-
+    assert "began as noise" in hearing.now.reason
     LocalStore(tmp_path, home.identity, home.table("resnet-base")).save(LocalState(learnt))
     again = HearingModel(tmp_path, runtime, "resnet-base", None, plugin, detect, seed=3)
     assert again.choose(nothing(home)).candidate.name == "plugin"
 
 
+@pytest.mark.slow
 def test_noise_is_no_candidate_on_held_out_clips_either(tmp_path: Path, home: Pack, runtime: Runtime) -> None:
-    """Nor is noise that rounds without mutual learning left as it was; what a round taught is compared."""
     noise, plugin = home.table("resnet-base").initial(0), start_weights(home, "resnet-lite")
     hearing = HearingModel(tmp_path, runtime, "resnet-base", None, plugin)
     assert set(hearing.choose(told(home)).merits) == {"plugin"}
@@ -96,7 +90,6 @@ def test_noise_is_no_candidate_on_held_out_clips_either(tmp_path: Path, home: Pa
 def test_an_own_model_that_began_as_noise_answers_once_it_is_better(
     tmp_path: Path, home: Pack, runtime: Runtime
 ) -> None:
-    """One that says `left` to everything, where only `left` is held out, beats a plug-in that hears none of it."""
     always: Flat = np.zeros(home.table("resnet-base").size, np.float32)
     always[home.labels.index("left") - len(home.labels)] = 20.0
     clips = told(home)

@@ -41,9 +41,7 @@ def _write(folder: Path, note: object, **tensors: np.ndarray) -> None:
 
 def test_what_was_kept_is_read_by_the_next_process(tmp_path: Path) -> None:
     _store(tmp_path / "device").save(BEST)
-
     read = _store(tmp_path / "device").read()["plug-in"]
-
     assert read.weights.tolist() == list(range(8))
     assert (read.sound, read.heard.hours) == (SOUND, 0.25)
     assert read.heard.accepts.tolist() == [0, 2, 0, 1]
@@ -52,13 +50,11 @@ def test_what_was_kept_is_read_by_the_next_process(tmp_path: Path) -> None:
 
 def test_the_note_is_the_places(tmp_path: Path) -> None:
     _write(tmp_path, NOTE)
-
     assert _store(tmp_path).read()["plug-in"].heard.accepts.tolist() == [0, 2, 0, 1]
 
 
 def test_another_packs_states_are_not_used(tmp_path: Path) -> None:
     _store(tmp_path).save(BEST)
-
     assert _store(tmp_path, "c" * 64).read() == {}
     assert _store(tmp_path / "nowhere").read() == {}
 
@@ -83,13 +79,11 @@ def test_another_packs_states_are_not_used(tmp_path: Path) -> None:
 )
 def test_counts_that_cannot_be_are_no_best_state(tmp_path: Path, change: dict[str, object]) -> None:
     _write(tmp_path, {**NOTE, "kept": {"plug-in": {**NOTE["kept"]["plug-in"], **change}}})  # type: ignore[index]
-
     assert _store(tmp_path).read() == {}
 
 
 def test_a_note_with_more_in_it_is_none_of_ours(tmp_path: Path) -> None:
     _write(tmp_path, {**NOTE, "more": 1})
-
     assert _store(tmp_path).read() == {}
 
 
@@ -107,9 +101,7 @@ def test_the_places_are_counted_in_all_seconds_and_clips(
     tmp_path: Path, kept: dict[str, object], accepts: list[int], hits: list[int]
 ) -> None:
     _write(tmp_path, {**NOTE, "kept": {"plug-in": {**NOTE["kept"]["plug-in"], **kept}}})  # type: ignore[index]
-
     heard = _store(tmp_path).read()["plug-in"].heard
-
     assert (heard.accepts.tolist(), heard.hits.tolist()) == (accepts, hits)
 
 
@@ -120,7 +112,6 @@ def test_the_places_are_counted_in_all_seconds_and_clips(
 )
 def test_weights_that_cannot_be_are_no_best_state(tmp_path: Path, weights: np.ndarray) -> None:
     _write(tmp_path, NOTE, plug_in=weights)
-
     assert _store(tmp_path).read() == {}
 
 
@@ -128,7 +119,6 @@ def test_a_cut_file_at_any_byte_is_no_best_state(tmp_path: Path) -> None:
     _store(tmp_path).save(BEST)
     path = tmp_path / "best.safetensors"
     whole = path.read_bytes()
-
     for cut in range(len(whole)):
         path.write_bytes(whole[:cut])
         assert _store(tmp_path).read() == {}
@@ -159,8 +149,6 @@ def test_after_a_kill_the_best_state_is_a_whole_one_and_no_older_than_the_last_t
         os.kill(process.pid, signal.SIGKILL)
         last = [int(line) for line in process.stdout.read().split()]
         process.wait()
-
         read = _store(tmp_path).read()["plug-in"].weights
-
         assert len(set(read.tolist())) == 1
         assert read[0] >= max(last, default=3 + attempt)

@@ -27,9 +27,7 @@ def test_the_answers_are_the_posteriors() -> None:
     """Rows: yes at 0.7; no at 0.4 beside unknown 0.4; silence; yes at 0.6 where nobody spoke; no exactly at 0.5."""
     p = np.array([[7, 1, 1, 1], [1, 4, 4, 1], [1, 1, 1, 7], [6, 1, 2, 1], [1, 4, 2, 1]])
     targets = np.array([0, 1, 3, 3, 1])
-
     heard = answers(np.log(p).astype(np.float32), targets, LABELS, 0.5)
-
     assert heard.negative.tolist() == [False, False, True, True, False]
     assert heard.accepted.tolist() == [True, False, False, True, True]
     assert heard.right.tolist() == [True, True, True, False, True]
@@ -40,53 +38,20 @@ def test_the_answers_are_the_posteriors() -> None:
 
 def test_more_false_accepts_than_chance_allows_are_a_reason() -> None:
     """Five more and none fewer: 1/32 by chance; four more: 1/16."""
-    assert (
-        worsened(_heard(60, 2), _heard(60, 7), DEFAULT) == "worse_false_accepts: 7 of 60 held-out negatives, 2 before"
-    )
+    assert (worsened(_heard(60, 2), _heard(60, 7), DEFAULT) or "").startswith("worse_false_accepts: 7 of 60")
     assert worsened(_heard(60, 2), _heard(60, 6), DEFAULT) is None
     assert worsened(_heard(60, 2), _heard(60, 6), LearnSettings(chance=0.07)) is not None
 
 
-def test_within_the_margin_there_is_no_reason_however_sure_it_is() -> None:
-    assert worsened(_heard(1000, 0), _heard(1000, 10), DEFAULT) is None
-    assert worsened(_heard(1000, 0), _heard(1000, 11), DEFAULT) is not None
-
-
-def test_clips_that_got_better_count_against_those_that_got_worse() -> None:
-    """Seven are new and five are gone: as good as a coin."""
-    before, after = _heard(60, 5), _heard(60, 12)
-    moved = after.accepted.copy()
-    moved[:5] = False
-
-    assert worsened(before, Answers(after.negative, moved, moved != after.negative), DEFAULT) is None
-
-
-def test_fewer_clips_that_are_right_are_a_reason() -> None:
-    assert worsened(_heard(10, 0), _heard(10, 0, right=14, lost=6), DEFAULT) == (
-        "worse_accuracy: 24 of 30 held-out clips right, 30 before"
-    )
-    assert worsened(_heard(10, 0), _heard(10, 0, right=16, lost=4), DEFAULT) is None
-
-
-def test_a_model_that_detected_nothing_yet_is_no_standard_for_false_accepts() -> None:
-    untrained, trained = _heard(60, 0, right=1), _heard(60, 9)
-
-    assert worsened(untrained, trained, DEFAULT) is None
-    assert worsened(_heard(60, 0, right=2), trained, DEFAULT) is not None
-
-
 def test_without_held_out_clips_nothing_is_worse() -> None:
     none = answers(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), LABELS, 0.5)
-
     assert worsened(none, none, DEFAULT) is None
 
 
 def test_a_pack_without_negatives_is_judged_by_its_accuracy() -> None:
     targets = np.arange(40) % 2
     logits = np.eye(2, dtype=np.float32)[targets] * 5
-
     before, after = (answers(z, targets, ("yes", "no"), 0.6) for z in (logits, logits[::-1]))
-
     assert not before.negative.any()
     assert (worsened(before, after, DEFAULT) or "").startswith("worse_accuracy: 0 of 40")
 
@@ -103,7 +68,6 @@ def test_a_model_is_never_worse_than_itself_and_no_two_are_worse_than_one_anothe
 ) -> None:
     negative, *rest = masks
     a, b = Answers(negative, rest[0], rest[1]), Answers(negative, rest[2], rest[3])
-
     assert worsened(a, a, DEFAULT) is None
     reasons = [worsened(a, b, DEFAULT), worsened(b, a, DEFAULT)]
     assert len({(r or str(i)).split(":")[0] for i, r in enumerate(reasons)}) == 2

@@ -58,25 +58,20 @@ def test_the_answers_of_the_last_models_are_remembered_and_the_one_not_asked_for
 def test_of_long_negatives_so_many_minutes_are_judged_on() -> None:
     half = carried_negatives(PACK, DETECT, 0.5, [_silence(90)])
     whole = carried_negatives(PACK, DETECT, 15, [_silence(90)])
-
     assert half.streams.hours * 3600 == pytest.approx(30)
     assert whole.streams.hours * 3600 == pytest.approx(90)
 
 
 def test_of_many_short_stretches_none_is_cut_to_less_than_a_few_windows() -> None:
     least = LEAST_WINDOWS * FRAMES / 100
-
     some = carried_negatives(PACK, DETECT, 0.01, [_silence(least + 5)] * 6)
-
     assert some.streams.hours * 3600 == pytest.approx(6 * least)
 
 
 def test_clips_of_labels_that_the_pack_does_not_have_are_in_nothing() -> None:
-    """Of seven clips one is a keyword, the first, and one is of no keyword, the third."""
     made = clips(7, 1000)
     odd = Clips(made.energies, np.array([0, -1, 2, 3, 4, -7, 99]))
     sound = JudgedSound(RUNTIME, DETECT, negatives(1), odd)
-
     assert sound._words.tolist() == [0]
     assert sound._own.streams.seconds() == [1]
     assert np.array_equal(sound._own.streams.stretches[0], made.energies[2])
@@ -84,22 +79,18 @@ def test_clips_of_labels_that_the_pack_does_not_have_are_in_nothing() -> None:
 
 def test_after_a_wake_word_commands_are_heard_and_a_wake_word_is_not_after_itself() -> None:
     waking = msgspec.structs.replace(DETECT, wake=("low",))
-
     assert JudgedSound(RUNTIME, waking, negatives(1), clips(6, 1000))._awake == [False, True] * 2
     assert JudgedSound(RUNTIME, DETECT, negatives(1), clips(6, 1000))._awake == [False, False] * 2
 
 
 def test_the_devices_own_clips_are_judged_with_the_gate_open() -> None:
-    """A clip was cut because something was heard: a gate that learns what quiet is would be closed at its start."""
     gated = msgspec.structs.replace(DETECT, vad="energy")
     sound = JudgedSound(RUNTIME, gated, negatives(1), clips(6, 1000))
-
     assert [streams._gate_settings.vad for streams in (sound._own.streams, sound._spoken)] == ["off", "off"]
 
 
 def test_negatives_are_judged_through_the_detectors_gate() -> None:
     gated = msgspec.structs.replace(DETECT, vad="energy")
-
     assert carried_negatives(PACK, gated, 1, [_silence(9)]).streams._gate_settings.vad == "energy"
     assert Judging().detect == DetectSettings()
 
@@ -122,7 +113,6 @@ def _streams(*frames: int) -> Streams:
 def test_a_stretch_is_judged_from_its_first_whole_window_to_its_last_whole_hop() -> None:
     """Of 125 frames twelve hops of ten; a window of a hundred is whole with the tenth."""
     streams = _streams(125)
-
     assert streams._judged[0].tolist() == [False] * 9 + [True] * 3
     said = streams._posteriors(
         lambda features: np.ones((len(features), 3), np.float32),
@@ -143,8 +133,6 @@ def test_where_a_stretch_ends_is_in_the_digest() -> None:
 
 def test_quiet_is_what_a_tenth_of_the_frames_stay_under() -> None:
     clip = np.repeat(np.arange(101, dtype=np.float32)[:, None], 40, axis=1)
-
     (padded,) = in_quiet(clip[None], 2)
-
     assert padded[:2, 0].tolist() == padded[-2:, 0].tolist() == [10, 10]
     assert np.array_equal(padded[2:-2], clip)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import msgspec
 import numpy as np
 import pytest
@@ -16,23 +14,10 @@ from auricle.speech.features import LogMel, stream_energies
 from auricle_edge.listening.detect import Detector, DetectSettings
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import StepRuntime, recogniser
-from auricle_edge.training.judge.comparison import (
-    Heard,
-    accepts_more,
-    hears_fewer,
-    hears_more,
-    improves,
-    in_words,
-    outgrows,
-    sign_test,
-    worse_in,
-)
 from auricle_edge.training.judge.sound import JudgedSound, carried_negatives
 from auricle_edge.training.judge.streams import Streams, detections, first_part, in_quiet, joined
 from auricle_edge.training.speech_data import Clips
-from auricle_edge.training.training_job import LearnSettings
 
-DEFAULT = LearnSettings()
 NONE = Clips(np.zeros((0, 100, 40), np.float32), np.zeros(0, np.int64))
 
 
@@ -56,10 +41,8 @@ def test_a_stream_gives_the_detections_that_the_detector_gives_of_the_sound(vad:
     detector = Detector(frontend, pack.labels, recognise, asked)
     blocks = [Block(sound[at : at + 1600], at, 0.0) for at in range(0, len(sound), 1600)]
     expected = [(d.end, d.word) for block in blocks for d in detector.feed(block)]
-
     streams = Streams(frontend, pack.labels, asked, [stream_energies(pack.manifest.task, sound)])
     (found,) = streams.heard(recognise)
-
     assert len(expected) >= 3
     lead = detector._hops.lead
     assert [(round((h + 1) * hop * RATE) - lead, pack.labels[label]) for h, label in found] == expected
@@ -77,7 +60,6 @@ def test_while_the_device_waits_no_command_is_accepted() -> None:
     labels = ("up", "go", "no", "_unknown_")
     rows = np.zeros((6, 4), np.float32)
     rows[0, 1], rows[1, 0], rows[3, :2], rows[4, 1], rows[5, 2] = 0.9, 0.55, (0.6, 0.7), 0.2, 0.45
-
     assert detections(rows, labels, WAITS) == [(3, 0)]
     assert detections(rows, labels, WAITS, awake=True) == [(0, 1), (3, 1)]
     always = msgspec.structs.replace(WAITS, wake=(), commands={})
@@ -85,14 +67,12 @@ def test_while_the_device_waits_no_command_is_accepted() -> None:
 
 
 def test_with_a_wake_word_commands_are_no_false_accepts_and_held_out_ones_come_after_it() -> None:
-    """A model that says `middle` to everything accepts nothing, and hears the held-out clips of `middle` only."""
     always = np.zeros(PACK.plugin_table.size, np.float32)
     always[-3:] = (0, 5, 0)
     asked = msgspec.structs.replace(DETECT, wake=("low",))
     carried = carried_negatives(PACK, asked, 15, negatives(3).streams.stretches)
     sound = JudgedSound(RUNTIME, asked, carried, clips(9, 1000))
     heard = sound.heard("crnn-lite", always)
-
     assert negatives(3).accepts(RUNTIME, "crnn-lite", always).sum() == 3
     assert heard.false_accepts == 0
     assert heard.hits.tolist() == [0, 1] * 3
@@ -101,20 +81,15 @@ def test_with_a_wake_word_commands_are_no_false_accepts_and_held_out_ones_come_a
 def test_energies_of_a_recording_do_not_depend_on_the_piece_they_were_computed_in() -> None:
     task = load_pack("gsc12").manifest.task
     sound = np.tile(_bursts(8), 5)[: 31 * RATE + 77]
-
     whole, later = stream_energies(task, sound), stream_energies(task, sound[29 * RATE :])
-
     assert whole.shape == (3100, 40)
     assert np.allclose(whole[2902:], later[2:], rtol=1e-4, atol=1e-9)
 
 
 def test_false_accepts_are_counted_in_the_second_in_which_they_were_decided() -> None:
-    """A model without weights says `low` at every window: once in each stretch, from its eleventh hop on (patience)."""
     always = np.zeros(PACK.plugin_table.size, np.float32)
     always[-3:] = (5, 0, 0)
-
     counts = negatives(3).accepts(RUNTIME, "crnn-lite", always)
-
     # A window is whole with hop 10; of three averaged ones two are above 0.6 with hops 11 and 12, counted from 1.
     assert counts.tolist() == [0, 1, 0, 0, 1, 0, 0, 1, 0]
 
@@ -123,7 +98,6 @@ def test_own_negatives_are_one_stream_and_keywords_are_played_amid_their_quiet()
     held_out = clips(9, 1000)
     sound = JudgedSound(RUNTIME, DETECT, negatives(2), held_out)
     knows, deaf = (sound.heard("crnn-lite", louder(taught(), by)) for by in (0.0, -9.0))
-
     assert sound.hours * 3600 == pytest.approx(2 * 3 + 3)
     assert len(knows.accepts) == 2 * 3 + 3
     assert knows.hits.tolist() == [1] * 6
@@ -132,23 +106,17 @@ def test_own_negatives_are_one_stream_and_keywords_are_played_amid_their_quiet()
 
 
 def test_other_sound_or_another_rule_has_another_digest() -> None:
-    made = [
-        JudgedSound(RUNTIME, DETECT, negatives(2), clips(9, 1000)),
-        JudgedSound(RUNTIME, DETECT, negatives(2, seed=3), clips(9, 1000)),
-        JudgedSound(RUNTIME, DETECT, negatives(2), clips(12, 1000)),
-        JudgedSound(RUNTIME, msgspec.structs.replace(DETECT, patience=3), negatives(2), clips(9, 1000)),
-    ]
-    again = JudgedSound(RUNTIME, DETECT, negatives(2), clips(9, 1000))
+    def digest(seed: int = 9, held_out: int = 9, **rule: int) -> str:
+        asked = msgspec.structs.replace(DETECT, **rule)
+        return JudgedSound(RUNTIME, asked, negatives(2, seed=seed), clips(held_out, 1000)).digest
 
-    assert again.digest == made[0].digest
-    assert len({sound.digest for sound in made[:3]}) == 3
-    assert made[3].digest != made[0].digest
+    assert digest() == digest()
+    assert len({digest(), digest(seed=3), digest(held_out=12), digest(patience=3)}) == 4
 
 
 def test_without_any_sound_there_is_nothing_to_hear() -> None:
     sound = JudgedSound(RUNTIME, DETECT, carried_negatives(PACK, DETECT, 15), NONE)
     heard = sound.heard("crnn-lite", PACK.plugin_table.initial(0))
-
     assert sound.hours == 0
     assert (len(heard.accepts), len(heard.hits), heard.per_hour) == (0, 0, 0.0)
     assert heard.detects(1.0)
@@ -156,94 +124,7 @@ def test_without_any_sound_there_is_nothing_to_hear() -> None:
 
 def test_of_each_stretch_the_first_part_is_taken_but_no_less_than_asked() -> None:
     long, short = np.zeros((900, 40), np.float32), np.zeros((100, 40), np.float32)
-
     assert [len(part) for part in first_part([long, short], 500, 80)] == [450, 80]
     assert [len(part) for part in first_part([long, short], 5000, 80)] == [900, 100]
     assert joined(np.zeros((0, 100, 40), np.float32)) == []
     assert [len(clip) for clip in in_quiet(np.ones((2, 100, 40), np.float32), 50)] == [200, 200]
-
-
-def _heard(accepts: list[int], hits: list[int] | None = None, hours: float = 0.1) -> Heard:
-    return Heard(np.array(accepts, np.uint8), np.array(hits or [], np.uint8), hours)
-
-
-def test_the_sign_test_by_hand() -> None:
-    assert sign_test(0, 0) == 1.0
-    assert sign_test(5, 0) == 1 / 32
-    assert sign_test(4, 0) == 1 / 16
-    assert sign_test(6, 1) == (7 + 1) / 128
-
-
-def test_five_new_seconds_are_more_than_chance_and_four_are_not() -> None:
-    quiet = _heard([0] * 10)
-
-    assert accepts_more(quiet, _heard([1] * 5 + [0] * 5), DEFAULT)
-    assert not accepts_more(quiet, _heard([1] * 4 + [0] * 6), DEFAULT)
-    assert not accepts_more(quiet, _heard([5] + [0] * 9), DEFAULT)
-    assert not accepts_more(_heard([0] * 5 + [1] * 3 + [0] * 2), _heard([1] * 5 + [0] * 5), DEFAULT)
-
-
-def test_a_rise_within_the_margin_is_none_however_sure_it_is() -> None:
-    """Eight in 10 hours are 0.8 an hour."""
-    before, after = _heard([0] * 10, hours=10), _heard([1] * 8 + [0] * 2, hours=10)
-
-    assert not accepts_more(before, after, DEFAULT)
-    assert accepts_more(before, after, LearnSettings(more_an_hour=0.7))
-    assert in_words(after) == "1/h (8 in 600.0 min)"
-
-
-def test_more_keywords_count_from_five_on() -> None:
-    few = _heard([], [0] * 20)
-
-    assert hears_more(few, _heard([], [1] * 5 + [0] * 15), DEFAULT)
-    assert not hears_more(few, _heard([], [1] * 4 + [0] * 16), DEFAULT)
-    assert not hears_more(few, _heard([], [1] * 5 + [0] * 15), LearnSettings(hears_more=0.3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert not hears_more(_heard([], [1] * 5), _heard([], [0] * 5), DEFAULT)
-
-
-def test_fewer_keywords_count_from_five_on_and_only_above_the_margin() -> None:
-    """1/32 of chance for five that are lost with none won, 7/64 with one; of 300 words six are the margin of 2 %."""
-    all_heard = _heard([], [1] * 20)
-
-    assert hears_fewer(all_heard, _heard([], [0] * 5 + [1] * 15), DEFAULT)
-    assert not hears_fewer(all_heard, _heard([], [0] * 4 + [1] * 16), DEFAULT)
-    assert not hears_fewer(_heard([], [1] * 6 + [0] * 14), _heard([], [1] + [0] * 5 + [1] + [0] * 13), DEFAULT)
-    many = _heard([], [1] * 300)
-    assert not hears_fewer(many, _heard([], [0] * 6 + [1] * 294), DEFAULT)
-    assert hears_fewer(many, _heard([], [0] * 7 + [1] * 293), DEFAULT)
-
-
-def test_in_what_a_model_is_worse_than_a_standard() -> None:
-    """False accepts are named first; one that hears nothing itself is no standard."""
-    good, deaf = _heard([0] * 10, [1] * 10), _heard([0] * 10, [0] * 10)
-
-    assert worse_in(good, good, DEFAULT) is None
-    assert worse_in(good, _heard([1] * 5 + [0] * 5, [1] * 10), DEFAULT) == "false_accepts"
-    assert worse_in(good, _heard([1] * 5 + [0] * 5, [0] * 10), DEFAULT) == "false_accepts"
-    assert worse_in(good, _heard([0] * 10, [0] * 5 + [1] * 5), DEFAULT) == "hits"
-    assert worse_in(good, _heard([1] * 4 + [0] * 6, [0] * 4 + [1] * 6), DEFAULT) is None
-    assert worse_in(deaf, _heard([1] * 10, [0] * 10), DEFAULT) is None
-
-
-def test_a_state_is_better_in_both_counts_or_significantly_in_one() -> None:
-    """A step that wins in one and loses in the other by chance is none: many of them would be a drift."""
-    before = _heard([1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0])
-
-    assert improves(before, before, DEFAULT)
-    assert improves(before, _heard([1, 1, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0]), DEFAULT)
-    assert not improves(before, _heard([1, 1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]), DEFAULT)
-    assert not improves(before, _heard([1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 0, 0]), DEFAULT)
-    loud, few = [1] * 5 + [0] * 5, [1] * 3 + [0] * 7
-    assert improves(_heard(loud, few), _heard([0] * 10, [1] * 2 + [0] * 8), DEFAULT)
-    assert improves(_heard([0] * 10, few), _heard([1] + [0] * 9, [1] * 8 + [0] * 2), DEFAULT)
-    assert not improves(_heard([0] * 10, few), _heard(loud, [1] * 10), DEFAULT)
-
-
-def test_only_a_standard_that_hears_less_than_half_is_outgrown() -> None:
-    heard = _heard([], [1] * 20)
-
-    assert outgrows(_heard([], [1] * 9 + [0] * 11), heard, DEFAULT)
-    assert not outgrows(_heard([], [1] * 10 + [0] * 10), heard, DEFAULT)
-    assert not outgrows(_heard([], [1] * 9 + [0] * 11), _heard([], [1] * 13 + [0] * 7), DEFAULT)

@@ -30,7 +30,6 @@ ROOM = -64.0
 
 def test_levels_are_in_decibels_of_full_scale() -> None:
     sound = np.concatenate([np.full(FRAME, 32_767), np.full(FRAME, 3277), np.zeros(FRAME + 5)]).astype(np.int16)
-
     np.testing.assert_allclose(levels(sound), [0.0, -20.0, -96.0], atol=0.01)
     assert room(np.array([-10.0, -60.0, -50.0, -50.0, -50.0, -20.0])) == -50.0
     assert room(levels(sound[:5])) == -96.0
@@ -60,49 +59,34 @@ def test_the_loudest_word_is_found_and_a_click_or_a_hum_is_none() -> None:
 # -- one take
 
 
-@pytest.mark.parametrize(
-    ("fault", "sound"),
-    [
-        ("nothing", spoken(level=0.0)),
-        ("early", spoken(at=0.0)),
-        ("short", spoken(lasting=0.05)),
-        ("long", spoken(lasting=1.4)),
-        ("quiet", spoken(level=150.0)),
-        ("clipping", spoken(level=30_000.0)),
-    ],
-    ids=["nothing", "early", "short", "long", "quiet", "clipping"],
-)
-def test_what_is_wrong_with_a_take_is_named(fault: str, sound: NDArray[np.int16]) -> None:
-    take = judged(sound, ROOM, LENGTH, SETTINGS)
+WRONG = {
+    "nothing": spoken(level=0.0),
+    "early": spoken(at=0.0),
+    "short": spoken(lasting=0.05),
+    "long": spoken(lasting=1.4),
+    "quiet": spoken(level=150.0),
+    "clipping": spoken(level=30_000.0),
+    "noise": spoken(level=2000.0, room=800.0),
+}
 
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_what_is_wrong_with_a_take_is_named(fault: str) -> None:
+    take = judged(WRONG[fault], -32.0 if fault == "noise" else ROOM, LENGTH, SETTINGS)
     assert take is not None
     assert (take.fault, take.clip) == (fault, None)
 
 
-def test_a_word_that_the_room_nearly_drowns_is_told_so() -> None:
-    take = judged(spoken(level=2000.0, room=800.0), -32.0, LENGTH, SETTINGS)
-
-    assert take is not None
-    assert take.fault == "noise"
-
-
 def test_a_good_take_is_the_second_around_the_word() -> None:
     sound = spoken(at=1.5, lasting=0.5)
-
+    for seconds in (0.5, 1.0, 1.7, 2.1):  # before the word is over
+        assert judged(sound[: int(seconds * 16_000)], ROOM, LENGTH, SETTINGS) is None
     take = judged(sound, ROOM, LENGTH, SETTINGS)
-
-    assert take is not None
-    assert take.clip is not None
+    assert take is not None and take.clip is not None
     start = next(i for i in range(20_000, 22_000) if np.array_equal(sound[i : i + LENGTH], take.clip))
     assert abs(start - (1.75 * 16_000 - LENGTH // 2)) <= FRAME
     assert -20 < take.peak_dbfs < -10
     assert take.clipping == 0
-
-
-def test_a_take_is_not_judged_before_the_word_is_over() -> None:
-    sound = spoken(at=1.5, lasting=0.5)
-    for seconds in (0.5, 1.0, 1.7, 2.1):
-        assert judged(sound[: int(seconds * 16_000)], ROOM, LENGTH, SETTINGS) is None
 
 
 @pytest.mark.skipif(not (RECORDED / "gsc").is_dir(), reason=f"no recorded speech in {RECORDED}: set AURICLE_SPEECH")
@@ -149,40 +133,25 @@ def _take(lasting: float = 0.5, level: float = 6000.0) -> NDArray[np.int16]:
 @pytest.mark.parametrize("size", [160, 1600, 3999])
 def test_three_takes_are_asked_for_and_kept(size: int, tmp_path: Path) -> None:
     kept = store(tmp_path)
-
     steps = list(Enrolment("yes", 3, kept, SETTINGS).run(_blocks(HUSH, *[_take() for _ in range(4)], HUSH, size=size)))
-
     assert [step.step for step in steps] == ["listen", *["say", "kept"] * 3, "done"]
-    assert [clip.record.word for clip in kept.list()] == ["yes"] * 3
-    assert {clip.record.source for clip in kept.list()} == {"enrolled"}
+    assert [(clip.record.word, clip.record.source) for clip in kept.list()] == [("yes", "enrolled")] * 3
     assert {step.clip for step in steps if step.clip} == {clip.id for clip in kept.list()}
-    assert steps[1].said == 'Say "yes" now (1 of 3).'
+    assert '"yes"' in steps[1].said and "1 of 3" in steps[1].said
 
 
 def test_a_take_that_was_no_good_is_asked_for_again(tmp_path: Path) -> None:
-    kept = store(tmp_path)
     sounds = [HUSH, spoken(1.6, at=0.5, level=30_000.0), HUSH, HUSH, _take(), HUSH]
-
-    steps = list(Enrolment("no", 1, kept, SETTINGS).run(_blocks(*sounds)))
-
-    assert [(step.step, step.fault) for step in steps] == [
-        ("listen", None),
-        ("say", None),
-        ("again", "clipping"),
-        ("say", None),
-        ("kept", None),
-        ("done", None),
-    ]
-    assert "lower the microphone" in steps[2].said
+    steps = list(Enrolment("no", 1, store(tmp_path), SETTINGS).run(_blocks(*sounds)))
+    assert [step.step for step in steps] == ["listen", "say", "again", "say", "kept", "done"]
+    assert [step.fault for step in steps] == [None, None, "clipping", None, None, None]
+    assert "lower" in steps[2].said
 
 
 def test_an_enrolment_that_fails_too_often_ends_with_a_sentence_and_keeps_what_was_good(tmp_path: Path) -> None:
     kept = store(tmp_path)
-    enrolment = Enrolment("no", 2, kept, SETTINGS)
-
-    with pytest.raises(DataError, match="Take 2 failed 3 times: Nothing was heard"):
-        list(enrolment.run(_blocks(HUSH, _take(), *[HUSH] * 60)))
-
+    with pytest.raises(DataError, match="failed 3 times"):
+        list(Enrolment("no", 2, kept, SETTINGS).run(_blocks(HUSH, _take(), *[HUSH] * 60)))
     assert len(kept.list()) == 1
 
 

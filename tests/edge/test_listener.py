@@ -46,5 +46,4 @@ def test_a_thread_that_never_began_is_over(tmp_path: Path) -> None:
     """A service whose outputs cannot be opened ends before it listens, and says which one it was."""
     capture = Capture(CaptureSettings(source=f"file:{tmp_path}/a.wav", open_within=60.0))
     detector = Detector(FRONTEND, ("low", "high", "_silence_"), Script([]), STEPS)
-
     Listener(capture, detector, lambda _: None, AudioBroadcast(), lambda _: None).join()

@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -72,26 +73,16 @@ def _job(pack: Pack, kind: str, models: dict[str, str], optimizer: str, terms: t
         vectors |= {f"{role}.keep": rng.integers(0, 2, size).astype(np.float32) for role, size in sizes.items()}
     inputs: dict[str, np.ndarray] = {}
     if kind == "fixmatch":
-        task = pack.manifest.task
+        shape = (16, pack.manifest.task.frames, pack.manifest.task.frontend.mels)
         vectors["teacher"] = weights["model"]
-        inputs = {
-            n: rng.standard_normal((16, task.frames, task.frontend.mels)).astype(np.float32) for n in ("weak", "strong")
-        }
+        inputs = {name: rng.standard_normal(shape).astype(np.float32) for name in ("weak", "strong")}
         inputs["weight.unlabelled"] = np.ones(16, np.float32)
     if kind == "distill":
         width = pack.table(models["model"]).specs[-2].shape[1]
         inputs = {"means": rng.standard_normal((len(pack.labels), width)).astype(np.float32)}
         inputs["valid"] = np.ones(len(pack.labels), np.float32)
-    return Job(
-        kind=kind,
-        models=models,
-        optimizer=optimizer,
-        terms=terms,
-        weights=weights,
-        scalars=scalars,
-        vectors=vectors,
-        inputs=inputs,
-    )
+    more: dict[str, Any] = {"terms": terms, "weights": weights, "scalars": scalars, "vectors": vectors}
+    return Job(kind=kind, models=models, optimizer=optimizer, inputs=inputs, **more)
 
 
 LITE, BOTH = {"model": "crnn-lite"}, {"local": "crnn-lite", "plugin": "crnn-lite"}
@@ -112,6 +103,7 @@ RES = {"model": "resnet-lite"}
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
+@pytest.mark.slow
 def test_weights_after_some_steps_are_onnxruntimes(
     name: str, kind: str, models: dict[str, str], optimizer: str, terms: tuple[str, ...], steps: int
 ) -> None:
@@ -145,9 +137,7 @@ def test_logits_and_embeddings_are_onnxruntimes_whatever_the_batch(name: str, mo
     task, weights = pack.manifest.task, pack.table(model).initial(3)
     x = np.random.default_rng(5).standard_normal((35, task.frames, task.frontend.mels)).astype(np.float32)
     step = StepRuntime(pack)
-
     logits, seen = native.logits(model, weights, x), native.embeddings(model, weights, x[:5])
-
     assert native.reasons == {}
     np.testing.assert_allclose(logits, step.logits(model, weights, x), rtol=1e-5, atol=2e-6)
     np.testing.assert_allclose(seen, step.embeddings(model, weights, x[:5]), rtol=1e-5, atol=2e-6)
@@ -162,12 +152,10 @@ def test_a_devices_round_is_the_same(labelled: bool) -> None:
     data = device(16) if labelled else DeviceData(clips(0), clips(0), None, clips(16))
     semi = Plan(mode="supervised", rate=1.0, epochs=2, fixmatch=FixMatch(threshold=0.34))
     plan = Plan(rate=0.1, local_rate=0.1, plugin_ce=1.0, epochs=2) if labelled else semi
-
     ours, theirs = (
         trainer.run(plan, 1, PLUGIN, trainer.first_state())
         for trainer in (Trainer(runtime, "crnn-lite", data, 0) for runtime in (NativeRuntime(PACK), StepRuntime(PACK)))
     )
-
     moved = np.linalg.norm(theirs.plugin - PLUGIN)
     assert moved > 1e-3
     assert np.linalg.norm(ours.plugin - theirs.plugin) < 2e-5 * moved
@@ -177,10 +165,8 @@ def test_many_threads_get_what_one_gets() -> None:
     native, x = NativeRuntime(PACK), np.random.default_rng(1).standard_normal((4, 100, 40)).astype(np.float32)
     models = [PACK.plugin_table.initial(seed) for seed in range(6)]
     alone = [native.logits("crnn-lite", weights, x).tobytes() for weights in models]
-
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda w: native.logits("crnn-lite", w, x).tobytes(), models * 4))
-
     assert together == alone * 4
 
 
@@ -190,38 +176,23 @@ def _tiny(**changes: object) -> Job:
     return Job(**{**values, "scalars": scalars, "weights": {"model": np.full(SIZE, 8, np.float32)}, **changes})  # type: ignore[arg-type]
 
 
-def test_state_is_carried_as_worked_out_by_hand_and_a_job_keeps_what_it_gave() -> None:
-    """The tiny step is m <- m / 4 + w, w <- w - m / 2, see `test_step_training.py`."""
-    job = _tiny()
-    training = NativeRuntime(tiny_pack.pack()).begin(job)
-
-    seen = []
-    for _ in range(3):
-        training.step(BATCH)
-        seen.append((training.weights("model")[0], training.slots()["model.momentum"][0]))
-
-    assert seen == [(4, 8), (1, 6), (-0.25, 2.5)]
-    assert np.array_equal(job.weights["model"], np.full(SIZE, 8))
-
-
 def test_a_diverged_training_shows_that_it_did() -> None:
     training = NativeRuntime(PACK).begin(_job(PACK, "supervised", LITE, "sgd"))
     (batch,) = _batches(PACK, 1)
     batch["x"][0, 0, 0] = np.nan
-
     assert np.isnan(training.step(batch)["loss"])
     assert np.isnan(training.weights("model")).any()
 
 
 def test_what_is_not_of_the_graph_is_refused_by_name() -> None:
-    training = NativeRuntime(tiny_pack.pack()).begin(_tiny())
-
-    with pytest.raises(AuricleError, match=r"x is of shape \(1, 5, 3\) where the graph takes \(4, 5, 3\)"):
-        training.step({**BATCH, "x": BATCH["x"][:1]})
-    with pytest.raises(AuricleError, match="does not take speed"):
-        training.step({**BATCH, "speed": np.float32(1)})
-    with pytest.raises(AuricleError, match="takes target, which nobody gave"):
-        NativeRuntime(tiny_pack.pack()).begin(_tiny()).step({name: BATCH[name] for name in ("x", "weight")})
+    lacking = {name: BATCH[name] for name in ("x", "weight")}
+    for batch, says in (
+        ({**BATCH, "x": BATCH["x"][:1]}, r"x is of shape \(1, 5, 3\)"),
+        ({**BATCH, "speed": np.float32(1)}, "speed"),
+        (lacking, "target"),
+    ):
+        with pytest.raises(AuricleError, match=says):
+            NativeRuntime(tiny_pack.pack()).begin(_tiny()).step(batch)
 
 
 def _with_cosine() -> Pack:
@@ -237,24 +208,20 @@ def test_a_graph_with_an_unknown_operator_runs_on_onnxruntime_and_doctor_says_wh
     pack, weights = _with_cosine(), np.arange(SIZE, dtype=np.float32)
     x = np.ones((3, tiny_pack.FRAMES, tiny_pack.MELS), np.float32)
     native = NativeRuntime(pack)
-
     assert native.logits("lite", weights, x).tolist() == StepRuntime(pack).logits("lite", weights, x).tolist()
-    assert native.reasons == {tiny_pack.EVALUATE: "its operator Cos is not one that the library has"}
-    said = f"onnxruntime runs {tiny_pack.EVALUATE}: its operator Cos is not one that the library has."
-    assert checkup.pack_runs(pack, "native").endswith(f"Runtime native: it was asked for. {said}")
+    assert "Cos" in native.reasons[tiny_pack.EVALUATE]
+    assert "operator Cos" in checkup.pack_runs(pack, "native")
     assert "onnxruntime runs" not in checkup.pack_runs(tiny_pack.pack(), "native")
 
 
 def test_native_is_taken_only_when_it_is_asked_for_and_gives_up_what_training_needs() -> None:
     assert choose_runtime("auto", tiny_pack.pack()).runtime.name == "step"
-    choice = choose_runtime("native", tiny_pack.pack())
-    assert isinstance(choice.runtime, NativeRuntime)
-    assert choice.reason == "Runtime native: it was asked for."
-
-    choice.runtime.begin(_tiny()).step(BATCH)
-    assert choice.runtime.trains
-    choice.runtime.end_training()
-    assert not choice.runtime.trains
+    runtime = choose_runtime("native", tiny_pack.pack()).runtime
+    assert isinstance(runtime, NativeRuntime)
+    runtime.begin(_tiny()).step(BATCH)
+    assert runtime.trains
+    runtime.end_training()
+    assert not runtime.trains
 
 
 def test_without_a_compiler_one_sentence_says_what_to_do(
@@ -263,16 +230,10 @@ def test_without_a_compiler_one_sentence_says_what_to_do(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    keywords = tmp_path / "keywords"
-    keywords.mkdir()
-
-    code = main(["edge", "evaluate", "--keywords", str(keywords), "--pack", "digits", "--runtime", "native"])
-
-    assert code == 2
-    assert capsys.readouterr().err == (
-        "auricle: The runtime native needs a C compiler, and none is installed: install gcc (on Debian: apt install "
-        "gcc libc6-dev), or choose --runtime step.\n"
-    )
+    (tmp_path / "words").mkdir()
+    options = ["--keywords", str(tmp_path / "words"), "--pack", "digits", "--runtime", "native"]
+    assert main(["edge", "evaluate", *options]) == 2
+    assert "install gcc" in capsys.readouterr().err
 
 
 def test_a_library_that_others_can_write_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,13 +241,10 @@ def test_a_library_that_others_can_write_is_not_loaded(tmp_path: Path, monkeypat
     path = native_library.library_path()
     path.parent.mkdir(mode=0o700)
     path.write_bytes(b"not a library")
-    path.chmod(0o777)
-
-    with pytest.raises(AuricleError, match="can be changed by others"):
-        library()
-    path.chmod(0o700)
-    with pytest.raises(AuricleError, match="does not load: delete it, and"):
-        library()
+    for mode, says in ((0o777, "others"), (0o700, "load")):
+        path.chmod(mode)
+        with pytest.raises(AuricleError, match=says):
+            library()
 
 
 @pytest.mark.parametrize("check", native_probe.OPERATORS, ids=lambda check: check.__name__)
@@ -303,70 +261,56 @@ def test_every_level_trains_alike() -> None:
         for batch in batches:
             training.step(batch)
         found.append(training.weights("model"))
-
     for other in found[1:]:
         assert np.linalg.norm(other - found[0]) < 1e-5 * np.linalg.norm(found[0] - job.weights["model"])
 
 
 @pytest.mark.parametrize(
-    ("word", "value"),
+    ("word", "values"),
     [
-        (0, 99),  # no such operation
-        (0, 0),
-        (1, 1 << 20),  # longer than the program
-        (1, 0),
-        (2, -1),  # no such kernel
-        (2, 100),
-        (6, 0),  # an axis of nothing
-        (6, 1 << 30),  # longer than the arena
-        (7, -1),  # before the arena
-        (7, 1 << 30),  # after it
-        (11, -(1 << 30)),
+        (0, [99, 0]),  # no such operation
+        (1, [1 << 20, 0]),  # longer than the program
+        (2, [-1, 100]),  # no such kernel
+        (6, [0, 1 << 30]),  # an axis of nothing, and one longer than the arena
+        (7, [-1, 1 << 30]),  # before the arena, and after it
+        (11, [-(1 << 30)]),
     ],
 )
-def test_a_program_that_leaves_its_arena_is_refused(word: int, value: int) -> None:
+def test_a_program_that_leaves_its_arena_is_refused(word: int, values: list[int]) -> None:
     """Words of the only instruction: operation, length, kind, four sizes, an offset and four strides of each value."""
     case = native_probe.Case()
     program = case.writer.program([case.writer.elementwise("add", [case.array(np.ones((3, 40))), case.array(1.0)])])
-    LoadedProgram(library(), program)
-    words = program.words.copy()
-    words[word] = value
-
-    with pytest.raises(UnsupportedError, match="one that leaves its arena"):
-        LoadedProgram(library(), Program(words, program.arena))
-    with pytest.raises(UnsupportedError, match="one that leaves its arena"):
-        LoadedProgram(library(), Program(program.words, 100))
-    with pytest.raises(UnsupportedError, match="one that leaves its arena"):
-        LoadedProgram(library(), Program(program.words[:-1], program.arena))
+    loaded = LoadedProgram(library(), program)
+    wrong = [Program(program.words, 100), Program(program.words[:-1], program.arena)]
+    for value in values:
+        words = program.words.copy()
+        words[word] = value
+        wrong.append(Program(words, program.arena))
+    for each in wrong:
+        with pytest.raises(UnsupportedError, match="arena"):
+            LoadedProgram(library(), each)
     with pytest.raises(AuricleError, match="too small"):
-        LoadedProgram(library(), program).run(np.zeros(program.arena, np.float32))
+        loaded.run(np.zeros(program.arena, np.float32))
 
 
 def _probe(path: Path, count: int, **environment: str) -> tuple[int, int]:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.edge.native_probe", path, str(count)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
+    command = [sys.executable, "-m", "tests.edge.native_probe", path, str(count)]
+    more = {**os.environ, **environment}
+    done = subprocess.run(command, cwd=ROOT, env=more, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr[-3000:]
     refused, ran = map(int, done.stdout.split())
     return refused, ran
 
 
+@pytest.mark.slow
 def test_no_mutation_of_a_program_ends_the_process() -> None:
     library()
-
     refused, ran = _probe(native_library.library_path(), 200)
-
-    assert refused > 60
-    assert ran > 20
+    assert refused > 60 and ran > 20
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_sanitizers_find_nothing_in_the_kernels_or_in_mutations(tmp_path: Path) -> None:
     """AddressSanitizer and UndefinedBehaviorSanitizer, where the compiler has them."""
     found = compiler()
@@ -375,30 +319,23 @@ def test_sanitizers_find_nothing_in_the_kernels_or_in_mutations(tmp_path: Path) 
     if not Path(told.stdout.strip()).is_absolute():
         pytest.skip("the compiler has no AddressSanitizer")
     flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-
     made = compile_library(found, tmp_path, flags)
-
     refused, ran = _probe(made, 600, LD_PRELOAD=told.stdout.strip(), ASAN_OPTIONS="detect_leaks=0")
-    assert refused > 200
-    assert ran > 60
+    assert refused > 200 and ran > 60
 
 
 def test_recognisers_of_one_runtime_keep_their_own_weights() -> None:
     """Weights that cannot change stay in the library's memory from window to window; others are taken each time."""
     ours, theirs, plugin = NativeRuntime(PACK), StepRuntime(PACK), PACK.manifest.plugin
     table = PACK.table(plugin)
-    task = PACK.manifest.task
-    shape = (1, task.frames, task.frontend.mels)
-    x = np.random.default_rng(4).standard_normal(shape).astype(np.float32)
+    x = np.random.default_rng(4).standard_normal((1, 100, 40)).astype(np.float32)
     flat = table.initial(0)
-    first, second = recogniser(ours, plugin, flat), recogniser(ours, plugin, table.initial(1))
+    own = recogniser(ours, plugin, flat), recogniser(ours, plugin, table.initial(1))
     wanted = [recogniser(theirs, plugin, table.initial(seed))(x) for seed in (0, 1)]
     flat[:] = 0
-    for _ in range(2):
-        for recognise, right in zip((first, second), wanted, strict=True):
+    for _ in range(4):
+        for recognise, right in zip(own, wanted, strict=True):
             np.testing.assert_allclose(recognise(x), right, atol=1e-6)
-            np.testing.assert_allclose(recognise(x), right, atol=1e-6)
-    flat[:] = table.initial(1)
-    np.testing.assert_allclose(ours.logits(plugin, flat, x), theirs.logits(plugin, flat, x), atol=1e-5)
-    flat[:] = table.initial(0)
-    np.testing.assert_allclose(ours.logits(plugin, flat, x), theirs.logits(plugin, flat, x), atol=1e-5)
+    for seed in (1, 0):
+        flat[:] = table.initial(seed)
+        np.testing.assert_allclose(ours.logits(plugin, flat, x), theirs.logits(plugin, flat, x), atol=1e-5)

@@ -46,10 +46,8 @@ def test_auto_takes_the_library_that_the_wheel_brings(brought: Path) -> None:
     library()
     shutil.copy(native_library.library_path(), brought)
     choice = choose_runtime("auto", tiny_pack.pack())
-    assert choice.runtime.name == "native"
-    assert choice.reason == ("Runtime native: the wheel brings its library, which computes here as it should.")
-    two = choose_runtime("auto", tiny_pack.pack(), threads=2).reason
-    assert two == f"{choice.reason} It uses one thread, not the 2 of the settings."
+    assert choice.runtime.name == "native" and "wheel" in choice.reason
+    assert "one thread" in choose_runtime("auto", tiny_pack.pack(), threads=2).reason
     found = brought_library()
     assert found is not None and fault_of(found) is None
     assert choose_runtime("step", tiny_pack.pack()).runtime.name == "step"
@@ -66,7 +64,7 @@ def test_what_does_not_load_here_is_left_for_step(brought: Path, caplog: pytest.
 
 @pytest.mark.slow
 @needs_compiler
-def test_a_library_that_computes_wrongly_is_not_used(
+def test_a_library_that_computes_wrongly_is_left(
     brought: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in SOURCES:
@@ -86,6 +84,7 @@ def test_a_library_that_computes_wrongly_is_not_used(
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_wheel_brings_the_library_for_every_machine_and_it_runs_here(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
     pytest.importorskip("ziglang", reason="ziglang is not installed")

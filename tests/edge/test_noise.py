@@ -13,17 +13,7 @@ from auricle_edge.training.train import LocalState, RoundResult
 
 
 def result(plugin: np.ndarray) -> RoundResult:  # type: ignore[type-arg]
-    return RoundResult(
-        plugin=plugin,
-        local=LocalState(plugin),
-        loss=1.5,
-        steps=7,
-        seconds=3.0,
-        samples=42,
-        personal_accuracy=0.9,
-        plugin_accuracy=0.8,
-        held_out=5,
-    )
+    return RoundResult(plugin, LocalState(plugin), 1.5, 7, 3.0, 42, 0.9, 0.8, 5)
 
 
 def test_an_update_is_scaled_down_to_the_norm_and_a_smaller_one_is_left_alone() -> None:
@@ -53,7 +43,6 @@ def test_with_noise_no_figure_of_the_clips_leaves_the_device_and_what_it_keeps_i
     done = replace(result(plugin), maps=np.ones(3, np.float32))
     plan = Plan(noise=Noise(clip=1.0, deviation=1.0), bavd=Bavd(maps=True))
     sent = noised(done, np.zeros(4, np.float32), plan)
-
     assert (sent.samples, sent.loss, sent.steps, sent.seconds, sent.held_out) == (1, 0.0, 0, 0.0, 0)
     assert (sent.personal_accuracy, sent.plugin_accuracy, sent.maps) == (None, None, None)
     assert sent.local is done.local

@@ -66,18 +66,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "batches.npz", **_batches())  # type: ignore[arg-type]
     (folder / "jobs.json").write_text(json.dumps(JOBS))
     for name in ("trained", "again"):
-        made = run_there(
-            python,
-            "-m",
-            "auricle",
-            "export",
-            "artifacts",
-            "toy.tar.zst",
-            "--out",
-            f"{name}.tar.zst",
-            "--json",
-            folder=folder,
-        )
+        export = f"-m auricle export artifacts toy.tar.zst --out {name}.tar.zst --json"
+        made = run_there(python, *export.split(), folder=folder)
         assert made.returncode == 0, made.stderr
         assert json.loads(made.stdout)["identity"] == load_pack(folder / f"{name}.tar.zst").identity
     done = run_there(python, "-m", "tests.edge.ort_probe", folder, folder=folder)
@@ -106,9 +96,7 @@ def test_it_trains_like_the_step_runtime(name: str, results: dict[str, np.ndarra
     """Losses of every step, and how far the weights moved after 1 and 20 of them."""
     facts = JOBS[name]
     job = job_of(PACK, facts)
-
     ours = trained(StepRuntime(PACK), job, facts["steps"], _batches())
-
     for key, value in ours.items():
         theirs = results[f"{name}:{key}"]
         kind, _, what = key.partition("/")
@@ -122,6 +110,7 @@ def test_it_trains_like_the_step_runtime(name: str, results: dict[str, np.ndarra
 
 
 @pytest.mark.parametrize("model", ["crnn-lite", "crnn-base"])
+@pytest.mark.nightly
 def test_its_gradients_are_pytorchs(model: str, results: dict[str, np.ndarray]) -> None:
     """Of cross-entropy and KL to a teacher, tensor by tensor, against float64: at most 1e-5."""
     torch = pytest.importorskip("torch")
@@ -135,19 +124,18 @@ def test_its_gradients_are_pytorchs(model: str, results: dict[str, np.ndarray]) 
     student, teacher = (z.log_softmax(1) for z in (module(batch["x"]), batch["teacher"]))
     each = (teacher.exp() * (teacher - student)).sum(1) - (batch["target"] * student).sum(1)
     (0.5 * (each * batch["weight"]).sum() / batch["weight"].sum()).backward()
-
     for spec in table.specs:
         found = table.tensor(results[f"gradient:{model}"], spec.name)
         assert _distance(found, parameters[spec.name].grad.numpy()) < 1e-5, spec.name
 
 
+@pytest.mark.nightly
 def test_a_device_trains_rounds_with_it_and_keeps_its_state(results: dict[str, np.ndarray]) -> None:
     """AdamW for the local model, plain SGD for the plug-in, clipped, over two rounds of two steps."""
     ours, theirs = (
         {key: results[f"rounds/{name}:{key}"] for key in ("plugin", "local", "loss", "steps")}
         for name in ("step", "ort-training")
     )
-
     assert theirs["steps"] == ours["steps"] == 4
     assert theirs["loss"] == pytest.approx(ours["loss"], rel=1e-6)
     plugin, local = PACK.plugin_table.initial(0), PACK.table("crnn-base").initial(3)
@@ -157,7 +145,6 @@ def test_a_device_trains_rounds_with_it_and_keeps_its_state(results: dict[str, n
 
 def test_it_recognises_like_the_step_runtime(results: dict[str, np.ndarray]) -> None:
     here = StepRuntime(PACK).logits("crnn-lite", PACK.plugin_table.initial(0), _batches()["x"][0])
-
     assert np.array_equal(results["logits:ort-training"], results["logits:step"])
     assert results["logits:ort-training"] == pytest.approx(here, abs=1e-5)
 
@@ -165,7 +152,6 @@ def test_it_recognises_like_the_step_runtime(results: dict[str, np.ndarray]) -> 
 def test_it_works_without_pytorch_and_auto_leaves_it_aside(facts: dict[str, Any]) -> None:
     assert not facts["torch"]
     assert facts["onnxruntime"] == "1.19.2"
-    assert facts["reason"] == "Runtime ort-training: it was asked for."
     assert facts["auto"] == "step"
 
 
@@ -175,18 +161,12 @@ def test_the_oldest_onnxruntime_that_is_allowed_loads_every_graph(facts: dict[st
 
 
 def test_what_it_cannot_do_it_says(facts: dict[str, Any]) -> None:
-    assert [said.partition(":")[0] for said in facts["refusals"]] == [
-        "The runtime ort-training does not do distill learning",
-        "The runtime ort-training has no drift with sgd",
-        "The runtime ort-training has no momentum with sgd",
-        "The runtime ort-training has no l2 with adamw",
-    ]
-    assert all(said.endswith("choose --runtime step.") for said in facts["refusals"])
+    for said, noun in zip(facts["refusals"], ("distill", "drift", "momentum", "l2"), strict=True):
+        assert noun in said and "step" in said
 
 
 def test_the_artifacts_are_the_same_each_time_and_all_in_the_pack(folder: Path) -> None:
     made, again = (load_pack(folder / f"{name}.tar.zst") for name in ("trained", "again"))
-
     assert made.identity == again.identity
     assert set(made.manifest.ort_training) == set(PACK.tables)
     assert made.manifest.producers["onnxruntime-training"] == "1.19.2"

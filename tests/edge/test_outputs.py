@@ -47,13 +47,10 @@ class Done(msgspec.Struct):
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, or fail after half a minute."""
     return asyncio.run(asyncio.wait_for(work, 30))
 
 
 class Slow:
-    """An output that takes its time, or fails."""
-
     def __init__(self, name: str, error: Exception | None = None) -> None:
         self.name, self.error = name, error
         self.got: list[Event] = []
@@ -63,7 +60,6 @@ class Slow:
         """Nothing to do."""
 
     async def deliver(self, event: Event) -> None:
-        """Wait for the gate, then take it or fail."""
         await self.gate.wait()
         if self.error is not None:
             raise self.error
@@ -74,13 +70,12 @@ class Slow:
 
 
 async def until(condition: Any) -> None:
-    """Let the loop run until it holds."""
     while not condition():
         await asyncio.sleep(0.005)
 
 
 def test_a_hanging_output_drops_its_oldest_and_holds_up_no_other() -> None:
-    async def story() -> None:
+    async def story() -> Outputs:
         hangs, works, fails = Slow("hangs"), Slow("works"), Slow("fails", AuricleError("no"))
         works.gate.set()
         fails.gate.set()
@@ -98,58 +93,33 @@ def test_a_hanging_output_drops_its_oldest_and_holds_up_no_other() -> None:
         await until(lambda: len(hangs.got) == 3)
         await outputs.stop()
         outputs.emit(YES)
+        return outputs
 
-    run(story())
-
-
-def test_emit_after_the_loop_has_ended_is_harmless() -> None:
-    outputs = Outputs([])
-
-    async def story() -> None:
-        await outputs.start()
-
-    run(story())
-    outputs.emit(YES)
+    run(story()).emit(YES)  # the loop has ended
 
 
-def test_stdout_prints_one_json_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    run(Stdout("kitchen-1").deliver(YES))
-    event = json.loads(capsys.readouterr().out)
-    assert event == {
-        "type": "detection",
-        "device": "kitchen-1",
-        "id": "00112233aabb",
-        "word": "yes",
-        "score": 0.93,
-        "model": "personal",
-        "at": 1_700_000_000.0,
-        "latency": 0.25,
-    }
+async def deliver(output: Any, *events: Event) -> None:
+    await output.open()
+    for event in events:
+        await output.deliver(event)
 
 
-def test_a_wake_word_a_command_and_a_timeout_say_what_they_are_and_belong_together(
+VARIABLES = ("AURICLE_EVENT", "AURICLE_WORD", "AURICLE_ID", "AURICLE_DEVICE")
+TELL = f"import sys, os; open(sys.argv[1], 'a').write(' '.join(os.environ[n] or '-' for n in {VARIABLES}) + chr(10))"
+
+
+def test_stdout_prints_one_json_object_a_line_that_says_what_it_is_and_belongs_to(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    async def story() -> None:
-        for event in (WAKE, STOP, CLOSED):
-            await Stdout("kitchen-1").deliver(event)
-
-    run(story())
-    wake, stop, closed = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    run(deliver(Stdout("kitchen-1"), YES, WAKE, STOP, CLOSED))
+    yes, wake, stop, closed = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    found = {"type": "detection", "word": "yes", "score": 0.93, "at": 1_700_000_000.0, "latency": 0.25}
+    assert yes == {"device": "kitchen-1", "id": "00112233aabb", "model": "personal", **found}
     assert (wake["type"], wake["id"], wake["word"], "wake" in wake) == ("wake", "aabbccddeeff", "computer", False)
-    assert (stop["type"], stop["word"], stop["wake"], stop["wake_word"]) == (
-        "detection",
-        "stop",
-        "aabbccddeeff",
-        "computer",
-    )
-    assert closed == {
-        "type": "timeout",
-        "device": "kitchen-1",
-        "wake": "aabbccddeeff",
-        "wake_word": "computer",
-        "at": 1_700_000_003.25,
-    }
+    told = {"type": "detection", "word": "stop", "wake": "aabbccddeeff", "wake_word": "computer"}
+    assert {name: stop[name] for name in told} == told
+    ended = {"type": "timeout", "device": "kitchen-1", "at": 1_700_000_003.25}
+    assert closed == {**ended, "wake": "aabbccddeeff", "wake_word": "computer"}
 
 
 VARIABLES = ("AURICLE_EVENT", "AURICLE_WORD", "AURICLE_ID", "AURICLE_DEVICE")
@@ -159,13 +129,7 @@ TELL = f"import sys, os; open(sys.argv[1], 'a').write(' '.join(os.environ[n] or 
 def test_a_hook_is_told_of_every_event_what_it_is(tmp_path: Path) -> None:
     """After a timeout no word was heard, and what may be denied is the wake word."""
     out = tmp_path / "out"
-    hook = Hook((sys.executable, "-c", TELL, str(out)), 20, "kitchen-1")
-
-    async def story() -> None:
-        for event in (WAKE, STOP, CLOSED):
-            await hook.deliver(event)
-
-    run(story())
+    run(deliver(Hook((sys.executable, "-c", TELL, str(out)), 20, "kitchen-1"), WAKE, STOP, CLOSED))
     assert out.read_text().splitlines() == [
         "wake computer aabbccddeeff kitchen-1",
         "detection stop 00112233aabb kitchen-1",
@@ -175,19 +139,13 @@ def test_a_hook_is_told_of_every_event_what_it_is(tmp_path: Path) -> None:
 
 def test_a_hook_gets_the_event_and_no_shell(tmp_path: Path) -> None:
     out = tmp_path / "out; touch sneaky"
-    hook = Hook((sys.executable, "-c", SAVE, str(out)), 20, "kitchen-1")
-
-    async def story() -> None:
-        await hook.open()
-        await hook.deliver(YES)
-
-    run(story())
+    run(deliver(Hook((sys.executable, "-c", SAVE, str(out)), 20, "kitchen-1"), YES))
     word, _, line = out.read_text().partition(" ")
-    assert word == "yes"
-    assert json.loads(line)["id"] == YES.id
+    assert (word, json.loads(line)["id"]) == ("yes", YES.id)
     assert not (tmp_path / "sneaky").exists()
 
 
+@pytest.mark.slow
 def test_a_hook_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     child = (
@@ -208,37 +166,30 @@ def test_a_hook_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
 
 def test_a_hook_inherits_no_secret_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
-    hidden = (
+    hidden = [
         "AURICLE_PASSWORD",
         "AURICLE_TOKEN",
         "HOME_MQTT_PASSWORD",
         "AWS_SECRET_ACCESS_KEY",
         "CREDENTIALS_DIRECTORY",
-    )
+    ]
     for name in hidden:
         monkeypatch.setenv(name, "hunter2")
     monkeypatch.setenv("AURICLE_STATE", "/var/lib/auricle-edge")
     monkeypatch.setenv("XKB_KEYBOARD", "de")
     write = "import sys, os; open(sys.argv[1], 'w').write(repr(dict(os.environ)))"
-
     run(Hook((sys.executable, "-c", write, str(out)), 20, "kitchen-1").deliver(YES))
-
     told = ast.literal_eval(out.read_text())
     assert "hunter2" not in told.values() and not set(hidden) & set(told)
     assert (told["AURICLE_STATE"], told["XKB_KEYBOARD"]) == ("/var/lib/auricle-edge", "de")
     assert "PATH" in told
 
 
-def test_a_hook_whose_program_went_away_is_one_sentence(tmp_path: Path) -> None:
+def test_a_hook_whose_program_went_away_or_fails_says_how(tmp_path: Path) -> None:
     for wrong in (tmp_path / "gone", tmp_path):
-        with pytest.raises(AuricleError, match=f"the hook {wrong} cannot be run"):
+        with pytest.raises(AuricleError, match=f"{wrong} cannot be run"):
             run(Hook((str(wrong),), 20, "kitchen-1").deliver(YES))
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"hook": ["/bin/true", "a\0b"]}, EventSettings)
-
-
-def test_a_hook_that_fails_says_how() -> None:
-    with pytest.raises(AuricleError, match="ended with 3"):
+    with pytest.raises(AuricleError, match="with 3"):
         run(Hook((sys.executable, "-c", "raise SystemExit(3)"), 20, "kitchen-1").deliver(YES))
 
 
@@ -247,10 +198,11 @@ def test_a_hook_whose_program_is_missing_is_refused_at_the_start() -> None:
         run(Hook(("/no/such/program",), 1, "kitchen-1").open())
 
 
-def test_topics_with_wildcards_are_refused() -> None:
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"mqtt_topic": "home/#"}, EventSettings)
-    with pytest.raises(SettingsError, match="no field but"):
+def test_topics_with_wildcards_and_hooks_with_nul_are_refused() -> None:
+    for settings in ({"mqtt_topic": "home/#"}, {"hook": ["/bin/true", "a\0b"]}):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(settings, EventSettings)
+    with pytest.raises(SettingsError, match="field"):
         HomeMqtt(BrokerAddress("127.0.0.1"), "home/{room}", "kitchen-1", lambda _: Future())
 
 
@@ -271,15 +223,14 @@ async def home_broker(folder: Path) -> tuple[BrokerProcess, BrokerAddress]:
 
 def test_feedback_from_the_home_broker_is_not_even_subscribed_to_unless_asked() -> None:
     without = HomeMqtt(BrokerAddress("127.0.0.1"), "home", "kitchen-1", lambda _: Future())
-
     assert not without.link._subscriptions._handlers
     assert EventSettings().mqtt_feedback is False
 
 
 PLACES = {
-    "mqtt://home:secret@hub.lan": "events.mqtt at mqtt://home@hub.lan:1883 is not on this machine and without TLS",
-    "tcp://0.0.0.0:10400": "events.wyoming on 0.0.0.0 is open to every machine that reaches it",
-    "tcp://kitchen.lan:10400": "events.wyoming on kitchen.lan is open",
+    "mqtt://home:secret@hub.lan": "mqtt://home@hub.lan:1883",
+    "tcp://0.0.0.0:10400": "0.0.0.0 is open",
+    "tcp://kitchen.lan:10400": "kitchen.lan is open",
 }
 
 
@@ -292,7 +243,6 @@ def device() -> Device:
 def test_an_open_door_is_refused_unless_it_is_asked_for(url: str) -> None:
     name = "mqtt" if url.startswith("mqtt") else "wyoming"
     asked = {"mqtt": {"mqtt_plain": True}, "wyoming": {"wyoming_network": True}}[name]
-
     with pytest.raises(SettingsError, match=PLACES[url]):
         chosen_outputs(msgspec.convert({"stdout": False, name: url}, EventSettings), device())
     for settings in ({name: url, **asked}, {"mqtt": "mqtts://hub.lan"}, {"mqtt": "mqtt://localhost"}):
@@ -329,10 +279,8 @@ def test_the_home_broker_gets_detections_and_gives_feedback(tmp_path: Path) -> N
             await output.link.wait_connected(20)
             for event in (YES, WAKE, STOP, CLOSED):
                 await output.deliver(event)
-            good = (
-                b'{"verdict": "deny", "id": "00112233aabb", "token": "the-token"}',
-                b'{"verdict": "deny", "token": "the-token"}',
-            )
+            last = b'{"verdict": "deny", "token": "the-token"}'
+            good = (last[:-1] + b', "id": "00112233aabb"}', last)
             forged = (b'{"verdict": "confirm"}', b'{"verdict": "confirm", "token": "the-tokem"}')
             for payload in (b"no json", b'{"verdict": "maybe"}', *forged, b"[" * 100_000, *good):
                 await hub.publish("auricle-events/kitchen-1/feedback", payload)

@@ -46,13 +46,10 @@ def test_the_packs_that_name_clips_train_their_plug_in_alone(name: str) -> None:
 def test_a_larger_model_that_would_begin_as_noise_waits_for_a_pack_that_trains_it(asked: str | None) -> None:
     """Beside the trained plug-in it would teach noise; from scratch all begin as noise."""
     pack = load_pack("gsc12-res")
-
     assert own_model(pack, asked) == own_model(pack, asked, "pack") == "resnet-lite"
     assert own_model(pack, asked, "scratch") == "resnet-base"
     assert passed_over(pack, asked, "scratch") is None
-    assert "The device's own model is resnet-lite: the pack gsc12-res has no trained weights of resnet-base" in str(
-        passed_over(pack, asked)
-    )
+    assert "resnet-lite: the pack gsc12-res has no" in str(passed_over(pack, asked))
     trained = with_own_model(pack, "resnet-base")
     assert own_model(trained, asked) == "resnet-base"
     assert passed_over(trained, asked) is None
@@ -71,17 +68,13 @@ def test_it_is_the_plug_in_of_a_pack_without_such_a_model() -> None:
     assert own_model(tiny_pack.pack()) == "lite"
 
 
-def test_what_the_settings_name_is_taken_or_refused_with_a_hint() -> None:
+def test_what_the_settings_name_is_taken_or_refused_with_a_hint(tmp_path: Path) -> None:
     home = load_pack("home")
     assert own_model(home, "resnet-lite") == "resnet-lite"
-    with pytest.raises(PackError, match='The pack home has no model "crnn-lite": did you mean "resnet-lite"'):
+    with pytest.raises(PackError, match='"resnet-lite"'):
         own_model(home, "crnn-lite")
-
-
-def test_a_device_with_a_model_that_its_pack_lacks_does_not_start(tmp_path: Path) -> None:
-    settings = EdgeSettings(device="kitchen-1", state=str(tmp_path), pack="home", local="crnn-base")
-    with pytest.raises(PackError, match='did you mean "resnet-base"'):
-        running_pack(settings)
+    with pytest.raises(PackError, match='"resnet-base"'):
+        running_pack(EdgeSettings(device="kitchen-1", state=str(tmp_path), pack="home", local="crnn-base"))
 
 
 @pytest.mark.slow
@@ -92,28 +85,9 @@ def test_a_device_that_names_no_model_listens_with_each_pack(tmp_path: Path) -> 
 
     soundfile.write(tmp_path / "quiet.wav", np.random.default_rng(0).normal(0, 1e-4, 8000), 16_000)
     for pack, model in (("home", "cascade"), ("digits", "plugin")):
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "auricle",
-                "edge",
-                "run",
-                "--device",
-                "kitchen-1",
-                "--pack",
-                pack,
-                "--state",
-                str(tmp_path / pack),
-                "--source",
-                f"file:{tmp_path / 'quiet.wav'}",
-                "--json",
-            ],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        options = f"edge run --device kitchen-1 --pack {pack} --source file:quiet.wav --state {pack} --json".split()
+        command = [sys.executable, "-m", "auricle", *options]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout.splitlines()[0])
         assert (told["pack"], told["model"]) == (load_pack(pack).identity, model)

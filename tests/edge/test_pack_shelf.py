@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -24,13 +25,11 @@ def renamed(name: str) -> Pack:
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> PackShelf:
-    """A device whose settings name a tiny pack."""
     (tmp_path / "configured.tar.zst").write_bytes(pack_bytes(CONFIGURED))
     return PackShelf(tmp_path / "state", str(tmp_path / "configured.tar.zst"))
 
 
 def on_disk(folder: Path, pack: Pack) -> str:
-    """A pack's file."""
     path = folder / f"{pack.manifest.name}.tar.zst"
     path.write_bytes(pack_bytes(pack))
     return str(path)
@@ -48,11 +47,10 @@ def test_an_update_runs_and_a_roll_back_brings_the_old_one(tmp_path: Path, shelf
 
 
 def test_the_pack_of_the_settings_is_what_the_first_update_goes_back_to(tmp_path: Path, shelf: PackShelf) -> None:
-    with pytest.raises(PackError, match="no pack to go back to"):
+    with pytest.raises(PackError, match="no pack"):
         shelf.roll_back()
     shelf.install(on_disk(tmp_path, renamed("first")))
-    assert shelf.roll_back().identity == CONFIGURED.identity
-    assert shelf.current().identity == CONFIGURED.identity
+    assert shelf.roll_back().identity == shelf.current().identity == CONFIGURED.identity
 
 
 def test_old_packs_do_not_pile_up(tmp_path: Path, shelf: PackShelf) -> None:
@@ -61,17 +59,12 @@ def test_old_packs_do_not_pile_up(tmp_path: Path, shelf: PackShelf) -> None:
     assert len(list((tmp_path / "state" / "packs").iterdir())) == 3  # the switch and two packs
 
 
-def test_the_pack_that_runs_is_not_installed_again(tmp_path: Path, shelf: PackShelf) -> None:
-    with pytest.raises(PackError, match="is the one that runs"):
-        shelf.install(on_disk(tmp_path, CONFIGURED))
-
-
-def test_an_unsound_pack_changes_nothing(tmp_path: Path, shelf: PackShelf) -> None:
-    cut = tmp_path / "cut.tar.zst"
-    cut.write_bytes(pack_bytes(renamed("cut"))[:-50])
-    with pytest.raises(PackError):
-        shelf.install(str(cut))
-    assert shelf.current().identity == CONFIGURED.identity
+def test_the_pack_that_runs_or_an_unsound_one_changes_nothing(tmp_path: Path, shelf: PackShelf) -> None:
+    (tmp_path / "cut.tar.zst").write_bytes(pack_bytes(renamed("cut"))[:-50])
+    for pack in (on_disk(tmp_path, CONFIGURED), str(tmp_path / "cut.tar.zst")):
+        with pytest.raises(PackError):
+            shelf.install(pack)
+        assert shelf.current().identity == CONFIGURED.identity
 
 
 def test_a_device_with_a_trusted_key_takes_only_what_it_signed(tmp_path: Path) -> None:
@@ -89,24 +82,16 @@ def test_a_device_with_a_trusted_key_takes_only_what_it_signed(tmp_path: Path) -
 def test_a_damaged_switch_says_what_to_do(tmp_path: Path, shelf: PackShelf) -> None:
     (tmp_path / "state" / "packs").mkdir(parents=True)
     (tmp_path / "state" / "packs" / SWITCH).write_text("{")
-    with pytest.raises(PackError, match="remove it"):
+    with pytest.raises(PackError, match="remove"):
         shelf.current()
 
 
-def test_power_cut_before_the_switch_leaves_the_old_pack(
-    tmp_path: Path, shelf: PackShelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_power_cut_leaves_the_old_pack(tmp_path: Path, shelf: PackShelf, monkeypatch: pytest.MonkeyPatch) -> None:
     first = on_disk(tmp_path, renamed("first"))
-    whole = PackShelf._turn
-
-    def dies(self: PackShelf, switch: object) -> None:
-        raise StorageError("the power is gone")
-
-    monkeypatch.setattr(PackShelf, "_turn", dies)
-    with pytest.raises(StorageError):
+    with monkeypatch.context() as patch, pytest.raises(StorageError):
+        patch.setattr(PackShelf, "_turn", Mock(side_effect=StorageError("the power is gone")))
         shelf.install(first)
     assert shelf.current().identity == CONFIGURED.identity
-    monkeypatch.setattr(PackShelf, "_turn", whole)
     shelf.install(first)
     assert shelf.current().manifest.name == "first"
 

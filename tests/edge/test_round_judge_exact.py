@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,14 +41,11 @@ class _Sound:
 
     def heard(self, _: str, weights: Flat) -> Heard:
         accepts, hits = self.counts[int(weights[0])]
-        return Heard(
-            (np.arange(SECONDS) < accepts).astype(np.uint8), (np.arange(WORDS) < hits).astype(np.uint8), self.hours
-        )
+        heard = (np.arange(count) < first for count, first in ((SECONDS, accepts), (WORDS, hits)))
+        return Heard(*(each.astype(np.uint8) for each in heard), self.hours)
 
 
 class _Device:
-    """A device whose models hear what a table says."""
-
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch, counts: Mapping[int, tuple[int, int]]) -> None:
         self.sound = _Sound("a" * 64, counts)
         patch.setattr(round_judge, "JudgedSound", lambda *_: self.sound)
@@ -70,53 +67,49 @@ class _Device:
         return verdict
 
     def best(self, role: str) -> int:
-        """Which model is kept."""
         return int(self.judge._store.read()[role].weights[0])
+
+
+Made = Callable[[Mapping[int, tuple[int, int]]], _Device]
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
+    return lambda counts: _Device(tmp_path, monkeypatch, counts)
 
 
 # -- the best state
 
 
-def test_a_state_that_is_neither_better_nor_worse_does_not_take_the_best_ones_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_state_that_is_neither_better_nor_worse_is_not_the_best_one(made: Made) -> None:
     """A false accept more and a word more: both by chance."""
-    owner = _Device(tmp_path, monkeypatch, {0: GOOD, 1: (0, 30), 2: (1, 31)})
-
+    owner = made({0: GOOD, 1: (0, 30), 2: (1, 31)})
     assert owner.personal(1, 2).reason is None
     assert owner.best(PERSONAL) == 1
     owner.plugin(2, 2)
     assert owner.best(PLUGIN) == 0
 
 
-def test_who_hears_clearly_more_than_a_best_state_that_hears_a_quarter_takes_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner = _Device(tmp_path, monkeypatch, {0: GOOD, 1: (0, 10), 2: (30, 30), 3: (30, 30)})
+def test_who_hears_clearly_more_than_a_best_state_that_hears_a_quarter_takes_its_place(made: Made) -> None:
+    owner = made({0: GOOD, 1: (0, 10), 2: (30, 30), 3: (30, 30)})
     owner.personal(1, 1)
-
     assert owner.personal(2, 3).reason is None
     assert owner.best(PERSONAL) == 3
 
 
-def test_who_hears_clearly_more_than_the_best_state_may_not_be_worse_than_the_state_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_hears_clearly_more_than_the_best_state_may_not_be_worse_than_the_state_before(made: Made) -> None:
     """Thirty false accepts, where the state before had five."""
-    owner = _Device(tmp_path, monkeypatch, {0: GOOD, 1: (0, 10), 2: (5, 30), 3: (30, 30)})
+    owner = made({0: GOOD, 1: (0, 10), 2: (5, 30), 3: (30, 30)})
     owner.personal(1, 1)
-
     assert (owner.personal(2, 3).reason or "").startswith("worse_false_accepts: ")
     assert owner.best(PERSONAL) == 1
 
 
-def test_other_sound_is_played_to_the_best_state_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = _Device(tmp_path, monkeypatch, {0: GOOD, 1: (2, 30)})
+def test_other_sound_is_played_to_the_best_state_again(made: Made) -> None:
+    owner = made({0: GOOD, 1: (2, 30)})
     owner.personal(1, 1)
     owner.sound = _Sound("b" * 64, {0: (3, 30), 1: (7, 29), 2: (40, 30)})
-
     verdict = owner.personal(1, 2)
-
     assert verdict.reason is not None
     assert verdict.best is not None
     kept = verdict.best[PERSONAL]
@@ -124,21 +117,18 @@ def test_other_sound_is_played_to_the_best_state_again(tmp_path: Path, monkeypat
     assert (kept.heard.false_accepts, int(kept.heard.hits.sum())) == (7, 29)
 
 
-def test_best_states_are_written_only_where_they_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = _Device(tmp_path, monkeypatch, {0: GOOD, 1: GOOD})
+def test_best_states_are_written_only_where_they_changed(tmp_path: Path, made: Made) -> None:
+    owner = made({0: GOOD, 1: GOOD})
     owner.judge.keep(Verdict(None, _model(0)))
     assert not (tmp_path / "best.safetensors").exists()
-
     verdict = owner.personal(1, 1)
     (tmp_path / "best.safetensors").unlink()
     owner.judge.keep(verdict)
-
     assert not (tmp_path / "best.safetensors").exists()
 
 
-def test_the_best_states_take_four_bytes_a_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = _Device(tmp_path, monkeypatch, {})
-
+def test_the_best_states_take_four_bytes_a_weight(made: Made) -> None:
+    owner = made({})
     assert owner.judge.nbytes == 4 * 2 * PACK.plugin_table.size
 
 
@@ -158,17 +148,11 @@ def test_the_best_states_take_four_bytes_a_weight(tmp_path: Path, monkeypatch: p
     ids=("fewer accepts", "as many", "fewer words too", "more words", "as few", "more accepts too"),
 )
 def test_a_plug_in_of_the_fleet_that_is_worse_than_the_best_may_be_made_better_in_that_and_worse_in_nothing(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    received: tuple[int, int],
-    sent: tuple[int, int],
-    sends: bool,
+    made: Made, received: tuple[int, int], sent: tuple[int, int], sends: bool
 ) -> None:
-    owner = _Device(tmp_path, monkeypatch, {0: GOOD, 1: received, 2: sent})
+    owner = made({0: GOOD, 1: received, 2: sent})
     owner.plugin(0, 0)
-
     verdict = owner.plugin(1, 2)
-
     assert (verdict.reason is None) is sends
     assert int(verdict.listen[0]) == 0
 
@@ -184,17 +168,9 @@ def test_false_accepts_on_clips_count_where_no_stretch_of_negatives_shows_them_b
 ) -> None:
     asked: list[object] = []
     monkeypatch.setattr(round_judge, "worsened", lambda *_, **how: asked.append(how.get("accepts")))
-    settings = LearnSettings(judged_share=0.0)
-    trainer = Trainer(RUNTIME, "crnn-lite", device(6), 0, settings=settings)
-    judge = RoundJudge(trainer, Judging(DETECT, shared), tmp_path)
+    trainer = Trainer(RUNTIME, "crnn-lite", device(6), 0, settings=LearnSettings(judged_share=0.0))
     model = PACK.plugin_table.initial(0)
-
-    judge.judge(
-        Plan(mode="supervised"),
-        1,
-        model,
-        LocalState(model),
-        RoundResult(model, LocalState(model), 0.0, 1, 0.0, 24, None, None, 0),
-    )
-
+    state = LocalState(model)
+    result = RoundResult(model, state, 0.0, 1, 0.0, 24, None, None, 0)
+    RoundJudge(trainer, Judging(DETECT, shared), tmp_path).judge(Plan(mode="supervised"), 1, model, state, result)
     assert asked == [accepts]

@@ -31,7 +31,6 @@ def stream(seconds: int, seed: int = 0) -> Posteriors:
 
 
 def lower(rows: Posteriors, by: float) -> Posteriors:
-    """The same, answered lower by so many logits."""
     return (1 / (1 + np.exp(-(np.log(rows / (1 - rows)) - by)))).astype(np.float32)
 
 

@@ -26,16 +26,11 @@ LABELS = ("yes", "no", "_silence_")
 @pytest.mark.parametrize(
     ("threshold", "step", "expected"),
     [
-        (0.8, 1, 0.75),
-        (0.8, 2, 0.7),
-        (0.8, -2, 0.9),
-        (0.8, 0, 0.8),
+        *((0.8, step, expected) for step, expected in ((1, 0.75), (2, 0.7), (-2, 0.9), (0, 0.8))),
+        *((1.0, step, expected) for step, expected in ((-2, 1.0), (2, 0.9))),
+        *((0.05, step, expected) for step, expected in ((2, 0.05), (-1, 0.1))),
         (0.96, -1, 0.99),
         (0.12, 1, 0.1),
-        (1.0, -2, 1.0),
-        (1.0, 2, 0.9),
-        (0.05, 2, 0.05),
-        (0.05, -1, 0.1),
     ],
 )
 def test_a_step_is_five_hundredths_within_limits(threshold: float, step: int, expected: float) -> None:
@@ -44,7 +39,6 @@ def test_a_step_is_five_hundredths_within_limits(threshold: float, step: int, ex
 
 def test_all_keywords_are_shifted_from_their_own_thresholds() -> None:
     settings = DetectSettings(threshold=0.8, thresholds={"no": 0.5})
-
     assert tuned(settings, LABELS, 1).thresholds == {"yes": 0.75, "no": 0.45}
     assert tuned(settings, LABELS, 0) is settings
 
@@ -54,7 +48,6 @@ def test_a_decider_hears_at_one_step_more_what_it_did_not_hear() -> None:
     decider = Decider(LABELS, settings)
     said = np.array([0.77, 0.1, 0.13], np.float32)
     assert decider.step(said) is None
-
     decider.set_thresholds(tuned(settings, LABELS, 1).thresholds)
     assert decider.step(said) is not None
     decider.reset()
@@ -66,7 +59,6 @@ def test_what_the_coordinator_wants_is_applied_and_survives_a_restart(tmp_path: 
     applied: list[int] = []
     tuning = Tuning(tmp_path, accepted=True)
     tuning.apply = applied.append
-
     asyncio.run(tuning.tune(-2))
     assert (applied, tuning.told, Tuning(tmp_path, accepted=True).told) == ([-2], -2, -2)
     refusing = Tuning(tmp_path, accepted=False)
@@ -85,7 +77,6 @@ def test_the_owner_refuses_it_by_a_setting(tmp_path: Path) -> None:
     given = {"device": "kitchen-1", "state": str(tmp_path)}
     file = tmp_path / "edge.toml"
     file.write_text("[remote]\nsensitivity = false\n")
-
     assert read_settings(None, given).remote.sensitivity
     assert not read_settings(file, given).remote.sensitivity
 

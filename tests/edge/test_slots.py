@@ -20,35 +20,27 @@ from tests.edge.slots_guard import new as new
 from tests.edge.slots_guard import old as old
 
 from auricle_edge.ota.slots import filling
-from auricle_edge.ota.slots.bundle import Manifest, read_manifest
+from auricle_edge.ota.slots.bundle import read_manifest
 from auricle_edge.ota.slots.journal import Place, locked
 
 
 def test_a_bundle_is_installed_and_runs(device: Device, old: Path) -> None:
     assert run(device, "install", old) == 0
-
     assert device.probe() == "1.0"
-    assert device.journal() == {
-        "format": 1,
-        "active": "a",
-        "confirmed": True,
-        "previous": None,
-        "trial": None,
-        "last": None,
-    }
+    nothing = {"previous": None, "trial": None, "last": None}
+    assert device.journal() == {"format": 1, "active": "a", "confirmed": True, **nothing}
     assert (device.root / "etc/auricle/edge.toml").read_text() == "# settings of 1.0\n"
     assert (device.home / "current/pack.tar.zst").read_bytes() == b"a pack of 1.0"
     assert stat.S_IMODE((device.home / "slots.json").stat().st_mode) == 0o644
     assert stat.S_IMODE((device.home / ".journal.lock").stat().st_mode) == 0o600
-    wanted = {path.name for path in (device.root / "etc/systemd/system/multi-user.target.wants").iterdir()}
+    units = device.root / "etc/systemd/system"
+    wanted = {path.name for path in (units / "multi-user.target.wants").iterdir()}
     assert wanted == {f"auricle-{name}.service" for name in ("edge", "guard", "claim", "update")}
-    for link in (device.root / "etc/systemd/system").glob("*.wants/*"):
-        assert link.resolve().is_file()
+    assert all(link.resolve().is_file() for link in units.glob("*.wants/*"))
 
 
 def test_scripts_name_the_python_of_their_slot_as_the_device_sees_it(device: Device, old: Path) -> None:
     run(device, "install", old)
-
     for name in ("auricle-probe", "auricle-deep", "probe-own"):
         script = device.home / "a/bin" / name
         assert script.read_text().startswith("#!/opt/auricle/a/bin/python3\n")
@@ -64,27 +56,16 @@ def test_wheels_are_unpacked_as_pip_does_it(folder: Path, device: Device, old: P
     if not bundled:
         pytest.skip("this Python comes without a wheel of pip")
     target, wheels = folder / "by-pip", [*bundled, *old.glob("wheels/*.whl")]
+    options = "-q --no-index --no-deps --no-compile --ignore-installed --no-warn-script-location --prefix"
     subprocess.run(
-        [
-            sys.executable,
-            "-I",
-            str(bundled[0] / "pip"),
-            "install",
-            "-q",
-            "--no-index",
-            "--no-deps",
-            "--no-compile",
-            "--prefix",
-            str(target),
-            "--ignore-installed",
-            "--no-warn-script-location",
-            *map(str, wheels),
-        ],
+        [sys.executable, "-I", bundled[0] / "pip", "install", *options.split(), target, *wheels],
         check=True,
         capture_output=True,
         env={"PATH": os.environ["PATH"], "HOME": str(folder)},
     )
-    library = filling.make_environment(Place(device.root), _made(folder / "ours"), _manifest(old))
+    (folder / "ours").mkdir()
+    manifest = read_manifest((old / "bundle.json").read_bytes())
+    library = filling.make_environment(Place(device.root), folder / "ours", manifest)
     for path in wheels:
         with path.open("rb") as file:
             filling.unpack(file, folder / "ours", Path("/x/bin/python3"), library)
@@ -105,22 +86,11 @@ def test_wheels_are_unpacked_as_pip_does_it(folder: Path, device: Device, old: P
         assert ours[name] == theirs[name], name
 
 
-def _made(path: Path) -> Path:
-    path.mkdir()
-    return path
-
-
-def _manifest(bundle: Path) -> Manifest:
-    return read_manifest((bundle / "bundle.json").read_bytes())
-
-
 def test_the_same_bundle_twice_is_once(device: Device, old: Path, capsys: Say) -> None:
     run(device, "install", old)
     before = {path: path.lstat().st_ino for path in device.root.rglob("*")}
-
     assert run(device, "install", pack(old, old.parent / "old.tar")) == 0
-
-    assert "installed already" in capsys.readouterr().out
+    assert "already" in capsys.readouterr().out
     assert {path: path.lstat().st_ino for path in device.root.rglob("*")} == before
 
 
@@ -130,9 +100,7 @@ def test_another_bundle_by_hand_replaces_what_is_installed_and_can_be_taken_back
     run(device, "install", old)
     assert run(device, "install", new) == 0
     assert device.probe() == "2.0"
-
     assert run(device, "revert", "--reason", "too  loud") == 0
-
     assert device.probe() == "1.0"
     assert device.journal()["last"]["reason"] == "too loud"
 
@@ -142,28 +110,18 @@ def test_a_healthy_version_is_confirmed_and_brings_its_guard(device: Device, old
     journal = device.journal()
     assert (journal["active"], journal["confirmed"], journal["previous"]) == ("b", False, "a")
     assert journal["trial"]["identity"] == identity(new)
-    assert device.probe() == "2.0"
-    assert device.guard() == "1.0"
+    assert (device.probe(), device.guard()) == ("2.0", "1.0")
     assert run(device, "check") == 0
-    assert device.journal()["trial"] is not None
-    device.healthy(old)
-    run(device, "check")
-    device.healthy(new, False)
-    run(device, "check")
-    assert device.journal()["trial"] is not None
-
+    for bundle, healthy in ((old, True), (new, False)):
+        device.healthy(bundle, healthy)
+        run(device, "check")
+        assert device.journal()["trial"] is not None
     device.healthy(new)
     assert run(device, "check") == 0
-
     journal = device.journal()
     assert (journal["active"], journal["confirmed"], journal["previous"], journal["trial"]) == ("b", True, "a", None)
-    assert journal["last"] == {
-        "identity": identity(new),
-        "version": "2.0",
-        "rollout": "r7",
-        "outcome": "confirmed",
-        "reason": "",
-    }
+    ended = {"outcome": "confirmed", "reason": ""}
+    assert journal["last"] == {"identity": identity(new), "version": "2.0", "rollout": "r7", **ended}
     assert device.guard() == "2.0"
 
 
@@ -181,7 +139,7 @@ def test_a_version_that_does_not_become_healthy_in_time_is_reverted(device: Devi
     on_trial(device, old, new, "--deadline", 0)
     device.healthy(new, False)
     assert run(device, "check") == 0
-    reverted(device, old, "did not become healthy within 0 s")
+    reverted(device, old, "within 0 s")
 
 
 @pytest.mark.parametrize("said", ["", "[]", '{"format": 1}', "[" * 9000, "\udcff"], ids=range(5))
@@ -305,16 +263,13 @@ def test_units_follow_the_version_and_one_that_was_disabled_stays_so(folder: Pat
 
 
 def test_a_claim_token_leaves_the_boot_partition(device: Device, old: Path) -> None:
-    token = device.root / "boot/firmware/auricle.token"
+    token, kept = device.root / "boot/firmware/auricle.token", device.root / "etc/auricle/claim.token"
     token.parent.mkdir(parents=True)
-    token.write_text("secret\n")
-    run(device, "install", old)
-    kept = device.root / "etc/auricle/claim.token"
-    assert not token.exists()
-    assert kept.read_text() == "secret\n" and stat.S_IMODE(kept.stat().st_mode) == 0o600
-    token.write_text("another\n")
-    run(device, "check")
-    assert kept.read_text() == "another\n" and not token.exists()
+    for command, text in ((("install", old), "secret\n"), (("check",), "another\n")):
+        token.write_text(text)
+        run(device, *command)
+        assert not token.exists()
+        assert kept.read_text() == text and stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert run(device, "claimed") == 0
     assert not kept.exists()
 
@@ -326,13 +281,10 @@ def test_uninstalling_leaves_nothing(device: Device, old: Path, new: Path) -> No
         (device.root / path).write_text("")
     (device.root / "var/lib/auricle").symlink_to("private/auricle")
     device.healthy(new)
-
     assert run(device, "uninstall") == 0
-
     assert device.everything() == set()
     assert not device.home.exists() and not (device.root / "etc/auricle").exists()
-    assert run(device, "uninstall") == 0
-    assert run(device, "check") == 0
+    assert run(device, "uninstall") == run(device, "check") == 0
     assert device.everything() == set()
 
 
@@ -354,13 +306,9 @@ def test_uninstalling_may_keep_settings_and_data(device: Device, old: Path) -> N
 
 def test_status_speaks_json(device: Device, old: Path, capsys: Say) -> None:
     assert run(device, "status", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {
-        "said": "Nothing is installed.",
-        "code": 0,
-        "installed": False,
-        "slots": {"a": None, "b": None},
-        "journal": None,
-    }
+    told = json.loads(capsys.readouterr().out)
+    assert told.pop("said")
+    assert told == {"code": 0, "installed": False, "slots": {"a": None, "b": None}, "journal": None}
     run(device, "install", old)
     capsys.readouterr()
     run(device, "status", "--json")
@@ -376,37 +324,26 @@ def test_status_names_the_version_of_each_slot_and_how_the_newest_trial_ended(
         assert run(device, "status") == 0
         return capsys.readouterr().out.splitlines()
 
-    assert said() == ["Nothing is installed."]
-    run(device, "install", old)
-    runs = f"Slot a: version 1.0 ({identity(old)[:12]})"
-    assert said() == [f"{runs}, active.", "Slot b: empty."]
-    run(device, "stage", new, "--identity", identity(new))
-    run(device, "try")
-    tried = f"Slot b: version 2.0 ({identity(new)[:12]})"
-    assert said() == [f"{tried}, active, on trial.", f"{runs}."]
+    on_trial(device, old, new)
+    tried, runs = identity(new)[:12], identity(old)[:12]
+    assert [(tried in line, "trial" in line) for line in said()] == [(True, True), (False, False)]
     run(device, "revert", "--reason", "it hears nothing")
-    assert said() == [
-        f"{runs}, active.",
-        f"{tried}.",
-        "The newest trial, of version 2.0, was reverted: it hears nothing.",
-    ]
+    first, second, last = said()
+    assert (runs in first, tried in second) == (True, True)
+    assert "2.0" in last and "it hears nothing" in last
 
 
-def test_a_journal_that_cannot_be_made_again_is_said(device: Device, old: Path, capsys: Say) -> None:
+def test_an_installation_begins_anew_where_journal_and_slot_are_damaged(
+    device: Device, old: Path, new: Path, capsys: Say
+) -> None:
     run(device, "install", old)
     (device.home / "slots.json").write_bytes(b"")
     (device.home / "a/bundle.json").unlink()
     capsys.readouterr()
     assert run(device, "status", "--json") == 2
     told = json.loads(capsys.readouterr().out)
-    assert "no slot is whole" in told["said"] and told["installed"] is False
+    assert "whole" in told["said"] and told["installed"] is False
     assert run(device, "check") == 2
-
-
-def test_an_installation_begins_anew_where_journal_and_slot_are_damaged(device: Device, old: Path, new: Path) -> None:
-    run(device, "install", old)
-    (device.home / "slots.json").write_bytes(b"")
-    (device.home / "a/bundle.json").unlink()
     assert run(device, "install", new) == 0
     assert device.probe() == "2.0"
 
@@ -415,11 +352,10 @@ def test_an_interruption_is_a_sentence_and_the_same_command_ends_what_was_begun(
     device: Device, old: Path, new: Path, capsys: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(device, "install", old)
-    capsys.readouterr()
     with monkeypatch.context() as patch:
         patch.setattr(filling, "copy_files", lambda slot, bundle: os.kill(os.getpid(), signal.SIGINT))
         assert run(device, "install", new) == 130
-    assert capsys.readouterr().err.startswith("Interrupted:")
+    assert "Interrupted" in capsys.readouterr().err
     assert device.probe() == "1.0"
     assert run(device, "install", new) == 0
     assert device.probe() == "2.0"
@@ -428,14 +364,13 @@ def test_an_interruption_is_a_sentence_and_the_same_command_ends_what_was_begun(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_somebody_who_is_not_root_is_told_so(device: Device, old: Path, capsys: Say) -> None:
     run(device, "install", old)
-    capsys.readouterr()
     os.seteuid(65534)
     try:
         assert run(device, "revert") == 1
     finally:
         os.seteuid(0)
     said = capsys.readouterr().err
-    assert said.startswith("Only root may do this: put sudo before the command (") and said.count("\n") == 1
+    assert "root" in said and said.count("\n") == 1
 
 
 def test_one_installation_at_a_time(device: Device, old: Path, new: Path, capsys: Say) -> None:

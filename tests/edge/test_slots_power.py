@@ -21,7 +21,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 @pytest.fixture
 def site() -> Iterator[SimpleNamespace]:
-    """A device without anything, two bundles, and room for many copies."""
     with quick_folder() as folder:
         device = Device(folder / "device")
         token = device.root / "boot/firmware/auricle.token"
@@ -52,19 +51,8 @@ def installed(site: SimpleNamespace, *, staged: bool = False, on_trial: bool = F
 
 def cuts(site: SimpleNamespace, *command: object) -> Iterator[Device]:
     """The device after a power cut at each step of a command, and its next boot; prints how many there are."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.edge.slots_power",
-            str(site.device.root),
-            str(site.folder / "cut"),
-            *map(str, command),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    cut = [sys.executable, "-m", "tests.edge.slots_power", site.device.root, site.folder / "cut", *command]
+    done = subprocess.run([*map(str, cut)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     count = int(done.stdout)
     print(f"the power went at each of {count} steps of {command[0]}")
@@ -98,6 +86,7 @@ def whole(device: Device) -> str:
     return version
 
 
+@pytest.mark.nightly
 def test_while_it_is_installed(site: SimpleNamespace) -> None:
     for device in cuts(site, "install", site.old):
         run(device, "check")
@@ -109,27 +98,20 @@ def test_while_it_is_installed(site: SimpleNamespace) -> None:
         assert not (device.root / "boot/firmware/auricle.token").exists()
 
 
-def test_while_a_version_is_staged(site: SimpleNamespace) -> None:
-    installed(site)
-    for device in cuts(site, "stage", site.new, "--identity", identity(site.new)):
+@pytest.mark.parametrize("before", ["1.0", "2.0"], ids=["an empty slot", "the version before"])
+@pytest.mark.nightly
+def test_while_a_version_is_staged(site: SimpleNamespace, before: str) -> None:
+    installed(site, staged=before == "2.0")
+    new = site.new if before == "1.0" else make_bundle(site.folder / "third", "3.0")
+    for device in cuts(site, "stage", new, "--identity", identity(new)):
         run(device, "check")
         assert whole(device) == "1.0"
-        run(device, "stage", site.new, "--identity", identity(site.new))
+        run(device, "stage", new, "--identity", identity(new))
         run(device, "try")
-        assert device.probe() == "2.0"
+        assert device.probe() == json.loads((new / "bundle.json").read_text())["version"]
 
 
-def test_while_the_version_before_is_replaced_in_its_slot(site: SimpleNamespace) -> None:
-    installed(site, staged=True)
-    third = make_bundle(site.folder / "third", "3.0")
-    for device in cuts(site, "stage", third, "--identity", identity(third)):
-        run(device, "check")
-        assert whole(device) == "1.0"
-        run(device, "stage", third, "--identity", identity(third))
-        run(device, "try")
-        assert device.probe() == "3.0"
-
-
+@pytest.mark.nightly
 def test_while_another_version_is_installed_by_hand(site: SimpleNamespace) -> None:
     installed(site)
     for device in cuts(site, "install", site.new):
@@ -150,9 +132,10 @@ def test_while_it_is_switched(site: SimpleNamespace) -> None:
         assert device.probe() == "2.0"
 
 
-@pytest.mark.parametrize("command", ["starting", "check"])
-def test_while_a_start_is_counted(site: SimpleNamespace, command: str) -> None:
+@pytest.mark.parametrize(("command", "boot"), [("starting", "first"), ("check", "first"), ("check", "second")])
+def test_while_a_start_is_counted_or_a_check_repairs(site: SimpleNamespace, command: str, boot: str) -> None:
     installed(site, on_trial=True)
+    site.device.boot(boot)
     for device in cuts(site, command):
         run(device, "check")
         assert whole(device) == "1.0"
@@ -182,14 +165,6 @@ def test_while_it_is_reverted(site: SimpleNamespace, how: str) -> None:
         assert device.probe() == "2.0"
 
 
-def test_while_a_check_repairs_what_a_cut_left(site: SimpleNamespace) -> None:
-    installed(site, on_trial=True)
-    site.device.boot("second")
-    for device in cuts(site, "check"):
-        run(device, "check")
-        assert whole(device) == "1.0"
-
-
 def test_while_a_confirmed_version_is_taken_back(site: SimpleNamespace) -> None:
     installed(site, on_trial=True)
     run(site.device, "confirm")
@@ -198,6 +173,7 @@ def test_while_a_confirmed_version_is_taken_back(site: SimpleNamespace) -> None:
         assert whole(device) == {"a": "1.0", "b": "2.0"}[device.journal()["active"]]
 
 
+@pytest.mark.nightly
 def test_while_it_is_uninstalled(site: SimpleNamespace) -> None:
     installed(site, on_trial=True)
     for device in cuts(site, "uninstall"):

@@ -12,14 +12,9 @@ from tests.edge.slots_bundle import Device, make_bundle, units
 
 from auricle_edge.ota.slots.commands import main as guard
 
-MOST_EXPOSED = {
-    "auricle-edge.service": 2.0,
-    "auricle-claim.service": 1.5,
-    "auricle-renew.service": 1.5,
-    "auricle-guard.service": 1.5,
-    "auricle-update.service": 2.0,
-}
-"""The last two are root's."""
+MOST_EXPOSED = {f"auricle-{name}.service": 1.5 for name in ("claim", "renew", "guard")}
+MOST_EXPOSED |= {"auricle-edge.service": 2.0, "auricle-update.service": 2.0}
+"""Those of the guard and of updates are root's."""
 
 
 @pytest.fixture
@@ -39,11 +34,9 @@ def test_systemd_finds_no_fault_in_what_is_installed(analyze: str, tmp_path: Pat
     system = Path("/usr/lib/systemd/system")
     shutil.copytree(system, device.root / str(system).lstrip("/"), symlinks=True)
     names = sorted(each.name for each in (device.root / "etc/systemd/system").iterdir() if each.is_file())
-
     done = subprocess.run(
         [analyze, "verify", "--man=no", f"--root={device.root}", *names], capture_output=True, text=True, timeout=60
     )
-
     if "unrecognized option" in done.stderr:
         pytest.skip("this systemd cannot verify units of another root")
     assert "auricle" not in done.stderr and done.returncode == 0, done.stderr

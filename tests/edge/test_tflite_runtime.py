@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -22,7 +21,7 @@ from auricle_edge.runtimes import Job, choose_runtime
 
 needs_litert()
 
-from auricle_edge.runtimes.tflite import TfliteRuntime  # noqa: E402
+from auricle_edge.runtimes.tflite import TfliteRuntime, interpreter_class  # noqa: E402
 from auricle_export.tflite import with_tflite  # noqa: E402
 
 NET = """
@@ -48,42 +47,27 @@ def with_file(pack: Pack, content: bytes) -> Pack:
     return Pack(msgspec.structs.replace(pack.manifest, files=files), {**pack.files, path: content})
 
 
-def test_logits_are_those_of_the_evaluation_graph_for_any_number_of_samples() -> None:
-    pack = small()
-    runtime, weights, x = TfliteRuntime(pack), pack.table("net").initial(4), features(pack, 5)
-
-    assert runtime.logits("net", weights, x) == pytest.approx(by_onnxruntime(pack, "net", weights, x), abs=1e-6)
-    assert runtime.logits("net", weights, x[:0]).shape == (0, 12)
-
-
-def test_a_fixed_batch_is_filled_up() -> None:
-    pack = small(batch=4)
-    weights, x = pack.table("net").initial(4), features(pack, 6)
-
-    assert TfliteRuntime(pack).logits("net", weights, x) == pytest.approx(
-        by_onnxruntime(pack, "net", weights, x), abs=1e-6
-    )
-
-
-def test_weights_that_change_in_place_are_seen() -> None:
-    pack = small()
-    runtime, weights, x = TfliteRuntime(pack), pack.table("net").initial(4), features(pack, 2)
-    runtime.logits("net", weights, x)
-    weights *= -1
-
-    assert runtime.logits("net", weights, x) == pytest.approx(by_onnxruntime(pack, "net", weights, x), abs=1e-6)
+@pytest.mark.parametrize(("batch", "count"), [(1, 5), (1, 0), (4, 6)])
+def test_logits_are_those_of_the_evaluation_graph_for_any_number_of_samples(batch: int, count: int) -> None:
+    """A fixed batch is filled up; weights that change in place are seen."""
+    pack = small(batch)
+    runtime, weights, x = TfliteRuntime(pack), pack.table("net").initial(4), features(pack, max(count, 1))[:count]
+    for _ in range(2):
+        logits = runtime.logits("net", weights, x)
+        assert logits.shape == (count, 12)
+        if count:
+            assert logits == pytest.approx(by_onnxruntime(pack, "net", weights, x), abs=1e-6)
+        weights *= -1
 
 
 def test_an_interpreter_is_kept_while_the_weights_stay_the_same() -> None:
     pack = small()
     runtime, weights, x = TfliteRuntime(pack), pack.table("net").initial(4), features(pack, 1)
-    runtime.logits("net", weights, x)
-    first = runtime._loaded["net"]
-    runtime.logits("net", weights.copy(), x)
-    assert runtime._loaded["net"] is first
-
-    runtime.logits("net", weights + 1, x)
-    assert runtime._loaded["net"] is not first
+    kept = []
+    for changed in (0, 0, 1):
+        runtime.logits("net", weights + changed, x)
+        kept.append(runtime._loaded["net"])
+    assert kept[0] is kept[1] is not kept[2]
 
 
 def test_threads_with_different_weights_get_their_own_logits() -> None:
@@ -92,7 +76,6 @@ def test_threads_with_different_weights_get_their_own_logits() -> None:
     models = [pack.table("net").initial(seed) for seed in range(4)]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda i: runtime.logits("net", models[i % 4], x), range(16)))
-
     for i, logits in enumerate(found):
         assert logits == pytest.approx(by_onnxruntime(pack, "net", models[i % 4], x), abs=1e-6)
 
@@ -102,59 +85,44 @@ def test_float32_is_taken_where_there_is_one_and_int8_otherwise() -> None:
     only_int8 = with_tflite(operator_pack(NET, {"k": (12, 4, 3), "b": (12,)}, {}, 7, 4, opset=17), ["net"], ["int8"])
     weights, x = pack.table("net").initial(4), features(pack, 2)
     exact = by_onnxruntime(pack, "net", weights, x)
-
     assert np.abs(TfliteRuntime(pack).logits("net", weights, x) - exact).max() < 1e-6
     for other in (TfliteRuntime(only_int8), TfliteRuntime(pack, precision="int8")):
         assert 1e-6 < np.abs(other.logits("net", weights, x) - exact).max() < 0.02
-    with pytest.raises(PackError, match=r"has no float32 \.tflite model: auricle export tflite"):
+    with pytest.raises(PackError, match="float32"):
         TfliteRuntime(only_int8, precision="float32")
 
 
 def test_training_and_embeddings_are_refused() -> None:
-    runtime = TfliteRuntime(small())
-    job = Job(kind="supervised", models={"model": "net"}, optimizer="sgd", weights={}, scalars={})
-
-    with pytest.raises(AuricleError, match="tflite recognises and does not train: choose --runtime step"):
-        runtime.begin(job)
-    with pytest.raises(AuricleError, match=r"tflite.* gives logits only"):
+    runtime = choose_runtime("tflite", small(), training=False).runtime
+    assert isinstance(runtime, TfliteRuntime)
+    with pytest.raises(AuricleError, match="train"):
+        runtime.begin(Job(kind="supervised", models={"model": "net"}, optimizer="sgd", weights={}, scalars={}))
+    with pytest.raises(AuricleError, match="logits"):
         runtime.embeddings("net", np.zeros(0, np.float32), features(small(), 1))
 
 
-def test_it_is_chosen_by_name_for_recognising() -> None:
-    choice = choose_runtime("tflite", small(), training=False)
+@pytest.mark.parametrize("wrong", ["cut", "of another input"])
+def test_a_file_that_is_cut_or_for_another_input_is_refused(wrong: str) -> None:
+    def file(pack: Pack) -> bytes:
+        return pack.files[pack.manifest.tflite[0].file]
 
-    assert (choice.runtime.name, choice.reason) == ("tflite", "Runtime tflite: it was asked for.")
-
-
-def test_a_file_cut_short_is_refused_by_the_map() -> None:
-    pack = small()
-    pack = with_file(pack, pack.files[pack.manifest.tflite[0].file][:256])
-
-    with pytest.raises(PackError, match="over something else or outside the file"):
+    content, says = (file(small())[:256], "outside") if wrong == "cut" else (file(small(frames=9)), "manifest")
+    pack = with_file(small(), content)
+    with pytest.raises(PackError, match=says):
         TfliteRuntime(pack).logits("net", pack.table("net").initial(0), features(pack, 1))
 
 
-def test_a_model_for_another_input_is_refused() -> None:
-    longer = small(frames=9)
-    pack = with_file(small(), longer.files[longer.manifest.tflite[0].file])
-
-    with pytest.raises(PackError, match="does not take or give what the pack's manifest says"):
-        TfliteRuntime(pack).logits("net", pack.table("net").initial(0), features(pack, 1))
-
-
-def test_without_litert_it_says_what_to_install(tmp_path: Path) -> None:
-    program = (
-        "import sys; sys.modules['ai_edge_litert'] = sys.modules['tflite_runtime'] = None\n"
-        "from auricle_edge.runtimes.tflite import interpreter_class\n"
-        "from auricle.errors import AuricleError\n"
-        "try: interpreter_class()\n"
-        "except AuricleError as error: print(error)\n"
-    )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert 'The runtime tflite needs LiteRT, pip install "auricle[tflite]", or choose --runtime step: ' in said
+def test_without_litert_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ai_edge_litert", "tflite_runtime"):
+        for loaded in [module for module in sys.modules if module.partition(".")[0] == name]:
+            monkeypatch.delitem(sys.modules, loaded)
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(AuricleError, match=r"auricle\[tflite\]"):
+        interpreter_class()
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_tflite_runtime_with_numpy_1_gives_the_same_logits(tmp_path: Path) -> None:
     python = tflite_runtime_python()
     packs = {"small": small(), "crnn": with_tflite(load_pack("gsc12"), ["crnn-base"])}
@@ -164,7 +132,6 @@ def test_tflite_runtime_with_numpy_1_gives_the_same_logits(tmp_path: Path) -> No
         weights = np.stack([table.initial(seed) for seed in (1, 2)])
         np.savez(tmp_path / f"{name}.npz", weights=weights, x=features(pack, 3))
     done = run_there(python, "-m", "tests.edge.tflite_probe", tmp_path, folder=tmp_path)
-
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1.") and done.stdout.split()[1:] == ["tflite_runtime"]
     for name, pack in packs.items():

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 from tests.edge.toy import device
-from tests.edge.toy_training import PLUGIN, distance, plan_of, trainer_of
+from tests.edge.toy_training import PLUGIN, distance, plan_of, ran, trainer_of
 
 from auricle.wire.plan import Plan
 from auricle_edge.training.train import LocalState
@@ -22,27 +22,19 @@ def test_a_linear_term_adds_its_vector_to_every_step(mode: str) -> None:
     trainer = trainer_of(device(16))
     plan = plan_of(mode=mode, mu=0.2, memory="feddyn", rate=0.5, plugin_ce=1.0)
     g = np.random.default_rng(3).standard_normal(PLUGIN.size).astype(np.float32)
-
-    free, moved = (
-        trainer.run(plan, 1, PLUGIN, replace(trainer.first_state(), variates=variates))
-        for variates in ({}, {"feddyn": g})
-    )
-
+    given = replace(trainer.first_state(), variates={"feddyn": g})
+    free, moved = ran(trainer, plan), trainer.run(plan, 1, PLUGIN, given)
     assert free.steps == moved.steps == 1
     assert np.allclose(moved.plugin - free.plugin, 0.5 * g, atol=1e-5)
-    kept = moved.local.variates["feddyn"]
-    assert np.allclose(kept, g - 0.2 * (moved.plugin - PLUGIN), atol=1e-6)
-    assert np.allclose(free.local.variates["feddyn"], -0.2 * (free.plugin - PLUGIN), atol=1e-6)
+    for result, before in ((moved, g), (free, 0)):
+        assert np.allclose(result.local.variates["feddyn"], before - 0.2 * (result.plugin - PLUGIN), atol=1e-6)
 
 
 def test_a_plan_without_a_memory_forgets_and_a_memory_of_another_model_is_not_used() -> None:
     trainer = trainer_of(device(16))
     other = replace(trainer.first_state(), variates={"feddyn": np.ones(3, np.float32)})
-
-    forgot = trainer.run(plan_of(), 1, PLUGIN, other)
+    assert trainer.run(plan_of(), 1, PLUGIN, other).local.variates == {}
     begun = trainer.run(plan_of(mu=0.2, memory="feddyn"), 1, PLUGIN, other)
-
-    assert forgot.local.variates == {}
     assert np.allclose(begun.local.variates["feddyn"], -0.2 * (begun.plugin - PLUGIN), atol=1e-6)
 
 
@@ -60,11 +52,11 @@ def test_kept_state_makes_two_rounds_one(optimizer: str) -> None:
     """Sixteen clips are one batch, so two rounds of one epoch take the very steps of one round of two."""
     trainer = trainer_of(device(16))
     plan = plan_of(optimizer=optimizer, momentum=0.9, rate=1e-2, local_rate=1e-2, plugin_ce=1.0)
-    whole = trainer.run(msgspec.structs.replace(plan, epochs=2), 1, PLUGIN, trainer.first_state())
+    whole = ran(trainer, msgspec.structs.replace(plan, epochs=2))
 
     def two(keep: bool) -> np.ndarray:
         kept = msgspec.structs.replace(plan, keep_state=keep)
-        first = trainer.run(kept, 1, PLUGIN, trainer.first_state())
+        first = ran(trainer, kept)
         assert bool(first.local.slots) == keep
         second = trainer.run(kept, 2, first.plugin, first.local)
         if keep:
@@ -88,12 +80,9 @@ def test_state_that_does_not_fit_counts_as_none_and_so_do_its_steps(spoil: objec
     """AdamW's bias correction must start again with its moments."""
     trainer = trainer_of(device(16))
     adamw = plan_of(optimizer="adamw", keep_state=True)
-    state = trainer.run(adamw, 1, PLUGIN, trainer.first_state()).local
-    other = trainer.run(plan_of(keep_state=True, epochs=3), 1, PLUGIN, trainer.first_state()).local
-
-    spoilt = spoil(state, other)  # type: ignore[operator]
-
-    result = trainer.run(adamw, 2, PLUGIN, spoilt)
+    state = ran(trainer, adamw).local
+    other = ran(trainer, plan_of(keep_state=True, epochs=3)).local
+    result = trainer.run(adamw, 2, PLUGIN, spoil(state, other))  # type: ignore[operator]
     fresh = trainer.run(adamw, 2, PLUGIN, LocalState(state.weights))
     assert result.local.steps == 1
     assert np.array_equal(result.plugin, fresh.plugin)

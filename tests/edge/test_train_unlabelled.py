@@ -8,12 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 from tests.edge.toy import PACK, clips, device
-from tests.edge.toy_training import LITE, PLUGIN, RUNTIME, distance, plan_of, trainer_of
+from tests.edge.toy_training import LITE, PLUGIN, RUNTIME, SURE, distance, plan_of, ran, trainer_of
 
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
 from auricle.wire.plan import FixMatch, Plan
-from auricle_edge.runtimes import StepRuntime
 from auricle_edge.runtimes.interface import accuracy, softmax
 from auricle_edge.training.carried import Carried
 from auricle_edge.training.fixmatch import WEAK, two_view_batches
@@ -26,24 +25,11 @@ SEMI = plan_of(mode="supervised", rate=0.1, fixmatch=FixMatch())
 
 
 def nobody(count: int = 0) -> Clips:
-    """No clip."""
     return clips(max(count, 1)).chosen(np.arange(count))
 
 
 def mute(count: int, seed: int = 5) -> DeviceData:
-    """A device that has sound, and no label."""
     return DeviceData(nobody(), nobody(), None, clips(count, seed))
-
-
-def taught() -> np.ndarray:
-    """A plug-in that was taught the toy task."""
-    trainer = trainer_of(device(48, seed=3))
-    return trainer.run(
-        plan_of(mode="supervised", optimizer="adamw", rate=3e-3, epochs=25), 1, PLUGIN, trainer.first_state()
-    ).plugin
-
-
-SURE = taught()
 
 
 def _same(energies: np.ndarray) -> np.ndarray:
@@ -62,19 +48,17 @@ def test_the_weak_view_is_the_clip_moved_in_time() -> None:
         assert sum(same) == 1 and not same[0] and not same[-1]
 
 
-def test_an_epoch_has_every_clip_of_the_larger_set_once_and_the_others_as_often_as_fits() -> None:
-    for labelled, free in ((40, 6), (6, 40), (16, 16)):
-        seen = list(
-            two_view_batches(clips(labelled), clips(free, 9), 3, 16, np.random.default_rng(0), _same, lambda e: -e)
-        )
-        own = np.concatenate([b["x"][b["weight"] > 0][:, 0, 0] for b in seen])
-        others = np.concatenate([b["weak"][b["weight.unlabelled"] > 0][:, 0, 0] for b in seen])
-        assert len(seen) == max(-(-labelled // 16), -(-free // 16))
-        assert sorted(own if labelled >= free else others) == sorted(
-            (clips(labelled) if labelled >= free else clips(free, 9)).energies[:, 0, 0]
-        )
-        assert len({*own.tolist()}) == labelled and len({*others.tolist()}) == free
-        assert all(np.array_equal(b["strong"], -b["weak"]) for b in seen)
+@pytest.mark.parametrize(("labelled", "free"), [(40, 6), (6, 40), (16, 16)])
+def test_an_epoch_has_every_clip_of_the_larger_set_once_and_the_others_again(labelled: int, free: int) -> None:
+    own, others = clips(labelled), clips(free, 9)
+    seen = list(two_view_batches(own, others, 3, 16, np.random.default_rng(0), _same, lambda e: -e))
+    assert len(seen) == max(-(-labelled // 16), -(-free // 16))
+    assert all(np.array_equal(b["strong"], -b["weak"]) for b in seen)
+    for name, weight, given in (("x", "weight", own), ("weak", "weight.unlabelled", others)):
+        found = np.concatenate([b[name][b[weight] > 0][:, 0, 0] for b in seen])
+        assert len({*found.tolist()}) == len(given)
+        if len(given) == max(labelled, free):
+            assert sorted(found) == sorted(given.energies[:, 0, 0])
 
 
 def test_without_labels_the_labelled_half_weighs_nothing() -> None:
@@ -108,23 +92,18 @@ def test_a_step_without_labels_is_the_mean_over_the_whole_batch_of_what_is_sure(
     sure = q.max(axis=1) >= 0.6
     assert 0 < sure.sum() < 12
     gradient = ((p - np.eye(3)[q.argmax(axis=1)]) * sure[:, None]).sum(axis=0) / 12
-
-    result = trainer.run(plan, 1, unsettled, trainer.first_state())
-
+    result = ran(trainer, plan, unsettled)
     assert result.plugin[-3:] - unsettled[-3:] == pytest.approx(-gradient, abs=1e-5)
     assert (result.steps, result.samples, result.unsupervised) == (1, 12, 12)
 
 
 def test_lambda_scales_what_clips_without_labels_teach() -> None:
     trainer = trainer_of(mute(12))
-    moved = [
-        trainer.run(
-            msgspec.structs.replace(SEMI, rate=2.0, fixmatch=FixMatch(weight=weight)), 1, SURE, trainer.first_state()
-        ).plugin
-        - SURE
+    whole, quarter = (
+        ran(trainer, msgspec.structs.replace(SEMI, rate=2.0, fixmatch=FixMatch(weight=weight)), SURE).plugin - SURE
         for weight in (1.0, 0.25)
-    ]
-    assert distance(4 * moved[1], moved[0]) < 1e-3
+    )
+    assert distance(4 * quarter, whole) < 1e-3
 
 
 def test_with_labels_both_losses_add_up() -> None:
@@ -141,9 +120,7 @@ def test_with_labels_both_losses_add_up() -> None:
     sure = q.max(axis=1) >= 0.7
     labelled = (said - np.eye(3)[own.targets]).mean(axis=0)
     gradient = labelled + ((p - np.eye(3)[q.argmax(axis=1)]) * sure[:, None]).mean(axis=0)
-
     result = trainer.run(plan, 1, SURE, trainer.first_state())
-
     assert result.plugin[-3:] - SURE[-3:] == pytest.approx(-0.1 * gradient, abs=1e-5)
     assert (result.samples, result.unsupervised) == (32, 16)
 
@@ -163,26 +140,24 @@ def test_a_device_without_labels_learns_from_a_model_that_knows() -> None:
         return found
 
     result = trainer.run(plan, 1, weakened, trainer.first_state())
-
     assert right(result.plugin) >= right(weakened)
     assert result.personal_accuracy is None and result.held_out == 0
     assert np.isfinite(result.loss) and result.loss >= 0
 
 
-def test_a_model_that_is_sure_of_nothing_comes_back_as_it_was() -> None:
+@pytest.mark.parametrize("mode", ["supervised", "mutual"])
+def test_a_model_that_is_sure_of_nothing_comes_back_as_it_was(mode: str) -> None:
     """Decay alone would have moved it; a direction of nothing is left out by the rule."""
-    plan = msgspec.structs.replace(SEMI, fixmatch=FixMatch(threshold=1.0), decay=0.5)
-    for mode in ("supervised", "mutual"):
-        trainer = trainer_of(mute(20))
-        result = trainer.run(msgspec.structs.replace(plan, mode=mode), 1, PLUGIN, trainer.first_state())
-        assert np.array_equal(result.plugin, PLUGIN)
-        assert (result.sure, result.loss, result.samples) == (0, 0.0, 20)
+    plan = msgspec.structs.replace(SEMI, fixmatch=FixMatch(threshold=1.0), decay=0.5, mode=mode)
+    result = ran(trainer_of(mute(20)), plan)
+    assert np.array_equal(result.plugin, PLUGIN)
+    assert (result.sure, result.loss, result.samples) == (0, 0.0, 20)
 
 
 def test_its_loss_is_that_of_the_received_model_on_clips_as_they_are() -> None:
     posteriors = softmax(RUNTIME.logits("crnn-lite", SURE, FRONTEND.finish(clips(20, 5).energies))).max(axis=1)
     sure = posteriors >= 0.7
-    result = (t := trainer_of(mute(20))).run(SEMI, 1, SURE, t.first_state())
+    result = ran(trainer_of(mute(20)), SEMI, SURE)
     assert result.sure == sure.sum() > 0
     assert result.loss == pytest.approx(-np.log(posteriors[sure]).sum() / 20, rel=1e-4)
 
@@ -190,31 +165,28 @@ def test_its_loss_is_that_of_the_received_model_on_clips_as_they_are() -> None:
 @pytest.mark.parametrize("changes", [{"mode": "mutual"}, {"mu": 1e-6}], ids=str)
 def test_rounds_without_the_graph_take_it_by_targets(changes: dict[str, object]) -> None:
     plan = plan_of(**{"mode": "supervised", "rate": 0.05, "plugin_ce": 1.0, "fixmatch": FixMatch(), **changes})
-    trainer = trainer_of(mute(20))
-    result = trainer.run(plan, 1, SURE, trainer.first_state())
+    result = ran(trainer_of(mute(20)), plan, SURE)
     assert result.sure > 0 and not np.array_equal(result.plugin, SURE)
 
 
 def test_an_owner_who_wants_no_clips_without_labels_used_has_none_used() -> None:
     data = replace(device(20), unlabelled=clips(30, 7))
     trainer = Trainer(RUNTIME, "crnn-lite", data, 0, settings=LearnSettings(clips=1, judge=False, unlabelled=0))
-    alone = trainer_of(device(20))
-    ours, theirs = (t.run(SEMI, 1, SURE, t.first_state()) for t in (trainer, alone))
+    ours, theirs = (ran(t, SEMI, SURE) for t in (trainer, trainer_of(device(20))))
     assert np.array_equal(ours.plugin, theirs.plugin)
     assert (ours.samples, ours.unsupervised) == (20, 0)
 
 
 def test_a_plan_that_does_not_ask_counts_labelled_clips_alone() -> None:
     assert "fixmatch" not in msgspec.to_builtins(Plan())
-    data = replace(device(20), unlabelled=clips(30, 7))
-    trainer = trainer_of(data)
+    trainer = trainer_of(replace(device(20), unlabelled=clips(30, 7)))
     assert (trainer.clips_of(plan_of()).all, trainer.clips_of(None).all, trainer.clips_of(SEMI).all) == (20, 20, 50)
-    result = trainer.run(plan_of(mode="supervised"), 1, SURE, trainer.first_state())
+    result = ran(trainer, plan_of(mode="supervised"), SURE)
     assert (result.samples, result.unsupervised) == (20, None)
 
 
 def test_the_packs_negatives_are_no_labels_of_a_device_that_has_none() -> None:
-    assert StepRuntime(PACK).pack.manifest.negatives is not None
+    assert PACK.manifest.negatives is not None
     trainer = Trainer(RUNTIME, "crnn-lite", mute(20), 0, settings=LearnSettings(clips=1, judge=False, carried=0.5))
     assert trainer._carried() is None
-    assert LITE.size == trainer.run(SEMI, 1, SURE, trainer.first_state()).plugin.size
+    assert LITE.size == ran(trainer, SEMI, SURE).plugin.size

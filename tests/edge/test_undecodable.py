@@ -57,7 +57,6 @@ def test_a_damaged_file_of_a_device_is_refused(
     name: str, field: bytes, read: Callable[[Path], object], refusal: type[Exception], data: bytes, tmp_path: Path
 ) -> None:
     kept(tmp_path / name, data % field)
-
     with pytest.raises(refusal):
         read(tmp_path)
 
@@ -65,8 +64,7 @@ def test_a_damaged_file_of_a_device_is_refused(
 @pytest.mark.parametrize("text", [b'"a"', b"3", b"[]"])
 def test_a_journal_of_the_slots_that_is_no_table_is_refused(text: bytes, tmp_path: Path) -> None:
     kept(tmp_path / "opt/auricle/slots.json", text)
-
-    with pytest.raises(Refused, match="is damaged"):
+    with pytest.raises(Refused, match="damaged"):
         read_journal(Place(tmp_path))
 
 
@@ -74,7 +72,6 @@ def test_a_journal_of_the_slots_that_is_no_table_is_refused(text: bytes, tmp_pat
 def test_a_damaged_record_of_the_fleet_or_update_is_as_good_as_none(data: bytes, tmp_path: Path) -> None:
     kept(tmp_path / FOLDER / FLEET_FILE, data % b"fleet")
     kept(tmp_path / "pending.update", b"\xff\xff\0\0" + data % b"task")
-
     assert read_fleet_record(tmp_path) is None
     assert Outbox(tmp_path).read() is None
 
@@ -85,35 +82,30 @@ def test_an_answer_to_a_claim_that_cannot_be_read_is_refused(data: bytes, monkey
     monkeypatch.setattr(server, "_ask", lambda *_: data % b"certificate")
     monkeypatch.setattr("ssl.create_default_context", lambda **_: None)
     root: Any = type("Root", (), {"public_bytes": lambda *_: b""})()
-
-    with pytest.raises(ClaimError, match="shows no certificate authority"):
+    with pytest.raises(ClaimError, match="authority"):
         server.root()
-    with pytest.raises(ClaimError, match="cannot be read"):
+    with pytest.raises(ClaimError, match="read"):
         server.certify("/v1/claim", None, root)  # type: ignore[arg-type]
     assert _detail(data % b"detail") == ""
 
 
 @pytest.mark.parametrize("url", ["https://[hub", "https://[hub.lan]:1", "//[/"])
 def test_a_coordinators_url_with_wrong_brackets_is_refused(url: str) -> None:
-    with pytest.raises(SettingsError, match="cannot be read: write https://host:port"):
+    with pytest.raises(SettingsError, match="https"):
         ClaimServer(url, "ab" * 32)
 
 
 @pytest.mark.parametrize("data", BROKEN)
-def test_a_message_of_the_capture_process_that_cannot_be_read_is_refused(data: bytes) -> None:
-    with pytest.raises(WireError, match="cannot be read"):
-        FrameReader().feed(child_parts.text(child_parts.OPENED, data % b"device", time.monotonic()))
-
-
-@pytest.mark.parametrize("data", BROKEN)
-def test_an_event_of_wyoming_that_cannot_be_read_is_refused(data: bytes) -> None:
+def test_a_message_of_the_capture_process_or_of_wyoming_that_cannot_be_read_is_refused(data: bytes) -> None:
     async def read() -> object:
         reader = asyncio.StreamReader(limit=1 << 17)
         reader.feed_data(data % b"type" + b"\n")
         reader.feed_eof()
         return await read_event(reader, 5.0, begins=None)
 
-    with pytest.raises(WireError, match="is not a Wyoming event"):
+    with pytest.raises(WireError, match="read"):
+        FrameReader().feed(child_parts.text(child_parts.OPENED, data % b"device", time.monotonic()))
+    with pytest.raises(WireError, match="Wyoming"):
         asyncio.run(read())
 
 
@@ -125,18 +117,13 @@ def test_a_request_to_the_device_that_cannot_be_read_is_answered(place: bytes, b
         head = b"POST /v1/%s HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (place, len(body))
         _Handler.answer(theirs, head + body, NO_ACTIONS)  # nothing gets as far as one
         answer = ours.recv(1 << 16)
-
     assert answer.startswith(b"HTTP/1.0 400 ")
     assert b"The request is not valid" in answer
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        ("a = " + "[" * 20_000, "nested too deeply"),
-        ("a = " + "9" * 5000, "not valid TOML"),
-        ('state = "' + "a" * 5000 + '"', "cannot be read"),
-    ],
+    [("a = " + "[" * 20_000, "deep"), ("a = " + "9" * 5000, "TOML"), ('state = "' + "a" * 5000 + '"', "read")],
     ids=["nested", "digits", "path"],
 )
 def test_settings_that_python_cannot_take_are_refused(text: str, said: str, tmp_path: Path) -> None:
@@ -150,5 +137,4 @@ def test_settings_that_python_cannot_take_are_refused(text: str, said: str, tmp_
 @pytest.mark.parametrize("text", [b"99999999999999999999", b"253402300800", b"-1", b"1e9", b""])
 def test_a_remembered_time_that_is_no_time_counts_for_nothing(text: bytes, tmp_path: Path) -> None:
     kept(tmp_path / REMEMBERED, text)
-
     assert time_here(tmp_path, None).moment.year < 2200

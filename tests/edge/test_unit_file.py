@@ -21,12 +21,8 @@ def test_systemd_rates_the_unit_at_most_two(tmp_path: Path) -> None:
         pytest.skip("systemd-analyze is not installed")
     unit = tmp_path / "auricle-edge.service"
     unit.write_bytes(resources.files("auricle_edge").joinpath("service/auricle-edge.service").read_bytes())
-    answer = subprocess.run(
-        [program, "security", "--offline=true", "--no-pager", "--threshold=20", str(unit)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    command = [program, "security", "--offline=true", "--no-pager", "--threshold=20", str(unit)]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
     found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", answer.stdout)
     assert found is not None, answer.stderr
     assert float(found[1]) <= MOST_EXPOSED
@@ -38,12 +34,9 @@ def test_it_names_the_environment_that_prints_it(tmp_path: Path) -> None:
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-
     said = unit_text(tmp_path / "my env", program.parent / "python3")
-
     assert f'\nExecStart="{program}" edge run --config' in said
-    assert "/opt/auricle" not in said
-    assert "ExecStartPre" not in said
+    assert "/opt/auricle" not in said and "ExecStartPre" not in said
     systemd = shutil.which("systemd-analyze")
     if systemd is None:
         pytest.skip("systemd-analyze is not installed")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 from tests.core import tiny_pack
 from tests.edge.agent_site import DEVICE, FLEET, Site, run, until
 from tests.edge.slots_bundle import Device, identity, make_bundle, pack, quick_folder
-from tests.edge.update_site import NOW, Repository, Server, serving
+from tests.edge.update_site import Server, serving
 
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.wire.messages import Release, Target
@@ -63,44 +64,22 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    repository = Repository()
-    for part in repository.parts.values():
-        part.expires = NOW.replace(year=2100)
-    repository.publish_root()
-    repository.publish()
-    with serving(repository) as running:
+    with serving() as running:
         yield running
-
-
-class Restarted:
-    """Whether the device was told to start again."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self) -> None:
-        self.count += 1
 
 
 def settings_of(folder: Path, server: Server, **updates: Any) -> EdgeSettings:
     (folder / "root.json").write_bytes(server.repository.root)
     (folder / "first.tar.zst").write_bytes(pack_bytes(FIRST))
     table = UpdateSettings(url=server.url, root=str(folder / "root.json"), **updates)
-    return EdgeSettings(
-        device=DEVICE,
-        state=str(folder / "device"),
-        fleet=FLEET,
-        pack=str(folder / "first.tar.zst"),
-        local="lite",
-        updates=table,
-    )
+    state, pack = str(folder / "device"), str(folder / "first.tar.zst")
+    return EdgeSettings(device=DEVICE, state=state, fleet=FLEET, pack=pack, local="lite", updates=table)
 
 
 @asynccontextmanager
 async def following(
     site: Site, settings: EdgeSettings, restart: Callable[[], None] = lambda: None
 ) -> AsyncIterator[tuple[Agent, Following]]:
-    """A device that has just started."""
     count_start(settings)
     updates = Following(settings, shelved(settings), restart=restart)
     async with site.device(parts={"updates": updates}) as agent:
@@ -113,13 +92,10 @@ async def following(
 
 
 def shelved(settings: EdgeSettings) -> str:
-    """The pack that the device starts with."""
     return PackShelf(settings.folder, settings.pack).current().identity
 
 
 async def says(site: Site, **wanted: Any) -> Release:
-    """Wait until the newest word of the device is this."""
-
     def newest() -> Release | None:
         said = site.coordinator.said(Release)
         return said[-1] if said else None
@@ -141,50 +117,37 @@ def offer(server: Server) -> Target:
     return target("pack", path, ANOTHER.identity)
 
 
-def case(folder: Path, runtime: StepRuntime, story: Callable[[Site], Awaitable[None]]) -> None:
-    run(story, runtime, folder)
-
-
-def test_a_device_says_what_it_runs_and_answers_at_once_when_it_has_what_is_named(
+def test_a_device_says_what_it_runs_and_whether_it_has_what_is_named(
     folder: Path, runtime: StepRuntime, server: Server
 ) -> None:
     async def story(site: Site) -> None:
         async with following(site, settings_of(folder, server)):
             first = await site.coordinator.wait(Release)
-            assert (first.bundle, first.board, first.pack, first.confirmed, first.state, first.rollout) == (
-                None,
-                "",
-                DIGITS.identity,
-                True,
-                "idle",
-                "",
-            )
+            assert (first.bundle, first.board, first.pack, first.confirmed) == (None, "", DIGITS.identity, True)
+            assert (first.state, first.rollout) == ("idle", "")
             await site.coordinator.say("cmd", target("pack", "pack/x", FIRST.identity))
             await says(site, rollout="r1", state="confirmed", confirmed=True)
             count = len(site.coordinator.said(Release))
             await site.coordinator.say("cmd", target("pack", "pack/x", FIRST.identity))
             await site.coordinator.wait(Release, count + 1)
             await site.coordinator.say("cmd", target("bundle", "bundle/x", "1" * 64, "r2"))
-            refused = await says(site, rollout="r2", state="refused")
-            assert "was not installed from a bundle" in refused.reason
+            assert "bundle" in (await says(site, rollout="r2", state="refused")).reason
         assert server.asked == []
 
-    case(folder, runtime, story)
+    run(story, runtime, folder)
 
 
 @pytest.mark.slow
-def test_a_pack_is_fetched_tried_and_kept_once_the_device_is_well(
-    folder: Path, runtime: StepRuntime, server: Server
-) -> None:
+def test_a_pack_is_fetched_tried_and_kept_once_all_is_well(folder: Path, runtime: StepRuntime, server: Server) -> None:
     settings = settings_of(folder, server)
 
     async def story(site: Site) -> None:
-        restarted = Restarted()
+        restarted = Mock()
         async with following(site, settings, restarted):
             await site.coordinator.wait(Release)
             await site.coordinator.say("cmd", offer(server))
             await says(site, state="fetching", confirmed=True)
-            await until(lambda: restarted.count == 1)
+            await until(lambda: restarted.call_count == 1)
         assert shelved(settings) == ANOTHER.identity
         async with following(site, settings) as (_, updates):
             await says(site, state="trial", rollout="r1", confirmed=False)
@@ -198,7 +161,7 @@ def test_a_pack_is_fetched_tried_and_kept_once_the_device_is_well(
         async with following(site, settings):
             await says(site, state="confirmed", confirmed=True)
 
-    case(folder, runtime, story)
+    run(story, runtime, folder)
 
 
 def on_trial(settings: EdgeSettings, server: Server) -> None:
@@ -209,44 +172,42 @@ def on_trial(settings: EdgeSettings, server: Server) -> None:
     fetch_pack(PackJob(settings=settings, wanted=wanted))
 
 
-def test_a_pack_with_which_the_device_never_gets_well_goes_by_itself_and_that_is_said(
+def test_a_pack_with_which_the_device_never_gets_well_goes_by_itself(
     folder: Path, runtime: StepRuntime, server: Server
 ) -> None:
     settings = settings_of(folder, server)
     on_trial(settings, server)
 
     async def story(site: Site) -> None:
-        restarted = Restarted()
+        restarted = Mock()
         async with following(site, settings, restarted) as (_, updates):
             await says(site, state="trial", confirmed=False)
             updates._began = -1e6
             updates.watch(False)
-            assert restarted.count == 1
+            assert restarted.call_count == 1
         async with following(site, settings):
             said = await says(site, state="failed", confirmed=True, rollout="r1")
             assert shelved(settings) == FIRST.identity
-            assert "did not get healthy with it in time" in said.reason
+            assert "healthy" in said.reason
             await site.coordinator.say("cmd", offer(server))
             await site.coordinator.barrier()
             assert site.coordinator.said(Release)[-1].state == "failed"
 
-    case(folder, runtime, story)
+    run(story, runtime, folder)
 
 
 def test_a_pack_that_crashes_the_device_at_every_start_goes_at_the_fourth(folder: Path, server: Server) -> None:
     settings = settings_of(folder, server)
     on_trial(settings, server)
+    trial = settings.folder / FOLDER / TRIAL
     for starts in (1, 2, 3):
         count_start(settings)
-        assert read_record(settings.folder / FOLDER / TRIAL, PackTrial) == PackTrial(
-            identity=ANOTHER.identity, version="2", starts=starts
-        )
+        assert read_record(trial, PackTrial) == PackTrial(identity=ANOTHER.identity, version="2", starts=starts)
         assert shelved(settings) == ANOTHER.identity
-    count_start(settings)
-    assert shelved(settings) == FIRST.identity
-    assert not (settings.folder / FOLDER / TRIAL).exists()
-    count_start(settings)
-    assert shelved(settings) == FIRST.identity
+    for _ in range(2):
+        count_start(settings)
+        assert shelved(settings) == FIRST.identity
+        assert not trial.exists()
 
 
 def test_a_trial_that_was_never_switched_to_is_void(folder: Path, server: Server) -> None:
@@ -257,30 +218,26 @@ def test_a_trial_that_was_never_switched_to_is_void(folder: Path, server: Server
     assert not (settings.folder / FOLDER / TRIAL).exists()
 
 
-@pytest.mark.parametrize("what", ["fleet", "damaged", "other", "models", "signature"])
-def test_a_pack_that_will_not_do_is_refused_with_the_reason(what: str, folder: Path, server: Server) -> None:
+@pytest.mark.parametrize(
+    ("content", "fleet", "changes", "reason"),
+    [
+        (pack_bytes(ANOTHER), {"fleet": "office"}, {}, "fleet office"),
+        (pack_bytes(ANOTHER)[:-100], {}, {}, "is no|not"),
+        (pack_bytes(THIRD), {}, {}, "What came"),
+        (None, {}, {"local": "crnn-huge"}, "crnn-huge"),
+        (None, {}, {"pack_key": "a" * 64}, "signed"),
+    ],
+    ids=["fleet", "damaged", "other", "models", "signature"],
+)
+def test_a_pack_that_will_not_do_is_refused_with_the_reason(
+    content: bytes | None, fleet: dict[str, str], changes: dict[str, str], reason: str, folder: Path, server: Server
+) -> None:
     named = offer(server)
-    settings = settings_of(folder, server)
-    custom = {"kind": "pack", "identity": ANOTHER.identity}
-    reasons = {
-        "fleet": "for the fleet office",
-        "damaged": "is no|not",
-        "other": "What came is the pack",
-        "models": 'has no model "crnn-huge"',
-        "signature": "is not signed",
-    }
-    if what == "fleet":
-        server.repository.add(named.path, pack_bytes(ANOTHER), {**custom, "fleet": "office"})
-    elif what == "damaged":
-        server.repository.add(named.path, pack_bytes(ANOTHER)[:-100], custom)
-    elif what == "other":
-        server.repository.add(named.path, pack_bytes(THIRD), custom)
-    elif what == "models":
-        settings = msgspec.structs.replace(settings, local="crnn-huge")
-    else:
-        settings = msgspec.structs.replace(settings, pack_key="a" * 64)
+    settings = msgspec.structs.replace(settings_of(folder, server), **changes)
+    if content is not None:
+        server.repository.add(named.path, content, {"kind": "pack", "identity": ANOTHER.identity, **fleet})
     wanted = Wanted(rollout="r1", path=named.path, identity=named.identity)
-    with pytest.raises(UpdateRefusedError, match=reasons[what]):
+    with pytest.raises(UpdateRefusedError, match=reason):
         fetch_pack(PackJob(settings=settings, wanted=wanted))
     assert shelved(settings) == FIRST.identity
     assert not (settings.folder / FOLDER / TRIAL).exists()
@@ -299,12 +256,13 @@ def test_no_network_is_fetching_with_a_reason(folder: Path, runtime: StepRuntime
             said = site.coordinator.said(Release)[-1]
             assert (said.state, said.confirmed) == ("fetching", True)
 
-    case(folder, runtime, story)
+    run(story, runtime, folder)
 
 
 # -- bundles
 
 
+@pytest.mark.slow
 def test_a_bundle_is_asked_of_root_tried_and_confirmed_or_failed(
     folder: Path, runtime: StepRuntime, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,7 +321,7 @@ def test_a_bundle_is_asked_of_root_tried_and_confirmed_or_failed(
             device.boot("again")
             checked()
             said = await says(site, state="failed", rollout="rollout-1.2")
-            assert "switched off or started again" in said.reason
+            assert "switched off" in said.reason
             heard = site.coordinator.said(Release)
             assert not [each for each in heard if each.bundle == third.identity and each.confirmed]
         async with following(site, settings):
@@ -372,7 +330,7 @@ def test_a_bundle_is_asked_of_root_tried_and_confirmed_or_failed(
             await site.coordinator.barrier()
             assert not wanted_file.exists()
 
-    case(folder, runtime, story)
+    run(story, runtime, folder)
 
 
 def test_root_is_asked_again_when_it_could_not_and_its_refusal_is_passed_on(
@@ -405,8 +363,7 @@ def test_root_is_asked_again_when_it_could_not_and_its_refusal_is_passed_on(
             wanted = read_record(wanted_file, Wanted)
             assert wanted is not None
             await asyncio.to_thread(upgrade.run, wanted)
-            refused = await says(site, state="refused")
-            assert "is not among the signed targets" in refused.reason
+            assert "not among" in (await says(site, state="refused")).reason
             await until(lambda: not wanted_file.exists())
 
-    case(folder, runtime, story)
+    run(story, runtime, folder)

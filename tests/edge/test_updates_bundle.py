@@ -12,14 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 from tests.edge.slots_bundle import Device, identity, make_bundle, pack, quick_folder
-from tests.edge.update_site import NOW, Repository, Server, cut, serving, whole
+from tests.edge.update_site import Server, cut, serving, whole
 
 from auricle_edge.ota.bundle_upgrade import BundleUpgrade
 from auricle_edge.ota.records import Answer, Wanted
 from auricle_edge.ota.slots.commands import main as guard
 from auricle_edge.settings import PATIENCE, EdgeSettings, UpdateSettings
-
-FOREVER = NOW.replace(year=2100)
 
 
 @pytest.fixture
@@ -30,12 +28,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    repository = Repository()
-    for part in repository.parts.values():
-        part.expires = FOREVER
-    repository.publish_root()
-    repository.publish()
-    with serving(repository) as running:
+    with serving() as running:
         yield running
 
 
@@ -78,28 +71,22 @@ def test_a_signed_newer_bundle_is_staged_and_tried(folder: Path, device: Device,
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
-    "board": ("1.1", {"board": "pi4"}, {}, "for the board pi4; this device's is pi5"),
-    "system": ("1.1", {"os": "raspios-13"}, {}, "for the system raspios-13"),
-    "fleet": ("1.1", {"fleet": "office"}, {}, "for the fleet office"),
+    "board": ("1.1", {"board": "pi4"}, {}, "board pi4"),
+    "system": ("1.1", {"os": "raspios-13"}, {}, "raspios-13"),
+    "fleet": ("1.1", {"fleet": "office"}, {}, "office"),
     "older": ("0.9", {}, {}, "not above the 1.0"),
-    "older-said-to-be-newer": ("0.9", {"version": "1.1"}, {}, "another version, board, system or fleet"),
-    "board-hidden": ("1.1", {}, {"board": "pi4"}, "another version, board, system or fleet"),
-    "other-identity": ("1.1", {"identity": "4" * 64}, {}, "signed as 444444444444 and was sent as"),
-    "pack": ("1.1", {"kind": "pack"}, {}, "signed as a pack and was sent as a bundle"),
-    "other-python": ("1.1", {}, {"python": "3.9"}, "This bundle is for Python 3.9"),
-    "other-base": ("1.1", {}, {"base": "trixie"}, "This bundle is for trixie"),
+    "older-said-to-be-newer": ("0.9", {"version": "1.1"}, {}, "another version"),
+    "board-hidden": ("1.1", {}, {"board": "pi4"}, "another version"),
+    "other-identity": ("1.1", {"identity": "4" * 64}, {}, "444444444444"),
+    "pack": ("1.1", {"kind": "pack"}, {}, "as a pack"),
+    "other-python": ("1.1", {}, {"python": "3.9"}, "Python 3.9"),
+    "other-base": ("1.1", {}, {"base": "trixie"}, "trixie"),
 }
 
 
 @pytest.mark.parametrize(("version", "custom", "facts", "says"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_is_not_for_this_device_is_refused_and_it_runs_on(
-    version: str,
-    custom: dict[str, Any],
-    facts: dict[str, Any],
-    says: str,
-    folder: Path,
-    device: Device,
-    server: Server,
+    version: str, custom: dict[str, Any], facts: dict[str, Any], says: str, folder: Path, device: Device, server: Server
 ) -> None:
     before = device.journal()
     answer = upgrade(device, server, release(folder, server, version, custom, **facts))
@@ -108,36 +95,34 @@ def test_what_is_not_for_this_device_is_refused_and_it_runs_on(
     assert device.probe() == "1.0"
 
 
-def test_a_target_that_is_not_signed_or_not_what_was_signed_is_refused(
-    folder: Path, device: Device, server: Server
-) -> None:
+def place(server: Server, wanted: Wanted) -> str:
+    return next(path for path in server.repository.files if path.endswith(f"{str(wanted.identity)[:12]}.tar"))
+
+
+def test_a_target_that_is_not_what_was_signed_is_refused(folder: Path, device: Device, server: Server) -> None:
     unknown = Wanted(rollout="r1", path="bundle/pi5/raspios-12/000000000000.tar", identity="0" * 64)
-    assert "is not among the signed targets" in upgrade(device, server, unknown).reason
+    assert "not among" in upgrade(device, server, unknown).reason
     wanted = release(folder, server, "1.1")
-    place = next(path for path in server.repository.files if path.endswith(f"{(wanted.identity or '')[:12]}.tar"))
-    changed = bytearray(server.repository.files[place])
+    changed = bytearray(server.repository.files[place(server, wanted)])
     changed[5000] ^= 1
-    server.instead[place] = whole(bytes(changed))
-    assert "is not what was signed" in upgrade(device, server, wanted).reason
+    server.instead[place(server, wanted)] = whole(bytes(changed))
+    assert "not what was signed" in upgrade(device, server, wanted).reason
     assert device.probe() == "1.0"
 
 
-def test_a_network_that_fails_is_no_refusal_and_the_download_goes_on_later(
-    folder: Path, device: Device, server: Server
-) -> None:
+def test_after_a_network_failure_the_download_goes_on_later(folder: Path, device: Device, server: Server) -> None:
     wanted = release(folder, server, "1.1")
-    place = next(path for path in server.repository.files if path.endswith(f"{(wanted.identity or '')[:12]}.tar"))
-    content = server.repository.files[place]
+    at = place(server, wanted)
 
     def first(request: Any) -> None:
-        server.instead[place] = lambda again: again.send_error(503)
-        cut(content, 3000)(request)
+        server.instead[at] = lambda again: again.send_error(503)
+        cut(server.repository.files[at], 3000)(request)
 
-    server.instead[place] = first
+    server.instead[at] = first
     assert upgrade(device, server, wanted).state == "later"
     server.instead.clear()
     assert upgrade(device, server, wanted).state == "staged"
-    assert server.asked[-1] == (place, "bytes=3000-")
+    assert server.asked[-1] == (at, "bytes=3000-")
 
 
 def test_a_power_cut_between_staging_and_trying_is_made_good(folder: Path, device: Device, server: Server) -> None:
@@ -148,25 +133,18 @@ def test_a_power_cut_between_staging_and_trying_is_made_good(folder: Path, devic
     assert device.probe() == "1.1"
 
 
-def test_what_was_given_back_is_not_tried_again_in_the_same_rollout(
-    folder: Path, device: Device, server: Server
-) -> None:
+def test_what_was_given_back_is_not_tried_again_in_its_rollout(folder: Path, device: Device, server: Server) -> None:
     wanted = release(folder, server, "1.1")
     assert upgrade(device, server, wanted).state == "staged"
-    guard(["revert", "--root", str(device.root), "--reason", "the device was switched off"])
-
+    guard(["revert", "--root", str(device.root), "--reason", "it was switched off"])
     again = upgrade(device, server, wanted)  # at the next boot, before the agent has taken its note away
-
-    assert (again.state, again.reason) == ("refused", "It was tried already: the device was switched off")
+    assert again.state == "refused" and "it was switched off" in again.reason
     assert device.probe() == "1.0"
     assert upgrade(device, server, msgspec.structs.replace(wanted, rollout="r7.2")).state == "staged"
 
 
-def test_without_being_asked_it_takes_the_newest_that_fits_and_did_not_fail(
-    folder: Path, device: Device, server: Server
-) -> None:
-    nothing = upgrade(device, server, Wanted())
-    assert (nothing.state, nothing.reason) == ("idle", "There is no newer bundle for this device.")
+def test_without_being_asked_it_takes_the_newest_that_fits(folder: Path, device: Device, server: Server) -> None:
+    assert upgrade(device, server, Wanted()).state == "idle"
     release(folder, server, "0.9")
     release(folder, server, "1.10")
     wanted = release(folder, server, "1.2")
@@ -181,9 +159,9 @@ def test_without_being_asked_it_takes_the_newest_that_fits_and_did_not_fail(
 def test_a_device_without_a_bundle_or_root_says_so(folder: Path, device: Device, server: Server) -> None:
     bare = Device(folder / "bare")
     bare.home.mkdir(parents=True)
-    assert "holds no bundle" in upgrade(bare, server, Wanted()).reason
+    assert "no bundle" in upgrade(bare, server, Wanted()).reason
     (device.home / "a/tuf/root.json").unlink()
-    assert "was given no root" in upgrade(device, server, Wanted()).reason
+    assert "no root" in upgrade(device, server, Wanted()).reason
 
 
 @pytest.mark.slow
@@ -191,19 +169,16 @@ def test_the_command_says_how_it_ended(folder: Path, device: Device, server: Ser
     config, wanted = folder / "edge.toml", folder / "wanted.json"
     config.write_text(f'device = "kitchen-1"\nstate = "/var/lib/auricle"\n[updates]\nurl = "{server.url}"\n')
 
-    def command(*more: str) -> tuple[int, dict[str, Any]]:
-        arguments = ["edge", "update", "--config", str(config), "--root", str(device.root), "--json", *more]
-        done = subprocess.run(
-            [sys.executable, "-m", "auricle", *arguments], capture_output=True, text=True, check=False
-        )
+    def command() -> tuple[int, dict[str, Any]]:
+        options = ["--config", config, "--root", device.root, "--json", "--wanted", wanted]
+        program = [sys.executable, "-m", "auricle", "edge", "update", *map(str, options)]
+        done = subprocess.run(program, capture_output=True, text=True, check=False)
         assert "Traceback" not in done.stderr
         return done.returncode, json.loads(done.stdout.splitlines()[-1])
 
-    assert command("--wanted", str(wanted)) == (0, {"state": "idle"})
+    assert command() == (0, {"state": "idle"})
     asked = release(folder, server, "1.1")
-    wanted.write_text(json.dumps({"rollout": "r7", "path": asked.path, "identity": "9" * 64}))
-    code, said = command("--wanted", str(wanted))
-    assert (code, said["state"]) == (2, "refused")
-    wanted.write_text(json.dumps({"rollout": "r7", "path": asked.path, "identity": asked.identity}))
-    code, said = command("--wanted", str(wanted))
-    assert (code, said["state"], said["rollout"]) == (0, "staged", "r7")
+    for name, code, state in (("9" * 64, 2, "refused"), (asked.identity, 0, "staged")):
+        wanted.write_text(json.dumps({"rollout": "r7", "path": asked.path, "identity": name}))
+        ended, said = command()
+        assert (ended, said["state"], said["rollout"]) == (code, state, "r7")

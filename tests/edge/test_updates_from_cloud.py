@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
 import pytest
 from tests.core import tiny_pack
-from tests.edge.update_site import Repository as Served
-from tests.edge.update_site import serving
+from tests.edge.update_site import Server, serving
 
 from auricle.packs.pack import Pack, pack_bytes
 from auricle_cloud.ota.candidate import read_candidate
@@ -20,49 +20,60 @@ from auricle_edge.ota.pack_upgrade import PackJob, fetch_pack
 from auricle_edge.ota.records import UpdateRefusedError, Wanted
 from auricle_edge.settings import EdgeSettings, UpdateSettings
 
-
-def test_a_pack_released_by_the_cloud_part_is_installed_and_one_that_was_removed_is_not(tmp_path: Path) -> None:
-    first = tiny_pack.pack()
-    second = Pack(msgspec.structs.replace(first.manifest, name="second"), first.files)
-    for pack, name in ((first, "first.tar.zst"), (second, "second.tar.zst")):
-        (tmp_path / name).write_bytes(pack_bytes(pack))
-    folder, keys = tmp_path / "releases", tmp_path / "keys"
-    repository = Repository.create(folder, keys, lambda: datetime.now(timezone.utc))
-    root = repository.root_file
-    path = repository.add(read_candidate(tmp_path / "second.tar.zst"), keys)
-    repository.renew(keys)
-
-    served = Served()
-    with serving(served) as server:
-
-        def publish() -> None:
-            found = (file for file in folder.rglob("*") if file.is_file())
-            served.files = {str(file.relative_to(folder)): file.read_bytes() for file in found}
-
-        publish()
-        updates = UpdateSettings(url=server.url, root=str(root))
-        settings = EdgeSettings(
-            state=str(tmp_path / "state"), pack=str(tmp_path / "first.tar.zst"), local="lite", updates=updates
-        )
-        wanted = Wanted(rollout="r1", path=path, identity=second.identity)
-        fetch_pack(PackJob(settings=settings, wanted=wanted))
-        assert PackShelf(settings.folder, settings.pack).current().identity == second.identity
-
-        repository.remove(path, keys)
-        publish()
-        with pytest.raises(UpdateRefusedError, match="not among the signed targets"):
-            fetch_pack(PackJob(settings=settings, wanted=wanted))
+FIRST = tiny_pack.pack()
+SECOND = Pack(msgspec.structs.replace(FIRST.manifest, name="second"), FIRST.files)
 
 
-def test_a_device_that_was_away_follows_from_the_first_root_to_keys_of_two_holders(tmp_path: Path) -> None:
-    first = tiny_pack.pack()
-    second = Pack(msgspec.structs.replace(first.manifest, name="second"), first.files)
-    for pack, name in ((first, "first.tar.zst"), (second, "second.tar.zst")):
-        (tmp_path / name).write_bytes(pack_bytes(pack))
-    folder, keys, holder = tmp_path / "releases", tmp_path / "keys", tmp_path / "second.key"
-    repository = Repository.create(folder, keys, lambda: datetime.now(timezone.utc))
-    root = tmp_path / "first-root.json"
-    root.write_bytes(repository.root_file.read_bytes())
+class Release:
+    """A repository of the cloud part, what a server shows of it, and a device that is told of its second pack."""
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        for pack, name in ((FIRST, "first.tar.zst"), (SECOND, "second.tar.zst")):
+            (folder / name).write_bytes(pack_bytes(pack))
+        self.folder, self.keys, self.server = folder, folder / "keys", server
+        self.repository = Repository.create(folder / "releases", self.keys, lambda: datetime.now(timezone.utc))
+        (folder / "root.json").write_bytes(self.repository.root_file.read_bytes())
+        updates = UpdateSettings(url=server.url, root=str(folder / "root.json"))
+        state, pack = str(folder / "state"), str(folder / "first.tar.zst")
+        self.settings = EdgeSettings(state=state, pack=pack, local="lite", updates=updates)
+
+    def add(self) -> str:
+        """Release the second pack; its path."""
+        return self.repository.add(read_candidate(self.folder / "second.tar.zst"), self.keys)
+
+    def publish(self) -> None:
+        """Bring what there is to the server."""
+        files = [file for file in (self.folder / "releases").rglob("*") if file.is_file()]
+        shown = {str(file.relative_to(self.folder / "releases")): file.read_bytes() for file in files}
+        self.server.repository.files = shown
+
+    def fetch(self, path: str) -> str:
+        """What the device runs after it was told of a pack."""
+        fetch_pack(PackJob(settings=self.settings, wanted=Wanted(rollout="r1", path=path, identity=SECOND.identity)))
+        return PackShelf(self.settings.folder, self.settings.pack).current().identity
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Iterator[Release]:
+    with serving() as server:
+        yield Release(tmp_path, server)
+
+
+def test_a_pack_released_by_the_cloud_part_is_installed_and_one_that_was_removed_is_not(release: Release) -> None:
+    path = release.add()
+    release.repository.renew(release.keys)
+    release.publish()
+    assert release.fetch(path) == SECOND.identity
+    release.repository.remove(path, release.keys)
+    release.publish()
+    with pytest.raises(UpdateRefusedError, match="not among"):
+        release.fetch(path)
+
+
+def test_a_device_that_was_away_follows_from_the_first_root_to_keys_of_two_holders(
+    tmp_path: Path, release: Release
+) -> None:
+    repository, keys, holder = release.repository, release.keys, tmp_path / "second.key"
 
     def countersigned() -> None:
         for waiting in [row for row in repository.waiting() if row.missing]:
@@ -76,25 +87,11 @@ def test_a_device_that_was_away_follows_from_the_first_root_to_keys_of_two_holde
         assert repository.replace_key(role, keys) is False
         countersigned()
         assert repository.replace_key(role, keys) is True
-    path = repository.add(read_candidate(tmp_path / "second.tar.zst"), keys)
-
-    served = Served()
-    with serving(served) as server:
-
-        def publish() -> None:
-            found = (file for file in folder.rglob("*") if file.is_file())
-            served.files = {str(file.relative_to(folder)): file.read_bytes() for file in found}
-
-        updates = UpdateSettings(url=server.url, root=str(root))
-        settings = EdgeSettings(
-            state=str(tmp_path / "state"), pack=str(tmp_path / "first.tar.zst"), local="lite", updates=updates
-        )
-        job = PackJob(settings=settings, wanted=Wanted(rollout="r1", path=path, identity=second.identity))
-        publish()
-        with pytest.raises(UpdateRefusedError, match="not among the signed targets"):
-            fetch_pack(job)
-        countersigned()
-        publish()
-        fetch_pack(job)
-    assert PackShelf(settings.folder, settings.pack).current().identity == second.identity
+    path = release.add()
+    release.publish()
+    with pytest.raises(UpdateRefusedError, match="not among"):
+        release.fetch(path)
+    countersigned()
+    release.publish()
+    assert release.fetch(path) == SECOND.identity
     assert repository.root_file.name == "5.root.json"

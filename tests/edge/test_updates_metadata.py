@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]
-from tests.edge.update_site import DAY, NOW, Repository, Server, altered, at, endless, refresh, serving, whole
+from tests.edge.update_site import DAY, NOW, Answer, Repository, Server, altered, at, endless, refresh, serving, whole
 
 from auricle.errors import AuricleError
 from auricle_edge.ota.records import UpdateLaterError, UpdateRefusedError
@@ -53,36 +53,30 @@ def test_what_is_not_among_the_targets_or_not_described_is_refused(tmp_path: Pat
     server.repository.add("bundle/bare", b"x", None)
     server.repository.add("bundle/odd", b"x", {**CUSTOM, "identity": "not a hash"})
     targets = refresh(tmp_path, server, server.repository.root)
-    with pytest.raises(UpdateRefusedError, match="is not among the signed targets"):
-        targets.find("bundle/pi5/bookworm/other.tar")
-    for path in ("bundle/bare", "bundle/odd"):
-        with pytest.raises(UpdateRefusedError, match="without saying what it is"):
+    for path, says in (("bundle/other.tar", "not among"), ("bundle/bare", "without"), ("bundle/odd", "without")):
+        with pytest.raises(UpdateRefusedError, match=says):
             targets.find(path)
     assert [target.path for target in targets.all()] == [PATH]
 
 
+STAMP = "metadata/timestamp.json"
+
+
 def forged(repository: Repository, role: str, name: str) -> None:
-    """A part signed by somebody else."""
     repository.publish()
     stranger = CryptoSigner.generate_ed25519()
     repository.files[name.format(repository.parts[role].version)] = repository.sign(role, [stranger])
 
 
 ATTACKS: dict[str, tuple[Callable[[Repository], None], str]] = {
-    "timestamp-by-a-stranger": (
-        lambda r: forged(r, "timestamp", "metadata/timestamp.json"),
-        "timestamp was signed by 0/1 keys",
-    ),
-    "targets-by-a-stranger": (
-        lambda r: forged(r, "targets", "metadata/{}.targets.json"),
-        "targets was signed by 0/1 keys",
-    ),
+    "timestamp-by-a-stranger": (lambda r: forged(r, "timestamp", STAMP), "timestamp was signed by 0/1"),
+    "targets-by-a-stranger": (lambda r: forged(r, "targets", "metadata/{}.targets.json"), "targets was signed by 0/1"),
     "content-changed-after-signing": (
-        lambda r: r.files.update({"metadata/timestamp.json": altered(r.files["metadata/timestamp.json"], version=99)}),
-        "timestamp was signed by 0/1 keys",
+        lambda r: r.files.update({STAMP: altered(r.files[STAMP], version=99)}),
+        "timestamp was signed by 0/1",
     ),
-    "not-json": (lambda r: r.files.update({"metadata/timestamp.json": b"<html>sign in</html>"}), "not in order"),
-    "deep-json": (lambda r: r.files.update({"metadata/timestamp.json": b"[" * 9000}), "not in order"),
+    "not-json": (lambda r: r.files.update({STAMP: b"<html>sign in</html>"}), "order"),
+    "deep-json": (lambda r: r.files.update({STAMP: b"[" * 9000}), "order"),
 }
 
 
@@ -166,9 +160,7 @@ def test_a_role_with_a_threshold_of_two_needs_two(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["root", "targets", "snapshot", "timestamp"])
-def test_a_new_root_brings_new_keys_and_the_old_ones_are_worth_nothing(
-    role: str, tmp_path: Path, server: Server
-) -> None:
+def test_a_new_root_brings_new_keys_and_the_old_are_worth_nothing(role: str, tmp_path: Path, server: Server) -> None:
     repository = server.repository
     refresh(tmp_path, server, repository.root)
     stolen = repository.signers[role]
@@ -193,38 +185,39 @@ def test_a_device_that_slept_for_many_roots_walks_through_all_of_them(tmp_path: 
 
 
 def test_another_first_root_is_no_root_of_ours(tmp_path: Path, server: Server) -> None:
-    with pytest.raises(UpdateRefusedError, match="signed by 0/1 keys"):
-        refresh(tmp_path, server, Repository().root)
-    with pytest.raises(UpdateRefusedError, match="not in order"):
-        refresh(tmp_path / "none", server, b"{}")
+    for root, says in ((Repository().root, "signed by 0/1"), (b"{}", "order")):
+        with pytest.raises(UpdateRefusedError, match=says):
+            refresh(tmp_path / says[:3], server, root)
 
 
 @pytest.mark.reliability("C7", load="endless data")
 def test_endless_metadata_is_cut_off(tmp_path: Path, server: Server) -> None:
-    server.instead["metadata/timestamp.json"] = endless()
-    with pytest.raises(UpdateRefusedError, match="sends more than it may"):
+    server.instead[STAMP] = endless()
+    with pytest.raises(UpdateRefusedError, match="more"):
         refresh(tmp_path, server, server.repository.root)
 
 
-def test_a_server_that_drips_or_fails_is_asked_again_later(tmp_path: Path, server: Server) -> None:
-    server.instead["metadata/timestamp.json"] = endless(b" ", 0.01)
-    with pytest.raises(UpdateLaterError, match="bytes a second"):
+@pytest.mark.parametrize(
+    ("answer", "error", "says"),
+    [
+        (endless(b" ", 0.01), UpdateLaterError, "bytes a second"),
+        (lambda request: request.send_error(503), UpdateLaterError, "503"),
+        (lambda request: request.send_error(404), UpdateLaterError, "timestamp"),
+        (whole(b""), UpdateRefusedError, None),
+    ],
+    ids=["drips", "fails", "has none", "is empty"],
+)
+def test_a_server_that_drips_or_fails_is_asked_again_later(
+    answer: Answer, error: type[Exception], says: str | None, tmp_path: Path, server: Server
+) -> None:
+    server.instead[STAMP] = answer
+    with pytest.raises(error, match=says):
         refresh(tmp_path, server, server.repository.root, patience=Patience(window=0.2))
-    server.instead["metadata/timestamp.json"] = lambda request: request.send_error(503)
-    with pytest.raises(UpdateLaterError, match="answers 503"):
-        refresh(tmp_path, server, server.repository.root)
-    del server.repository.files["metadata/timestamp.json"]
-    server.instead.clear()
-    with pytest.raises(UpdateLaterError, match=r"has no /metadata/timestamp\.json"):
-        refresh(tmp_path, server, server.repository.root)
-    server.instead["metadata/timestamp.json"] = whole(b"")
-    with pytest.raises(UpdateRefusedError):
-        refresh(tmp_path, server, server.repository.root)
 
 
 def test_nobody_there_is_no_refusal(tmp_path: Path, server: Server) -> None:
     server.http.server_close()
-    with pytest.raises(UpdateLaterError, match="does not answer"):
+    with pytest.raises(UpdateLaterError, match="answer"):
         refresh(tmp_path, server, server.repository.root)
 
 
@@ -250,6 +243,7 @@ CALLS = ("fsync", "rename", "symlink", "unlink", "openat")
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.nightly
 def test_a_kill_at_every_call_that_changes_the_folder_leaves_it_usable(tmp_path: Path, server: Server) -> None:
     strace = shutil.which("strace")
     if strace is None:

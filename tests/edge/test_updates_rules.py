@@ -29,14 +29,8 @@ from auricle_edge.ota.records import PackKept, UpdateLaterError, UpdateRefusedEr
 from auricle_edge.ota.update_server import UpdateServer, server_of
 
 RUNS = BundleFacts(version="1.2.0", board="pi5", os="bookworm", fleet="home")
-FITS: dict[str, Any] = {
-    "kind": "bundle",
-    "identity": "1" * 64,
-    "version": "1.3.0",
-    "board": "pi5",
-    "os": "bookworm",
-    "fleet": "home",
-}
+FITS: dict[str, Any] = {"kind": "bundle", "identity": "1" * 64, "version": "1.3.0"}
+FITS |= {"board": "pi5", "os": "bookworm", "fleet": "home"}
 
 
 def described(**changes: Any) -> Description:
@@ -52,46 +46,41 @@ def test_a_newer_bundle_for_this_device_fits() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"board": "pi4"}, "for the board pi4; this device's is pi5"),
-        ({"os": "trixie"}, "for the system trixie"),
-        ({"fleet": "office"}, "for the fleet office"),
-        ({"fleet": None}, r"for the fleet \(none\)"),
-        ({"version": "1.1.9"}, "not above the 1.2.0"),
-        ({"version": "1.2.0"}, "not above the 1.2.0"),
-        ({"version": "1.2.0rc9"}, "not above"),
-        ({"version": None}, "not above"),
-        ({"version": "new"}, "is not a version"),
-        ({"identity": "2" * 64}, "is the bundle that runs"),
+        ({"board": "pi4"}, "board pi4"),
+        ({"os": "trixie"}, "trixie"),
+        ({"fleet": "office"}, "office"),
+        ({"fleet": None}, "none"),
+        *(({"version": version}, "above") for version in ("1.1.9", "1.2.0", "1.2.0rc9", None)),
+        ({"version": "new"}, "version"),
+        ({"identity": "2" * 64}, "runs"),
     ],
-    ids=["board", "os", "fleet", "no-fleet", "older", "equal", "candidate", "no-version", "odd-version", "same"],
+    ids=str,
 )
 def test_other_bundles_are_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(UpdateRefusedError, match=says):
         require_bundle(described(**changes), RUNS, "2" * 64)
 
 
-def test_what_was_named_is_what_was_signed() -> None:
-    with pytest.raises(UpdateRefusedError, match="signed as a bundle and was sent as a pack"):
-        require_named(described(), "pack", None)
-    with pytest.raises(UpdateRefusedError, match="signed as 111111111111 and was sent as 333333333333"):
-        require_named(described(), "bundle", "3" * 64)
+@pytest.mark.parametrize(("kind", "identity", "says"), [("pack", None, "sent as a pack"), ("bundle", "3" * 64, "3333")])
+def test_what_was_named_is_what_was_signed(kind: Any, identity: str | None, says: str) -> None:
+    with pytest.raises(UpdateRefusedError, match=says):
+        require_named(described(), kind, identity)
 
 
 def test_a_pack_fits_everyone_it_does_not_leave_out() -> None:
     require_pack(described(kind="pack", board="", os="", fleet="", version=None), "home", None, None)
     require_pack(described(kind="pack"), "home", RUNS, None)
-    with pytest.raises(UpdateRefusedError, match="for the fleet home; this device's is office"):
-        require_pack(described(kind="pack"), "office", RUNS, None)
-    with pytest.raises(UpdateRefusedError, match="for the board pi5; this device's is unknown"):
-        require_pack(described(kind="pack"), "home", None, None)
+    for fleet, runs, says in (("office", RUNS, "fleet home"), ("home", None, "board pi5")):
+        with pytest.raises(UpdateRefusedError, match=says):
+            require_pack(described(kind="pack"), fleet, runs, None)
 
 
 def test_a_pack_is_not_older_than_one_that_was_kept() -> None:
     kept = PackKept(identity="5" * 64, version="10")
-    require_pack(described(kind="pack", version="11"), "home", RUNS, kept)
-    require_pack(described(kind="pack", version="10"), "home", RUNS, kept)
+    for version in ("11", "10"):
+        require_pack(described(kind="pack", version=version), "home", RUNS, kept)
     for version in ("9", None):
-        with pytest.raises(UpdateRefusedError, match="below the 10 that was kept here"):
+        with pytest.raises(UpdateRefusedError, match="below the 10"):
             require_pack(described(kind="pack", version=version), "home", RUNS, kept)
 
 
@@ -117,7 +106,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("clock", "kept", "floors", "judged"), CASES, ids=["ntp", "past", "unknown", "future"])
-def test_time_is_never_before_what_is_known_to_have_passed_unless_something_keeps_it_right(
+def test_time_is_never_before_what_has_passed_unless_kept_right(
     clock: float, kept: bool | None, floors: list[float], judged: float
 ) -> None:
     assert trusted_time(clock, kept, floors).seconds == judged
@@ -165,7 +154,7 @@ def test_a_board_that_believes_it_is_1970_does_not_take_metadata_that_has_run_ou
 def test_a_clock_that_ran_ahead_is_no_refusal_and_leaves_no_trace(tmp_path: Path) -> None:
     repository = Repository()
     with serving(repository) as server:
-        with pytest.raises(UpdateLaterError, match="by a clock that nothing keeps right: set it"):
+        with pytest.raises(UpdateLaterError, match="clock"):
             refresh(tmp_path, server, repository.root, at(NOW + 3650 * DAY, kept=False))
         refresh(tmp_path, server, repository.root, at(NOW))
     assert float((tmp_path / "time").read_text()) == NOW.timestamp()
@@ -185,18 +174,17 @@ def test_the_installation_and_the_interpreter_are_in_the_past(tmp_path: Path) ->
 # -- servers
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["ftp://x", "hub.lan", "https://", "http://hub.lan:1", "https://u@h", "https://h:x", "https://h/?a=1"],
-    ids=str,
-)
+URLS = ["ftp://x", "hub.lan", "https://", "http://hub.lan:1", "https://u@h", "https://h:x", "https://h/?a=1"]
+
+
+@pytest.mark.parametrize("url", URLS)
 def test_urls_that_are_none_or_in_the_clear_are_refused(url: str) -> None:
     with pytest.raises(SettingsError):
         UpdateServer(url)
 
 
 def test_without_a_claim_and_a_url_there_is_no_server(tmp_path: Path) -> None:
-    with pytest.raises(UpdateRefusedError, match="no server for updates"):
+    with pytest.raises(UpdateRefusedError, match="server"):
         server_of(None, tmp_path)
 
 
@@ -245,12 +233,11 @@ def test_a_bundle_is_what_the_metadata_says_and_signed_where_a_key_is_set(tmp_pa
     archive, signed = bundle(tmp_path, ours)
     require_bundle_file(archive, signed, None)
     require_bundle_file(archive, signed, ours.public)
-    with pytest.raises(UpdateRefusedError, match="not signed by the key"):
-        require_bundle_file(archive, signed, theirs.public)
-    with pytest.raises(UpdateRefusedError, match="is not the bundle 222"):
-        require_bundle_file(archive, described(identity="2" * 64), None)
+    for said, key, says in ((signed, theirs.public, "key"), (described(identity="2" * 64), None, "bundle 222")):
+        with pytest.raises(UpdateRefusedError, match=says):
+            require_bundle_file(archive, said, key)
     archive, signed = bundle(tmp_path, None, board="pi4")
-    with pytest.raises(UpdateRefusedError, match="another version, board"):
+    with pytest.raises(UpdateRefusedError, match="another version"):
         require_bundle_file(archive, signed, None)
     for damaged in (b"", b"no tar" * 200, archive.read_bytes()[:700]):
         archive.write_bytes(damaged)
@@ -270,11 +257,9 @@ def test_a_device_is_healthy_when_all_was_well_for_long_enough(tmp_path: Path) -
         assert (record["format"], record["identity"], record["boot"]) == (1, "1" * 64, "boot")
         return record["healthy"], record["since"]
 
-    assert said() == (False, 0.0)
-    assert not health.look(True, 10.0)
-    assert not health.look(False, 50.0)
-    assert not health.look(True, 60.0)
-    assert not health.look(True, 119.0)
+    for well, now in ((True, 10.0), (False, 50.0), (True, 60.0), (True, 119.0)):
+        assert said() == (False, 0.0)
+        assert not health.look(well, now)
     assert said() == (False, 0.0)
     assert health.look(True, 120.0)
     assert said() == (True, 60.0)

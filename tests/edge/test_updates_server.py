@@ -29,15 +29,12 @@ PEM = serialization.Encoding.PEM
 
 @dataclass
 class Authority:
-    """A root and a server's certificate under it."""
-
     root: x509.Certificate
     server: bytes
     """Certificate and key, PEM."""
 
 
 def authority() -> Authority:
-    """Make one."""
     keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
     names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in ("root", "server")]
     made = []
@@ -71,7 +68,6 @@ def server(tmp_path: Path, ours: Authority) -> Iterator[Server]:
 
 
 def claimed(state: Path, url: str, believed: x509.Certificate, pinned: x509.Certificate) -> Path:
-    """What a claim leaves on the device."""
     folder = state / "identity"
     folder.mkdir(parents=True)
     record = {"device": "kitchen-1", "server": url, "pin": pin(pinned), "renew_after": 0.0}
@@ -93,21 +89,16 @@ def test_the_server_of_the_claim_is_believed_by_its_authority(tmp_path: Path, ou
 def test_another_authoritys_server_is_not_spoken_to(tmp_path: Path, ours: Authority, server: Server) -> None:
     theirs = authority()
     state = claimed(tmp_path / "state", server.url, theirs.root, theirs.root)
-    with pytest.raises(UpdateLaterError, match="does not hold"):
+    with pytest.raises(UpdateLaterError, match="hold"):
         refresh(tmp_path, server, state)
     assert server.asked == []
-
-
-def test_an_authority_that_was_swapped_is_noticed_by_its_pin(tmp_path: Path, ours: Authority, server: Server) -> None:
-    state = claimed(tmp_path / "state", server.url, ours.root, authority().root)
-    with pytest.raises(StorageError, match="is not the authority that this device claimed"):
+    state = claimed(tmp_path / "swapped", server.url, ours.root, theirs.root)
+    with pytest.raises(StorageError, match="authority"):
         refresh(tmp_path, server, state)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "huge"])
-def test_an_authority_that_is_no_plain_file_is_neither_waited_for_nor_read(
-    kind: str, tmp_path: Path, ours: Authority
-) -> None:
+def test_an_authority_that_is_no_plain_file_is_not_waited_for(kind: str, tmp_path: Path, ours: Authority) -> None:
     state = claimed(tmp_path / "state", "https://hub.lan:8443", ours.root, ours.root)
     path = state / "identity/authority.pem"
     there = path.rename(tmp_path / "elsewhere.pem")

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.edge.agent_site import DEVICE, FLEET, KEY, USERS, Site, run, until
-from tests.edge.update_site import NOW, Repository, Server, serving
+from tests.edge.update_site import Server, serving
 from tests.system.conftest import Command
 from tests.system.conftest import start as start
 from tests.system.virtual_room import VirtualRoom
@@ -25,7 +25,6 @@ DIGITS = load_pack("digits")
 
 
 def another(name: str) -> Pack:
-    """The same models under another name, so another pack."""
     return Pack(msgspec.structs.replace(DIGITS.manifest, name=name), DIGITS.files)
 
 
@@ -39,8 +38,6 @@ def offer(server: Server, pack: Pack, rollout: str) -> Target:
 
 
 async def says(site: Site, before: int = 0, **wanted: object) -> Release:
-    """Wait until the device says this, after so many of its words."""
-
     def found() -> list[Release]:
         said = site.coordinator.said(Release)[before:]
         return [each for each in said if all(getattr(each, name) == value for name, value in wanted.items())]
@@ -50,6 +47,7 @@ async def says(site: Site, before: int = 0, **wanted: object) -> Release:
 
 
 Start = Callable[[], Command]
+Starts = Callable[..., Command]
 
 
 @pytest.fixture(autouse=True)
@@ -61,13 +59,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    repository = Repository()
-    for part in repository.parts.values():
-        part.expires = NOW.replace(year=2100)
-    repository.publish_root()
-    repository.publish()
-    (tmp_path / "root.json").write_bytes(repository.root)
-    with serving(repository) as running:
+    with serving() as running:
+        (tmp_path / "root.json").write_bytes(running.repository.root)
         yield running
 
 
@@ -79,9 +72,7 @@ def room(tmp_path: Path) -> Iterator[VirtualRoom]:
     made.close()
 
 
-def service(
-    folder: Path, site: Site, server: Server, room: VirtualRoom, start: Callable[..., Command], seconds: float
-) -> Start:
+def service(folder: Path, site: Site, server: Server, room: VirtualRoom, start: Starts, seconds: float) -> Start:
     """What starts the service, which keeps a pack once all was well for so many seconds."""
     address = site.broker.address(DEVICE)
     config = folder / "edge.toml"
@@ -95,9 +86,8 @@ def service(
     return lambda: start(*options)
 
 
-def test_a_running_service_takes_a_pack_and_keeps_it(
-    tmp_path: Path, server: Server, room: VirtualRoom, start: Callable[..., Command]
-) -> None:
+@pytest.mark.nightly
+def test_a_service_takes_a_pack_and_keeps_it(tmp_path: Path, server: Server, room: VirtualRoom, start: Starts) -> None:
     second = another("digits-2")
     target = offer(server, second, "r1")
 
@@ -112,8 +102,9 @@ def test_a_running_service_takes_a_pack_and_keeps_it(
     run(story, StepRuntime(DIGITS), tmp_path)
 
 
+@pytest.mark.nightly
 def test_a_pack_with_which_the_service_dies_three_times_is_taken_back(
-    tmp_path: Path, server: Server, room: VirtualRoom, start: Callable[..., Command]
+    tmp_path: Path, server: Server, room: VirtualRoom, start: Starts
 ) -> None:
     second = another("digits-2")
     target = offer(server, second, "r1")

@@ -18,7 +18,6 @@ from auricle_edge.runtimes.tflite import TfliteRuntime
 
 
 def main(folder: Path) -> None:
-    """Recognise with each weight vector, in both precisions."""
     for path in sorted(folder.glob("*.tar.zst")):
         pack, name = load_pack(path), path.name.removesuffix(".tar.zst")
         given = np.load(folder / f"{name}.npz")

@@ -12,7 +12,6 @@ PACK: Pack = load_pack("gsc12").with_labels(LABELS)
 
 
 def clips(count: int, seed: int = 0) -> Clips:
-    """Mel energies of so many clips, labels in turn."""
     rng = np.random.default_rng(seed)
     targets = np.arange(count) % len(LABELS)
     energies = rng.gamma(1.0, 1.0, (count, 100, 40)).astype(np.float32)
@@ -23,5 +22,4 @@ def clips(count: int, seed: int = 0) -> Clips:
 
 
 def device(train: int, held_out: int = 6, seed: int = 0) -> DeviceData:
-    """A device that has so many clips."""
     return DeviceData(clips(train, seed), clips(held_out, seed + 1000), None)

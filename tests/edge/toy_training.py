@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from tests.edge.toy import PACK
+from tests.edge.toy import PACK, device
 
 from auricle.wire.plan import Plan
+from auricle.wire.tensors import Flat
 from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.speech_data import DeviceData
-from auricle_edge.training.train import Trainer
+from auricle_edge.training.train import RoundResult, Trainer
 
 RUNTIME = StepRuntime(PACK)
 PLUGIN = PACK.plugin_table.initial(0)
@@ -18,13 +19,19 @@ FAST = Plan(optimizer="adamw", rate=3e-3, local_rate=3e-3, epochs=4, plugin_ce=1
 
 
 def trainer_of(data: DeviceData, seed: int = 0) -> Trainer:
-    """A trainer of the toy task, whose own model is CRNN-Lite."""
     return Trainer(RUNTIME, "crnn-lite", data, seed)
 
 
+def ran(trainer: Trainer, plan: Plan, plugin: Flat = PLUGIN, number: int = 1) -> RoundResult:
+    return trainer.run(plan, number, plugin, trainer.first_state())
+
+
 def plan_of(**changes: object) -> Plan:
-    """The default plan with changes."""
     return msgspec.structs.replace(Plan(), **changes)
+
+
+SURE = ran(trainer_of(device(48, seed=3)), Plan(mode="supervised", optimizer="adamw", rate=3e-3, epochs=25)).plugin
+"""A plug-in that was taught the toy task."""
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:

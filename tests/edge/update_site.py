@@ -38,7 +38,6 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 def at(moment: datetime.datetime = NOW, kept: bool | None = True) -> TrustedTime:
-    """A time to judge by."""
     return TrustedTime(moment.timestamp(), kept)
 
 
@@ -74,7 +73,6 @@ class Repository:
         self.files[f"metadata/{root.version}.root.json"] = self.sign("root", signers)
 
     def publish(self, *, again: bool = True) -> None:
-        """Targets, snapshot and timestamp."""
         for role in ROLES[1:]:
             self.parts[role].version += again
         targets, snapshot, timestamp = (self.parts[role] for role in ROLES[1:])
@@ -139,7 +137,6 @@ class Server:
         self.url = f"http://127.0.0.1:{self.http.server_port}"
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
-        """One request."""
         path = request.path.lstrip("/")
         self.asked.append((path, request.headers.get("Range")))
         if path in self.instead:
@@ -159,9 +156,9 @@ class Server:
 
 
 @contextmanager
-def serving(repository: Repository) -> Iterator[Server]:
-    """A running server."""
-    server = Server(repository)
+def serving(repository: Repository | None = None) -> Iterator[Server]:
+    """A running server; of a repository that never runs out unless one is given."""
+    server = Server(lasting() if repository is None else repository)
     thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -172,16 +169,17 @@ def serving(repository: Repository) -> Iterator[Server]:
         thread.join()
 
 
+def lasting() -> Repository:
+    repository = Repository()
+    for part in repository.parts.values():
+        part.expires = NOW.replace(year=2100)
+    repository.publish_root()
+    repository.publish()
+    return repository
+
+
 def whole(content: bytes) -> Answer:
-    """Answer with this, whatever was asked for."""
-
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
-        request.send_header("Content-Length", str(len(content)))
-        request.end_headers()
-        request.wfile.write(content)
-
-    return answer
+    return cut(content, len(content))
 
 
 def cut(content: bytes, sent: int) -> Answer:
@@ -192,14 +190,12 @@ def cut(content: bytes, sent: int) -> Answer:
         request.send_header("Content-Length", str(len(content)))
         request.end_headers()
         request.wfile.write(content[:sent])
-        request.close_connection = True
+        request.close_connection = sent < len(content)
 
     return answer
 
 
 def endless(piece: bytes = b" " * 65536, pause: float = 0.0) -> Answer:
-    """Send for ever, until the other side hangs up."""
-
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
         request.end_headers()
@@ -217,12 +213,10 @@ def endless(piece: bytes = b" " * 65536, pause: float = 0.0) -> Answer:
 def refresh(
     folder: Path, server: Server, root: bytes, now: TrustedTime | None = None, patience: Patience | None = None
 ) -> SignedTargets:
-    """What the device does to see what is on offer."""
     return SignedTargets(folder, UpdateServer(server.url, patience=patience), root, now or at())
 
 
 def altered(data: bytes, **changes: Any) -> bytes:
-    """Metadata with something changed after it was signed."""
     decoded = json.loads(data)
     decoded["signed"].update(changes)
     return json.dumps(decoded).encode()

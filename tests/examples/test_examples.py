@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.arm64.emulation import tried
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -18,14 +18,7 @@ LONGEST = 60
 
 def run(name: str, *arguments: str, cwd: Path) -> list[str]:
     """What an example prints."""
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
+    done = tried([sys.executable, EXAMPLES / name, *arguments], cwd=cwd, timeout=250)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -33,7 +26,6 @@ def run(name: str, *arguments: str, cwd: Path) -> list[str]:
 def test_they_are_short_and_listed() -> None:
     readme = (EXAMPLES / "README.md").read_text()
     found = sorted(path.name for path in EXAMPLES.glob("*.py"))
-
     assert found == ["data_source.py", "model.py", "rule.py", "session.py"]
     for name in found:
         assert f"]({name})" in readme
@@ -42,7 +34,6 @@ def test_they_are_short_and_listed() -> None:
 
 def test_a_rule_keeps_the_liar_out(tmp_path: Path) -> None:
     fedavg, nearest = run("rule.py", cwd=tmp_path)
-
     # fedavg: (1 + 1.2 - 50 + 0.8) / 4 and (1.1 + 0.9 + 50 + 1) / 4; moved by 1.487, 1.5, 70.7 and 1.281.
     assert "[-11.75, 13.25]" in fedavg
     assert "counted: ana, ben, eve, kim" in fedavg
@@ -54,42 +45,26 @@ def test_the_rule_of_the_page_is_that_of_the_example() -> None:
     pieces = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "rules.md").read_text(), re.DOTALL)
     (page,) = [piece for piece in pieces if "def check" in piece]
     example = (EXAMPLES / "rule.py").read_text()
-
     assert page[page.index("def check") :].strip() in example
 
 
+@pytest.mark.slow
 def test_installed_the_rule_is_known_to_every_command(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--no-build-isolation",
-    ]
-    subprocess.run([*pip, "--target", str(tmp_path), str(EXAMPLES)], check=True, capture_output=True)
+    pip = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check")
+    done = tried([*pip, "--no-deps", "--no-build-isolation", "--target", tmp_path, EXAMPLES])
+    assert done.returncode == 0, done.stderr
     program = "from auricle_cloud.aggregation.rules import get_rule; print(get_rule('nearest-half', part=0.25).options)"
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
 
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-        check=True,
-    )
-
-    assert done.stdout.strip() == "{'part': 0.25}"
+    done = tried([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path})
+    assert done.stdout.strip() == "{'part': 0.25}", done.stderr
 
 
 @pytest.mark.slow
 def test_own_sounds_are_learnt(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     rounds = run("data_source.py", cwd=tmp_path)
-
     found = [re.fullmatch(r"round (\d): (\d+) clips, (\d+)% of \d+ held-out right", line) for line in rounds]
     assert [match and match[1] for match in found] == ["1", "2", "3"]
     clips = [int(match[2]) for match in found if match]
@@ -101,17 +76,16 @@ def test_own_sounds_are_learnt(tmp_path: Path) -> None:
 def test_a_session_shows_rounds_and_devices(tmp_path: Path) -> None:
     pytest.importorskip("espeakng_loader")
     *lines, report = run("session.py", "run", cwd=tmp_path)
-
     assert [line.split(":")[0] for line in lines[:2]] == ["round 1 of 2", "round 2 of 2"]
     assert sorted(line.split()[0] for line in lines[2:]) == [f"dev-{i:03d}" for i in range(4)]
     assert (tmp_path / report).read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_the_notebook_is_kept_without_outputs_and_listed() -> None:
     nbformat = pytest.importorskip("nbformat")
     (path,) = EXAMPLES.glob("*.ipynb")
     notebook = nbformat.read(path, as_version=4)
-
     nbformat.validate(notebook)
     assert f"]({path.name})" in (EXAMPLES / "README.md").read_text()
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -120,6 +94,7 @@ def test_the_notebook_is_kept_without_outputs_and_listed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
+@pytest.mark.nightly
 def test_the_notebook_draws_rounds_and_compares_rules(tmp_path: Path) -> None:
     for package in ("espeakng_loader", "ipykernel", "matplotlib", "nbclient"):
         pytest.importorskip(package)
@@ -146,7 +121,6 @@ def test_the_notebook_draws_rounds_and_compares_rules(tmp_path: Path) -> None:
 def test_a_model_becomes_a_pack(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (line,) = run("model.py", str(tmp_path), cwd=tmp_path)
-
     # conv 40*24*5 + 24, norm 2*24, out 24*3 + 3
     assert f"{40 * 24 * 5 + 24 + 2 * 24 + 24 * 3 + 3:,} weights travel, 3 words" in line
     assert (tmp_path / "small.tar.zst").is_file()

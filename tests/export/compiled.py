@@ -66,7 +66,6 @@ class Compiled:
         return {s.name: named[_own_name(s.name, self.net.head)] for s in self.table.specs}
 
     def run_step(self) -> dict[str, np.ndarray]:
-        """Outputs of one step."""
         feeds: dict[str, Any] = {
             "x": self.x[: len(self.target)],
             "target": np.eye(LABELS, dtype=np.float32)[self.target],
@@ -89,7 +88,6 @@ class Compiled:
         return {s.name: self.table.tensor(flat, s.name) for s in self.table.specs}, float(found["loss"])
 
     def reference(self) -> tuple[dict[str, np.ndarray], float]:
-        """The same from PyTorch in float64."""
         module = copy.deepcopy(self.module).double().train()
         freeze(module)
         for name, layer in _biased(module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 GIB = 1 << 30
 
@@ -12,16 +13,9 @@ def disk(
 ) -> Path:
     """Add a disk at `place` under /sys/devices, linked from /sys/block; `device` are files of its device folder."""
     folder = root / "sys/devices" / place
-    for name, text in {
-        "dev": number,
-        "size": str(size // 512),
-        "removable": str(int(removable)),
-        "ro": str(int(read_only)),
-        "hidden": "0",
-        "diskseq": "7",
-        "queue/logical_block_size": "512",
-        **{f"device/{name}": text for name, text in device.items()},
-    }.items():
+    files = {"dev": number, "size": str(size // 512), "removable": str(int(removable)), "ro": str(int(read_only))}
+    files |= {"hidden": "0", "diskseq": "7", "queue/logical_block_size": "512"}
+    for name, text in (files | {f"device/{name}": text for name, text in device.items()}).items():
         _file(folder / name, text)
     (folder / "holders").mkdir()
     block = root / "sys/block"
@@ -31,7 +25,6 @@ def disk(
 
 
 def part(folder: Path, name: str, number: str) -> Path:
-    """Add a partition to a disk."""
     made = folder / name
     _file(made / "dev", number)
     _file(made / "partition", name[len(folder.name) :].lstrip("p"))
@@ -69,44 +62,18 @@ def laptop(root: Path) -> None:
     _file(luks / "dm/name", "luks-root")
     held(crypt, luks)
     _file(root / "sys/fs/btrfs/0b9c/devices/dm-0/dev", "254:0")
-    sata = disk(
-        root,
-        "pci0000:00/0000:00:17.0/ata2/host1/target1:0:0/1:0:0:0/block/sda",
-        number="8:0",
-        size=1000 * GIB,
-        vendor="ATA     ",
-        model="ST1000LM035-1RK1",
-    )
+    bus = "pci0000:00/0000:00:17.0/ata2/host1/target1:0:0/1:0:0:0/block/sda"
+    sata = disk(root, bus, number="8:0", size=1000 * GIB, vendor="ATA     ", model="ST1000LM035-1RK1")
     part(sata, "sda1", "8:1")
-    stick = disk(
-        root,
-        "pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host2/target2:0:0/2:0:0:0/block/sdb",
-        number="8:16",
-        size=32 * GIB,
-        removable=True,
-        vendor="Kingston",
-        model="DataTraveler 3.0",
-    )
+    bus = "pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host2/target2:0:0/2:0:0:0/block/sdb"
+    model = "DataTraveler 3.0"
+    stick = disk(root, bus, number="8:16", size=32 * GIB, removable=True, vendor="Kingston", model=model)
     part(stick, "sdb1", "8:17")
-    reader = disk(
-        root,
-        "pci0000:00/0000:00:14.0/usb2/2-2/2-2:1.0/host3/target3:0:0/3:0:0:0/block/sdc",
-        number="8:32",
-        size=31 * GIB,
-        removable=True,
-        vendor="Generic-",
-        model="SD/MMC\x1b[2J",
-    )
+    bus = "pci0000:00/0000:00:14.0/usb2/2-2/2-2:1.0/host3/target3:0:0/3:0:0"
+    more: dict[str, Any] = {"removable": True, "vendor": "Generic-"}
+    reader = disk(root, f"{bus}:0/block/sdc", number="8:32", size=31 * GIB, model="SD/MMC\x1b[2J", **more)
     part(reader, "sdc1", "8:33")
-    disk(
-        root,
-        "pci0000:00/0000:00:14.0/usb2/2-2/2-2:1.0/host3/target3:0:0/3:0:0:1/block/sdd",
-        number="8:48",
-        size=0,
-        removable=True,
-        vendor="Generic-",
-        model="Compact Flash",
-    )
+    disk(root, f"{bus}:1/block/sdd", number="8:48", size=0, model="Compact Flash", **more)
     disk(root, "pci0000:00/0000:00:17.0/ata3/host4/target4:0:0/4:0:0:0/block/sr0", number="11:0", size=4 * GIB)
     mounts(
         root,
@@ -119,36 +86,15 @@ def laptop(root: Path) -> None:
 
 def raspberry(root: Path) -> None:
     """A Raspberry Pi that runs from its card, with a card in a second slot, eMMC beside it, and a locked card."""
-    card = disk(
-        root,
-        "platform/soc/1000fff000.mmc/mmc_host/mmc0/mmc0:aaaa/block/mmcblk0",
-        number="179:0",
-        size=32 * GIB,
-        name="SC32G",
-        type="SD",
-    )
+    slot = "platform/soc/{0}000000000.mmc/mmc_host/mmc{0}/mmc{0}:0001/block"
+    card = disk(root, f"{slot.format(0)}/mmcblk0", number="179:0", size=32 * GIB, name="SC32G", type="SD")
     part(card, "mmcblk0p1", "179:1")
     part(card, "mmcblk0p2", "179:2")
-    disk(
-        root,
-        "platform/soc/2000000000.mmc/mmc_host/mmc1/mmc1:0001/block/mmcblk1",
-        number="179:32",
-        size=16 * GIB,
-        name="EB1QT",
-        type="SD",
-    )
-    emmc = "platform/soc/3000000000.mmc/mmc_host/mmc2/mmc2:0001/block"
-    disk(root, f"{emmc}/mmcblk2", number="179:64", size=8 * GIB, name="DG4008", type="MMC")
-    disk(root, f"{emmc}/mmcblk2boot0", number="179:96", size=1 << 22)
-    disk(
-        root,
-        "platform/soc/4000000000.mmc/mmc_host/mmc3/mmc3:0001/block/mmcblk3",
-        number="179:128",
-        size=16 * GIB,
-        read_only=True,
-        name="EB1QT",
-        type="SD",
-    )
+    other: dict[str, Any] = {"size": 16 * GIB, "name": "EB1QT", "type": "SD"}
+    disk(root, f"{slot.format(1)}/mmcblk1", number="179:32", **other)
+    disk(root, f"{slot.format(2)}/mmcblk2", number="179:64", size=8 * GIB, name="DG4008", type="MMC")
+    disk(root, f"{slot.format(2)}/mmcblk2boot0", number="179:96", size=1 << 22)
+    disk(root, f"{slot.format(3)}/mmcblk3", number="179:128", read_only=True, **other)
     mounts(root, "179:2 / ext4 /dev/mmcblk0p2", "179:1 /boot/firmware vfat /dev/mmcblk0p1")
 
 

@@ -61,7 +61,6 @@ def base_image(
 
 
 def whole(path: Path) -> Partition:
-    """A file system that is a whole file."""
     return Partition(1, 0, path.stat().st_size, True)
 
 
@@ -72,29 +71,13 @@ def _mbr(after: int) -> bytes:
 
 
 def _gpt(after: int) -> bytes:
+    kinds = ((EFI_SYSTEM, START, after - 1), (b"\xaf" * 16, after, after + 63))
     entries = b"".join(
         struct.pack("<16s16sQQQ72s", kind, bytes(15) + bytes([number]), first, last, 0, b"")
-        for number, (kind, first, last) in enumerate(
-            ((EFI_SYSTEM, START, after - 1), (b"\xaf" * 16, after, after + 63))
-        )
+        for number, (kind, first, last) in enumerate(kinds)
     ).ljust(16 * 128, b"\0")
-    header = struct.pack(
-        "<8s4sIIIQQQQ16sQIII",
-        b"EFI PART",
-        b"\0\0\1\0",
-        92,
-        0,
-        0,
-        1,
-        0,
-        34,
-        after + 63,
-        bytes(16),
-        2,
-        16,
-        128,
-        zlib.crc32(entries),
-    )
+    numbers = (92, 0, 0, 1, 0, 34, after + 63, bytes(16), 2, 16, 128, zlib.crc32(entries))
+    header = struct.pack("<8s4sIIIQQQQ16sQIII", b"EFI PART", b"\0\0\1\0", *numbers)
     header = header[:16] + struct.pack("<I", zlib.crc32(header)) + header[20:]
     protective = bytes(446) + struct.pack("<B3xB3xII", 0, 0xEE, 1, after + 63) + bytes(48) + b"\x55\xaa"
     return protective + header.ljust(SECTOR, b"\0") + entries

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soundfile
@@ -14,7 +15,7 @@ from auricle.packs.pack import Pack, pack_bytes
 from auricle.wire.tensors import TensorSpec
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import tensor_specs
-from auricle_export.packs.models import ARCHITECTURES, Crnn
+from auricle_export.packs.models import built_in
 
 WORDS = ("high", "low", "middle")
 HZ = {"high": 2400, "low": 300, "middle": 900}
@@ -50,22 +51,16 @@ def tiny_table(labels: int) -> tuple[TensorSpec, ...]:
 
 def tiny_pack(labels: tuple[str, ...] = WORDS, models: tuple[str, ...] = (MODEL,), name: str = "toy") -> Pack:
     """A pack without graphs: training in PyTorch needs none."""
-    architectures = dict.fromkeys(models, tiny_table(len(labels)))
-    manifest = Manifest(
-        format=FORMAT,
-        name=name,
-        task=Task(labels),
-        plugin=models[0],
-        architectures=architectures,
-        graphs=(),
-        files=(),
-        producers={},
-    )
-    return Pack(manifest, {})
+    return bare_pack(labels, dict.fromkeys(models, tiny_table(len(labels))), name)
+
+
+def bare_pack(labels: tuple[str, ...], architectures: dict[str, tuple[TensorSpec, ...]], name: str) -> Pack:
+    """A pack of these models without graphs, whose first one is the plug-in."""
+    facts: dict[str, Any] = {"architectures": architectures, "graphs": (), "files": (), "producers": {}}
+    return Pack(Manifest(format=FORMAT, name=name, task=Task(labels), plugin=next(iter(architectures)), **facts), {})
 
 
 def write_pack(path: Path, pack: Pack) -> Path:
-    """Put a pack on disk."""
     path.write_bytes(pack_bytes(pack))
     return path
 
@@ -91,18 +86,6 @@ def write_tones(
 
 def crnn_pack(labels: tuple[str, ...] = WORDS, models: tuple[str, ...] = ("crnn-lite",), name: str = "toy") -> Pack:
     """A pack of built-in models without graphs."""
-    architectures = {
-        model: tensor_specs(find_parts(Crnn(ARCHITECTURES[model], len(labels)), len(labels)), len(labels))
-        for model in models
-    }
-    manifest = Manifest(
-        format=FORMAT,
-        name=name,
-        task=Task(labels),
-        plugin=models[0],
-        architectures=architectures,
-        graphs=(),
-        files=(),
-        producers={},
-    )
-    return Pack(manifest, {})
+    count = len(labels)
+    specs = {model: tensor_specs(find_parts(built_in(model, count), count), count) for model in models}
+    return bare_pack(labels, specs, name)

@@ -7,7 +7,6 @@ import hashlib
 import platform
 import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -29,6 +28,7 @@ EDGE = CHECKOUT / "edge" / "auricle_edge"
 BOARD = {"aarch64": "generic-arm64", "x86_64": "generic-x86_64"}.get(platform.machine(), "generic-x86_64")
 SYSTEM = {10: "ubuntu-22.04", 11: "debian-12", 12: "ubuntu-24.04", 13: "debian-13"}[sys.version_info.minor]
 """The board and the system that are like this machine and this Python."""
+WHEEL = "Wheel-Version: 1.0\nGenerator: here\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 FLEET = f"""\
 name = "home"
 broker = "mqtts://hub.lan:8883"
@@ -42,12 +42,11 @@ settings = {{ threads = 1, detect = {{ threshold = 0.9, thresholds = {{ yes = 0.
 
 
 def tiny_wheel(folder: Path, name: str, body: str = "") -> Path:
-    """Write a wheel with one module."""
     info = f"{name}-1.0.dist-info"
     files = {
         f"{name}.py": f'"""Small."""\n{body}',
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: here\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/WHEEL": WHEEL,
     }
     record = "".join(f"{path},sha256={_urlsafe(text)},{len(text)}\n" for path, text in files.items())
     path = folder / f"{name}-1.0-py3-none-any.whl"
@@ -66,8 +65,7 @@ def tiny_auricle() -> tuple[str, bytes]:
     files = {path.relative_to(EDGE.parent).as_posix(): path.read_bytes() for path in _installation()}
     files |= {name: (CHECKOUT / "core" / name).read_bytes() for name in SHARED}
     metadata = f"Metadata-Version: 2.1\nName: auricle\nVersion: {__version__}\n"
-    wheel = "Wheel-Version: 1.0\nGenerator: here\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    return NAME, packed({**files, f"{INFO}/METADATA": metadata.encode(), f"{INFO}/WHEEL": wheel.encode()})
+    return NAME, packed({**files, f"{INFO}/METADATA": metadata.encode(), f"{INFO}/WHEEL": WHEEL.encode()})
 
 
 def _installation() -> list[Path]:
@@ -76,39 +74,19 @@ def _installation() -> list[Path]:
     return [*guard, EDGE / "service" / "auricle-edge.service", *units]
 
 
-@dataclass(frozen=True)
 class SmallWorld:
-    """Where everything is that a small bundle is made of."""
+    """Where everything is that a small bundle is made of; the wheelhouse is that of this machine and Python."""
 
-    folder: Path
-
-    @property
-    def wheels(self) -> Path:
-        """The folder for wheels."""
-        return self.folder / "wheels"
-
-    @property
-    def house(self) -> Path:
-        """The wheelhouse of this machine and Python."""
-        return wheelhouse(Target.of(self.board.system(SYSTEM)), self.wheels)
-
-    @property
-    def fleet_file(self) -> Path:
-        """The fleet.toml."""
-        return self.folder / "fleet.toml"
+    def __init__(self, folder: Path) -> None:
+        self.wheels, self.fleet_file = folder / "wheels", folder / "fleet.toml"
+        self.board: Board = load_board(BOARD)
+        self.house = wheelhouse(Target.of(self.board.system(SYSTEM)), self.wheels)
 
     @property
     def fleet(self) -> Fleet:
-        """The fleet."""
         return load_fleet(self.fleet_file)
 
-    @property
-    def board(self) -> Board:
-        """The board like this machine."""
-        return load_board(BOARD)
-
     def build(self, out: Path, *, key: Path | None = None, deb: bool = False) -> Built:
-        """A bundle."""
         return build_bundle(self.board, self.fleet, out, os=SYSTEM, key=key, wheels=self.wheels, deb=deb)
 
 

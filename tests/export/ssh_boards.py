@@ -11,9 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 import pytest
 from tests.edge.slots_bundle import PYTHON, make_bundle
@@ -32,7 +30,6 @@ ROOT = "device"
 
 
 def profile() -> Board:
-    """The board that this machine is."""
     return load_board(BOARD)
 
 
@@ -57,24 +54,13 @@ def bundle(folder: Path, version: str, more: Mapping[str, bytes | None] | None =
     return archive
 
 
-@dataclass
 class SshBoard:
-    """A running SSH server, and what lies in the home of who logs in."""
+    """A running SSH server, the home of who logs in, and its disk."""
 
-    name: str
-    folder: Path
-    port: int
-    process: subprocess.Popen[str]
-
-    @property
-    def home(self) -> Path:
-        """What it calls $HOME."""
-        return self.folder / "home"
-
-    @property
-    def root(self) -> Path:
-        """Its disk."""
-        return self.home / ROOT
+    def __init__(self, name: str, folder: Path, port: int, process: subprocess.Popen[str]) -> None:
+        self.name, self.folder, self.port, self.process = name, folder, port, process
+        self.home = folder / "home"
+        self.root = self.home / ROOT
 
     def hang_up(self) -> None:
         """Cut all connections, as a cable that is pulled out does."""
@@ -84,34 +70,21 @@ class SshBoard:
                 os.kill(int(child), 9)
 
     def stop(self) -> None:
-        """Switch it off."""
         self.process.kill()
         self.process.wait()
         if self.process.stderr is not None:
             self.process.stderr.close()
 
 
-@dataclass
 class Boards:
     """Some boards, and the configuration by which ssh finds them: as `board-0`, `board-1`, ..."""
 
-    folder: Path
-    running: list[SshBoard] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Draw the user's key."""
-        key(self.folder / "mine")
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.running: list[SshBoard] = []
+        self.config, self.known = folder / "ssh_config", folder / "known_hosts"
+        key(folder / "mine")
         self._configure()
-
-    @property
-    def config(self) -> Path:
-        """The SSH configuration."""
-        return self.folder / "ssh_config"
-
-    @property
-    def known(self) -> Path:
-        """The host keys that are known."""
-        return self.folder / "known_hosts"
 
     def start(self, *, known: bool = True) -> SshBoard:
         """Start another one; `known`: its host key was seen before."""
@@ -124,41 +97,28 @@ class Boards:
         board = _serve(name, folder, self.folder / "mine.pub")
         self.running.append(board)
         if known:
-            self.know(board)
+            with self.known.open("a") as file:
+                file.write(f"{board.name} {(board.folder / 'host.pub').read_text()}")
         self._configure()
         return board
 
-    def know(self, board: SshBoard) -> None:
-        """Enter a board's host key."""
-        with self.known.open("a") as file:
-            file.write(f"{board.name} {(board.folder / 'host.pub').read_text()}")
-
     def session(self, board: SshBoard) -> Session:
-        """A session on one of them."""
         return Session(Host(board.name), Access(config=self.config))
 
     def stop(self) -> None:
-        """Switch all off."""
         for board in self.running:
             board.stop()
 
     def _configure(self) -> None:
-        lines = [
-            "Host board-*",
-            "  HostName 127.0.0.1",
-            f"  User {getpass.getuser()}",
-            "  IdentitiesOnly yes",
-            f"  IdentityFile {self.folder / 'mine'}",
-            f"  UserKnownHostsFile {self.known}",
-            "  GlobalKnownHostsFile /dev/null",
-        ]
+        lines = ["Host board-*", "  HostName 127.0.0.1", f"  User {getpass.getuser()}", "  IdentitiesOnly yes"]
+        lines += [f"  IdentityFile {self.folder / 'mine'}", f"  UserKnownHostsFile {self.known}"]
+        lines += ["  GlobalKnownHostsFile /dev/null"]
         for board in self.running:
             lines += [f"Host {board.name}", f"  Port {board.port}", f"  HostKeyAlias {board.name}"]
         self.config.write_text("\n".join(lines) + "\n")
 
 
 def key(path: Path) -> None:
-    """Draw a key pair."""
     made = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", str(path)]
     subprocess.run(made, check=True, capture_output=True)
 
@@ -176,7 +136,9 @@ def require_sshd() -> str:
 def _serve(name: str, folder: Path, authorized: Path) -> SshBoard:
     sshd = require_sshd()
     for _ in range(5):
-        port = _free_port()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
         configuration = folder / "sshd_config"
         configuration.write_text(
             f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {folder / 'host'}\nAuthorizedKeysFile {authorized}\n"
@@ -185,18 +147,7 @@ def _serve(name: str, folder: Path, authorized: Path) -> SshBoard:
         )
         command = [sshd, "-D", "-e", "-f", str(configuration)]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder)
-        if process.stderr is not None and _listens(process.stderr):
+        if process.stderr is not None and any("Server listening" in line for line in iter(process.stderr.readline, "")):
             return SshBoard(name, folder, port, process)
         process.wait()
     raise AssertionError("sshd does not listen")
-
-
-def _listens(said: IO[str]) -> bool:
-    return any("Server listening" in line for line in iter(said.readline, ""))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        number: int = probe.getsockname()[1]
-    return number

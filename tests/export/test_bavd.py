@@ -38,6 +38,11 @@ class Listener(nn.Module):
         return self.out(self.drop(torch.relu(self.conv(x.transpose(1, 2)))).mean(2))
 
 
+def drawn(rng: np.random.Generator, count: int) -> list[tuple[Array, Array]]:
+    pick = rng.standard_normal, rng.integers
+    return [(pick[0]((BATCH, 100, 40)), np.eye(LABELS)[pick[1](0, LABELS, BATCH)]) for _ in range(count)]
+
+
 def reference(
     batches: list[tuple[Array, Array]], module: nn.Module, rate: float, axes: tuple[int, ...], sign: int
 ) -> Any:
@@ -65,35 +70,25 @@ def reference(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "axes", "sign"),
-    [({}, (0, 1), 1), ({"sign": "formula"}, (0, 1), -1), ({"per_channel": True}, (0,), 1)],
+    ("options", "axes", "sign"), [({}, (0, 1), 1), ({"sign": "formula"}, (0, 1), -1), ({"per_channel": True}, (0,), 1)]
 )
+@pytest.mark.nightly
 def test_the_map_grows_with_the_loss_as_the_paper_says(
     options: dict[str, Any], axes: tuple[int, ...], sign: int
 ) -> None:
     torch.manual_seed(1)
     module, rng, rate = Listener(**options), np.random.default_rng(2), 0.5
     graph, model = step_graph("supervised", trace(find_parts(module, LABELS)), None, "sgd")
-    batches = [
-        (rng.standard_normal((BATCH, 100, 40)), np.eye(LABELS)[rng.integers(0, LABELS, BATCH)]) for _ in range(6)
-    ]
+    batches = drawn(rng, 6)
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     named = dict(module.named_parameters())
     body = np.concatenate([named[n].detach().numpy().ravel() for n in ("conv.bias", "conv.weight")])
-    feeds = {
-        "model/body": body,
-        "model/head.weight": named["out.weight"].detach().numpy().copy(),
-        "model/head.bias": named["out.bias"].detach().numpy().copy(),
-        **{name: np.zeros(shape, np.float32) for name, shape in graph.state.items()},
-        "model.rate": np.float32(rate),
-        "model.momentum": np.float32(0),
-        "model.decay": np.float32(0),
-        "model.clip": np.float32(np.inf),
-        "weight": np.ones(BATCH, np.float32),
-    }
-    feeds.update(
-        {f"model.momentum/{p}": np.zeros_like(feeds[f"model/{p}"]) for p in ("body", "head.weight", "head.bias")}
-    )
+    feeds = {"model/body": body, "weight": np.ones(BATCH, np.float32)}
+    feeds |= {f"model/head.{part}": named[f"out.{part}"].detach().numpy().copy() for part in ("weight", "bias")}
+    feeds |= {name: np.zeros(shape, np.float32) for name, shape in graph.state.items()}
+    feeds |= {f"model.momentum/{p}": np.zeros_like(feeds[f"model/{p}"]) for p in ("body", "head.weight", "head.bias")}
+    hyper = {"rate": rate, "momentum": 0, "decay": 0, "clip": np.inf}
+    feeds |= {f"model.{name}": np.float32(value) for name, value in hyper.items()}
     maps, losses = [], []
     for x, target in batches:
         feeds.update({"x": x.astype(np.float32), "target": target.astype(np.float32)})
@@ -115,9 +110,7 @@ def test_the_map_grows_with_the_loss_as_the_paper_says(
 def test_in_plain_pytorch_the_layer_does_the_same() -> None:
     torch.manual_seed(1)
     module, rng = Listener().double().train(), np.random.default_rng(2)
-    batches = [
-        (rng.standard_normal((BATCH, 100, 40)), np.eye(LABELS)[rng.integers(0, LABELS, BATCH)]) for _ in range(4)
-    ]
+    batches = drawn(rng, 4)
     weights = list(module.parameters())
     start = [w.detach().clone() for w in weights]
     maps = []
@@ -135,15 +128,10 @@ def test_in_plain_pytorch_the_layer_does_the_same() -> None:
     for got, expected in zip(maps, expected_maps, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-9)
     assert module.eval().drop(torch.ones(2, 3, 4)).sum() == 24
-
-
-def test_a_flat_or_broken_map_keeps_everything() -> None:
-    layer, h = Bavd(), torch.rand(2, 3, 5)
-
-    assert torch.equal(layer.masked(h, torch.full((5,), 2.0), torch.ones(1)), h)
-    assert torch.equal(layer.masked(h, torch.full((5,), float("nan")), torch.ones(1)), h)
+    layer, h, one = Bavd(), torch.rand(2, 3, 5), torch.ones(1)  # a flat or a broken map keeps everything
+    assert all(torch.equal(layer.masked(h, torch.full((5,), flat), one), h) for flat in (2.0, float("nan")))
     assert torch.equal(layer.masked(h, torch.arange(5.0), torch.zeros(1)), h)
-    assert torch.equal(layer.masked(h, torch.arange(5.0), torch.ones(1)), h * torch.tensor([0.0, 0, 1, 1, 1]))
+    assert torch.equal(layer.masked(h, torch.arange(5.0), one), h * torch.tensor([0.0, 0, 1, 1, 1]))
 
 
 @pytest.mark.parametrize(

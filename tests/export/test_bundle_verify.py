@@ -21,19 +21,16 @@ from auricle_export.flash.bundle.verify import verify_bundle
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallWorld:
-    """What small bundles are made of."""
     return make_world(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def bundle(world: SmallWorld, tmp_path: Path) -> Built:
-    """A signed bundle."""
     return world.build(tmp_path / "out", key=tmp_path / "key")
 
 
 @pytest.fixture
 def folder(bundle: Built, tmp_path: Path) -> Path:
-    """What it unpacks to."""
     with tarfile.open(bundle.path) as archive:
         archive.extractall(tmp_path / "unpacked", filter="data")
     return tmp_path / "unpacked"
@@ -41,32 +38,31 @@ def folder(bundle: Built, tmp_path: Path) -> Path:
 
 def test_a_tar_and_its_folder_are_the_same_bundle(bundle: Built, folder: Path) -> None:
     assert bundle.signed_by is not None
-    from_tar = verify_bundle(bundle.path, bundle.signed_by)
-
-    assert from_tar == verify_bundle(folder, bundle.signed_by)
-    assert (from_tar.identity, from_tar.manifest, from_tar.signed_by) == (
-        bundle.identity,
-        bundle.manifest,
-        bundle.signed_by,
-    )
+    found = verify_bundle(bundle.path, bundle.signed_by)
+    assert found == verify_bundle(folder, bundle.signed_by)
+    facts = (bundle.identity, bundle.manifest, bundle.signed_by)
+    assert (found.identity, found.manifest, found.signed_by) == facts
 
 
-def changed(folder: Path) -> None:
-    path = folder / "slots.py"
-    path.write_bytes(path.read_bytes().replace(b"import", b"Import", 1))
+def replaced(name: str, old: bytes, new: bytes) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        content = (folder / name).read_bytes()
+        assert old in content
+        (folder / name).write_bytes(content.replace(old, new, 1))
+
+    return change
+
+
+def written(name: str, content: bytes) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).write_bytes(content)
+
+    return change
 
 
 def longer(folder: Path) -> None:
     with (folder / "pack.tar.zst").open("ab") as file:
         file.write(b"x")
-
-
-def empty(folder: Path) -> None:
-    (folder / "install").write_bytes(b"")
-
-
-def missing(folder: Path) -> None:
-    (folder / "etc/edge.toml").unlink()
 
 
 def linked(folder: Path) -> None:
@@ -79,64 +75,40 @@ def linked_above(folder: Path) -> None:
     (folder / "etc").symlink_to(folder.parent / "etc")
 
 
-def added(folder: Path) -> None:
-    (folder / "wheels/extra.whl").write_bytes(b"")
-
-
-def manifest_changed(folder: Path) -> None:
-    path = folder / "bundle.json"
-    path.write_bytes(path.read_bytes().replace(b'"home"', b'"barn"'))
-
-
-def manifest_gone(folder: Path) -> None:
-    (folder / "bundle.json").unlink()
-
-
-def manifest_huge(folder: Path) -> None:
-    (folder / "bundle.json").write_bytes(b" " * (1 << 20 | 1))
-
-
-def manifest_deep(folder: Path) -> None:
-    (folder / "bundle.json").write_bytes(b"[" * 100_000)
-
-
 def signature_forged(folder: Path) -> None:
     forged = json.loads(sign(Identity.create(), (folder / "bundle.json").read_bytes()))
     mine = json.loads((folder / "bundle.sig").read_bytes())
     (folder / "bundle.sig").write_text(json.dumps({**mine, "signature": forged["signature"]}))
 
 
-def signature_strange(folder: Path) -> None:
-    (folder / "bundle.sig").write_text("{}")
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "changed": replaced("slots.py", b"import", b"Import"),
+    "longer": longer,
+    "empty": written("install", b""),
+    "missing": lambda folder: (folder / "etc/edge.toml").unlink(),
+    "linked": linked,
+    "linked above": linked_above,
+    "added": written("wheels/extra.whl", b""),
+    "manifest changed": replaced("bundle.json", b'"home"', b'"barn"'),
+    "manifest gone": lambda folder: (folder / "bundle.json").unlink(),
+    "manifest huge": written("bundle.json", b" " * (1 << 20 | 1)),
+    "manifest deep": written("bundle.json", b"[" * 100_000),
+    "signature forged": signature_forged,
+    "signature strange": written("bundle.sig", b"{}"),
+}
 
 
-CHANGES = (
-    changed,
-    longer,
-    empty,
-    missing,
-    linked,
-    linked_above,
-    added,
-    manifest_changed,
-    manifest_gone,
-    manifest_huge,
-    manifest_deep,
-    signature_forged,
-    signature_strange,
-)
-
-
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_a_folder_that_was_changed_is_refused(change: Callable[[Path], None], folder: Path) -> None:
-    change(folder)
-
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_folder_that_was_changed_is_refused(change: str, folder: Path) -> None:
+    CHANGES[change](folder)
     with pytest.raises(BundleError):
         verify_bundle(folder)
 
 
-def rewritten(bundle: Path, edit: Callable[[list[tuple[tarfile.TarInfo, bytes]]], None]) -> Path:
-    """The tar with its members edited."""
+Members = list[tuple[tarfile.TarInfo, bytes]]
+
+
+def rewritten(bundle: Path, edit: Callable[[Members], None]) -> Path:
     with tarfile.open(bundle) as archive:
         members = [(member, archive.extractfile(member).read()) for member in archive]  # type: ignore[union-attr]
     edit(members)
@@ -147,29 +119,27 @@ def rewritten(bundle: Path, edit: Callable[[list[tuple[tarfile.TarInfo, bytes]]]
     return to
 
 
-def twice(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
-    members.append(members[-1])
-
-
-def outside(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
-    members.append((tarfile.TarInfo("../outside"), b""))
-
-
-def executable(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+def executable(members: Members) -> None:
     next(member for member, _ in members if member.name == "etc/edge.toml").mode = 0o4755
 
 
-def hard_link(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+def hard_link(members: Members) -> None:
     member = next(member for member, _ in members if member.name == "slots.py")
     member.type, member.linkname, member.size = tarfile.LNKTYPE, "install", 0
 
 
-@pytest.mark.parametrize("edit", [twice, outside, executable, hard_link], ids=lambda edit: edit.__name__)
-def test_a_tar_that_holds_something_else_is_refused(
-    edit: Callable[[list[tuple[tarfile.TarInfo, bytes]]], None], bundle: Built
-) -> None:
+EDITS: dict[str, Callable[[Members], None]] = {
+    "twice": lambda members: members.append(members[-1]),
+    "outside": lambda members: members.append((tarfile.TarInfo("../outside"), b"")),
+    "executable": executable,
+    "hard link": hard_link,
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_tar_that_holds_something_else_is_refused(edit: str, bundle: Built) -> None:
     with pytest.raises(BundleError):
-        verify_bundle(rewritten(bundle.path, edit))
+        verify_bundle(rewritten(bundle.path, EDITS[edit]))
 
 
 def test_a_header_that_makes_a_parser_loop_is_not_parsed(tmp_path: Path) -> None:
@@ -177,29 +147,26 @@ def test_a_header_that_makes_a_parser_loop_is_not_parsed(tmp_path: Path) -> None
     entry.type, entry.size = tarfile.XHDTYPE, 10
     bundle = tmp_path / "bundle.tar"
     bundle.write_bytes(entry.tobuf(tarfile.USTAR_FORMAT) + b"0 path=xx\n".ljust(512, b"\0"))
-
-    with pytest.raises(BundleError, match="which is not a plain file"):
+    with pytest.raises(BundleError, match="plain file"):
         verify_bundle(bundle)
 
 
-def test_who_must_have_signed_is_asked_for(bundle: Built, folder: Path) -> None:
+def test_who_must_have_signed_is_asked_for_and_what_is_no_bundle_is_said(
+    bundle: Built, folder: Path, tmp_path: Path
+) -> None:
     other = Identity.create().public.hex()
-
-    with pytest.raises(BundleError, match="is not the key that was given"):
+    with pytest.raises(BundleError, match="key"):
         verify_bundle(bundle.path, other)
     (folder / "bundle.sig").unlink()
     with pytest.raises(BundleError, match="not signed"):
         verify_bundle(folder, other)
     assert verify_bundle(folder).signed_by is None
 
-
-def test_what_is_no_bundle_is_said(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello " * 1000)
     (tmp_path / "empty").mkdir()
-
-    with pytest.raises(BundleError, match="is neither a bundle nor the folder of one"):
+    with pytest.raises(BundleError, match="neither"):
         verify_bundle(tmp_path / "text")
-    with pytest.raises(BundleError, match=r"has no file bundle\.json: copy the bundle again"):
+    with pytest.raises(BundleError, match=r"bundle\.json"):
         verify_bundle(tmp_path / "empty")
 
 

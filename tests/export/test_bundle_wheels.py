@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import zipfile
 from pathlib import Path
@@ -37,20 +36,11 @@ def test_there_is_a_lock_for_every_system_that_the_agent_runs_on() -> None:
                 assert target.machine == board.architecture
                 assert {"numpy", "onnxruntime", "tuf", "gpiod", "sounddevice"} <= set(read_lock(target.lock))
     assert Target(12, "x86_64").lock == LOCKS / "x86_64-cp312.txt"
-
-
-def test_a_python_without_a_lock_is_said() -> None:
-    with pytest.raises(WheelError, match=r"There is no list of wheels aarch64-cp39\.txt"):
+    with pytest.raises(WheelError, match=r"aarch64-cp39\.txt"):
         read_lock(Target(9).lock)
 
 
-def test_what_is_there_is_not_fetched_again(world: SmallWorld) -> None:
-    assert set(fetch(TARGET, world.house)) == {"alpha", "beta"}
-
-
-def test_pip_fetches_what_is_missing_and_says_what(
-    world: SmallWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pip_fetches_what_is_missing(world: SmallWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pip", reason="an environment of make check has none")
     told: list[tuple[str, int, int]] = []
     monkeypatch.setenv("PIP_FIND_LINKS", str(world.house))
@@ -58,27 +48,29 @@ def test_pip_fetches_what_is_missing_and_says_what(
 
     wheels = fetch(TARGET, tmp_path / "new" / "house", lambda *what: told.append(what))
 
-    assert {name: path.parent for name, path in wheels.items()} == dict.fromkeys(
-        ("alpha", "beta"), tmp_path / "new" / "house"
-    )
+    house = tmp_path / "new" / "house"
+    assert {name: path.parent for name, path in wheels.items()} == {"alpha": house, "beta": house}
     assert told == [("fetching alpha", 0, 2), ("fetching beta", 1, 2)]
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["house"]
+
+
+def test_what_is_there_is_not_fetched_again_and_wheels_of_an_older_lock_are_removed(
+    world: SmallWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tiny_wheel(world.house, "gamma")
+    assert set(fetch(TARGET, world.house)) == {"alpha", "beta"}
+    assert not old.exists()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert wheelhouse(Target(13, "x86_64")) == tmp_path / "auricle" / "wheels" / "x86_64-cp313"
 
 
 @pytest.mark.slow
 def test_a_wheel_of_other_bytes_is_not_taken_and_the_index_is_asked(world: SmallWorld) -> None:
     tiny_wheel(world.house, "beta", "EVIL = True\n")
-
-    with pytest.raises(UnreachableError, match="pip cannot reach its package index: look at the network"):
+    with pytest.raises(UnreachableError, match="index"):
         fetch(TARGET, world.house)
-
-
-def test_wheels_of_an_older_lock_are_removed(world: SmallWorld) -> None:
-    old = tiny_wheel(world.house, "gamma")
-
-    fetch(TARGET, world.house)
-
-    assert not old.exists()
+    with pytest.raises(WheelError, match=r"^pip download failed: \S"):
+        pip("download", "--no-index", "nothing-of-this-name")
 
 
 def children() -> set[str]:
@@ -86,9 +78,7 @@ def children() -> set[str]:
 
 
 @pytest.mark.slow
-def test_an_interruption_ends_pip_and_leaves_nothing(
-    world: SmallWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_leaves_nothing(world: SmallWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", str(world.house))
     begun: list[str] = []
     before = children()
@@ -105,18 +95,6 @@ def test_an_interruption_ends_pip_and_leaves_nothing(
     assert children() <= before
 
 
-@pytest.mark.slow
-def test_what_pip_refuses_is_one_sentence() -> None:
-    with pytest.raises(WheelError, match=r"^pip download failed: \S"):
-        pip("download", "--no-index", "nothing-of-this-name")
-
-
-def test_wheels_are_kept_in_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
-    assert wheelhouse(Target(13, "x86_64")) == tmp_path / "auricle" / "wheels" / "x86_64-cp313"
-
-
 def test_our_own_wheel_is_sorted_without_times_and_records_itself(tmp_path: Path) -> None:
     name, content = tiny_auricle()
     (tmp_path / name).write_bytes(content)
@@ -125,9 +103,8 @@ def test_our_own_wheel_is_sorted_without_times_and_records_itself(tmp_path: Path
         infos = archive.infolist()
         record = archive.read(f"{INFO}/RECORD").decode().splitlines()
     assert [info.filename for info in infos] == [line.split(",")[0] for line in record]
-    assert {(info.date_time[0], info.compress_type, info.external_attr >> 16) for info in infos} == {
-        (1980, 0, 0o100644)
-    }
+    facts = {(info.date_time[0], info.compress_type, info.external_attr >> 16) for info in infos}
+    assert facts == {(1980, 0, 0o100644)}
     assert packed({"b": b"2", "a": b"1"}) == packed({"a": b"1", "b": b"2"})
 
 
@@ -140,7 +117,7 @@ def test_an_installation_that_was_changed_is_not_packed(tmp_path: Path, monkeypa
 
     assert packed(dict(installed_files())) == content
     (tmp_path / "site/auricle_edge/ota/slots/files.py").write_text("changed")
-    with pytest.raises(WheelError, match=r"files\.py is not what was installed: install auricle again\."):
+    with pytest.raises(WheelError, match=r"files\.py"):
         dict(installed_files())
 
 
@@ -151,45 +128,27 @@ def asked(folder: Path, answer: str) -> subprocess.CompletedProcess[str]:
     """Run the script of a bundle where python3 answers with a version; how it was called then is on standard output."""
     folder.mkdir(exist_ok=True)
     (folder / "install").write_text(SCRIPT.read_text().replace("@PYTHON@", "3.77"))
-    (folder / "python3").write_text(
-        f'#!/bin/sh\nif [ "$2" = -c ]; then {answer}; else for each in "$@"; do echo "<$each>"; done; fi\n'
-    )
+    called = 'for each in "$@"; do echo "<$each>"; done'
+    (folder / "python3").write_text(f'#!/bin/sh\nif [ "$2" = -c ]; then {answer}; else {called}; fi\n')
     (folder / "python3").chmod(0o755)
-    return subprocess.run(
-        ["/bin/sh", folder / "install", "--root", "/some where"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": f"{folder}:/usr/bin:/bin"},
-    )
+    command, env = ["/bin/sh", folder / "install", "--root", "/some where"], {"PATH": f"{folder}:/usr/bin:/bin"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
 
 
 def test_the_script_starts_the_guard_with_the_right_python(tmp_path: Path) -> None:
     done = asked(tmp_path / "a folder", 'echo "3.77 64"')
-
     here = tmp_path / "a folder"
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[:-1] == [
-        "<-I>",
-        f"<{here}/slots.py>",
-        "<install>",
-        f"<{here}>",
-        "<--root>",
-        "</some where>",
-    ]
+    words = ("-I", f"{here}/slots.py", "install", here, "--root", "/some where")
+    assert done.stdout.splitlines() == [f"<{word}>" for word in words]
 
 
 @pytest.mark.parametrize(
-    ("answer", "sentence"),
-    [
-        ('echo "3.9 64"', "needs Python 3.77, and this system has 3.9: make the bundle for this system"),
-        ('echo "3.77 32"', "needs Python 3.77 of 64 bits, and this is a 32-bit system: use the 64-bit image"),
-        ("exit 1", "needs Python 3.77, and there is none: apt install python3"),
-    ],
+    ("answer", "noun"),
+    [('echo "3.9 64"', "this system has 3.9"), ('echo "3.77 32"', "32-bit"), ("exit 1", "apt install python3")],
     ids=["other version", "32 bits", "none that runs"],
 )
-def test_the_script_says_which_python_it_needs(answer: str, sentence: str, tmp_path: Path) -> None:
+def test_the_script_says_which_python_it_needs(answer: str, noun: str, tmp_path: Path) -> None:
     done = asked(tmp_path, answer)
-
     assert done.returncode == 2
-    assert re.fullmatch(rf"auricle: this bundle {re.escape(sentence)}.*\.\n", done.stderr)
+    assert "3.77" in done.stderr and noun in done.stderr

@@ -49,7 +49,6 @@ LEAST = FLEET[: FLEET.index("pack =")]
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Path:
-    """A fleet.toml and what it names."""
     (tmp_path / "coordinator.pub").write_text(f"{KEY.upper()}\n")
     (tmp_path / "root.json").write_text("{}")
     (tmp_path / "wifi.txt").write_text("correct horse\n")
@@ -57,62 +56,54 @@ def fleet(tmp_path: Path) -> Path:
     return tmp_path / "fleet.toml"
 
 
-def test_the_files_that_it_names_are_read(fleet: Path) -> None:
+def test_the_files_that_it_names_are_read_and_the_rest_may_be_left_out(fleet: Path) -> None:
     read = load_fleet(fleet)
-
     assert (read.name, read.server, read.coordinator, read.pack) == ("home", "https://hub.lan:8443", KEY, "gsc12")
     assert read.update_root == str(fleet.parent / "root.json")
     assert read.wifi is not None and read.wifi.psk == "correct horse"
     assert read.device.settings["detect"]["thresholds"] == {"yes": 0.8}
 
+    (fleet.parent / "mine.tar.zst").write_bytes(b"x")
+    fleet.write_text(FLEET.replace('"gsc12"', '"mine.tar.zst"'))
+    assert load_fleet(fleet).pack == str(fleet.parent / "mine.tar.zst")
 
-def test_the_least_that_it_may_say(fleet: Path) -> None:
     fleet.write_text(LEAST)
-
     read = load_fleet(fleet)
-
     assert (read.pack, read.pack_key, read.update_root, read.user, read.wifi) == (None,) * 5
     assert (read.device.microphone, read.device.wired, read.device.settings) == (None, False, {})
 
 
-def test_a_pack_beside_it_is_named_absolutely(fleet: Path) -> None:
-    (fleet.parent / "mine.tar.zst").write_bytes(b"x")
-    fleet.write_text(FLEET.replace('"gsc12"', '"mine.tar.zst"'))
-
-    assert load_fleet(fleet).pack == str(fleet.parent / "mine.tar.zst")
-
-
 WRONG = [
-    ('name = "home"', 'name = "Home"', 'name = "Home": it takes 1 to 64 lower-case letters, digits and dashes.'),
-    ('name = "home"', 'nam = "home"', 'there is no key "nam" at the top of the fleet file: did you mean "name"?'),
-    ("mqtts://hub.lan:8883", "mqtt://hub.lan", "is not on this machine and without TLS: write mqtts://"),
-    ("mqtts://hub", "mqtts://me:secret@hub", "leave out user and password: the device shows its certificate."),
-    ("mqtts://hub", "http://hub", 'broker: broker URL with scheme "http"'),
-    ("https://hub.lan:8443/", "http://hub.lan", "it takes an address such as https://hub.lan:8443."),
-    ("https://hub.lan:8443/", "https://me@hub.lan", "it takes an address such as https://hub.lan:8443."),
-    ("https://hub.lan:8443/", "https://hub.lan:99999", "it takes an address such as https://hub.lan:8443."),
-    ("ab" * 32, "ab" * 31, 'it takes the 64 hexadecimal digits that "auricle cloud enrol init" prints.'),
-    ('"coordinator.pub"', '"coordinater.pub"', "coordinater.pub cannot be read (No such file or directory)."),
-    ('"coordinator.pub"', '"root.json"', "root.json is not a public key: it takes the 64 hexadecimal digits"),
-    ('"gsc12"', '"gsc11"', 'there is no shipped pack "gsc11" and no'),
-    ('"root.json"', '"roots.json"', "roots.json cannot be read"),
-    ("wired = true", "wierd = true", 'there is no key "wierd" in [device]: did you mean "wired"?'),
-    ("threads = 2", "thread = 2", 'the agent has no setting "thread": did you mean "threads"?'),
-    ("threads = 2", 'device = "x"', "device is not set here: the bundle says it."),
-    ("threads = 2", "threads = { n = 2 }", "threads takes a value, not"),
-    ("threshold = 0.9", "treshold = 0.9", 'no setting "treshold" in [detect]: did you mean "threshold"?'),
-    ("threshold = 0.9", "threshold = 2026-01-01", "neither text nor a number"),
-    ("threads = 2", 'events = { mqtt = "mqtt://me:secret@home" }', "this has a password in it"),
-    ('"pi"', '"root"', "it takes the name of an account"),
-    ("RpNePnAS", "RpNe", "this is not a whole ssh-ed25519 key: copy the line of the .pub file again."),
-    ("ssh-ed25519 ", "ssh-ed25518 ", "it takes the one line of an OpenSSH public key (id_ed25519.pub)."),
-    ("ssh-ed25519 ", "ssh-rsa ", "this is not a whole ssh-rsa key: copy the line of the .pub file again."),
-    ("home & garden", "ä" * 17, "it takes at most 32 bytes, and this has more in UTF-8."),
-    ('psk_file = "wifi.txt"', 'psk = "short"', "psk = ...: it takes 8 to 63 letters, digits and signs of ASCII"),
-    ('psk_file = "wifi.txt"', 'psk = "long enough"\npsk_file = "wifi.txt"', "give psk or psk_file, not both."),
-    ('"wifi.txt"', '"coordinator.key"', "coordinator.key cannot be read"),
-    ("Europe/Berlin", "Europe/Berlni", 'there is no time zone "Europe/Berlni": did you mean "Europe/Berlin"?'),
-    ("de_DE.UTF-8", "de_DE", 'it takes a locale such as "de_DE.UTF-8".'),
+    ('name = "home"', 'name = "Home"', '"Home"'),
+    ('name = "home"', 'nam = "home"', '"name"'),
+    ("mqtts://hub.lan:8883", "mqtt://hub.lan", "mqtts://"),
+    ("mqtts://hub", "mqtts://me:secret@hub", "password"),
+    ("mqtts://hub", "http://hub", '"http"'),
+    ("https://hub.lan:8443/", "http://hub.lan", "https://hub.lan:8443"),
+    ("https://hub.lan:8443/", "https://me@hub.lan", "https://hub.lan:8443"),
+    ("https://hub.lan:8443/", "https://hub.lan:99999", "https://hub.lan:8443"),
+    ("ab" * 32, "ab" * 31, "64 hexadecimal"),
+    ('"coordinator.pub"', '"coordinater.pub"', "coordinater.pub"),
+    ('"coordinator.pub"', '"root.json"', "public key"),
+    ('"gsc12"', '"gsc11"', '"gsc11"'),
+    ('"root.json"', '"roots.json"', "roots.json"),
+    ("wired = true", "wierd = true", '"wired"'),
+    ("threads = 2", "thread = 2", '"threads"'),
+    ("threads = 2", 'device = "x"', "bundle"),
+    ("threads = 2", "threads = { n = 2 }", "value"),
+    ("threshold = 0.9", "treshold = 0.9", '"threshold"'),
+    ("threshold = 0.9", "threshold = 2026-01-01", "number"),
+    ("threads = 2", 'events = { mqtt = "mqtt://me:secret@home" }', "password"),
+    ('"pi"', '"root"', "account"),
+    ("RpNePnAS", "RpNe", "ssh-ed25519"),
+    ("ssh-ed25519 ", "ssh-ed25518 ", "OpenSSH"),
+    ("ssh-ed25519 ", "ssh-rsa ", "ssh-rsa"),
+    ("home & garden", "ä" * 17, "32 bytes"),
+    ('psk_file = "wifi.txt"', 'psk = "short"', "psk = ...: "),
+    ('psk_file = "wifi.txt"', 'psk = "long enough"\npsk_file = "wifi.txt"', "both"),
+    ('"wifi.txt"', '"coordinator.key"', "coordinator.key"),
+    ("Europe/Berlin", "Europe/Berlni", '"Europe/Berlin"'),
+    ("de_DE.UTF-8", "de_DE", '"de_DE.UTF-8"'),
 ]
 
 
@@ -132,27 +123,21 @@ def test_a_mistake_is_named_with_its_line(old: str, new: str, sentence: str, fle
 
 def test_a_refusal_names_the_first_mistake_and_repeats_no_secret(fleet: Path) -> None:
     fleet.write_text(FLEET.replace('psk_file = "wifi.txt"', 'psk = "pass\\tword"').replace('"pi"', '"Pi"'))
-
     with pytest.raises(FleetError) as refused:
         load_fleet(fleet)
-
     assert str(refused.value).startswith(f"{fleet}, line 16: user.name")
     assert str(refused.value).endswith(" 1 more in this file.")
     assert "word" not in str(refused.value.problems)
 
 
-def test_a_key_that_is_misspelt_is_not_also_missing(fleet: Path) -> None:
+def test_a_misspelt_key_is_not_also_missing_and_a_file_that_is_no_toml_is_said(fleet: Path) -> None:
     fleet.write_text(FLEET.replace("broker =", "brokr ="))
-
-    with pytest.raises(FleetError, match=r'line 2: there is no key "brokr" .*: did you mean "broker"\?\Z'):
+    with pytest.raises(FleetError, match=r'line 2: .*"broker"\?\Z'):
         load_fleet(fleet)
-
-
-def test_a_file_that_is_not_there_or_no_toml_is_said(fleet: Path) -> None:
-    with pytest.raises(FleetError, match="cannot be read"):
+    with pytest.raises(FleetError, match="read"):
         load_fleet(fleet.parent / "none.toml")
     fleet.write_text("name = \n")
-    with pytest.raises(FleetError, match="line 1: this is not valid TOML"):
+    with pytest.raises(FleetError, match="line 1"):
         load_fleet(fleet)
 
 

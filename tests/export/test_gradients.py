@@ -1,9 +1,13 @@
-"""The shipped graphs against PyTorch in float64, where `test_parity` does not look: larger weights, other labels."""
+"""The shipped graphs against PyTorch in float64: `docs/parity.md`, and beyond it larger weights and other labels."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +17,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="the reference is PyTorch in float64")
 onnx = pytest.importorskip("onnx", reason="the graphs are looked into with onnx")
 
-from bench.parity_cases import Case, batches, job
+from bench.parity import row_of, rows
+from bench.parity_cases import Case, batches, cases, job
 from bench.parity_distances import drift, gradients
+from bench.parity_page import page, reasons
 from bench.parity_reference import SHIPPED as AUTHORS
 from bench.parity_reference import Model
 
@@ -56,16 +62,17 @@ def _check(case: Case, runtime: StepRuntime) -> None:
 @pytest.mark.parametrize("architecture", list(ARCHITECTURES))
 @pytest.mark.parametrize("loss", ["supervised", "mutual, T = 1", "alternating, T = 2", "fixmatch", "distill"])
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.slow
 def test_every_step_graph_computes_pytorchs_gradients_and_losses(architecture: str, loss: str, optimizer: str) -> None:
     _check(Case(architecture, loss, optimizer), RUNTIME)
 
 
 @pytest.mark.parametrize("labels", [2, 16, 35, 37, 64, 100])
 @pytest.mark.parametrize("loss", ["mutual, T = 2", "fixmatch", "distill"])
+@pytest.mark.slow
 def test_no_constant_of_a_graph_depends_on_the_number_of_labels(labels: int, loss: str) -> None:
     """Also at the batch size, the hidden size, the frames, and the count the graph was traced with."""
     pack = SHIPPED.with_labels([f"w{i}" for i in range(labels)])
-
     _check(Case("crnn-lite", loss, "sgd"), StepRuntime(pack))
 
 
@@ -124,7 +131,70 @@ def test_step_graphs_hold_no_scatter_and_little_but_matrix_products() -> None:
     """What was measured to be slow must not come back unseen (DESIGN, section 3)."""
     model = onnx.load_from_string(SHIPPED.files["graphs/crnn-lite.supervised.sgd.onnx"])
     kinds = [node.op_type for node in model.graph.node]
-
     assert not {"ScatterND", "ScatterElements", "Scatter", "Loop", "Scan", "If"} & set(kinds)
     assert kinds.count("Pad") + kinds.count("Where") <= 4
     assert len(kinds) < 1100
+
+
+ROOT = Path(__file__).parents[2]
+GRADIENT = 1e-5
+"""DESIGN, section 3."""
+
+
+def _stays(case: Case, steps: int, drift: float) -> None:
+    row, _, _ = row_of(case, RUNTIME, steps)
+
+    assert row["gradient"] <= GRADIENT
+    assert row["drift"] <= drift
+    assert row["moved"] > 1e-3, "weights that hardly moved prove nothing"
+
+
+@pytest.mark.parametrize("case", cases("crnn-lite"), ids=lambda case: case.name)
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_crnn_lite_computes_pytorchs_gradients_and_stays_with_it_for_three_steps(case: Case) -> None:
+    _stays(case, 3, 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("model", sorted(set(ARCHITECTURES) - {"crnn-lite"}))
+@pytest.mark.nightly
+def test_every_model_computes_pytorchs_gradients_and_stays_with_it(model: str) -> None:
+    for case in cases(model):
+        _stays(case, 10, 1e-3)
+
+
+def test_rows_that_are_known_are_not_computed_again(tmp_path: Path) -> None:
+    """And a runtime that is not there is a reason in the row."""
+
+    class Absent:
+        def prepare(self, model: str, wanted: list[Case], steps: int) -> None:
+            self.wanted = wanted
+
+        def row(self, *_: Any) -> dict[str, str]:
+            return {"ort": "no such Python"}
+
+    ort: Any = Absent()
+    first = next(rows(RUNTIME.pack, ["crnn-lite"], 1, ort, {}))
+    changed = {**first, "gradient": 0.5}
+    again = next(rows(RUNTIME.pack, ["crnn-lite"], 1, ort, {first["key"]: changed}))
+
+    assert len(ort.wanted) == len(cases("crnn-lite")) - 1
+    assert again == changed
+    assert reasons([first]) == ["all 1 rows: no such Python"]
+    assert "| crnn-lite | supervised | sgd |" in page([first], "python bench/parity.py")
+
+
+@pytest.mark.slow
+def test_the_command_prints_json(tmp_path: Path) -> None:
+    out = tmp_path / "parity.md"
+    options = "--models crnn-lite --steps 1 --no-ort-training --loss distill --json --out"
+    command = [sys.executable, ROOT / "bench" / "parity.py", *options.split(), out]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [row["optimizer"] for row in found] == ["sgd", "adamw", "adam, l2"]
+    assert all(row["gradient"] <= GRADIENT and row["ort"] == "left out" for row in found)
+    assert "--loss=distill" in out.read_text()

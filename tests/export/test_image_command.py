@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.export.image_base import START, base_image
@@ -24,6 +23,7 @@ from auricle_export.flash.image import base, cards
 from auricle_export.flash.image.fat import Fat
 from auricle_export.flash.image.partitions import boot_partition
 
+Printed = pytest.CaptureFixture[str]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPKSUTyz1HwHReFVvD5obVsALAgJRNarH4TRpNePnAS me@here"
 FLEET = f"""\
 name = "home"
@@ -58,41 +58,20 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def bundle(path: Path, size: int = 1000, **changes: str) -> None:
-    """A bundle with next to nothing in it."""
     texts = {"install": b"#!/bin/sh\n", "wheel": bytes(size)}
-    manifest = Manifest(
-        **{
-            "version": "0.6.0",
-            "board": "pi5",
-            "os": "raspios-13",
-            "base": "trixie",
-            "python": "3.13",
-            "architecture": "aarch64",
-            "fleet": "home",
-            "pack": "0" * 64,
-        }
-        | changes,
-        files=tuple(Entry(name, len(text), hashlib.sha256(text).hexdigest(), 0o644) for name, text in texts.items()),
-    )
+    facts = {"version": "0.6.0", "board": "pi5", "os": "raspios-13", "base": "trixie", "python": "3.13"}
+    facts |= {"architecture": "aarch64", "fleet": "home", "pack": "0" * 64} | changes
+    entries = (Entry(name, len(text), hashlib.sha256(text).hexdigest(), 0o644) for name, text in texts.items())
     with tarfile.open(path, "w") as archive:
-        for name, text in {"bundle.json": encode(manifest), **texts}.items():
+        for name, text in {"bundle.json": encode(Manifest(**facts, files=tuple(entries))), **texts}.items():
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(text), 0o644
             archive.addfile(member, io.BytesIO(text))
 
 
 def words(*more: str, **changes: str) -> list[str]:
-    options = {
-        "image": "base.img.xz",
-        "board": "pi5",
-        "os": "raspios-13",
-        "fleet": "fleet.toml",
-        "tokens": "tokens",
-        "out": "out",
-        "bundle": "b.tar",
-        "seed": "7",
-        "count": "2",
-    } | changes
+    options = {"image": "base.img.xz", "board": "pi5", "os": "raspios-13", "fleet": "fleet.toml", "tokens": "tokens"}
+    options |= {"out": "out", "bundle": "b.tar", "seed": "7", "count": "2"} | changes
     given = [part for name, value in options.items() if value for part in (f"--{name.replace('_', '-')}", value)]
     return ["flash", "image", *given, *more]
 
@@ -102,7 +81,7 @@ def boot(path: Path) -> Fat:
     return Fat(file, boot_partition(file, path.name), path.name)
 
 
-def refused(capsys: pytest.CaptureFixture[str], *more: str, **changes: str) -> str:
+def refused(capsys: Printed, *more: str, **changes: str) -> str:
     capsys.readouterr()
     assert main(words(*more, **changes)) == 2
     said = capsys.readouterr().err
@@ -111,9 +90,7 @@ def refused(capsys: pytest.CaptureFixture[str], *more: str, **changes: str) -> s
     return said
 
 
-def test_fifty_images_have_fifty_names_and_tokens_and_nothing_else_of_the_system_is_changed(
-    bench: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fifty_images_have_fifty_names_and_tokens_and_are_else_unchanged(bench: Path, capsys: Printed) -> None:
     assert main(words("--json", count="50")) == 0
     facts = json.loads(capsys.readouterr().out)
     made = [Path(each["file"]) for each in facts["images"]]
@@ -140,8 +117,8 @@ def test_fifty_images_have_fifty_names_and_tokens_and_nothing_else_of_the_system
     assert not list((bench / "out").glob(".*"))
 
 
-def test_a_card_carries_what_board_and_fleet_say(bench: Path) -> None:
-    assert main(words()) == 0
+def test_a_card_carries_what_board_and_fleet_say_and_the_imagers_list_offers_no_settings(bench: Path) -> None:
+    assert main(words(url="https://hub.lan/images/")) == 0
     fat = boot(bench / "out/pi-001.img")
 
     line, config = (fat.read("cmdline.txt") or b"").decode(), (fat.read("config.txt") or b"").decode()
@@ -150,26 +127,23 @@ def test_a_card_carries_what_board_and_fleet_say(bench: Path) -> None:
     assert line.count("\n") == 1
     assert config.endswith("[all]\ndtoverlay=googlevoicehat-soundcard\n")
     assert fat.read("auricle/packages") == b"libportaudio2\n"
-    assert sorted(fat.names()) == sorted(
-        [
-            "cmdline.txt",
-            "config.txt",
-            "overlays",
-            "auricle",
-            "auricle.token",
-            "user-data",
-            "meta-data",
-            "network-config",
-        ]
-    )
+    files = "cmdline.txt config.txt overlays auricle auricle.token user-data meta-data network-config"
+    assert sorted(fat.names()) == sorted(files.split())
+
+    listed = json.loads((bench / "out/os_list.rpi-imager-manifest").read_text())["os_list"]
+    first, image = listed[0], bench / "out/pi-001.img"
+    assert [each["name"] for each in listed] == ["pi-001", "pi-002"]
+    assert first["url"] == "https://hub.lan/images/pi-001.img"
+    assert (first["extract_size"], first["extract_sha256"]) == (image.stat().st_size, base.sha256(image))
+    assert (first["init_format"], first["devices"]) == ("none", ["pi5-64bit"])
+    assert {"description", "icon", "image_download_size", "release_date"} < set(first)
 
 
-def test_the_same_seed_gives_the_same_bytes_on_another_day_and_from_the_unpacked_image(
-    bench: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert main(words()) == 0
+def test_the_same_seed_gives_the_same_bytes(bench: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed) -> None:
+    assert main(words("--json", seed="")) == 0
+    seed = str(json.loads(capsys.readouterr().out)["seed"])
     monkeypatch.setattr("time.time", lambda: 2_000_000_000.0)
-    assert main(words(image="base.img", out="again")) == 0
+    assert main(words(image="base.img", out="again", seed=seed)) == 0
     assert main(words(out="other", seed="8")) == 0
 
     first, again, other = ((bench / folder / "pi-002.img").read_bytes() for folder in ("out", "again", "other"))
@@ -177,150 +151,93 @@ def test_the_same_seed_gives_the_same_bytes_on_another_day_and_from_the_unpacked
     assert first != other
 
 
-def test_without_a_seed_one_is_chosen_and_told(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words("--json", seed="")) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert main(words("--json", seed=str(told["seed"]), out="again")) == 0
-
-    again = json.loads(capsys.readouterr().out)
-    assert [each["sha256"] for each in told["images"]] == [each["sha256"] for each in again["images"]]
-
-
-def test_raspberry_pi_os_12_gets_a_script_and_a_system_with_rpi_preseed_its_file(bench: Path) -> None:
+def test_raspberry_pi_os_12_gets_a_script_rpi_preseed_its_file_and_no_bundle_no_script(bench: Path) -> None:
     bundle(bench / "twelve.tar", os="raspios-12")
 
     assert main(words(os="raspios-12", bundle="twelve.tar", out="twelve")) == 0
     assert main(words(first_boot="rpi-preseed", out="preseed")) == 0
 
     twelve, preseed = boot(bench / "twelve/pi-001.img"), boot(bench / "preseed/pi-001.img")
-    assert b"systemd.run=/boot/firmware/firstrun.sh systemd.run_success_action=reboot" in (
-        twelve.read("cmdline.txt") or b""
-    )
+    run = b"systemd.run=/boot/firmware/firstrun.sh systemd.run_success_action=reboot"
+    assert run in (twelve.read("cmdline.txt") or b"")
     assert b"sh /boot/firmware/auricle/first-boot.sh arm\n" in (twelve.read("firstrun.sh") or b"")
     assert twelve.read("user-data") is None
     assert b'hostname = "pi-001"' in (preseed.read("rpi-preseed.toml") or b"")
 
-
-def test_the_imagers_list_names_every_image_and_offers_no_settings_of_its_own(bench: Path) -> None:
-    assert main(words(url="https://hub.lan/images/")) == 0
-    listed = json.loads((bench / "out/os_list.rpi-imager-manifest").read_text())["os_list"]
-
-    image = bench / "out/pi-001.img"
-    assert [each["name"] for each in listed] == ["pi-001", "pi-002"]
-    first: dict[str, Any] = listed[0]
-    assert first["url"] == "https://hub.lan/images/pi-001.img"
-    assert (first["extract_size"], first["extract_sha256"]) == (image.stat().st_size, base.sha256(image))
-    assert (first["init_format"], first["devices"]) == ("none", ["pi5-64bit"])
-    assert {"description", "icon", "image_download_size", "release_date"} < set(first)
-
-
-def test_without_a_bundle_a_card_has_no_script(bench: Path) -> None:
-    assert main(words(bundle="")) == 0
-
-    fat = boot(bench / "out/pi-001.img")
-    assert fat.find("auricle") is None
-    assert b"bootcmd" not in (fat.read("user-data") or b"")
-
-
-def test_images_that_are_there_are_replaced_only_when_asked(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (bench / "out").mkdir()
-    (bench / "out/pi-002.img").write_text("mine")
-
-    assert "out has pi-002.img already: give --replace" in refused(capsys)
-    assert (bench / "out/pi-002.img").read_text() == "mine"
-    assert main(words("--replace")) == 0
-    assert (bench / "out/pi-002.img").stat().st_size > 1000
-
-
-def test_a_boot_partition_that_is_too_small_is_said_with_sizes(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bundle(bench / "b.tar", size=3 << 20)
-
-    assert "The bundle has 3 MiB, and the boot partition of base.img.xz 2 MiB free of 2 MiB" in refused(capsys)
-
-
-def test_a_disk_without_room_is_said_before_anything_is_copied(
-    bench: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usage = type(shutil.disk_usage(bench))(100 << 20, 80 << 20, 20 << 20)
-    monkeypatch.setattr(base.shutil, "disk_usage", lambda path: usage)
-
-    said = refused(capsys, count="50")
-
-    assert "50 images need" in said
-    assert "out has 20 MiB free: take another disk, or fewer at once" in said
+    assert main(words(bundle="", out="bare")) == 0
+    bare = boot(bench / "bare/pi-001.img")
+    assert bare.find("auricle") is None
+    assert b"bootcmd" not in (bare.read("user-data") or b"")
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"count": "51"}, "tokens has 50 tokens and 51 are needed: auricle cloud enrol token --count 1 --out tokens"),
-        ({"tokens": "none"}, "none has 0 tokens"),
-        ({"tokens": "fleet.toml"}, "fleet.toml is not a folder"),
-        ({"board": "jetson-nano", "os": "", "bundle": ""}, "has no boot partition for this"),
-        ({"board": "pi4"}, 'The board of b.tar is "pi5", and these images are for "pi4"'),
-        ({"os": "raspios-12"}, 'The os of b.tar is "raspios-13"'),
-        ({"bundle": "fleet.toml"}, "fleet.toml is neither a bundle nor the folder of one"),
+        ({"count": "51"}, "51 are needed"),
+        ({"tokens": "none"}, "0 tokens"),
+        ({"tokens": "fleet.toml"}, "folder"),
+        ({"board": "jetson-nano", "os": "", "bundle": ""}, "boot partition"),
+        ({"board": "pi4"}, '"pi4"'),
+        ({"os": "raspios-12"}, '"raspios-13"'),
+        ({"bundle": "fleet.toml"}, "fleet.toml"),
+        ({"bundle": "big.tar"}, "3 MiB, and the boot partition of base.img.xz 2 MiB free of 2 MiB"),
         ({"image": "fleet.toml"}, "fleet.toml"),
-        ({"image": "none.img"}, "There is no image none.img."),
-        ({"first_boot": "magic"}, 'no first boot by "magic"'),
+        ({"image": "none.img"}, "none.img"),
+        ({"image": "half.img.xz"}, "fetch it again"),
+        ({"image": "rootless.img.xz"}, "cmdline.txt"),
+        ({"first_boot": "magic"}, '"magic"'),
+        ({"count": "50", "bundle": ""}, "20 MiB free"),
     ],
-    ids=lambda value: "" if isinstance(value, str) else str(sorted(value)),
+    ids=lambda value: "" if isinstance(value, str) else str(sorted(value.items())),
 )
 def test_what_cannot_be_is_one_sentence(
-    changes: dict[str, str], told: str, bench: Path, capsys: pytest.CaptureFixture[str]
+    changes: dict[str, str], told: str, bench: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    bundle(bench / "big.tar", size=3 << 20)
+    packed = (bench / "base.img.xz").read_bytes()
+    (bench / "half.img.xz").write_bytes(packed[: len(packed) // 2])
+    base_image(bench / "rootless.img.xz", cmdline="")
+    if told == "20 MiB free":
+        usage = type(shutil.disk_usage(bench))(100 << 20, 80 << 20, 20 << 20)
+        monkeypatch.setattr(base.shutil, "disk_usage", lambda path: usage)
+
     assert told in refused(capsys, **changes)
 
 
-def test_tokens_are_checked(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tokens_are_checked(bench: Path, capsys: Printed) -> None:
     token = bench / "tokens/pi-001.token"
     token.write_text("short")
-    assert "pi-001.token holds no claim token" in refused(capsys)
+    assert "pi-001.token" in refused(capsys)
     token.write_text((bench / "tokens/pi-002.token").read_text())
-    assert "pi-002 and pi-001 have the same token" in refused(capsys)
+    assert "same token" in refused(capsys)
     token.rename(bench / "tokens/-pi-0.token")
-    assert "-pi-0 cannot be the name of a device with a card" in refused(capsys)
+    assert "-pi-0" in refused(capsys)
 
 
-def test_a_download_that_was_cut_off_is_said_and_leaves_nothing(
-    bench: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    packed = (bench / "base.img.xz").read_bytes()
-    (bench / "base.img.xz").write_bytes(packed[: len(packed) // 2])
-
-    assert "fetch it again" in refused(capsys)
-
-
-def test_an_image_that_lacks_its_boot_files_is_refused(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    base_image(bench / "base.img.xz", cmdline="")
-
-    assert "cmdline.txt of the image names no root" in refused(capsys)
-
-
-def test_an_image_gets_its_name_only_when_it_was_read_back(
-    bench: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_is_named_when_it_was_read_back(bench: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cards.FatWriter, "_put", lambda self, at, content: None)
-
     assert "was not read back" in refused(capsys, bundle="")
     assert not list((bench / "out").glob("*.img"))
 
 
-def test_two_at_once_in_a_folder_are_refused_and_what_a_killed_one_left_is_removed(
-    bench: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_at_once_are_refused_and_what_is_there_is_replaced_only_when_asked(bench: Path, capsys: Printed) -> None:
     (bench / "out").mkdir()
     left = bench / "out/.pi-050.img.tmp"
     handle = os.open(bench / "out", os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        assert "Images are being made in out already" in refused(capsys)
+        assert "already" in refused(capsys)
         left.write_text("a token")
     finally:
         os.close(handle)
 
     assert main(words()) == 0
     assert not left.exists()
+    (bench / "out/pi-002.img").write_text("mine")
+    assert "--replace" in refused(capsys)
+    assert (bench / "out/pi-002.img").read_text() == "mine"
+    assert main(words("--replace")) == 0
+    assert (bench / "out/pi-002.img").stat().st_size > 1000
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -333,7 +250,7 @@ def test_a_folder_that_is_not_ones_own_is_said(mode: int, bench: Path) -> None:
     bench.chmod(0o755)
     os.seteuid(65534)
     try:
-        with pytest.raises(StorageError, match=r"out cannot be written \(Permission denied\)"), cards._alone(out):
+        with pytest.raises(StorageError, match="Permission"), cards._alone(out):
             pass
     finally:
         os.seteuid(0)
@@ -364,7 +281,6 @@ def test_whoever_is_interrupted_finds_whole_images_only(bench: Path, monkeypatch
 def test_mtools_read_the_same_card(bench: Path) -> None:
     assert main(words(count="1")) == 0
     where = f"{bench}/out/pi-001.img@@{START * 512}"
-
     for name, file in (("auricle.token", "tokens/pi-001.token"), ("auricle/b.tar", "b.tar")):
         read = subprocess.run(["mtype", "-i", where, f"::{name}"], capture_output=True, check=True).stdout
         assert read == (bench / file).read_bytes()
@@ -374,9 +290,7 @@ def test_mtools_read_the_same_card(bench: Path) -> None:
     not all(shutil.which(tool, path="/usr/sbin:/sbin") for tool in ("debugfs", "mke2fs", "e2fsck")),
     reason="e2fsprogs are not installed",
 )
-def test_a_bundle_goes_onto_the_root_partition_without_root_and_reproducibly(
-    bench: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bundle_goes_onto_the_root_partition_without_root_and_reproducibly(bench: Path, capsys: Printed) -> None:
     assert "does not go onto the root partition" in refused(capsys, where="root")
     image = bench / "base.img"
     after = image.stat().st_size - 64 * 512

@@ -44,18 +44,6 @@ def pooled(x: Tensor) -> Tensor:
     return (flat * torch.linspace(0.5, 1.5, flat.shape[2], dtype=x.dtype)).mean(2)
 
 
-def chain(*parts: nn.Module, width: int, image: bool = False, mixed: bool = True) -> Net:
-    """Parts one after the other over (B, 10, 12), or over images (B, 1, 12, 10), after a layer that mixes the input."""
-    whole = nn.Sequential(*parts)
-    first = nn.Conv2d(1, WIDTH, 1) if image else nn.Conv1d(MELS, WIDTH, 1)
-    return Net(
-        lambda m, x: pooled(m.whole(m.first(x.unsqueeze(1) if image else x.transpose(1, 2)))),
-        width,
-        first=first if mixed else nn.Identity(),
-        whole=whole,
-    )
-
-
 def branches(*parts: nn.Module, image: bool = False) -> Net:
     """Parts beside each other over one (B, 6, 12) or (B, 6, 12, 10), their features joined."""
     first: nn.Module = nn.Conv2d(1, WIDTH, 1) if image else nn.Conv1d(MELS, WIDTH, 1)
@@ -116,190 +104,79 @@ def linear_layers() -> Net:
         h = m.shared(torch.tanh(m.shared(h))) + m.frozen(h)
         return torch.tanh(m.two(pooled(h.transpose(1, 2))))
 
-    net = Net(
-        run,
-        4,
-        three=nn.Linear(MELS, WIDTH),
-        two=nn.Linear(WIDTH, 4, bias=False),
-        shared=nn.Linear(WIDTH, WIDTH),
-        frozen=nn.Linear(WIDTH, WIDTH),
-    )
+    inner = {name: nn.Linear(WIDTH, WIDTH) for name in ("shared", "frozen")}
+    net = Net(run, 4, three=nn.Linear(MELS, WIDTH), two=nn.Linear(WIDTH, 4, bias=False), **inner)
     net.frozen.requires_grad_(False)
     return net
 
 
 def convolutions_1d() -> Net:
-    return branches(
-        nn.Conv1d(6, 3, 3),
-        nn.Conv1d(6, 3, 5, stride=2, padding=2),
-        nn.Conv1d(6, 3, 3, dilation=2, padding="same"),
-        nn.Conv1d(6, 3, 4, padding="same", bias=False),
-        nn.Conv1d(6, 4, 3, groups=2, padding=1),
-        nn.Conv1d(6, 6, 5, groups=6, padding=2),
-        nn.Conv1d(6, 6, 4, groups=6, stride=3, bias=False),
-        nn.Conv1d(6, 12, 3, groups=6, padding=3),
-        nn.Conv1d(6, 3, 1, stride=5),
-        nn.Conv1d(6, 2, 12),
-        nn.Conv1d(6, 3, 3, padding=1, padding_mode="circular"),
-        nn.Conv1d(6, 3, 3, padding=2, padding_mode="reflect"),
-        nn.Conv1d(6, 3, 3, padding=5),
-    )
+    conv = nn.Conv1d
+    parts = [conv(6, 3, 3), conv(6, 3, 5, stride=2, padding=2), conv(6, 3, 3, dilation=2, padding="same")]
+    parts += [conv(6, 3, 4, padding="same", bias=False), conv(6, 4, 3, groups=2, padding=1), conv(6, 3, 1, stride=5)]
+    parts += [conv(6, 6, 5, groups=6, padding=2), conv(6, 6, 4, groups=6, stride=3, bias=False), conv(6, 2, 12)]
+    parts += [conv(6, 12, 3, groups=6, padding=3), conv(6, 3, 3, padding=5)]
+    parts += [conv(6, 3, 3, padding=1, padding_mode="circular"), conv(6, 3, 3, padding=2, padding_mode="reflect")]
+    return branches(*parts)
 
 
 def convolutions_2d() -> Net:
-    return branches(
-        nn.Conv2d(6, 3, 3),
-        nn.Conv2d(6, 3, (5, 1), stride=(2, 1), padding=(2, 0)),
-        nn.Conv2d(6, 3, 3, dilation=(2, 1), padding="same"),
-        nn.Conv2d(6, 3, (2, 4), padding="same", bias=False),
-        nn.Conv2d(6, 4, 3, groups=2, padding=1, stride=2),
-        nn.Conv2d(6, 6, 3, groups=6, padding=1),
-        nn.Conv2d(6, 6, (4, 3), groups=6, stride=(3, 2), bias=False),
-        nn.Conv2d(6, 12, 3, groups=6, padding=(0, 2)),
-        nn.Conv2d(6, 3, 1, stride=(5, 3)),
-        nn.Conv2d(6, 2, (12, 10)),
-        image=True,
-    )
+    conv = nn.Conv2d
+    parts = [conv(6, 3, 3), conv(6, 3, (5, 1), stride=(2, 1), padding=(2, 0)), conv(6, 3, 1, stride=(5, 3))]
+    parts += [conv(6, 3, 3, dilation=(2, 1), padding="same"), conv(6, 3, (2, 4), padding="same", bias=False)]
+    parts += [conv(6, 4, 3, groups=2, padding=1, stride=2), conv(6, 6, 3, groups=6, padding=1), conv(6, 2, (12, 10))]
+    parts += [conv(6, 6, (4, 3), groups=6, stride=(3, 2), bias=False), conv(6, 12, 3, groups=6, padding=(0, 2))]
+    return branches(*parts, image=True)
 
 
 def pooling_1d() -> Net:
-    return branches(
-        nn.MaxPool1d(2),
-        nn.MaxPool1d(3, stride=1),
-        nn.MaxPool1d(3, stride=2, padding=1),
-        nn.MaxPool1d(5),
-        nn.MaxPool1d(2, dilation=3, stride=1),
-        nn.AvgPool1d(2),
-        nn.AvgPool1d(3, stride=1, padding=1),
-        nn.AvgPool1d(5, 2),
-        nn.AdaptiveAvgPool1d(1),
-        nn.AdaptiveAvgPool1d(4),
-        nn.AdaptiveAvgPool1d(5),
-        nn.AdaptiveMaxPool1d(1),
-        nn.AdaptiveMaxPool1d(3),
-        nn.AvgPool1d(4, 3, padding=2, count_include_pad=False),
-        nn.MaxPool1d(5, ceil_mode=True),
-        nn.AvgPool1d(5, ceil_mode=True),
-    )
+    parts: list[nn.Module] = [nn.MaxPool1d(2), nn.MaxPool1d(3, stride=1), nn.MaxPool1d(3, stride=2, padding=1)]
+    parts += [nn.MaxPool1d(5), nn.MaxPool1d(2, dilation=3, stride=1), nn.MaxPool1d(5, ceil_mode=True)]
+    parts += [nn.AvgPool1d(2), nn.AvgPool1d(3, stride=1, padding=1), nn.AvgPool1d(5, 2)]
+    parts += [nn.AvgPool1d(4, 3, padding=2, count_include_pad=False), nn.AvgPool1d(5, ceil_mode=True)]
+    parts += [*map(nn.AdaptiveAvgPool1d, (1, 4, 5)), *map(nn.AdaptiveMaxPool1d, (1, 3))]
+    return branches(*parts)
 
 
 def pooling_2d() -> Net:
-    return branches(
-        nn.MaxPool2d(2),
-        nn.MaxPool2d((2, 1)),
-        nn.MaxPool2d(3, stride=(1, 2), padding=1),
-        nn.MaxPool2d((5, 4)),
-        nn.AvgPool2d(2),
-        nn.AvgPool2d(3, stride=2, padding=1),
-        nn.AvgPool2d((1, 3)),
-        nn.AdaptiveAvgPool2d(1),
-        nn.AdaptiveAvgPool2d((3, 1)),
-        nn.AdaptiveAvgPool2d((None, 5)),
-        nn.AdaptiveAvgPool2d((5, 4)),
-        nn.AdaptiveMaxPool2d((1, 2)),
-        nn.MaxPool2d(3, ceil_mode=True),
-        image=True,
-    )
+    parts: list[nn.Module] = [nn.MaxPool2d(2), nn.MaxPool2d((2, 1)), nn.MaxPool2d(3, stride=(1, 2), padding=1)]
+    parts += [nn.MaxPool2d((5, 4)), nn.AvgPool2d(2), nn.AvgPool2d(3, stride=2, padding=1), nn.AvgPool2d((1, 3))]
+    parts += [*map(nn.AdaptiveAvgPool2d, (1, (3, 1), (None, 5), (5, 4))), nn.AdaptiveMaxPool2d((1, 2))]
+    return branches(*parts, nn.MaxPool2d(3, ceil_mode=True), image=True)
 
 
 def activations() -> Net:
-    return branches(
-        nn.ReLU(),
-        nn.ReLU(inplace=False),
-        nn.GELU(),
-        nn.GELU(approximate="tanh"),
-        nn.SiLU(),
-        nn.Tanh(),
-        nn.Sigmoid(),
-        nn.LeakyReLU(0.2),
-        nn.ELU(0.7),
-        nn.Hardswish(),
-        nn.ReLU6(),
-        nn.GLU(1),
-        nn.Softplus(),
-        nn.Mish(),
-        nn.Hardsigmoid(),
-        nn.Hardtanh(-0.3, 0.4),
-        nn.SELU(),
-        nn.CELU(0.8),
-        nn.Softsign(),
-        nn.LogSigmoid(),
-        nn.Softmax(1),
-        nn.LogSoftmax(1),
-        nn.PReLU(),
-        nn.PReLU(6),
-        nn.Tanhshrink(),
-        nn.Hardshrink(0.3),
-        nn.Softshrink(0.2),
-        nn.Softmin(1),
-        nn.Threshold(0.1, 0.2),
-        nn.Softplus(beta=2, threshold=3),
-        nn.Identity(),
-    )
+    plain = "ReLU GELU SiLU Tanh Sigmoid Hardswish ReLU6 Softplus Mish Hardsigmoid SELU Softsign LogSigmoid PReLU"
+    parts = [getattr(nn, name)() for name in (*plain.split(), "Tanhshrink", "Identity")]
+    parts += [each(1) for each in (nn.GLU, nn.Softmax, nn.LogSoftmax, nn.Softmin)]
+    parts += [nn.GELU(approximate="tanh"), nn.LeakyReLU(0.2), nn.ELU(0.7), nn.Hardtanh(-0.3, 0.4), nn.CELU(0.8)]
+    parts += [nn.PReLU(6), nn.Hardshrink(0.3), nn.Softshrink(0.2), nn.Threshold(0.1, 0.2)]
+    return branches(*parts, nn.ReLU(inplace=False), nn.Softplus(beta=2, threshold=3))
 
 
 def activations_in_place() -> Net:
-    layers = [
-        nn.ReLU(inplace=True),
-        nn.SiLU(inplace=True),
-        nn.LeakyReLU(0.1, inplace=True),
-        nn.ELU(inplace=True),
-        nn.Hardswish(inplace=True),
-        nn.ReLU6(inplace=True),
-        nn.Hardtanh(inplace=True),
-        nn.Mish(inplace=True),
-        nn.Hardsigmoid(inplace=True),
-        nn.SELU(inplace=True),
-        nn.CELU(inplace=True),
-        nn.Threshold(0.1, 0.2, inplace=True),
-    ]
+    names = "ReLU SiLU ELU Hardswish ReLU6 Hardtanh Mish Hardsigmoid SELU CELU"
+    layers = [getattr(nn, name)(inplace=True) for name in names.split()]
+    layers += [nn.LeakyReLU(0.1, inplace=True), nn.Threshold(0.1, 0.2, inplace=True)]
     return branches(*(nn.Sequential(nn.Conv1d(6, 3, 1), layer) for layer in layers))
 
 
 def activations_as_functions() -> Net:
-    return branches(
-        Call(F.relu),
-        Call(lambda x: x.relu()),
-        Call(lambda x: torch.relu(x)),
-        Call(F.gelu),
-        Call(F.silu),
-        Call(lambda x: F.leaky_relu(x, 0.3)),
-        Call(lambda x: F.leaky_relu(x, negative_slope=0.3)),
-        Call(F.elu),
-        Call(lambda x: F.elu(x, alpha=0.5)),
-        Call(lambda x: x.tanh() * x.sigmoid()),
-        Call(lambda x: F.glu(x, dim=1)),
-        Call(F.hardswish),
-        Call(F.relu6),
-        Call(lambda x: x.clamp(min=-0.2, max=0.3)),
-        Call(F.softplus),
-        Call(lambda x: x.clamp_min(0.1)),
-        Call(lambda x: torch.where(x > 0, x, 0.1 * x)),
-        Call(torch.sin),
-        Call(torch.cos),
-        Call(lambda x: F.softmax(x, dim=-1)),
-        Call(lambda x: x.exp().log1p()),
-        Call(lambda x: (x * x + 1).sqrt().reciprocal()),
-        Call(lambda x: x.abs() ** 1.5),
-        Call(lambda x: x**2 - x**3),
-        Call(lambda x: 1 / (1 + x.square())),
-        Call(torch.atan),
-    )
+    calls: list[Callable[[Tensor], Tensor]] = [F.relu, F.gelu, F.silu, F.elu, F.hardswish, F.relu6, F.softplus]
+    calls += [torch.sin, torch.cos, torch.atan, lambda x: x.relu(), lambda x: torch.relu(x)]
+    calls += [lambda x: F.leaky_relu(x, 0.3), lambda x: F.leaky_relu(x, negative_slope=0.3)]
+    calls += [lambda x: F.elu(x, alpha=0.5), lambda x: x.tanh() * x.sigmoid(), lambda x: F.glu(x, dim=1)]
+    calls += [lambda x: x.clamp(min=-0.2, max=0.3), lambda x: x.clamp_min(0.1)]
+    calls += [lambda x: torch.where(x > 0, x, 0.1 * x), lambda x: F.softmax(x, dim=-1), lambda x: x.exp().log1p()]
+    calls += [lambda x: (x * x + 1).sqrt().reciprocal(), lambda x: x.abs() ** 1.5, lambda x: x**2 - x**3]
+    return branches(*map(Call, [*calls, lambda x: 1 / (1 + x.square())]))
 
 
 def normalisation() -> Net:
-    image = [
-        trained(nn.GroupNorm(1, 6)),
-        trained(nn.GroupNorm(3, 6)),
-        trained(nn.LayerNorm([12, 10])),
-        nn.LayerNorm(10, elementwise_affine=False),
-        trained(nn.RMSNorm(10)),
-        trained(nn.BatchNorm2d(6)),
-        nn.BatchNorm2d(6, affine=False),
-        Call(lambda x: F.normalize(x, dim=1)),
-        nn.InstanceNorm2d(6, affine=True),
-    ]
-    return branches(*image, image=True)
+    learnt = [nn.GroupNorm(1, 6), nn.GroupNorm(3, 6), nn.LayerNorm([12, 10]), nn.RMSNorm(10), nn.BatchNorm2d(6)]
+    plain = [nn.LayerNorm(10, elementwise_affine=False), nn.BatchNorm2d(6, affine=False)]
+    plain += [Call(lambda x: F.normalize(x, dim=1)), nn.InstanceNorm2d(6, affine=True)]
+    return branches(*map(trained, learnt), *plain, image=True)
 
 
 def normalisation_1d() -> Net:
@@ -308,16 +185,9 @@ def normalisation_1d() -> Net:
         h = m.frozen(m.last(h.transpose(1, 2)).transpose(1, 2))
         return m.flat(pooled(h))  # type: ignore[no-any-return]
 
-    net = Net(
-        run,
-        WIDTH,
-        first=nn.Conv1d(MELS, WIDTH, 1),
-        images=trained(nn.BatchNorm1d(WIDTH)),
-        flat=trained(nn.BatchNorm1d(6)),
-        groups=trained(nn.GroupNorm(2, WIDTH)),
-        last=trained(nn.LayerNorm(WIDTH)),
-        frozen=trained(nn.BatchNorm1d(WIDTH)),
-    )
+    norms = {name: trained(nn.BatchNorm1d(WIDTH)) for name in ("images", "flat", "frozen")}
+    norms |= {"groups": trained(nn.GroupNorm(2, WIDTH)), "last": trained(nn.LayerNorm(WIDTH))}
+    net = Net(run, WIDTH, first=nn.Conv1d(MELS, WIDTH, 1), **norms)
     net.frozen.weight.requires_grad_(False)
     net.frozen.bias.requires_grad_(False)
     return net
@@ -331,15 +201,8 @@ def embeddings() -> Net:
         h = torch.cat([m.token.own.expand(x.shape[0], -1, -1), h], dim=1) + m.whole.own
         return torch.tanh(h)[:, 0] + torch.tanh(h).mean(1)
 
-    net = Net(
-        run,
-        WIDTH,
-        first=nn.Linear(MELS, WIDTH),
-        place=nn.Embedding(FRAMES, WIDTH),
-        kind=nn.Embedding(3, WIDTH),
-        token=Own(lambda own, x: x, 1, 1, WIDTH),
-        whole=Own(lambda own, x: x, 1, FRAMES + 1, WIDTH),
-    )
+    parts = {"first": nn.Linear(MELS, WIDTH), "place": nn.Embedding(FRAMES, WIDTH), "kind": nn.Embedding(3, WIDTH)}
+    net = Net(run, WIDTH, **parts, token=Own(max, 1, 1, WIDTH), whole=Own(max, 1, FRAMES + 1, WIDTH))
     net.register_buffer("order", torch.arange(FRAMES) % 3)
     return net
 
@@ -364,7 +227,7 @@ def recurrent(kind: Any, how: str, **settings: Any) -> Net:
         return pooled(states.transpose(1, 2)) if how != "last step" else states[:, -1]  # type: ignore[no-any-return]
 
     width = 4 * ways * (2 if how == "last state" and isinstance(layer, nn.LSTM) else 1)
-    return Net(run, width, layer=layer, begin=Own(lambda own, x: x, layer.num_layers * ways, 1, 4))
+    return Net(run, width, layer=layer, begin=Own(max, layer.num_layers * ways, 1, 4))
 
 
 def attention() -> Net:
@@ -380,15 +243,9 @@ def attention() -> Net:
         d = m.dropped(h, h, h, need_weights=False)[0]
         return pooled((a + torch.tanh(b) + c.transpose(0, 1) + d * d).transpose(1, 2))
 
-    return Net(
-        run,
-        6,
-        first=nn.Linear(MELS, 6),
-        other=nn.Linear(MELS, 4),
-        own=nn.MultiheadAttention(6, 2, batch_first=True),
-        cross=nn.MultiheadAttention(6, 3, kdim=4, vdim=4, bias=False),
-        dropped=nn.MultiheadAttention(6, 1, 0.3, batch_first=True),
-    )
+    own, dropped = nn.MultiheadAttention(6, 2, batch_first=True), nn.MultiheadAttention(6, 1, 0.3, batch_first=True)
+    cross = nn.MultiheadAttention(6, 3, kdim=4, vdim=4, bias=False)
+    return Net(run, 6, first=nn.Linear(MELS, 6), other=nn.Linear(MELS, 4), own=own, cross=cross, dropped=dropped)
 
 
 def products() -> Net:
@@ -405,38 +262,25 @@ def products() -> Net:
         h = (a + b * c + d + torch.tanh(e)).transpose(1, 2).reshape(x.shape[0], FRAMES, 6)
         return pooled(torch.baddbmm(h, h, m.mix.own.expand(x.shape[0], -1, -1)).transpose(1, 2))
 
-    return Net(run, 6, qkv=nn.Linear(MELS, 18), mix=Own(lambda own, x: x, 1, 6, 6))
+    return Net(run, 6, qkv=nn.Linear(MELS, 18), mix=Own(max, 1, 6, 6))
 
 
 def encoder(**settings: Any) -> Net:
-    """Transformer encoder layers."""
 
     def run(m: Any, x: Tensor) -> Tensor:
         h = m.first(x)
-        return pooled(
-            (
-                m.layers(h) if m.layers.layers[0].self_attn.batch_first else m.layers(h.transpose(0, 1)).transpose(0, 1)
-            ).transpose(1, 2)
-        )
+        ahead = m.layers.layers[0].self_attn.batch_first
+        return pooled((m.layers(h) if ahead else m.layers(h.transpose(0, 1)).transpose(0, 1)).transpose(1, 2))
 
     layer = nn.TransformerEncoderLayer(6, 2, 8, **settings)
-    return Net(
-        run,
-        6,
-        first=nn.Linear(MELS, 6),
-        layers=nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(6), enable_nested_tensor=False),
-    )
+    layers = nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(6), enable_nested_tensor=False)
+    return Net(run, 6, first=nn.Linear(MELS, 6), layers=layers)
 
 
 def dropouts() -> Net:
     """Dropout of numbers, of channels, in place, as a function, of probability 0."""
-    return branches(
-        nn.Dropout(0.3),
-        nn.Dropout1d(0.4),
-        nn.Dropout(0.0),
-        Dropped(),
-        nn.Sequential(nn.Conv1d(6, 3, 1), nn.Dropout(0.5, inplace=True)),
-    )
+    placed = nn.Sequential(nn.Conv1d(6, 3, 1), nn.Dropout(0.5, inplace=True))
+    return branches(nn.Dropout(0.3), nn.Dropout1d(0.4), nn.Dropout(0.0), Dropped(), placed)
 
 
 def arithmetic() -> Net:
@@ -454,19 +298,13 @@ def arithmetic() -> Net:
         a, b, c = torch.split(y, [1, 2, 3], dim=2)
         parts = torch.cat([left * right, a, b, c[..., ::2], y[:, :, -1:], y[:, :, [0, 2]]], dim=-1)
         times = torch.stack([y[:, 0], y[:, -1], y[:, 3:9:2].mean(1), y.flip(1)[:, 2], y.amax(1), y.std(1)], dim=1)
-        rolled = (
-            torch.roll(y, 2, 1) * y.narrow(1, 0, 1)
-            + y.select(1, 4).unsqueeze(1)
-            + y.transpose(1, 2).mean((1, 2))[:, None, None]
-        )
+        rolled = torch.roll(y, 2, 1) * y.narrow(1, 0, 1) + y.select(1, 4).unsqueeze(1)
+        rolled = rolled + y.transpose(1, 2).mean((1, 2))[:, None, None]
         even, odd = y[:, 0::2], y[:, 1::2]
         means = (even - odd).var(1, unbiased=False) + F.pad(y, (0, 0, 2, 0))[:, :-2].sum(1)
         pieces = [piece.mean(1) for piece in y.unbind(-1)]
-        tail = (
-            torch.stack(pieces, -1)
-            + torch.maximum(y[:, 1], y[:, 2])
-            + y.reshape(-1, 3, 4, 6).permute(0, 3, 1, 2).flatten(2).norm(dim=2)
-        )
+        tail = torch.stack(pieces, -1) + torch.maximum(y[:, 1], y[:, 2])
+        tail = tail + y.reshape(-1, 3, 4, 6).permute(0, 3, 1, 2).flatten(2).norm(dim=2)
         x = y[:, None].repeat(1, 2, 1, 1).view(x.size(0), -1, 6)[..., :-1].mean(dim=1)
         return torch.cat([parts.mean(1), times.flatten(1), rolled.mean(1), means, tail, x], 1)
 
@@ -487,16 +325,9 @@ def structure() -> Net:
         gate = torch.sigmoid(m.heads["squeeze"](h.mean(-1)))[:, :, None]
         return pooled(torch.cat([h * gate, *seen], dim=1))
 
-    return Net(
-        run,
-        18,
-        first=nn.Conv1d(MELS, 6, 1),
-        again=block,
-        heads=nn.ModuleDict({"squeeze": nn.Linear(6, 6)}),
-        blocks=nn.ModuleList(
-            nn.Sequential(nn.Conv1d(6, 6, 3, padding=2**i, dilation=2**i), nn.ReLU()) for i in range(2)
-        ),
-    )
+    blocks = nn.ModuleList(nn.Sequential(nn.Conv1d(6, 6, 3, padding=n, dilation=n), nn.ReLU()) for n in (1, 2))
+    heads = nn.ModuleDict({"squeeze": nn.Linear(6, 6)})
+    return Net(run, 18, first=nn.Conv1d(MELS, 6, 1), again=block, heads=heads, blocks=blocks)
 
 
 def separable() -> Net:
@@ -519,7 +350,9 @@ def separable() -> Net:
 
 
 def biased_dropout() -> Net:
-    return chain(nn.ReLU(), Bavd(), nn.Conv1d(6, 4, 3), nn.ReLU(), Bavd(per_channel=True, rescale=True), width=4)
+    first = nn.Conv1d(MELS, WIDTH, 1)
+    parts = (first, nn.ReLU(), Bavd(), nn.Conv1d(6, 4, 3), nn.ReLU(), Bavd(per_channel=True, rescale=True))
+    return Net(lambda m, x: pooled(m.whole(x.transpose(1, 2))), 4, whole=nn.Sequential(*parts))
 
 
 MODULES: dict[str, Callable[[], Net]] = {
@@ -586,6 +419,7 @@ LONG = ("activations", "encoder", "GRU")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in MODULES])
+@pytest.mark.nightly
 def test_a_module_compiles_to_the_gradients_and_the_logits_of_pytorch(name: str) -> None:
     _check(MODULES[name])
 

@@ -20,16 +20,7 @@ from auricle_export.compiler.optimizers import update
 SHAPES = ((2,), (1, 1), (1,))
 """A body of two weights, and a classifier of one weight and a bias."""
 SGD = {"rate": 1.0, "momentum": 0.0, "decay": 0.0, "clip": inf}
-ADAM = {
-    "rate": 0.5,
-    "beta1": 0.5,
-    "beta2": 0.75,
-    "epsilon": 1.0,
-    "step": 1.0,
-    "decay": 0.0,
-    "l2": 0.0,
-    "clip": inf,
-}
+ADAM = {"rate": 0.5, "beta1": 0.5, "beta2": 0.75, "epsilon": 1.0, "step": 1.0, "decay": 0.0, "l2": 0.0, "clip": inf}
 
 
 def _parts(name: str, values: Sequence[float]) -> dict[str, Any]:
@@ -51,22 +42,16 @@ def _stepped(
 
     found = run(build, feeds)
     vectors = dict.fromkeys(name.rsplit("/", 1)[0] for name in found)
-    assert {name: tuple(found[f"{name}/{part}"].shape for part in PARTS) for name in vectors} == dict.fromkeys(
-        vectors, SHAPES
-    )
-    return {
-        name.removeprefix("new/model").removeprefix(".") or "weights": np.concatenate(
-            [found[f"{name}/{part}"].reshape(-1) for part in PARTS]
-        ).tolist()
-        for name in vectors
-    }
+    parts = {name: [found[f"{name}/{part}"] for part in PARTS] for name in vectors}
+    assert all(tuple(part.shape for part in each) == SHAPES for each in parts.values())
+    flat = {name: np.concatenate([part.reshape(-1) for part in each]).tolist() for name, each in parts.items()}
+    return {name.removeprefix("new/model").removeprefix(".") or "weights": values for name, values in flat.items()}
 
 
 def test_sgd_keeps_momentum_and_decays() -> None:
     """m = 1/2 m + g + 1/4 w, w = w - 2 m: the first is 1/2 * 4 + 1 + 1/4 * 8 = 5 and 8 - 10 = -2."""
     hyper = {**SGD, "rate": 2.0, "momentum": 0.5, "decay": 0.25}
     vectors = {"weights": [8, -4, 2, 0], "momentum": [4, 2, 0, -2], "gradient": [1, 0, -3, 0.5]}
-
     assert _stepped("sgd", (), hyper, vectors) == {"weights": [-2, -4, 7, 1], "momentum": [5, 0, -2.5, -0.5]}
 
 
@@ -74,24 +59,15 @@ def test_sgd_keeps_momentum_and_decays() -> None:
 def test_gradients_are_shortened_to_a_common_norm(clip: float, factor: float) -> None:
     """Their norm over all three parts is 5: sqrt(1 + 4 + 16 + 4); none is made longer."""
     vectors = {"weights": [0, 0, 0, 0], "momentum": [0, 0, 0, 0], "gradient": [1, 2, -4, 2]}
-
     found = _stepped("sgd", (), {**SGD, "clip": clip}, vectors)
-
     assert found["weights"] == pytest.approx([-factor, -2 * factor, 4 * factor, -2 * factor], abs=1e-6)
 
 
-def test_no_gradient_at_all_is_not_divided_by() -> None:
-    vectors = {"weights": [1, 2, 3, 4], "momentum": [0, 0, 0, 0], "gradient": [0, 0, 0, 0]}
-
-    assert _stepped("sgd", (), {**SGD, "clip": 1.0}, vectors)["weights"] == [1, 2, 3, 4]
-
-
-def test_the_smallest_gradient_is_not_made_longer_or_turned_around() -> None:
-    vectors = {"weights": [0, 0, 0, 0], "momentum": [0, 0, 0, 0], "gradient": [1e-13, 0, 0, 0]}
-
-    found = _stepped("sgd", (), {**SGD, "clip": 1.0, "rate": 1e13}, vectors)
-
-    assert found["weights"] == pytest.approx([-1, 0, 0, 0], abs=1e-6)
+@pytest.mark.parametrize(("rate", "gradient", "moved"), [(1.0, 0.0, 0), (1e13, 1e-13, -1)])
+def test_no_gradient_is_divided_by_or_made_longer_or_turned_around(rate: float, gradient: float, moved: float) -> None:
+    vectors = {"weights": [0, 2, 3, 4], "momentum": [0, 0, 0, 0], "gradient": [gradient, 0, 0, 0]}
+    found = _stepped("sgd", (), {**SGD, "clip": 1.0, "rate": rate}, vectors)
+    assert found["weights"] == pytest.approx([moved, 2, 3, 4], abs=1e-6)
 
 
 def test_drift_pulls_to_the_anchor_and_adds_a_linear_term() -> None:
@@ -99,16 +75,9 @@ def test_drift_pulls_to_the_anchor_and_adds_a_linear_term() -> None:
 
     The first: 1 + 1/2 (1 - 3) + 1/4 = 1/4, so 1 becomes 3/4.
     """
-    vectors = {
-        "weights": [1, 4, 0, 2],
-        "momentum": [0, 0, 0, 0],
-        "gradient": [1, 0, 0, -1],
-        "anchor": [3, 2, 0, 2],
-        "linear": [0.25, 0, 5, 0],
-    }
-
+    vectors = {"weights": [1, 4, 0, 2], "momentum": [0, 0, 0, 0], "gradient": [1, 0, 0, -1]}
+    vectors |= {"anchor": [3, 2, 0, 2], "linear": [0.25, 0, 5, 0]}
     found = _stepped("sgd", ("drift",), {**SGD, "mu": 0.5}, vectors)
-
     assert found["weights"] == [0.75, 3, -5, 3]
 
 
@@ -116,23 +85,14 @@ def test_drift_counts_in_the_norm_that_is_clipped() -> None:
     """A gradient of 0 and a pull of 2 (3 - 1) = 4, clipped to 1."""
     vectors = {name: [0, 0, 0, 0] for name in ("momentum", "gradient", "linear")}
     vectors |= {"weights": [3, 0, 0, 0], "anchor": [1, 0, 0, 0]}
-
     found = _stepped("sgd", ("drift",), {**SGD, "mu": 2.0, "clip": 1.0}, vectors)
-
     assert found["weights"] == pytest.approx([2, 0, 0, 0], abs=1e-6)
 
 
 def test_what_is_frozen_keeps_its_weight_and_momentum_and_is_not_in_the_norm() -> None:
     """The second and the last of four are frozen: the norm of the rest is 5, clipped to 2.5."""
-    vectors = {
-        "weights": [1, 2, 3, 4],
-        "momentum": [0, 7, 0, 9],
-        "gradient": [3, 100, 4, 100],
-        "keep": [1, 0, 1, 0],
-    }
-
+    vectors = {"weights": [1, 2, 3, 4], "momentum": [0, 7, 0, 9], "gradient": [3, 100, 4, 100], "keep": [1, 0, 1, 0]}
     found = _stepped("sgd", ("freeze",), {**SGD, "momentum": 0.5, "decay": 0.0, "clip": 2.5}, vectors)
-
     assert found["weights"] == pytest.approx([-0.5, 2, 1, 4], abs=1e-6)
     assert found["momentum"] == pytest.approx([1.5, 7, 2, 9], abs=1e-6)
 
@@ -140,9 +100,7 @@ def test_what_is_frozen_keeps_its_weight_and_momentum_and_is_not_in_the_norm() -
 def test_the_first_step_of_adam_has_no_memory() -> None:
     """Bias-corrected moments are g and g squared: w - 1/2 g / (|g| + 1), whatever the betas."""
     vectors = {name: [0, 0, 0, 0] for name in ("weights", "first", "second")}
-
     found = _stepped("adamw", (), ADAM, {**vectors, "gradient": [1, -3, 0, 9]})
-
     assert found["weights"] == pytest.approx([-0.25, 0.375, 0, -0.45], abs=1e-6)
     assert found["first"] == [0.5, -1.5, 0, 4.5]
     assert found["second"] == [0.25, 2.25, 0, 20.25]
@@ -150,13 +108,8 @@ def test_the_first_step_of_adam_has_no_memory() -> None:
 
 def test_a_later_step_of_adam_weighs_its_moments() -> None:
     """Second step, m = 1, v = 4, g = 2: m = 3/2, v = 4; corrected by 3/4 and 7/16."""
-    found = _stepped(
-        "adamw",
-        (),
-        {**ADAM, "step": 2.0},
-        {"weights": [1, 0, 0, 0], "first": [1, 0, 0, 0], "second": [4, 0, 0, 0], "gradient": [2, 0, 0, 0]},
-    )
-
+    vectors = {"weights": [1, 0, 0, 0], "first": [1, 0, 0, 0], "second": [4, 0, 0, 0], "gradient": [2, 0, 0, 0]}
+    found = _stepped("adamw", (), {**ADAM, "step": 2.0}, vectors)
     assert found["first"][0] == 1.5
     assert found["second"][0] == 4
     assert found["weights"][0] == pytest.approx(1 - 0.5 * (1.5 / 0.75) / (sqrt(4 / 0.4375) + 1), abs=1e-6)
@@ -165,9 +118,7 @@ def test_a_later_step_of_adam_weighs_its_moments() -> None:
 def test_l2_is_part_of_the_gradient_and_decay_is_not() -> None:
     """Adam: g = 1 + 1/2 * 4 = 3, so 4 - 1/2 * 3/4. AdamW: 4 (1 - 1/2 * 1/4) - 1/2 * 1/2."""
     vectors = {"weights": [4, 0, 0, 0], "first": [0] * 4, "second": [0] * 4, "gradient": [1, 0, 0, 0]}
-
     l2, decay = (_stepped("adamw", (), {**ADAM, name: v}, vectors) for name, v in (("l2", 0.5), ("decay", 0.25)))
-
     assert l2["weights"][0] == pytest.approx(4 - 0.375, abs=1e-6)
     assert l2["first"][0] == 1.5
     assert decay["weights"][0] == pytest.approx(3.5 - 0.25, abs=1e-6)
@@ -176,9 +127,7 @@ def test_l2_is_part_of_the_gradient_and_decay_is_not() -> None:
 
 def test_what_is_frozen_keeps_both_moments_of_adam() -> None:
     vectors = {"weights": [1, 1, 1, 1], "first": [2] * 4, "second": [3] * 4, "gradient": [1] * 4, "keep": [1, 0, 0, 0]}
-
     found = _stepped("adamw", ("freeze",), {**ADAM, "decay": 0.5}, vectors)
-
     assert [found[name][1:] for name in ("weights", "first", "second")] == [[1] * 3, [2] * 3, [3] * 3]
     assert found["first"][0] == 1.5
     assert found["second"][0] == 2.5

@@ -44,13 +44,8 @@ def _layer(operator: str, direction: str, *, state: bool, wanted: tuple[int, ...
     names = [f"y{i}" if i in wanted else "" for i in range(count)]
     special = {"linear_before_reset": 1} if operator == "GRU" else {}
     node = helper.make_node(operator, inputs, names, hidden_size=HIDDEN, direction=direction, **special)
-    graph = helper.make_graph(
-        [node],
-        "layer",
-        [tiny_pack.value("x", [TIME, BATCH, WIDTH])],
-        [tiny_pack.value(f"y{i}", None) for i in wanted],
-        held,
-    )
+    ends = [tiny_pack.value("x", [TIME, BATCH, WIDTH])], [tiny_pack.value(f"y{i}", None) for i in wanted]
+    graph = helper.make_graph([node], "layer", *ends, held)
     built = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
     built.ir_version = 10
     return built
@@ -60,7 +55,7 @@ def _layer(operator: str, direction: str, *, state: bool, wanted: tuple[int, ...
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("state", [False, True])
 @pytest.mark.parametrize("wanted", [(0, 1), (0,), (1,)])
-def test_a_layer_in_one_direction_each_gives_what_it_gave(
+def test_layers_of_one_direction_give_the_same(
     operator: str, direction: str, state: bool, wanted: tuple[int, ...]
 ) -> None:
     model = _layer(operator, direction, state=state, wanted=wanted)
@@ -91,9 +86,7 @@ def _feeds(weight: list[float]) -> dict[str, np.ndarray]:
         "target": np.eye(3, dtype=np.float32)[np.arange(size) % 3],
         "teacher": rng.standard_normal((size, 3)).astype(np.float32),
         "weight": np.array(weight, np.float32),
-        "ce": np.array(0.4, np.float32),
-        "kl": np.array(0.6, np.float32),
-        "temperature": np.array(2, np.float32),
+        **{name: np.array(value, np.float32) for name, value in (("ce", 0.4), ("kl", 0.6), ("temperature", 2))},
     }
 
 
@@ -106,24 +99,18 @@ def test_the_loss_is_the_formulas() -> None:
     weights["model/head.bias"].CopyFrom(numpy_helper.from_array(bias, "model/head.bias"))
 
     loss, logits = _run(model, feeds)
+    without_weight = _run(model, _feeds([0, 0, 0, 0]))[0]
 
     assert logits.tolist() == [bias.tolist()] * tiny_pack.BATCH
     cool, teacher = _log_softmax(logits / 2), _log_softmax(feeds["teacher"] / 2)
     each = 0.6 * (np.exp(teacher) * (teacher - cool)).sum(1) - 0.4 * (feeds["target"] * _log_softmax(logits)).sum(1)
     assert loss == pytest.approx((each * [1, 1, 0, 2]).sum() / 4, rel=1e-6)
-
-
-def test_a_batch_without_weight_has_no_loss() -> None:
-    pack = tiny_pack.pack()
-    model = forward_model(pack, pack.graph("evaluate", "lite"), tiny_pack.BATCH)
-
-    assert _run(model, _feeds([0, 0, 0, 0]))[0] == 0
+    assert without_weight == 0
 
 
 def test_the_weights_are_the_three_parameters_and_nothing_is_random() -> None:
     pack = tiny_pack.pack()
     model, again = (forward_model(pack, pack.graph("evaluate", "lite"), 4) for _ in range(2))
-
     sizes = {init.name: list(init.dims) for init in model.graph.initializer if init.name.startswith("model/")}
     assert sizes == {"model/body": [6], "model/head.weight": [3, 2], "model/head.bias": [3]}
     assert model.SerializeToString(deterministic=True) == again.SerializeToString(deterministic=True)
@@ -133,7 +120,7 @@ def test_the_weights_are_the_three_parameters_and_nothing_is_random() -> None:
 
 @pytest.mark.skipif(TRAINER, reason="onnxruntime-training is installed here")
 def test_without_the_package_the_sentence_says_how_to_get_it() -> None:
-    with pytest.raises(AuricleError, match=r'onnxruntime-training is not installed here: .*"auricle\[ort-training\]"'):
+    with pytest.raises(AuricleError, match="ort-training"):
         training_packages()
 
 
@@ -141,8 +128,7 @@ def test_a_model_that_trains_otherwise_than_it_is_evaluated_is_refused() -> None
     evaluate, step = tiny_pack.graphs()
     step = msgspec.structs.replace(step, noise={"mask": (2,)})
     step = msgspec.structs.replace(step, inputs=tuple(step_inputs(step)))
-
-    with pytest.raises(AuricleError, match="lite has dropout or a layer with state"):
+    with pytest.raises(AuricleError, match="dropout"):
         artifacts_of(tiny_pack.pack(graphs=(evaluate, step)), "lite")
 
 
@@ -152,6 +138,5 @@ def test_frozen_batch_normalisation_is_refused() -> None:
     model.graph.initializer.extend(numpy_helper.from_array(np.ones(2, np.float32), name) for name in names)
     model.graph.node.append(helper.make_node("BatchNormalization", ["features", *names], ["unused"]))
     pack = tiny_pack.pack({tiny_pack.EVALUATE: model.SerializeToString()})
-
-    with pytest.raises(AuricleError, match="The model lite has batch normalisation, which a pack freezes"):
+    with pytest.raises(AuricleError, match="batch normalisation"):
         forward_model(pack, pack.graph("evaluate", "lite"), 4)

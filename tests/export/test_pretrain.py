@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tests.export.pretrain_toy import MODEL, WORDS, Tiny, tiny_pack, write_pack,
 from torch import nn
 
 from auricle.errors import AuricleError, DataError, PackError, SettingsError, StorageError
-from auricle.packs.pack import load_pack
+from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_weights
 from auricle.speech.features import LogMel
 from auricle.speech.sources import read_sources
@@ -59,14 +60,9 @@ def train(
     return train_model(MODEL, tiny_pack(), speech, settings, folder, modules=MODULES, report=report, stopped=stopped)
 
 
-# -- speech
-
-
 def test_speakers_are_split_and_nobody_is_in_two_parts() -> None:
     names = tuple(f"s{i}" for i in range(20))
-
     train, validation, test = split_speakers(names, seed=3)
-
     assert (len(train), len(validation), len(test)) == (14, 3, 3)
     assert sorted([*train, *validation, *test]) == sorted(names)
     assert split_speakers(names[::-1], seed=3) == (train, validation, test)
@@ -75,11 +71,8 @@ def test_speakers_are_split_and_nobody_is_in_two_parts() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_fewer_than_three_speakers_cannot_be_split(count: int) -> None:
-    with pytest.raises(DataError, match="at least three speakers"):
+    with pytest.raises(DataError, match="three"):
         split_speakers(tuple("ab")[:count], 0)
-
-
-def test_three_speakers_are_one_for_each_part() -> None:
     assert [len(part) for part in split_speakers(("a", "b", "c"), 0)] == [1, 1, 1]
 
 
@@ -101,42 +94,31 @@ def test_a_word_that_only_held_out_speakers_say_is_named(folder: Path) -> None:
     held = [audio.speaker_names.index(name) for name in split_speakers(audio.speaker_names, 0)[0]]
     targets = np.where(np.isin(audio.speakers, held) & (audio.targets == 1), 0, audio.targets)
     rest = type(audio)(audio.labels, audio.audio, targets, audio.speakers, audio.speaker_names)
-
     with pytest.raises(DataError, match='says "low"'):
         prepare_speech(rest, tiny_pack().manifest.task, "tones", split_speakers(rest.speaker_names, 0))
 
 
 def test_each_label_is_drawn_equally_often_and_no_clip_twice_before_all_once() -> None:
     targets = np.array([0] * 7 + [1] * 2 + [2] * 3)
-
     order = balanced_order(targets, np.random.default_rng(0))
-
     assert len(order) == balanced_size(targets) == 12
     assert np.bincount(targets[order]).tolist() == [4, 4, 4]
     assert np.bincount(order[targets[order] == 1], minlength=9)[7:9].tolist() == [2, 2]
     assert np.bincount(order).max() == 2
 
 
-# -- training
-
-
 def test_it_learns_and_is_judged_on_speakers_it_never_heard(speech: PretrainSpeech, tmp_path: Path) -> None:
     told: list[Epoch] = []
-
     trained = train(speech, tmp_path, report=told.append)
+    again = train(speech, tmp_path, report=lambda _: pytest.fail("trained again"))
 
     assert [epoch.number for epoch in told] == [1, 2, 3, 4, 5, 6]
     assert told[-1].loss < told[0].loss
     assert trained.accuracy >= 0.9
-    assert trained.judged_clips == len(speech.test)
-    assert trained.epochs == 6
+    assert (trained.judged_clips, trained.epochs) == (len(speech.test), 6)
     assert trained.best_epoch == told[-1].best_epoch
     assert np.array_equal(trained.weights, trained.weights.astype(np.float16).astype(np.float32))
-
-
-def test_the_score_is_that_of_the_rounded_weights(speech: PretrainSpeech, tmp_path: Path) -> None:
-    trained = train(speech, tmp_path)
-
+    assert np.array_equal(again.weights, trained.weights)
     module, table = Tiny(3), tiny_pack().table(MODEL)
     module.load_state_dict({s.name: torch.from_numpy(table.tensor(trained.weights, s.name)) for s in table.specs})
     logits = module.eval()(torch.from_numpy(LogMel(tiny_pack().manifest.task).finish(speech.test.energies)))
@@ -167,14 +149,6 @@ def test_interrupted_and_resumed_it_gives_the_same_weights(speech: PretrainSpeec
     assert all(np.array_equal(kept[0][name], kept[1][name]) for name in kept[0])
 
 
-def test_a_finished_training_is_not_trained_again(speech: PretrainSpeech, tmp_path: Path) -> None:
-    first = train(speech, tmp_path)
-
-    again = train(speech, tmp_path, report=lambda _: pytest.fail("trained again"))
-
-    assert np.array_equal(again.weights, first.weights)
-
-
 def test_it_stops_when_patience_is_over_and_keeps_the_best(speech: PretrainSpeech, tmp_path: Path) -> None:
     told: list[Epoch] = []
     settings = PretrainSettings(epochs=60, patience=2, batch=16, rate=1e-12, device="cpu")
@@ -188,13 +162,24 @@ def test_it_stops_when_patience_is_over_and_keeps_the_best(speech: PretrainSpeec
     assert trained.validation_accuracy == best.validation_accuracy
 
 
-def test_another_seed_gives_another_model_and_the_same_the_same(speech: PretrainSpeech, tmp_path: Path) -> None:
-    settings = PretrainSettings(epochs=1, batch=16, device="cpu")
-    first, again = (train(speech, tmp_path / part, settings) for part in ("a", "b"))
-    other = train(speech, tmp_path / "c", changed(settings, seed=1))
+def test_another_seed_gives_another_pack_and_the_same_the_same(folder: Path, tmp_path: Path) -> None:
+    quick = PretrainSettings(epochs=1, batch=16, device="cpu")
 
-    assert np.array_equal(first.weights, again.weights)
-    assert not np.array_equal(first.weights, other.weights)
+    def made(state: str, settings: PretrainSettings = quick, **changes: object) -> Pack:
+        given = task(folder, tmp_path / state, settings=settings, **changes)
+        return pretrain_pack(tiny_pack(), given, modules=MODULES).pack
+
+    first, other = made("a"), made("c", changed(quick, seed=1))
+    assert made("b").identity == first.identity
+    assert not np.array_equal(start_weights(first, MODEL), start_weights(other, MODEL))
+    two = made("d", words="low,high")
+    assert two.labels == ("low", "high")
+    assert two.table(MODEL).specs[-1].shape == (2,)
+    assert start_weights(two, MODEL).shape == (two.table(MODEL).size,)
+    stopped = task(folder, tmp_path / "state")
+    with pytest.raises(TrainingInterrupted):
+        pretrain_pack(tiny_pack(), stopped, modules=MODULES, stopped=lambda: True)
+    assert not (tmp_path / "state").exists()
 
 
 def changed(settings: PretrainSettings, **changes: int) -> PretrainSettings:
@@ -205,45 +190,28 @@ def test_frozen_batch_normalisation_stays_as_it_is(speech: PretrainSpeech, tmp_p
     class Normed(Tiny):
         def __init__(self, labels: int) -> None:
             super().__init__(labels)
-            self.norm = nn.BatchNorm1d(8, affine=False)
+            self.norm = norm
 
-    made: list[Normed] = []
-
-    def make(labels: int) -> nn.Module:
-        made.append(Normed(labels))
-        return made[-1]
-
+    norm = nn.BatchNorm1d(8, affine=False)
     settings = PretrainSettings(epochs=1, batch=16, device="cpu")
-    train_model(MODEL, tiny_pack(), speech, settings, tmp_path, modules={MODEL: make})
+    train_model(MODEL, tiny_pack(), speech, settings, tmp_path, modules={MODEL: Normed})
 
-    assert made[0].norm.running_mean is not None
-    assert made[0].norm.running_mean.abs().sum() == 0
-
-
-# -- what is refused
+    assert norm.running_mean is not None
+    assert norm.running_mean.abs().sum() == 0
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"epochs": 0}, "--epochs is 0"),
-        ({"patience": 0}, "--patience is 0"),
-        ({"batch": -1}, "--batch is -1"),
-        ({"threads": 0}, "--threads is 0"),
-        ({"rate": 0.0}, "--rate"),
-        ({"rate": float("nan")}, "--rate"),
-        ({"seed": -1}, "--seed"),
-        ({"device": "cdua"}, 'did you mean "cuda"'),
-    ],
-)
-def test_settings_that_cannot_be_trained_with_are_named(wrong: dict[str, float], says: str) -> None:
-    with pytest.raises(SettingsError, match=says):
-        PretrainSettings(**wrong)  # type: ignore[arg-type]
+WRONG = {"epochs": 0, "patience": 0, "batch": -1, "threads": 0, "rate": 0.0, "seed": -1, "device": "cdua"}
+
+
+@pytest.mark.parametrize(("name", "value"), [*WRONG.items(), ("rate", float("nan"))])
+def test_settings_that_cannot_be_trained_with_are_named(name: str, value: Any) -> None:
+    with pytest.raises(SettingsError, match="cuda" if name == "device" else f"--{name}"):
+        PretrainSettings(**{name: value})
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA GPU")
 def test_a_gpu_that_is_not_there_is_said() -> None:
-    with pytest.raises(SettingsError, match="no CUDA GPU here"):
+    with pytest.raises(SettingsError, match="GPU"):
         PretrainSettings(device="cuda")
     assert PretrainSettings(device="auto").torch_device.type == "cpu"
 
@@ -252,22 +220,19 @@ def test_a_gpu_that_is_not_there_is_said() -> None:
 def test_it_trains_and_goes_on_upon_a_gpu(speech: PretrainSpeech, tmp_path: Path) -> None:
     settings = PretrainSettings(epochs=6, patience=6, batch=16, rate=0.02, device="cuda")
     calls = iter(range(1000))
-
     with pytest.raises(TrainingInterrupted):
         train(speech, tmp_path, settings, stopped=lambda: next(calls) == 19)
     trained = train(speech, tmp_path, settings)
-
     assert trained.epochs == 6
     assert trained.accuracy >= 0.9
 
 
 def test_another_trainings_state_is_refused_and_says_what_differs(speech: PretrainSpeech, tmp_path: Path) -> None:
     train(speech, tmp_path)
-
-    with pytest.raises(SettingsError, match=r"the batch differs.*another --state"):
+    with pytest.raises(SettingsError, match="batch"):
         train(speech, tmp_path, changed(SETTINGS, batch=8))
     other = PretrainSpeech(**{**speech.__dict__, "digest": "0" * 64})
-    with pytest.raises(SettingsError, match="the speech differs"):
+    with pytest.raises(SettingsError, match="speech"):
         train(other, tmp_path)
 
 
@@ -276,37 +241,31 @@ def test_a_damaged_state_is_refused(speech: PretrainSpeech, tmp_path: Path, dama
     train(speech, tmp_path)
     path = tmp_path / f"{MODEL}.safetensors"
     path.write_bytes(path.read_bytes()[:-3] if damage is None else damage)
-
-    with pytest.raises(StorageError, match="damaged: remove it"):
+    with pytest.raises(StorageError, match="damaged"):
         train(speech, tmp_path)
 
 
-def test_a_loss_that_is_not_finite_ends_it_with_advice(speech: PretrainSpeech, tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite_and_another_module_are_refused(speech: PretrainSpeech, tmp_path: Path) -> None:
     class Wild(Tiny):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return super().forward(x) * float("inf")
 
-    with pytest.raises(AuricleError, match="not finite in epoch 1: lower --rate"):
-        train_model(MODEL, tiny_pack(), speech, SETTINGS, tmp_path, modules={MODEL: Wild})
-
-
-def test_a_module_that_is_not_the_packs_is_refused(speech: PretrainSpeech, tmp_path: Path) -> None:
     class Other(Tiny):
         def __init__(self, labels: int) -> None:
             super().__init__(labels)
             self.body = nn.Linear(80, 8, bias=False)
 
-    with pytest.raises(PackError, match=r"differ in the tensor body\.bias"):
+    with pytest.raises(AuricleError, match="--rate"):
+        train_model(MODEL, tiny_pack(), speech, SETTINGS, tmp_path, modules={MODEL: Wild})
+    with pytest.raises(PackError, match=r"body\.bias"):
         train_model(MODEL, tiny_pack(), speech, SETTINGS, tmp_path, modules={MODEL: Other})
-    with pytest.raises(PackError, match="no PyTorch module for tiny"):
+    with pytest.raises(PackError, match="tiny"):
         train_model(MODEL, tiny_pack(), speech, SETTINGS, tmp_path)
-    with pytest.raises(PackError, match='did you mean "tiny"'):
+    with pytest.raises(PackError, match='"tiny"'):
         models_of(["tyni"], tiny_pack())
 
 
-def test_a_classifier_of_another_name_is_the_packs_head_and_frozen_tensors_are_left(
-    speech: PretrainSpeech, tmp_path: Path
-) -> None:
+def test_a_classifier_of_another_name_is_the_packs_head(speech: PretrainSpeech, tmp_path: Path) -> None:
     class Own(nn.Module):
         def __init__(self, labels: int) -> None:
             super().__init__()
@@ -323,9 +282,6 @@ def test_a_classifier_of_another_name_is_the_packs_head_and_frozen_tensors_are_l
 
     assert trained.accuracy >= 0.9
     assert trained.weights.shape == (tiny_pack().table(MODEL).size,)
-
-
-# -- the pack
 
 
 def task(data: Path | str, state: Path, **changes: object) -> PretrainTask:
@@ -352,23 +308,7 @@ def test_the_pack_gets_float16_weights_and_says_where_they_come_from(folder: Pat
     assert not (tmp_path / "state").exists()
 
 
-def test_the_same_training_makes_the_same_pack(folder: Path, tmp_path: Path) -> None:
-    packs = [pretrain_pack(tiny_pack(), task(folder, tmp_path / s), modules=MODULES).pack for s in ("a", "b")]
-
-    assert packs[0].identity == packs[1].identity
-
-
-def test_other_words_make_the_models_for_these(folder: Path, tmp_path: Path) -> None:
-    done = pretrain_pack(tiny_pack(), task(folder, tmp_path, words="low,high"), modules=MODULES)
-
-    assert done.pack.labels == ("low", "high")
-    assert done.pack.table(MODEL).specs[-1].shape == (2,)
-    assert start_weights(done.pack, MODEL).shape == (done.pack.table(MODEL).size,)
-
-
-def test_models_trained_before_stay_and_can_be_taken_out_and_carried_over(
-    speech: PretrainSpeech, tmp_path: Path
-) -> None:
+def test_models_trained_before_stay_and_can_be_carried_over(speech: PretrainSpeech, tmp_path: Path) -> None:
     pack = tiny_pack(models=(MODEL, "small"))
     trained = train(speech, tmp_path)
 
@@ -383,61 +323,35 @@ def test_models_trained_before_stay_and_can_be_taken_out_and_carried_over(
     assert with_start_of(other, both).identity == other.identity
     with pytest.raises(PackError, match="other words"):
         with_trained(other, {MODEL: trained}, speech, 0)
-
-
-def test_names_that_make_the_same_file_are_refused(speech: PretrainSpeech, tmp_path: Path) -> None:
-    trained = train(speech, tmp_path)
-    pack = tiny_pack(models=("a b", "A/b"))
-
     assert state_file("A/b") == state_file("a b") == "a-b.safetensors"
-    with pytest.raises(PackError, match="same file name"):
-        with_trained(pack, {"a b": trained, "A/b": trained}, speech, 0)
+    with pytest.raises(PackError, match="file name"):
+        with_trained(tiny_pack(models=("a b", "A/b")), {"a b": trained, "A/b": trained}, speech, 0)
 
 
 @pytest.mark.parametrize(
     ("data", "changes", "says"),
     [
-        ("/no/such/folder", {}, "does not exist"),
+        ("/no/such/folder", {}, "exist"),
         (None, {"words": "low,hihg"}, "hihg"),
-        (None, {"words": "low"}, "at least two"),
-        (None, {"models": ("tniy",)}, 'did you mean "tiny"'),
-        ("synthetic", {"words": "yes,no", "speakers": 2, "takes": 1}, "at least three speakers"),
-        ("synthetic", {"words": "yes,no", "speakers": 10_000}, "ask for fewer"),
-        ("synthetic", {"words": "yes,no", "takes": 0}, "takes is 0"),
+        (None, {"words": "low"}, "two"),
+        (None, {"models": ("tniy",)}, "tiny"),
+        ("one word", {}, "high"),
+        ("one word", {"words": "common:1"}, "two words"),
+        ("synthetic", {"words": "yes,no", "speakers": 2, "takes": 1}, "three"),
+        ("synthetic", {"words": "yes,no", "speakers": 10_000}, "fewer"),
+        ("synthetic", {"words": "yes,no", "takes": 0}, "takes"),
     ],
 )
-def test_data_that_cannot_be_trained_on_is_said_in_a_sentence(
+def test_data_that_cannot_be_trained_on_is_refused(
     folder: Path, tmp_path: Path, data: str | None, changes: dict[str, object], says: str
 ) -> None:
+    one = write_tones(tmp_path / "one", ("low",)) if data == "one word" else None
     with pytest.raises(AuricleError, match=says):
-        pretrain_pack(tiny_pack(), task(data or folder, tmp_path, **changes), modules=MODULES)
-
-
-def test_a_folder_of_one_word_is_refused(tmp_path: Path) -> None:
-    root = write_tones(tmp_path / "one", ("low",))
-
-    with pytest.raises(AuricleError, match="high"):
-        pretrain_pack(tiny_pack(), task(root, tmp_path / "state"), modules=MODULES)
-    with pytest.raises(AuricleError, match="Fewer than two words"):
-        pretrain_pack(tiny_pack(), task(root, tmp_path / "state", words="common:1"), modules=MODULES)
-
-
-def test_a_stop_while_reading_ends_it_and_keeps_nothing_half(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(TrainingInterrupted):
-        pretrain_pack(tiny_pack(), task(folder, tmp_path / "state"), modules=MODULES, stopped=lambda: True)
-
-    assert not (tmp_path / "state").exists()
+        pretrain_pack(tiny_pack(), task(one or data or folder, tmp_path / "state", **changes), modules=MODULES)
 
 
 def test_packs_of_built_in_models_need_no_modules_named() -> None:
     modules = own_modules()
-    assert set(modules) == {
-        "crnn-base",
-        "crnn-wide",
-        "crnn-deep",
-        "crnn-stacked",
-        "crnn-lite",
-        "resnet-lite",
-        "resnet-base",
-    }
+    crnns = {f"crnn-{kind}" for kind in ("base", "wide", "deep", "stacked", "lite")}
+    assert set(modules) == {*crnns, "resnet-lite", "resnet-base"}
     assert modules["crnn-lite"](7)(torch.zeros(1, 100, 40)).shape == (1, 7)

@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.export.pretrain_toy import crnn_pack
 
 from auricle.errors import SettingsError
 from auricle.hearing.sounds import Take
-from auricle.packs.manifest import FORMAT, Manifest, Task
+from auricle.packs.manifest import Start, Task
 from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel, word_span
-from auricle_export.compiler.trace import find_parts
-from auricle_export.packs.author import tensor_specs
-from auricle_export.packs.models import Crnn, CrnnShape, ResNet, ResNetShape, built_in
+from auricle_export.packs.models import Crnn, CrnnShape, ResNet, ResNetShape
 from auricle_export.pretrain.acoustics import echoed, masked, tilts, warped
 from auricle_export.pretrain.corpus import Corpus, Heard
 from auricle_export.pretrain.hard_negatives import mine
@@ -28,31 +27,17 @@ from auricle_export.pretrain.mined import Mined, drawn
 from auricle_export.pretrain.normalised import fold_into, normalised
 from auricle_export.pretrain.outcome import judge_clips
 from auricle_export.pretrain.settings import LiveSettings
-from auricle_export.pretrain.sounds import Sounds, lay_out
+from auricle_export.pretrain.sounds import lay_out
 from auricle_export.pretrain.streams import Streams, hits_at, make_streams
 from auricle_export.pretrain.trained import Epoch, TrainingInterrupted
 from auricle_export.pretrain.window_settings import WindowSettings
-from auricle_export.pretrain.windows import LEAD, Bank, Composer, Kind
+from auricle_export.pretrain.windows import Bank, Composer
 
 LABELS = ("high", "low", "_unknown_", "_silence_")
 FRONTEND = LogMel(Task(LABELS))
 HZ = {"high": 2_400.0, "low": 300.0, "other": 900.0}
-PLAIN = WindowSettings(
-    keywords=1.0,
-    synthetic=0.0,
-    outside=0.0,
-    before=0.0,
-    after=0.0,
-    tempo=0.0,
-    warp=0.0,
-    babble=0.0,
-    noise=0.0,
-    second_noise=0.0,
-    room=0.0,
-    tilt_db=0.0,
-    gain_db=(0.0, 0.0),
-    masks=0.0,
-)
+QUIET = "synthetic outside before after tempo warp babble noise second_noise room tilt_db masks"
+PLAIN = WindowSettings(**dict.fromkeys(QUIET.split(), 0.0), keywords=1.0, gain_db=(0.0, 0.0))
 
 
 def tone(hz: float, seconds: float = 0.4, seed: int = 0) -> np.ndarray:
@@ -88,18 +73,7 @@ def bank() -> Bank:
 
 
 def pack(model: str = "resnet-lite") -> Pack:
-    specs = tensor_specs(find_parts(built_in(model, len(LABELS)), len(LABELS)), len(LABELS))
-    manifest = Manifest(
-        format=FORMAT,
-        name="toy",
-        task=Task(LABELS),
-        plugin=model,
-        architectures={model: specs},
-        graphs=(),
-        files=(),
-        producers={},
-    )
-    return Pack(manifest, {})
+    return crnn_pack(LABELS, (model,))
 
 
 def test_the_word_in_a_recording_is_where_its_tone_is() -> None:
@@ -124,6 +98,7 @@ def test_without_any_change_a_keyword_lies_whole_in_its_window_with_its_own_labe
     assert band[targets == 0].min() > band[targets == 1].max()  # the high tone is the high label
 
 
+@pytest.mark.slow
 def test_the_kinds_come_as_often_as_they_are_asked_for_and_have_the_right_labels() -> None:
     composer = Composer(bank(), FRONTEND, 2, 3, WindowSettings())
     _, targets = composer(4_000, np.random.default_rng(1))
@@ -131,20 +106,11 @@ def test_the_kinds_come_as_often_as_they_are_asked_for_and_have_the_right_labels
     assert shares[:2].sum() == pytest.approx(0.5, abs=0.03)
     assert shares[3] == pytest.approx(0.5 * WindowSettings().noise_only, abs=0.02)
     assert shares[2] == pytest.approx(1 - shares[0] - shares[1] - shares[3], abs=1e-9)
-
-
-def test_a_keyword_that_is_cut_is_no_keyword() -> None:
     cut = replace(PLAIN, keywords=0.0, cut=1.0, noise_only=0.0, running=0.0, alike=0.0)
     _, targets = Composer(bank(), FRONTEND, 2, 3, cut)(50, np.random.default_rng(2))
-    assert set(targets.tolist()) == {2}
-
-
-def test_neighbours_are_before_or_after_the_word_and_never_in_it() -> None:
-    near = replace(PLAIN, before=1.0, after=1.0, gap=(5, 6))
-    plain, _ = Composer(bank(), FRONTEND, 2, 3, PLAIN)(40, np.random.default_rng(3))
-    both, targets = Composer(bank(), FRONTEND, 2, 3, near)(40, np.random.default_rng(3))
-    assert not np.allclose(plain, both)
-    assert set(targets.tolist()) == {0, 1}
+    assert set(targets.tolist()) == {2}  # a keyword that is cut is no keyword
+    one, two = (Composer(bank(), FRONTEND, 2, 3)(32, np.random.default_rng(7)) for _ in range(2))
+    assert np.array_equal(one[0], two[0]) and np.array_equal(one[1], two[1])
 
 
 def test_a_wake_word_or_a_greeting_comes_before_keywords_only() -> None:
@@ -154,11 +120,11 @@ def test_a_wake_word_or_a_greeting_comes_before_keywords_only() -> None:
     both, targets = Composer(replace(part, leading=part.others), FRONTEND, 2, 3, led)(60, np.random.default_rng(3))
     changed = np.abs(plain - both).max(axis=(1, 2)) > 0.05
     assert not changed[targets == 2].any() and changed[targets < 2].mean() > 0.3
-
-
-def test_the_same_generator_gives_the_same_windows() -> None:
-    one, two = (Composer(bank(), FRONTEND, 2, 3)(32, np.random.default_rng(7)) for _ in range(2))
-    assert np.array_equal(one[0], two[0]) and np.array_equal(one[1], two[1])
+    near = replace(PLAIN, before=1.0, after=1.0, gap=(5, 6))
+    plain, _ = Composer(part, FRONTEND, 2, 3, PLAIN)(40, np.random.default_rng(3))
+    both, targets = Composer(part, FRONTEND, 2, 3, near)(40, np.random.default_rng(3))
+    assert not np.allclose(plain, both)
+    assert set(targets.tolist()) == {0, 1}
 
 
 def test_an_echo_decays_by_sixty_decibels_in_the_time_that_was_drawn() -> None:
@@ -203,18 +169,9 @@ def test_a_folded_model_computes_what_the_normalised_one_does(module: torch.nn.M
     fold_into(twin, module)
     with torch.no_grad():
         assert torch.allclose(twin(x), module(x), atol=1e-4)
-
-
-def test_a_module_of_an_author_stays_as_it_is() -> None:
     own = torch.nn.Linear(3, 2)
     twin = normalised(own)
-    assert twin is not own and torch.equal(twin.weight, own.weight)
-
-
-def test_what_was_mistaken_is_drawn_as_often_as_it_was() -> None:
-    places = drawn(np.array([0.0, 0.5, 0.25], np.float32), 20_000, np.random.default_rng(0))
-    shares = np.bincount(places, minlength=3) / 20_000
-    assert shares == pytest.approx(np.array([0.02, 0.5, 0.25]) / 0.77, abs=0.01)
+    assert twin is not own and torch.equal(twin.weight, own.weight)  # a module of an author stays as it is
 
 
 def test_mining_finds_what_is_taken_for_a_keyword() -> None:
@@ -231,10 +188,12 @@ def test_mining_finds_what_is_taken_for_a_keyword() -> None:
     assert mined.alike.tolist() == [1.0, 0.0]
     assert len(mined.running.scores) == len(mined.running.sounds) == len(mined.running.frames)
     assert mined.together.scores.size == 0
+    places = drawn(np.array([0.0, 0.5, 0.25], np.float32), 20_000, np.random.default_rng(0))
+    shares = np.bincount(places, minlength=3) / 20_000
+    assert shares == pytest.approx(np.array([0.02, 0.5, 0.25]) / 0.77, abs=0.01)
     again = Mined.from_arrays(mined.arrays())
-    assert {name: values.tolist() for name, values in again.arrays().items()} == {
-        name: values.tolist() for name, values in mined.arrays().items()
-    }
+    before, after = ({name: values.tolist() for name, values in m.arrays().items()} for m in (mined, again))
+    assert after == before
 
 
 def _corpus() -> Corpus:
@@ -276,13 +235,6 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> 
     assert np.array_equal(whole.weights, again.weights)
 
 
-def test_the_state_of_another_training_is_refused(tmp_path: Path) -> None:
-    short = replace(SETTINGS, epochs=1, steps=2)
-    train_live("resnet-lite", pack(), _corpus(), _streams(), short, tmp_path)
-    with pytest.raises(SettingsError, match="the rate differs"):
-        train_live("resnet-lite", pack(), _corpus(), _streams(), replace(short, rate=1e-3), tmp_path)
-
-
 def _by_tone(features: np.ndarray) -> np.ndarray:
     """A recogniser that knows the two tones: by the band that stands out most in the loudest frame."""
     frames = features - np.median(features, axis=1, keepdims=True)
@@ -299,7 +251,7 @@ def _silent(features: np.ndarray) -> np.ndarray:
 
 
 def test_thresholds_and_curve_of_a_model_that_knows_its_words() -> None:
-    streams = make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=1, seconds=12)
+    streams = _streams()
     counts = streams.counts(_by_tone)
     assert hits_at(counts, 600) > 0.3 > hits_at(streams.counts(_silent), 600) == 0.0
     listening = listening_from(streams, streams.posteriors(_by_tone), None, None, (), open_rate=300)
@@ -310,36 +262,27 @@ def test_thresholds_and_curve_of_a_model_that_knows_its_words() -> None:
 
 
 def test_a_wake_word_and_its_commands_get_thresholds_of_their_own() -> None:
-    streams = make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=1, seconds=12)
+    streams = _streams()
     commands = command_streams(heard(), streams, ("high",), 0)
-    listening = listening_from(
-        streams, streams.posteriors(_by_tone), commands, commands.posteriors(_by_tone), ("high",), wake_rate=300
-    )
+    heard_of, commanded = streams.posteriors(_by_tone), commands.posteriors(_by_tone)
+    listening = listening_from(streams, heard_of, commands, commanded, ("high",), wake_rate=300)
     assert listening.wake == ("high",) and set(listening.thresholds) == {"high"}
     assert set(listening.commands) == {"low"} and 0.3 <= listening.commands["low"] <= 0.98
 
 
-def test_a_pack_carries_so_many_seconds_of_each_kind() -> None:
+@pytest.mark.slow
+def test_trained_weights_come_with_thresholds(tmp_path: Path) -> None:
+    short = replace(SETTINGS, epochs=1, steps=2)
+    done = train_live("resnet-lite", pack(), _corpus(), _streams(), short, tmp_path)
+    listening = listening_from(_streams(), _streams().posteriors(_by_tone), None, None, (), open_rate=300)
+    start = Start(file="weights/x", data="tones", clips=12, speakers=4, accuracy=1.0, judged_clips=12)
+    with pytest.raises(SettingsError, match="rate"):  # the state of another training
+        train_live("resnet-lite", pack(), _corpus(), _streams(), replace(short, rate=1e-3), tmp_path)
+    made = with_starts(pack(), {"resnet-lite": start}, {"resnet-lite": done}, listening)
     found = carried(_streams(), seconds=2)
     assert {kind for kind, _ in found} == {"speech", "words", "run together", "noise"}
     assert all(len(energies) == 200 for _, energies in found)
-
-
-def test_trained_weights_come_with_thresholds(tmp_path: Path) -> None:
-    done = train_live("resnet-lite", pack(), _corpus(), _streams(), replace(SETTINGS, epochs=1, steps=2), tmp_path)
-    listening = listening_from(_streams(), _streams().posteriors(_by_tone), None, None, (), open_rate=300)
-    from auricle.packs.manifest import Start
-
-    start = Start(
-        file="weights/resnet-lite.safetensors", data="tones", clips=12, speakers=4, accuracy=1.0, judged_clips=12
-    )
-    made = with_starts(pack(), {"resnet-lite": start}, {"resnet-lite": done}, listening)
     assert made.listening == listening and made.manifest.start["resnet-lite"] == start
-
-
-def test_the_kinds_and_the_lead_are_what_the_composer_counts_on() -> None:
-    assert [kind.value for kind in Kind] == list(range(len(Kind))) and LEAD > 0
-    assert isinstance(bank().noise, Sounds)
 
 
 @pytest.mark.parametrize(("rate", "hours", "seen"), [(1.0, 6.0, 1), (5.0, 6.0, 20), (1.0, 1.0, 1), (2.0, 10.0, 12)])

@@ -85,10 +85,8 @@ def test_a_recording_that_two_folders_hold_counts_once(tmp_path: Path) -> None:
     sound = read_audio(data / "words" / "high" / f"{who}_nohash_0.wav")
     soundfile.write(again / f"{who}_nohash_0.flac", np.rint(sound * 32_768).astype(np.int16), 16_000)
     soundfile.write(again / f"{who}_nohash_1.flac", tone(2_600, seed=70), 16_000)
-    one, two = (
-        read_part(Sources(roots, (data / "speech",)), LABELS, "train")
-        for roots in ((data / "words",), (data / "words", again.parent))
-    )
+    folders = ((data / "words",), (data / "words", again.parent))
+    one, two = (read_part(Sources(roots, (data / "speech",)), LABELS, "train") for roots in folders)
     assert len(two.keywords) == len(one.keywords) + 1
 
 
@@ -108,26 +106,20 @@ def test_a_noise_that_two_folders_hold_is_in_one_part(tmp_path: Path) -> None:
 
 
 def test_without_a_folder_of_data_every_folder_has_to_be_whole(recipe: Recipe, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match='reads the folder "words": say with --data'):
+    with pytest.raises(SettingsError, match="--data"):
         recipe.sources(None)
+    with pytest.raises(SettingsError, match="twice"):
+        recipe.with_words([str(tmp_path / "words")]).sources(tmp_path)
     data = write_data(tmp_path / "data")
     text = RECIPE.format(pack="x").replace('"words"', f'"{data}/words"').replace('"speech"', f'"{data}/speech"')
     (tmp_path / "whole.toml").write_text(text)
     assert load_recipe(str(tmp_path / "whole.toml")).sources(None).words == (data / "words",)
 
 
-def test_a_folder_that_is_named_twice_is_refused(recipe: Recipe, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="is named twice"):
-        recipe.with_words([str(tmp_path / "words")]).sources(tmp_path)
-
-
 def test_whom_to_name_is_added_and_has_to_be_somebody(recipe: Recipe) -> None:
     assert recipe.with_words(["speech-commands"], ["me, CC0"]).attribution == ("nobody, CC0", "me, CC0")
     with pytest.raises(SettingsError, match="--attribution"):
         recipe.with_words([], [""])
-
-
-def test_many_folders_fit_into_what_a_manifest_says(recipe: Recipe) -> None:
     many = recipe.with_words([f"/data/{'x' * 30}{number}" for number in range(9)])
     assert many.data() == "recordings of people in 10 folders, and espeak-ng"
 
@@ -136,6 +128,6 @@ def test_a_folder_that_is_added_reminds_of_its_licence(tmp_path: Path, capsys: p
     train = ["export", "pretrain", "--recipe", "home", "--data", str(tmp_path), "--out", str(tmp_path / "o.tar.zst")]
     assert main([*train, "--words", "mine"]) == 2
     said = capsys.readouterr().err.replace("\n", " ")
-    assert "mine is added to the recipe" in said and "--attribution TEXT" in said and "does not exist" in said
+    assert "--attribution" in said and "does not exist" in said
     assert main([*train, "--words", "mine", "--attribution", "me, CC0"]) == 2
-    assert "is added" not in capsys.readouterr().err
+    assert "--attribution" not in capsys.readouterr().err

@@ -11,7 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,7 @@ from auricle_export.flash.push.installation import HEALTH, INSTALL, Outcome, Ste
 from auricle_export.flash.push.session import Access
 from auricle_export.flash.push_commands import _tell
 
+Printed = pytest.CaptureFixture[str]
 FLEET = f"""
 name = "home"
 broker = "mqtts://hub.lan:8883"
@@ -66,60 +67,41 @@ def push(boards: Boards, bundle: Path, *more: str) -> int:
     return main(["flash", "push", *more, *given])
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
-    outcomes: list[dict[str, str]] = json.loads(capsys.readouterr().out)["hosts"]
-    return outcomes
+def told(capsys: Printed) -> list[dict[str, str]]:
+    return json.loads(capsys.readouterr().out)["hosts"]  # type: ignore[no-any-return]
 
 
 def journal(board: SshBoard) -> dict[str, object]:
-    read: dict[str, object] = json.loads((board.root / "opt/auricle/slots.json").read_text())
-    return read
+    return json.loads((board.root / "opt/auricle/slots.json").read_text())  # type: ignore[no-any-return]
 
 
-def test_a_board_gets_the_bundle_and_its_token(
-    boards: Boards, parcel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    board = boards.start()
-    (tmp_path / "kitchen.token").write_bytes(TOKEN)
-
-    assert push(boards, parcel, "board-0", "--token", str(tmp_path / "kitchen.token"), "--json") == 0
-
-    outcome = told(capsys)[0]
-    assert (outcome["host"], outcome["state"], outcome["version"], outcome["slot"]) == (
-        "board-0",
-        "installed",
-        "1.0",
-        "a",
-    )
-    assert outcome["identity"] == open_parcel(parcel, profile()).identity
-    assert journal(board)["active"] == "a"
-    token = board.root / "etc/auricle/claim.token"
-    assert token.read_bytes() == TOKEN
-    assert stat.S_IMODE(token.stat().st_mode) == 0o600
-    assert not list((board.home / ".cache/auricle-push").iterdir())
+def push_heard(boards: Boards, bundle: Path, heard: Callable[[Host], Step], count: int = 1) -> list[Outcome]:
+    """Push to the first boards, one after the other, and tell each step."""
+    parts = (Access(config=boards.config), open_parcel(bundle, profile()), profile(), heard)
+    hosts = [Host(f"board-{number}") for number in range(count)]
+    return push_all(hosts, *parts, root=ROOT, sudo=False, password=None, at_once=1)
 
 
 @pytest.mark.slow
-def test_twice_is_the_same_as_once(boards: Boards, parcel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_twice_is_the_same_as_once_and_a_newer_goes_into_the_other_slot(
+    boards: Boards, parcel: Path, tmp_path: Path, capsys: Printed
+) -> None:
     board = boards.start()
     assert push(boards, parcel, "board-0", "--json") == 0
     before = sorted((str(path), path.stat().st_mtime_ns) for path in (board.root / "opt").rglob("*"))
     capsys.readouterr()
 
     assert push(boards, parcel, "board-0") == 0
-
     assert "unchanged" in capsys.readouterr().out
     assert sorted((str(path), path.stat().st_mtime_ns) for path in (board.root / "opt").rglob("*")) == before
 
-
-@pytest.mark.slow
-def test_a_newer_bundle_goes_into_the_other_slot(boards: Boards, parcel: Path, tmp_path: Path) -> None:
-    board = boards.start()
-
-    assert push(boards, parcel, "board-0") == 0
     assert push(boards, bundle(tmp_path, "2.0"), "board-0") == 0
-
     assert (journal(board)["active"], journal(board)["previous"]) == ("b", "a")
+
+    capsys.readouterr()
+    assert push(boards, bundle(tmp_path, "3.0", fleet="other"), "board-0", "--json") == 1
+    assert "fleet other" in told(capsys)[0]["reason"]
+    assert journal(board)["active"] == "b"
 
 
 @pytest.mark.slow
@@ -129,15 +111,11 @@ def test_what_an_earlier_attempt_left_is_no_obstacle(left: str, boards: Boards, 
     folder = board.home / ".cache/auricle-push" / open_parcel(parcel, profile()).identity
     folder.mkdir(parents=True)
     (folder / left).write_bytes(parcel.read_bytes()[:5000])
-
     assert push(boards, parcel, "board-0") == 0
-
     assert journal(board)["active"] == "a"
 
 
-def test_what_was_changed_in_the_home_after_copying_is_not_run_by_root(
-    boards: Boards, parcel: Path, tmp_path: Path
-) -> None:
+def test_what_was_changed_after_copying_is_not_run_by_root(boards: Boards, parcel: Path, tmp_path: Path) -> None:
     board, other = boards.start(), bundle(tmp_path, "6.6.6")
 
     def heard(host: Host) -> Step:
@@ -147,11 +125,10 @@ def test_what_was_changed_in_the_home_after_copying_is_not_run_by_root(
 
         return step
 
-    parts = (Access(config=boards.config), open_parcel(parcel, profile()), profile(), heard)
-    outcome = push_all([Host("board-0")], *parts, root=ROOT, sudo=False, password=None, at_once=1)[0]
+    outcome = push_heard(boards, parcel, heard)[0]
 
     assert outcome.state == "failed"
-    assert "somebody changed it there" in outcome.reason
+    assert "changed" in outcome.reason
     assert not (board.root / "opt").exists()
 
 
@@ -174,17 +151,10 @@ def test_a_connection_that_ends_while_installing_leaves_no_copy_of_roots(parcel:
     assert not list((tmp_path / "copies").iterdir())
 
 
-def test_addresses_and_words_of_a_board_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    _tell([Outcome(host="pi@[fd00::1]", state="installed", service="[/bold]")], as_json=False)
-
-    said = capsys.readouterr().out
-    assert "pi@[fd00::1]" in said
-    assert "[/bold]" in said
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or platform.machine() != "x86_64", reason="only root on x86_64 can start it")
 @pytest.mark.skipif(not all(map(shutil.which, ("systemd-nspawn", "debootstrap", "nsenter"))), reason="no nspawn")
+@pytest.mark.nightly
 def test_the_check_up_on_a_board_is_not_roots() -> None:
     try:
         with machine_root("push") as root:
@@ -212,33 +182,31 @@ def test_the_check_up_on_a_board_is_not_roots() -> None:
     assert "auricle:claim=The token has expired.\n" in said
 
 
-def test_a_token_that_was_not_exchanged_is_the_first_that_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_token_that_was_not_exchanged_is_told_first_and_words_stay_as_they_are(capsys: Printed) -> None:
     doctor = '{"findings": [{"check": "microphone", "verdict": "bad", "sentence": "There is none."}]}'
-    said = f"auricle:claim=The token has expired.\nauricle:service=inactive\nauricle:doctor={doctor}\n"
+    said = f"auricle:claim=The token has expired.\nauricle:service=[/bold]\nauricle:doctor={doctor}\n"
 
     service, findings = read_health(said)
-    _tell([Outcome(host="pi", state="installed", service=service, findings=findings)], as_json=False)
+    _tell([Outcome(host="pi@[fd00::1]", state="installed", service=service, findings=findings)], as_json=False)
 
     assert [each.check for each in findings] == ["claim", "microphone"]
-    assert "claim: The token was not exchanged yet: The token has expired." in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert all(part in out for part in ("pi@[fd00::1]", "[/bold]", "claim: ", "The token has expired."))
     assert read_health('auricle:service=active\nauricle:doctor={"findings": []}')[1] == ()
 
 
 @pytest.mark.slow
-def test_a_connection_that_breaks_while_copying_fails_and_the_same_command_ends_it(
-    boards: Boards, tmp_path: Path
-) -> None:
+def test_a_connection_that_breaks_fails_and_the_same_command_ends_it(boards: Boards, tmp_path: Path) -> None:
     board = boards.start()
     large = bundle(tmp_path, "1.0", more={"etc/large": bytes(24 << 20)})
 
     def heard(host: Host) -> Step:
         return lambda what, done, all_: board.hang_up() if (what, done > 1 << 20) == ("copying", True) else None
 
-    parts = (Access(config=boards.config), open_parcel(large, profile()), profile(), heard)
-    outcome = push_all([Host("board-0")], *parts, root=ROOT, sudo=False, password=None, at_once=1)[0]
+    outcome = push_heard(boards, large, heard)[0]
 
     assert outcome.state == "failed"
-    assert outcome.reason.startswith("board-0 cannot be reached: ")
+    assert "reached" in outcome.reason
     assert not (board.root / "opt").exists()
     assert push(boards, large, "board-0") == 0
 
@@ -258,25 +226,19 @@ def test_an_interruption_ends_all_boards_and_says_so(boards: Boards, tmp_path: P
 
         return step
 
-    parts = (Access(config=boards.config), open_parcel(large, profile()), profile(), heard)
-    hosts = [Host("board-0"), Host("board-1")]
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # it is ignored where a shell started the tests by &
+    # it is ignored where a shell started the tests by &
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        outcomes = push_all(hosts, *parts, root=ROOT, sudo=False, password=None, at_once=1)
+        outcomes = push_heard(boards, large, heard, 2)
     finally:
         signal.signal(signal.SIGINT, before)
 
     assert [outcome.state for outcome in outcomes] == ["interrupted", "interrupted"]
-    assert outcomes[0].reason == "board-0 was interrupted."
     assert not (first.root / "opt").exists()
     assert not (second.home / ".cache").exists()
 
 
-def test_many_boards_of_a_file_end_each_for_itself(
-    boards: Boards, parcel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_boards_of_a_file_end_each_for_itself(boards: Boards, parcel: Path, tmp_path: Path, capsys: Printed) -> None:
     one, two, other = boards.start(), boards.start(), boards.start()
     two.stop()
     (other.root / "etc/os-release").write_text("VERSION_CODENAME=sid\n")
@@ -287,31 +249,20 @@ def test_many_boards_of_a_file_end_each_for_itself(
 
     outcomes = told(capsys)
     assert [outcome["state"] for outcome in outcomes] == ["installed", "failed", "failed"]
-    assert outcomes[1]["reason"] == "board-1 refuses connections: is SSH enabled, and the port right?"
-    assert outcomes[2]["reason"].startswith("board-2 runs sid, and the bundle is for ")
-    assert (one.root / "etc/auricle/claim.token").read_bytes() == TOKEN
+    assert "connections" in outcomes[1]["reason"]
+    assert "sid" in outcomes[2]["reason"]
     assert not (other.root / "opt").exists()
     assert not (other.home / ".cache").exists()
+    identity = open_parcel(parcel, profile()).identity
+    first = {"host": "board-0", "version": "1.0", "slot": "a", "identity": identity}
+    assert outcomes[0].items() >= first.items()
+    assert journal(one)["active"] == "a"
+    token = one.root / "etc/auricle/claim.token"
+    assert (token.read_bytes(), stat.S_IMODE(token.stat().st_mode)) == (TOKEN, 0o600)
+    assert not list((one.home / ".cache/auricle-push").iterdir())
 
 
-@pytest.mark.slow
-def test_the_table_at_the_end_tells_of_every_board(
-    boards: Boards, parcel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    boards.start()
-    boards.start().stop()
-    (tmp_path / "hosts.txt").write_text("board-0\nboard-1\n")
-
-    assert push(boards, parcel, "--hosts", str(tmp_path / "hosts.txt")) == 1
-
-    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "board-0 installed 1.0 a" in rows
-    assert "board-1 failed board-1 refuses connections: is SSH enabled, and the port right?" in rows
-
-
-def test_names_of_boards_are_whole_on_a_terminal_of_80_columns(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_of_boards_are_whole_in_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: Printed) -> None:
     long = Host("jetson-orin-nano-in-the-kitchen.building-7.example.org", "installer", 2222)
     shown = io.StringIO()
     monkeypatch.setattr(push_commands, "Console", lambda **_: Console(file=shown, force_terminal=True, width=80))
@@ -319,96 +270,56 @@ def test_names_of_boards_are_whole_on_a_terminal_of_80_columns(
 
     with push_commands._bars([long, Host("10.0.0.7", "pi")], hidden=False) as heard:
         heard(long)("copying", 30, 100)
-    failed = Outcome(
-        host=str(long), state="failed", reason="it refuses connections: is SSH enabled, and the port right?"
-    )
+    failed = Outcome(host=str(long), state="failed", reason="it refuses connections")
     _tell([failed, Outcome(host="pi@10.0.0.7", state="installed", version="0.1.0.post1", slot="a")], False)
 
     assert str(long) in shown.getvalue() and "…" not in shown.getvalue()
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert [line.split() for line in lines if line.startswith(str(long))] == [[str(long), "failed"]]
-    assert "it refuses connections: is SSH enabled, and the port right?" in [line.strip() for line in lines]
+    assert failed.reason in [line.strip() for line in lines]
     assert any(line.split()[:2] == ["pi@10.0.0.7", "installed"] for line in lines)
 
 
-def test_an_unknown_host_key_is_refused_and_believed_only_when_told_so(
-    boards: Boards, parcel: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_host_key_is_believed_only_when_told_so(boards: Boards, parcel: Path, capsys: Printed) -> None:
     board = boards.start(known=False)
-
     assert push(boards, parcel, "board-0", "--json") == 1
-    assert "has a host key that is not known" in told(capsys)[0]["reason"]
+    assert "host key" in told(capsys)[0]["reason"]
     assert not (board.home / ".cache").exists()
-
     assert push(boards, parcel, "board-0", "--accept-new") == 0
     assert "board-0 ssh-ed25519" in boards.known.read_text()
 
 
 @pytest.mark.slow
-def test_another_host_key_than_before_is_refused_whatever_is_told(
-    boards: Boards, parcel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_another_host_key_and_a_strangers_are_refused(
+    boards: Boards, parcel: Path, tmp_path: Path, capsys: Printed
 ) -> None:
     board = boards.start(known=False)
-    key(tmp_path / "former")
+    for name in ("former", "stranger"):
+        key(tmp_path / name)
     boards.known.write_text(f"board-0 {(tmp_path / 'former.pub').read_text()}")
 
     assert push(boards, parcel, "board-0", "--accept-new", "--json") == 1
-
-    assert "shows another host key than before" in told(capsys)[0]["reason"]
+    assert "another host key" in told(capsys)[0]["reason"]
     assert not (board.home / ".cache").exists()
 
-
-@pytest.mark.slow
-def test_a_key_that_the_board_does_not_know_does_not_let_in(
-    boards: Boards, parcel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    boards.start()
-    key(tmp_path / "stranger")
+    boards.known.write_text(f"board-0 {(board.folder / 'host.pub').read_text()}")
     boards.config.write_text(boards.config.read_text().replace(f"{boards.folder}/mine", f"{tmp_path}/stranger"))
-
     assert push(boards, parcel, "board-0", "--json") == 1
-    assert "board-0 does not let you in" in told(capsys)[0]["reason"]
-
+    assert "let you in" in told(capsys)[0]["reason"]
     assert push(boards, parcel, "board-0", "--identity", str(boards.folder / "mine")) == 0
 
 
-def test_a_bundle_for_another_board_is_refused_before_anybody_is_asked(
-    boards: Boards, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_bundle_for_another_board_or_a_damaged_one_is_refused_before_anybody_is_asked(
+    boards: Boards, parcel: Path, tmp_path: Path, capsys: Printed
 ) -> None:
-    strange = bundle(tmp_path, "1.0", board="pi5", os="raspios-12")
-
-    assert push(boards, strange, "board-0") == 2
-
-    assert f"is a bundle for pi5, not for {BOARD}" in capsys.readouterr().err
-
-
-def test_a_damaged_bundle_is_refused_before_anybody_is_asked(
-    boards: Boards, parcel: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    assert push(boards, bundle(tmp_path, "1.1", board="pi5", os="raspios-12"), "board-0") == 2
+    assert "pi5" in capsys.readouterr().err
     content = bytearray(parcel.read_bytes())
     content[content.index(b"a pack of")] ^= 1
     parcel.write_bytes(content)
-
     assert push(boards, parcel, "board-0") == 2
-
     assert "pack.tar.zst" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_what_the_installer_refuses_is_told_in_its_words(
-    boards: Boards, parcel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    board = boards.start()
-    assert push(boards, parcel, "board-0") == 0
-    capsys.readouterr()
-
-    assert push(boards, bundle(tmp_path, "2.0", fleet="other"), "board-0", "--json") == 1
-
-    assert told(capsys)[0]["reason"] == (
-        "board-0 failed: This bundle is for the fleet other, and this device's is home."
-    )
-    assert journal(board)["active"] == "a"
 
 
 @pytest.mark.slow

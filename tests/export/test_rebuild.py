@@ -26,11 +26,10 @@ same_tools = pytest.mark.skipif(bool(OTHER_TOOLS), reason=f"the shipped packs we
 
 @same_tools
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_plug_in_compiles_to_the_shipped_bytes() -> None:
     models = trace_models({"crnn-lite": None}, 0)
-
     built = assemble("gsc12", LABELS["gsc12"], models)
-
     for graph in built.manifest.graphs:
         assert built.files[graph.file] == PACK.files[graph.file]
         assert graph in PACK.manifest.graphs
@@ -60,9 +59,9 @@ def test_differences_are_said_in_a_sentence() -> None:
 
     assert differences(PACK, PACK) is None
     assert differences(PACK, load_pack("gsc12")) is None
-    assert "was made with torch 2.0: install these versions" in (differences(PACK, other_tools) or "")
-    assert "the same files but another manifest" in (differences(PACK, other_words) or "")
-    assert f"differs in 1 of {len(files)} files, the first of them {path}" in (differences(PACK, other_file) or "")
+    assert "torch 2.0" in (differences(PACK, other_tools) or "")
+    assert "another manifest" in (differences(PACK, other_words) or "")
+    assert path in (differences(PACK, other_file) or "")
 
 
 def _with_file(pack: Pack, path: str, content: bytes) -> Pack:
@@ -78,7 +77,6 @@ def _with_file(pack: Pack, path: str, content: bytes) -> Pack:
 def test_every_pack_is_rebuilt_byte_for_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All five models: about a minute and a half of one core."""
     assert main(["export", "build", "--out", str(tmp_path), "--check", "shipped", "--json"]) == 0
-
     packs = json.loads(capsys.readouterr().out)["packs"]
     for name in SHIPPED:
         built, shipped = load_pack(tmp_path / f"{name}.tar.zst"), without_start(load_pack(name))

@@ -22,7 +22,6 @@ needs_schema()
 def test_a_pack_with_tflite_models_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "with.tar.zst"
     assert main(["export", "tflite", "gsc12", "--out", str(out), "--models", "crnn-lite", "--json"]) == 0
-
     facts, pack = json.loads(capsys.readouterr().out), load_pack(out)
     assert facts["identity"] == pack.identity
     assert [(m["model"], m["precision"]) for m in facts["models"]] == [("crnn-lite", "float32"), ("crnn-lite", "int8")]
@@ -48,36 +47,33 @@ def test_words_may_be_others_than_the_packs(tmp_path: Path) -> None:
     out = tmp_path / "with.tar.zst"
     arguments = ["--models", "crnn-lite", "--precision", "float32", "--words", "left, right"]
     assert main(["export", "tflite", "gsc12", "--out", str(out), *arguments]) == 0
-
     pack = load_pack(out)
     assert pack.labels == ("left", "right")
     assert np.prod([len(entry.buffers) for entry in pack.manifest.tflite]) == len(pack.plugin_table.specs)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "noun"),
     [
-        (["--models", "crnn-lit"], 'no model "crnn-lit": did you mean "crnn-lite"?'),
-        (["--precision", "int4"], 'There is no precision "int4": did you mean "int8"?'),
-        (["--weights", "x.safetensors"], "holds one model's weights: say whose with --models NAME"),
-        (["--models", "crnn-lite", "--weights", "/no/where"], "/no/where cannot be read"),
+        ("--models crnn-lit", '"crnn-lite"'),
+        ("--precision int4", '"int8"'),
+        ("--weights x.safetensors", "--models"),
+        ("--models crnn-lite --weights /no/where", "/no/where"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_exit_code_2(
-    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_mistake_is_one_sentence(
+    arguments: str, noun: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["export", "tflite", "gsc12", "--out", str(tmp_path / "x.tar.zst"), *arguments]) == 2
-
-    assert sentence in " ".join(capsys.readouterr().err.split())
+    assert main(["export", "tflite", "gsc12", "--out", str(tmp_path / "x.tar.zst"), *arguments.split()]) == 2
+    assert noun in capsys.readouterr().err
     assert not (tmp_path / "x.tar.zst").exists()
 
 
+@pytest.mark.slow
 def test_without_the_schema_package_the_command_says_what_to_install(tmp_path: Path) -> None:
-    program = (
-        "import sys; sys.modules['tflite'] = None; from auricle.process.cli import main; sys.exit(main(sys.argv[1:]))"
-    )
+    absent = "import sys; sys.modules['tflite'] = None"
+    program = f"{absent}; from auricle.process.cli import main; sys.exit(main(sys.argv[1:]))"
     arguments = ["export", "tflite", "gsc12", "--out", str(tmp_path / "x.tar.zst")]
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
-
     assert done.returncode == 2
-    assert 'needs tflite, which is not installed: pip install "auricle[export]"' in " ".join(done.stderr.split())
+    assert "[export]" in " ".join(done.stderr.split())

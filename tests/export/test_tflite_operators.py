@@ -40,6 +40,7 @@ def test_every_operator_of_the_table_has_a_case() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_tflite_runtime_computes_it_too(tmp_path: Path) -> None:
     python = tflite_runtime_python()
     made = {}

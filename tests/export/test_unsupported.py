@@ -56,11 +56,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "math on a tensor": ("return h * math.sqrt(h.mean())", "__float__", "tensor operation"),
     "a spectrum": ("return torch.fft.rfft(h, dim=1).abs()[:, :12]", "rfft", "log-mels"),
     "scatter": ("return h.scatter(1, torch.zeros_like(h).long(), h)", "scatter", "torch.cat"),
-    "scatter in place": (
-        "return torch.zeros_like(h).scatter_(1, torch.zeros_like(h).long(), h)",
-        "scatter_",
-        "torch.cat",
-    ),
+    "scatter in place": ("return h.clone().scatter_(1, torch.zeros_like(h).long(), h)", "scatter_", "torch.cat"),
     "gather": ("return h.gather(1, torch.zeros(h.shape).long())", "gather", "index_select"),
     "a slice in place": ("h[:, 0] = 0.0; return h", "__setitem__", "torch.cat or torch.where"),
     "a slice grown in place": ("h[:, :3] += 1.0; return h", "__setitem__", "torch.cat or torch.where"),
@@ -73,21 +69,9 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "random numbers in place": ("return h + torch.empty(8).normal_()", "normal_", "nn.Dropout"),
     "Bernoulli": ("return h * torch.bernoulli(torch.full((8,), 0.5))", "bernoulli", "nn.Dropout"),
     "alpha dropout": ("return F.alpha_dropout(h, 0.2, self.training)", "alpha_dropout", "nn.Dropout"),
-    "interpolation": (
-        "return F.interpolate(h.transpose(1, 2), scale_factor=2).transpose(1, 2)",
-        "interpolate",
-        "repeat",
-    ),
-    "a loss inside": (
-        "return h * F.cross_entropy(h[:, 0], torch.zeros(h.shape[0]).long())",
-        "cross_entropy",
-        "without a loss",
-    ),
-    "pooling with indices": (
-        "return F.max_pool1d(h, 2, return_indices=True)[0]",
-        "max_pool1d_with_indices",
-        "without return_indices",
-    ),
+    "interpolation": ("return F.interpolate(h.mT, scale_factor=2).mT", "interpolate", "repeat"),
+    "a loss inside": ("return h * F.cross_entropy(h[:, 0], torch.zeros(len(h)).long())", "cross_entropy", "loss"),
+    "pooling with indices": ("return F.max_pool1d(h, 2, return_indices=True)[0]", "max_pool1d", "return_indices"),
     "a padding mask": (
         "return F.multi_head_attention_forward(h, h, h, 8, 2, torch.zeros(24, 8), None, None, None, False, 0.0, "
         "torch.zeros(8, 8), None, key_padding_mask=torch.zeros(12, h.shape[0]).bool())[0]",
@@ -130,15 +114,10 @@ def _line(file: Path, text: str) -> str:
 def test_a_call_that_cannot_be_compiled_is_named_with_its_line_and_what_to_use(case: str, tmp_path: Path) -> None:
     line, named, instead = REFUSED[case]
     file = _write(tmp_path, f"    def middle(self, h):\n        {line}\n")
-
     sentence = _refusal(file)
-
     place = "h.mean(1)" if case == "a view grown in place" else line
     assert sentence.startswith(_line(file, place)), sentence
-    assert place in sentence
-    assert named in sentence
-    assert instead in sentence
-    assert sentence.endswith(".")
+    assert all(part in sentence for part in (place, named, instead))
 
 
 SECOND = """
@@ -164,87 +143,60 @@ def test_a_layer_that_cannot_be_compiled_is_named_by_the_line_that_calls_it(case
 
     called = "return self.part(h)[0]" if "Second" in made else "return self.layer(h)"
     assert sentence.startswith(_line(file, called)), sentence
-    assert named in sentence
-    assert instead in sentence
+    assert named in sentence and instead in sentence
 
 
-def test_packed_sequences_are_named(tmp_path: Path) -> None:
-    file = _write(
-        tmp_path,
-        """
-            def begin(self, labels):
-                self.layer = nn.GRU(8, 8, batch_first=True)
+NESTED = """
+    def begin(self, labels):
+        self.layer, self.blocks = nn.GRU(8, 8, batch_first=True), nn.ModuleList([nn.Sequential(Inner(), nn.ReLU())])
 
-            def middle(self, h):
-                lengths = [h.shape[1]] * h.shape[0]
-                packed = nn.utils.rnn.pack_padded_sequence(h, lengths, batch_first=True)
-                return nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0], batch_first=True)[0]
-        """.replace("\n        ", "\n"),
-    )
+    def middle(self, h):
+        {line}
 
+class Inner(nn.Module):
+    def forward(self, h):
+        best = h.topk(
+            2, dim=1,
+        )
+        return best.values
+"""
+
+
+def test_packed_sequences_and_the_line_of_the_innermost_of_nested_modules_are_named(tmp_path: Path) -> None:
+    packed = "nn.utils.rnn.pack_padded_sequence(h, [h.shape[1]] * h.shape[0], batch_first=True)"
+    file = _write(tmp_path, NESTED.format(line=f"return self.layer({packed})[0].data"))
     sentence = _refusal(file)
-
-    assert sentence.startswith(_line(file, "packed = nn.utils"))
+    assert sentence.startswith(_line(file, packed))
     assert "one length" in sentence
 
-
-def test_the_line_of_the_innermost_of_nested_modules_is_named(tmp_path: Path) -> None:
-    file = _write(
-        tmp_path,
-        """
-            def begin(self, labels):
-                self.blocks = nn.ModuleList([nn.Sequential(Inner(), nn.ReLU())])
-
-            def middle(self, h):
-                for block in self.blocks:
-                    h = block(h)
-                return h
-
-
-        class Inner(nn.Module):
-            def forward(self, h):
-                best = h.topk(
-                    2, dim=1,
-                )
-                return best.values
-        """.replace("\n        ", "\n"),
-    )
-
+    (tmp_path / "inner").mkdir()
+    file = _write(tmp_path / "inner", NESTED.format(line="return self.blocks[0](h)"))
     assert _refusal(file).startswith(_line(file, "best = h.topk("))
 
 
 def test_a_module_of_library_layers_only_is_named_by_its_layer() -> None:
     module = nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(120, 8), nn.RReLU()), nn.Linear(8, LABELS))
-
     with pytest.raises(CompileError) as refused:
         find_parts(module, LABELS, FRAMES, MELS, 4)
+    assert str(refused.value).startswith("Layer 1.1 (RReLU): ")
+    assert "nn.LeakyReLU" in str(refused.value)
 
-    assert str(refused.value) == "Layer 1.1 (RReLU): rrelu cannot be compiled; use nn.LeakyReLU."
 
-
-def test_an_exception_of_the_module_is_told_with_its_line(tmp_path: Path) -> None:
-    file = _write(tmp_path, "    def middle(self, h):\n        return self.first(h)\n")
-
+@pytest.mark.parametrize(
+    ("line", "clips", "told"),
+    [
+        ("return self.first(h)", 4, "RuntimeError"),
+        ("return h.view(4, 12, 8)", 1, "use x.shape[0]"),
+        ("return h.reshape(4, -1, 8)", None, "gives (4, 3) where logits (1, 3) are due"),
+    ],
+)
+def test_a_module_that_fails_or_mixes_clips_is_told_so(line: str, clips: int | None, told: str, tmp_path: Path) -> None:
+    file = _write(tmp_path, f"    def middle(self, h):\n        {line}\n")
     sentence = _refusal(file)
-
-    assert sentence.startswith(_line(file, "return self.first(h)"))
-    assert "Net fails on log-mels (4, 12, 10): RuntimeError: " in sentence
-
-
-def test_a_module_that_needs_a_fixed_batch_is_told_with_its_line(tmp_path: Path) -> None:
-    file = _write(tmp_path, "    def middle(self, h):\n        return h.view(4, 12, 8)\n")
-
-    sentence = _refusal(file)
-
-    assert sentence.startswith(_line(file, "return h.view(4, 12, 8)"))
-    assert "Net fails on log-mels (1, 12, 10)" in sentence
-    assert "use x.shape[0]" in sentence
-
-
-def test_a_module_that_mixes_clips_is_told_so(tmp_path: Path) -> None:
-    file = _write(tmp_path, "    def middle(self, h):\n        return h.reshape(4, -1, 8)\n")
-
-    assert "gives (4, 3) where logits (1, 3) are due; evaluation takes any number of clips" in _refusal(file)
+    assert told in sentence
+    if clips is not None:
+        assert sentence.startswith(_line(file, line))
+        assert f"Net fails on log-mels ({clips}, 12, 10)" in sentence
 
 
 def _net(**changes: Any) -> nn.Module:
@@ -305,12 +257,9 @@ CONTRACT: dict[str, tuple[nn.Module, str]] = {
 @pytest.mark.parametrize("case", CONTRACT)
 def test_a_module_that_is_no_classifier_of_log_mels_is_told_why(case: str) -> None:
     module, why = CONTRACT[case]
-
     with pytest.raises(CompileError) as refused:
         find_parts(module, LABELS, FRAMES, MELS, 4)
-
     assert why in str(refused.value)
-    assert str(refused.value).endswith(".")
 
 
 def test_what_fails_while_it_is_made_is_told_with_its_line(tmp_path: Path) -> None:
@@ -325,7 +274,7 @@ def test_what_fails_while_it_is_made_is_told_with_its_line(tmp_path: Path) -> No
 
     with pytest.raises(CompileError, match=r"^mine\.py, line 6 \(raise ValueError.*Raises cannot be made for 3 labels"):
         load_module(f"{file}:Raises")(LABELS)
-    with pytest.raises(CompileError, match=r"asks for labels, width, and it is given the number of labels alone"):
+    with pytest.raises(CompileError, match="width"):
         load_module(f"{file}:Two")(LABELS)
     with pytest.raises(CompileError, match=r"^crash\.py, line 1 \(x = 1 / 0\): .*crash\.py fails: ZeroDivisionError"):
         load_module(f"{crash}:Net")

@@ -27,57 +27,29 @@ def ints(*values: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array(values, np.int64)
 
 
+PLAIN = """Abs Ceil Cos Elu Erf Exp Floor HardSwish Identity LeakyRelu Neg Relu Round Sigmoid Sign Sin Softplus Tanh
+HardSigmoid"""
 SQUARE = {"two": np.array(2, np.float32), "half": np.array(0.5, np.float32), "one": np.array(1, np.float32)}
-IMAGE = "t = Transpose<perm=[0,2,1]>(x)\n u = Unsqueeze(t, axis1)\n"
+TURNED, TIMED = "t = Transpose<perm=[0,2,1]>(x)\n ", "s = Transpose<perm=[1,0,2]>(x)\n "
+IMAGE = TURNED + "u = Unsqueeze(t, axis1)\n"
 AXES = {"axis1": ints(1), "axis2": ints(2), "axis0": ints(0)}
+PAIR = np.ones(2, np.float32)
 CONSTANT_KERNEL = np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 4, 3)
-GRU_TORCH = """
-r_i, z_i, n_i = Split<axis=0, num_outputs=3>(wi)
-r_h, z_h, n_h = Split<axis=0, num_outputs=3>(wh)
-rb_i, zb_i, nb_i = Split<axis=0, num_outputs=3>(bi)
-rb_h, zb_h, nb_h = Split<axis=0, num_outputs=3>(bh)
-w0 = Concat<axis=0>(z_i, r_i, n_i)
-r0 = Concat<axis=0>(z_h, r_h, n_h)
-b0 = Concat<axis=0>(zb_i, rb_i, nb_i, zb_h, rb_h, nb_h)
-w = Unsqueeze(w0, axis0)
-r = Unsqueeze(r0, axis0)
-b = Unsqueeze(b0, axis0)
-s = Transpose<perm=[1,0,2]>(x)
-"""
+GRU_TORCH = "".join(f"{n}_r, {n}_z, {n}_n = Split<axis=0, num_outputs=3>({n})\n" for n in ("wi", "wh", "bi", "bh"))
+GRU_TORCH += "w0 = Concat<axis=0>(wi_z, wi_r, wi_n)\n r0 = Concat<axis=0>(wh_z, wh_r, wh_n)\n"
+GRU_TORCH += "b0 = Concat<axis=0>(bi_z, bi_r, bi_n, bh_z, bh_r, bh_n)\n"
+GRU_TORCH += "".join(f"{n} = Unsqueeze({n}0, axis0)\n" for n in "wrb") + TIMED
 GRU_TENSORS = {"wi": (9, 4), "wh": (9, 3), "bi": (9,), "bh": (9,)}
 LSTM_TENSORS = {"w": (1, 12, 4), "r": (1, 12, 3), "b": (1, 24)}
 BOTH = {"w": (2, 9, 4), "r": (2, 9, 3), "b": (2, 18)}
 
 CASES: dict[str, Case] = {
-    **{
-        name: Case(f"y = {name}(x)")
-        for name in (
-            "Abs",
-            "Ceil",
-            "Cos",
-            "Elu",
-            "Erf",
-            "Exp",
-            "Floor",
-            "HardSwish",
-            "Identity",
-            "LeakyRelu",
-            "Neg",
-            "Relu",
-            "Round",
-            "Sigmoid",
-            "Sign",
-            "Sin",
-            "Softplus",
-            "Tanh",
-            "HardSigmoid",
-        )
-    },
+    **{name: Case(f"y = {name}(x)") for name in PLAIN.split()},
     "Gelu": Case("y = Gelu(x)", opset=20),
     "Gelu by tanh": Case('y = Gelu<approximate="tanh">(x)', opset=20, tolerance=5e-6),
     "GELU as PyTorch exports it": Case(
         "a = Div(x, root)\n e = Erf(a)\n p = Add(e, one)\n m = Mul(x, p)\n y = Mul(half, m)",
-        constants={**SQUARE, "root": np.array(2**0.5, np.float32)},
+        constants=SQUARE | {"root": np.array(2**0.5, np.float32)},
     ),
     "SiLU": Case("s = Sigmoid(x)\n y = Mul(x, s)"),
     "Log of squares": Case("s = Mul(x, x)\n p = Add(s, one)\n y = Log(p)", constants=SQUARE),
@@ -91,41 +63,33 @@ CASES: dict[str, Case] = {
         "a = Sub(v, x)\n b = Div(a, two)\n c = Max(b, x)\n y = Min(c, one)", {"v": (4,)}, SQUARE
     ),
     "broadcast over a transposed value": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n a = Add(t, v)\n y = Mul(c, a)",
-        {"v": (6,)},
-        {"c": np.arange(4, dtype=np.float32).reshape(4, 1)},
+        TURNED + "a = Add(t, v)\n y = Mul(c, a)", {"v": (6,)}, {"c": np.arange(4, dtype=np.float32).reshape(4, 1)}
     ),
-    "a transposed and a plain value": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n r = Relu(t)\n b = Transpose<perm=[0,2,1]>(r)\n y = Sub(x, b)"
-    ),
+    "a transposed and a plain value": Case(TURNED + "r = Relu(t)\n b = Transpose<perm=[0,2,1]>(r)\n y = Sub(x, b)"),
     "a value of lower rank": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n m = ReduceMean<keepdims=0>(t, b)\n y = Add(t, m)",
-        constants={"b": ints(0, 1)},
-        single=True,
+        TURNED + "m = ReduceMean<keepdims=0>(t, b)\n y = Add(t, m)", constants={"b": ints(0, 1)}, single=True
     ),
     "Where": Case("y = Where(mask, x, two)", constants={**SQUARE, "mask": np.eye(6, 4, dtype=bool)}),
     "ReduceMean": Case("y = ReduceMean<keepdims=0>(x, axis1)", constants=AXES),
     "ReduceMean by attribute": Case("y = ReduceMean<axes=[1], keepdims=0>(x)", opset=17),
-    "ReduceSum, kept": Case("t = Transpose<perm=[0,2,1]>(x)\n y = ReduceSum(t, axis2)", constants=AXES),
-    "ReduceMax, dropped in the middle": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n y = ReduceMax<keepdims=0>(t, axis1)", constants=AXES
-    ),
+    "ReduceSum, kept": Case(TURNED + "y = ReduceSum(t, axis2)", constants=AXES),
+    "ReduceMax, dropped in the middle": Case(TURNED + "y = ReduceMax<keepdims=0>(t, axis1)", constants=AXES),
     "ReduceMin": Case("y = ReduceMin(x, axis2)", constants=AXES),
     "Softmax": Case("y = Softmax(x)"),
     "Softmax in the middle": Case("y = Softmax<axis=1>(x)"),
     "LogSoftmax": Case("y = LogSoftmax<axis=2>(x)"),
     "Transpose": Case("y = Transpose<perm=[0,2,1]>(x)"),
     "Reshape": Case("y = Reshape(x, s)", constants={"s": ints(0, 2, 3, -1)}),
-    "Flatten": Case("t = Transpose<perm=[0,2,1]>(x)\n y = Flatten(t)"),
+    "Flatten": Case(TURNED + "y = Flatten(t)"),
     "Squeeze, Unsqueeze": Case(
         "a = Unsqueeze(x, axis2)\n b = Unsqueeze(a, axis1)\n y = Squeeze(b, axis1)", constants=AXES
     ),
-    "Unsqueeze of a transposed value": Case("t = Transpose<perm=[0,2,1]>(x)\n y = Unsqueeze(t, axis2)", constants=AXES),
+    "Unsqueeze of a transposed value": Case(TURNED + "y = Unsqueeze(t, axis2)", constants=AXES),
     "Concat": Case("t = Neg(x)\n y = Concat<axis=1>(x, t)"),
     "Concat with weights": Case("y = Concat<axis=1>(v, x)", {"v": (1, 2, 4)}, single=True),
     "Split": Case("a, b = Split<axis=1, num_outputs=2>(x)\n y = Sub(a, b)"),
     "Split of a transposed value": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n a, b = Split<axis=1>(t, sizes2)\n c = ReduceMean(a, axis1)\n y = Mul(c, b)",
+        TURNED + "a, b = Split<axis=1>(t, sizes2)\n c = ReduceMean(a, axis1)\n y = Mul(c, b)",
         constants={**AXES, "sizes2": ints(1, 3)},
     ),
     "Slice": Case("y = Slice(x, s, e, a)", constants={"s": ints(1, 1), "e": ints(5, 100), "a": ints(1, 2)}),
@@ -133,11 +97,10 @@ CASES: dict[str, Case] = {
         "y = Slice(x, s, e, a, k)", constants={"s": ints(0, 1), "e": ints(6, 4), "a": ints(1, 2), "k": ints(2, 2)}
     ),
     "Slice backwards": Case(
-        "y = Slice(x, s, e, a, k)",
-        constants={"s": ints(-1), "e": ints(-(1 << 60)), "a": ints(1), "k": ints(-1)},
+        "y = Slice(x, s, e, a, k)", constants={"s": ints(-1), "e": ints(-(1 << 60)), "a": ints(1), "k": ints(-1)}
     ),
     "Gather one": Case("y = Gather<axis=1>(x, i)", constants={"i": np.array(-1)}),
-    "Gather some": Case("t = Transpose<perm=[0,2,1]>(x)\n y = Gather<axis=2>(t, i)", constants={"i": ints(4, 0, 4)}),
+    "Gather some": Case(TURNED + "y = Gather<axis=2>(t, i)", constants={"i": ints(4, 0, 4)}),
     "Pad": Case("y = Pad(x, p)", constants={"p": ints(0, 1, 0, 0, 0, 2)}),
     "Pad with a number": Case("y = Pad(x, p, two)", constants={"p": ints(0, 1, 0, 0, 0, 2), **SQUARE}),
     "Pad some axes": Case("y = Pad(x, p, two, axis1)", constants={"p": ints(1, 2), **SQUARE, **AXES}),
@@ -148,7 +111,7 @@ CASES: dict[str, Case] = {
     "Linear as MatMul": Case(
         "t = Transpose<perm=[1,0]>(w)\n m = MatMul(x, t)\n y = Add(m, b)", {"w": (5, 4), "b": (5,)}
     ),
-    "MatMul of two values": Case("t = Transpose<perm=[0,2,1]>(x)\n y = MatMul(x, t)"),
+    "MatMul of two values": Case(TURNED + "y = MatMul(x, t)"),
     "MatMul with a constant": Case("y = MatMul(x, c)", constants={"c": np.eye(4, 3, dtype=np.float32)}),
     "MatMul from the left": Case("y = MatMul(w, x)", {"w": (3, 6)}),
     "attention with one matrix for all": Case(
@@ -171,29 +134,17 @@ CASES: dict[str, Case] = {
         {"w": (12, 4)},
         {"heads": ints(0, 6, 2, 2), "joined": ints(0, 6, 4)},
     ),
-    "Conv over time": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n c = Conv<pads=[1,1]>(t, w, b)\n y = Relu(c)", {"w": (5, 4, 3), "b": (5,)}
-    ),
-    "Conv of two readers": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n c = Conv<pads=[1,1]>(t, w)\n r = Relu(c)\n y = Add(c, r)", {"w": (5, 4, 3)}
-    ),
-    "Conv of width 1": Case("t = Transpose<perm=[0,2,1]>(x)\n y = Conv(t, w, b)", {"w": (5, 4, 1), "b": (5,)}),
+    "Conv over time": Case(TURNED + "c = Conv<pads=[1,1]>(t, w, b)\n y = Relu(c)", {"w": (5, 4, 3), "b": (5,)}),
+    "Conv of two readers": Case(TURNED + "c = Conv<pads=[1,1]>(t, w)\n r = Relu(c)\n y = Add(c, r)", {"w": (5, 4, 3)}),
+    "Conv of width 1": Case(TURNED + "y = Conv(t, w, b)", {"w": (5, 4, 1), "b": (5,)}),
     "Conv with stride and dilation": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n y = Conv<pads=[3,1], strides=[2], dilations=[2]>(t, w, b)",
-        {"w": (5, 4, 3), "b": (5,)},
-        frames=17,
+        TURNED + "y = Conv<pads=[3,1], strides=[2], dilations=[2]>(t, w, b)", {"w": (5, 4, 3), "b": (5,)}, frames=17
     ),
-    "Conv in groups": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n y = Conv<pads=[1,1], group=2>(t, w, b)", {"w": (6, 2, 3), "b": (6,)}
-    ),
-    "Conv of depth": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n y = Conv<pads=[1,1], group=4>(t, w, b)", {"w": (8, 1, 3), "b": (8,)}
-    ),
-    "Conv with a constant kernel": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n y = Conv(t, k)", constants={"k": CONSTANT_KERNEL}
-    ),
+    "Conv in groups": Case(TURNED + "y = Conv<pads=[1,1], group=2>(t, w, b)", {"w": (6, 2, 3), "b": (6,)}),
+    "Conv of depth": Case(TURNED + "y = Conv<pads=[1,1], group=4>(t, w, b)", {"w": (8, 1, 3), "b": (8,)}),
+    "Conv with a constant kernel": Case(TURNED + "y = Conv(t, k)", constants={"k": CONSTANT_KERNEL}),
     "Conv with a kernel scaled in the graph": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n s = Mul(w, two)\n y = Conv(t, s)", {"w": (5, 4, 3)}, SQUARE
+        TURNED + "s = Mul(w, two)\n y = Conv(t, s)", {"w": (5, 4, 3)}, SQUARE
     ),
     "Conv of one plane": Case(
         IMAGE + "y = Conv<pads=[1,1,1,1], strides=[2,2]>(u, w, b)", {"w": (3, 1, 3, 3), "b": (3,)}, AXES, 9, 8
@@ -212,7 +163,7 @@ CASES: dict[str, Case] = {
         9,
         8,
     ),
-    "MaxPool": Case("t = Transpose<perm=[0,2,1]>(x)\n y = MaxPool<kernel_shape=[2], strides=[2]>(t)", frames=7),
+    "MaxPool": Case(TURNED + "y = MaxPool<kernel_shape=[2], strides=[2]>(t)", frames=7),
     "MaxPool, padded unevenly": Case(
         IMAGE + "y = MaxPool<kernel_shape=[3,2], strides=[2,1], pads=[1,0,1,1]>(u)", constants=AXES, frames=9, mels=8
     ),
@@ -222,12 +173,12 @@ CASES: dict[str, Case] = {
     "AveragePool that counts its padding": Case(
         IMAGE + "y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1>(u)", constants=AXES
     ),
-    "GlobalAveragePool": Case("t = Transpose<perm=[0,2,1]>(x)\n y = GlobalAveragePool(t)"),
-    "GlobalMaxPool": Case("t = Transpose<perm=[0,2,1]>(x)\n y = GlobalMaxPool(t)"),
+    "GlobalAveragePool": Case(TURNED + "y = GlobalAveragePool(t)"),
+    "GlobalMaxPool": Case(TURNED + "y = GlobalMaxPool(t)"),
     "LayerNormalization": Case("y = LayerNormalization<axis=-1>(x, s, b)", {"s": (4,), "b": (4,)}, tolerance=1e-5),
     "LayerNormalization of two axes": Case("y = LayerNormalization<axis=1>(x, s)", {"s": (6, 4)}, tolerance=1e-5),
     "InstanceNormalization": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n y = InstanceNormalization(t, s, b)", {"s": (4,), "b": (4,)}, tolerance=1e-5
+        TURNED + "y = InstanceNormalization(t, s, b)", {"s": (4,), "b": (4,)}, tolerance=1e-5
     ),
     "GroupNorm as PyTorch exports it": Case(
         """
@@ -238,16 +189,11 @@ CASES: dict[str, Case] = {
         y = Add(m, b)
         """,
         {"s": (6, 1), "b": (6, 1)},
-        {
-            "groups": ints(0, 2, -1),
-            "whole": ints(0, 6, 4),
-            "ones": np.ones(2, np.float32),
-            "zeros": np.zeros(2, np.float32),
-        },
+        {"groups": ints(0, 2, -1), "whole": ints(0, 6, 4), "ones": PAIR, "zeros": PAIR * 0},
         tolerance=1e-5,
     ),
     "BatchNormalization": Case(
-        "t = Transpose<perm=[0,2,1]>(x)\n y = BatchNormalization(t, s, b, mean, var)",
+        TURNED + "y = BatchNormalization(t, s, b, mean, var)",
         {"s": (4,), "b": (4,)},
         {"mean": np.arange(4, dtype=np.float32), "var": np.arange(1, 5, dtype=np.float32)},
     ),
@@ -262,25 +208,22 @@ CASES: dict[str, Case] = {
         AXES,
     ),
     "GRU without biases": Case(
-        "s = Transpose<perm=[1,0,2]>(x)\n q, h = GRU<hidden_size=3, linear_before_reset=1>(s, w, r)\n"
-        "y = Transpose<perm=[1,0,2]>(h)",
+        TIMED + "q, h = GRU<hidden_size=3, linear_before_reset=1>(s, w, r)\ny = Transpose<perm=[1,0,2]>(h)",
         {"w": (1, 9, 4), "r": (1, 9, 3)},
     ),
     "GRU in both directions": Case(
-        "s = Transpose<perm=[1,0,2]>(x)\n"
-        'q, h = GRU<hidden_size=3, linear_before_reset=1, direction="bidirectional">(s, w, r, b)\n'
+        TIMED + 'q, h = GRU<hidden_size=3, linear_before_reset=1, direction="bidirectional">(s, w, r, b)\n'
         "u = Transpose<perm=[2,0,1,3]>(q)\n v = Transpose<perm=[1,0,2]>(h)\n a = Flatten(u)\n c = Flatten(v)\n"
         "y = Concat<axis=1>(a, c)",
         BOTH,
     ),
     "GRU backwards": Case(
-        "s = Transpose<perm=[1,0,2]>(x)\n"
-        'q, h = GRU<hidden_size=3, linear_before_reset=1, direction="reverse">(s, w, r, b)\n'
+        TIMED + 'q, h = GRU<hidden_size=3, linear_before_reset=1, direction="reverse">(s, w, r, b)\n'
         "y = Transpose<perm=[2,0,1,3]>(q)",
         {"w": (1, 9, 4), "r": (1, 9, 3), "b": (1, 18)},
     ),
     "LSTM": Case(
-        "s = Transpose<perm=[1,0,2]>(x)\n q, h, c = LSTM<hidden_size=3>(s, w, r, b)\n"
+        TIMED + "q, h, c = LSTM<hidden_size=3>(s, w, r, b)\n"
         "u = Transpose<perm=[1,0,2]>(h)\n v = Transpose<perm=[1,0,2]>(c)\n y = Concat<axis=2>(u, v)",
         LSTM_TENSORS,
     ),
@@ -303,15 +246,9 @@ CASES: dict[str, Case] = {
         y = Add(e, i)
         """,
         {"w": (5, 4), "few_w": (4, 12)},
-        {
-            **AXES,
-            "one1": ints(1),
-            "three": ints(3),
-            "last": ints(-1),
-            "before": ints(-(1 << 60)),
-            "back": ints(-1),
-            "few": ints(3, 1),
-        },
+        AXES
+        | {"one1": ints(1), "three": ints(3), "last": ints(-1), "before": ints(-(1 << 60)), "back": ints(-1)}
+        | {"few": ints(3, 1)},
     ),
 }
 
@@ -320,7 +257,7 @@ REFUSED: dict[str, tuple[str, Case]] = {
     "GRU of another kind": (
         r"GRU \(q\).*linear_before_reset",
         Case(
-            "s = Transpose<perm=[1,0,2]>(x)\n q, h = GRU<hidden_size=3>(s, w, r)\n y = Transpose<perm=[1,0,2]>(h)",
+            TIMED + "q, h = GRU<hidden_size=3>(s, w, r)\n y = Transpose<perm=[1,0,2]>(h)",
             {"w": (1, 9, 4), "r": (1, 9, 3)},
         ),
     ),
@@ -330,7 +267,7 @@ REFUSED: dict[str, tuple[str, Case]] = {
     ),
     "average with uneven padding": (
         r"AveragePool \(y\).*uneven",
-        Case("t = Transpose<perm=[0,2,1]>(x)\n y = AveragePool<kernel_shape=[3], pads=[2,0]>(t)"),
+        Case(TURNED + "y = AveragePool<kernel_shape=[3], pads=[2,0]>(t)"),
     ),
     "data-dependent choice": (r"Greater|Where", Case("m = Greater(x, two)\n y = Where(m, x, two)", constants=SQUARE)),
     "vectors": (r"MatMul.*vector", Case("y = MatMul(x, w)", {"w": (4,)})),

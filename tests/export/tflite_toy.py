@@ -24,7 +24,6 @@ GRAPH = Graph(kind="evaluate", model="net", file=FILE, inputs=(), outputs=())
 
 
 def needs_litert() -> None:
-    """Skip where LiteRT has no wheel."""
     pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed: no wheel for this Python or machine")
     needs_schema()
 
@@ -36,21 +35,12 @@ def needs_schema() -> None:
 
 def pack_around(content: bytes, specs: Sequence[TensorSpec], labels: int, frames: int, mels: int) -> Pack:
     """A pack of one model, `net`, that is its own plug-in, with an evaluation graph."""
-    graph = Graph(
-        kind="evaluate", model="net", file=FILE, inputs=tuple(step_inputs(GRAPH)), outputs=tuple(step_outputs(GRAPH))
-    )
+    told: dict[str, Any] = {"inputs": tuple(step_inputs(GRAPH)), "outputs": tuple(step_outputs(GRAPH))}
+    graph = Graph(kind="evaluate", model="net", file=FILE, **told)
     entry = FileEntry(path=FILE, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
     task = Task(tuple(f"w{i}" for i in range(labels)), frames=frames, frontend=Frontend(mels=mels))
-    manifest = Manifest(
-        format=FORMAT,
-        name="toy",
-        task=task,
-        plugin="net",
-        architectures={"net": tuple(specs)},
-        graphs=(graph,),
-        files=(entry,),
-        producers={},
-    )
+    facts: dict[str, Any] = {"architectures": {"net": tuple(specs)}, "graphs": (graph,), "files": (entry,)}
+    manifest = Manifest(format=FORMAT, name="toy", task=task, plugin="net", producers={}, **facts)
     return Pack(manifest, {FILE: content})
 
 
@@ -62,17 +52,7 @@ def operator_pack(
     mels: int,
     opset: int = 18,
 ) -> Pack:
-    """A pack whose logits are `y` of the lines, flattened, plus the classifier's bias.
-
-    Parameters
-    ----------
-    lines
-        Nodes in ONNX's text form that make `y` of `x` (B, T, mels), the tensors and the constants.
-    tensors
-        Shapes of the model's body tensors.
-    constants
-        Arrays by name.
-    """
+    """A pack whose logits are `y` of the lines, flattened, plus the classifier's bias."""
     nodes = [onnx.parser.parse_node(line.strip()) for line in lines.strip().splitlines()]
     sizes = [int(np.prod(shape)) for shape in tensors.values()]
     if tensors:
@@ -105,18 +85,13 @@ def _model(
     opset: int,
     outputs: Sequence[str],
 ) -> onnx.ModelProto:
-    kinds: dict[str, list[Any]] = {
-        "x": ["batch", frames, mels],
-        "model/body": [body],
-        "model/head.weight": ["labels", 1],
-        "model/head.bias": ["labels"],
-    }
+    kinds: dict[str, list[Any]] = {"x": ["batch", frames, mels], "model/body": [body]}
+    kinds |= {"model/head.weight": ["labels", 1], "model/head.bias": ["labels"]}
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in kinds.items()]
     held = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
     made = [onnx.ValueInfoProto(name=name) for name in outputs]
-    model = helper.make_model(
-        helper.make_graph(nodes, "toy", inputs, made, held), opset_imports=[helper.make_opsetid("", opset)]
-    )
+    graph = helper.make_graph(nodes, "toy", inputs, made, held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     model.ir_version = 10
     return model
 

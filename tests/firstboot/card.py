@@ -48,35 +48,12 @@ def write_card(path: Path, root: Path, boot: Mapping[str, str]) -> None:
         file.truncate(ROOT_START + ROOT_SIZE)
         file.write(_partition_table())
     run(
-        "mkfs.vfat",
-        "-F",
-        "32",
-        "-s",
-        "4",
-        "-n",
-        "bootfs",
-        "-i",
-        f"{DISK:08x}",
-        f"--offset={BOOT_START // SECTOR}",
-        path,
-        str(BOOT_SIZE // 1024),
+        *("mkfs.vfat", "-F", "32", "-s", "4", "-n", "bootfs", "-i", f"{DISK:08x}", f"--offset={BOOT_START // SECTOR}"),
+        *(path, str(BOOT_SIZE // 1024)),
     )
     run(
-        "mke2fs",
-        "-q",
-        "-F",
-        "-t",
-        "ext4",
-        "-L",
-        "rootfs",
-        "-m",
-        "0",
-        "-d",
-        root,
-        "-E",
-        f"offset={ROOT_START}",
-        path,
-        f"{ROOT_SIZE // MIB}M",
+        *("mke2fs", "-q", "-F", "-t", "ext4", "-L", "rootfs", "-m", "0", "-d", root, "-E", f"offset={ROOT_START}"),
+        *(path, f"{ROOT_SIZE // MIB}M"),
     )
     card = Card(path)
     for name, text in boot.items():

@@ -17,13 +17,8 @@ from tests.firstboot.house import House, auricle, house
 from tests.firstboot.machine import HOST, Machine
 from tests.firstboot.system import ROOM, WIFI, GuestSystem
 
-PROGRAMS = {
-    "qemu-system-aarch64": "qemu-system-arm",
-    "mkfs.vfat": "dosfstools",
-    "mke2fs": "e2fsprogs",
-    "mcopy": "mtools",
-    "depmod": "kmod",
-}
+PROGRAMS = {"qemu-system-aarch64": "qemu-system-arm", "mkfs.vfat": "dosfstools", "mke2fs": "e2fsprogs"}
+PROGRAMS |= {"mcopy": "mtools", "depmod": "kmod"}
 BOARD, SYSTEM = "pi5", "raspios-13"
 SETTINGS = f"""
 [device.settings.capture]
@@ -51,24 +46,9 @@ class Workshop:
         tokens = self.home.tokens(device, ttl=ttl) if not self._tokens(device).exists() else self._tokens(device)
         out = self.folder / f"{device}-{passphrase or ''}".replace(" ", "-")
         auricle(
-            "flash",
-            "image",
-            "--image",
-            str(self.blank),
-            "--board",
-            BOARD,
-            "--os",
-            SYSTEM,
-            "--fleet",
-            str(self._fleet(passphrase)),
-            "--tokens",
-            str(tokens),
-            "--bundle",
-            str(bundle),
-            "--out",
-            str(out),
-            "--seed",
-            "1",
+            *("flash", "image", "--image", str(self.blank), "--board", BOARD, "--os", SYSTEM),
+            *("--fleet", str(self._fleet(passphrase)), "--tokens", str(tokens), "--bundle", str(bundle)),
+            *("--out", str(out), "--seed", "1"),
         )
         return Card(out / f"{device}.img")
 
@@ -82,17 +62,8 @@ class Workshop:
         folder = self.folder / "bundle"
         if not folder.exists():
             auricle(
-                "flash",
-                "bundle",
-                "--board",
-                BOARD,
-                "--os",
-                SYSTEM,
-                "--fleet",
-                str(self._fleet(None)),
-                "--without-updates",
-                "--out",
-                str(folder),
+                *("flash", "bundle", "--board", BOARD, "--os", SYSTEM, "--fleet", str(self._fleet(None))),
+                *("--without-updates", "--out", str(folder)),
             )
         return next(folder.glob("*.tar"))
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from auricle_fleet.broker.mosquitto import find_mosquitto
+from tests.arm64.emulation import tried
 from tests.system.conftest import Command
 
 FLEET = "home"
@@ -32,17 +33,7 @@ def free_port() -> int:
 
 
 class House:
-    """The fleet's servers on this machine.
-
-    Parameters
-    ----------
-    folder
-        For everything that they keep.
-    hosts
-        Names and addresses under which devices reach this machine; the first one is what they are told.
-    options
-        More words for `auricle cloud serve`.
-    """
+    """The fleet's servers on this machine."""
 
     def __init__(self, folder: Path, hosts: Sequence[str], *options: str) -> None:
         self.folder, self.state = folder, folder / "coordinator"
@@ -51,19 +42,8 @@ class House:
         self.pin = str(self.ask("enrol", "init")["pin"])
         named = [option for host in dict.fromkeys((*hosts, "127.0.0.1")) for option in ("--host", host)]
         self.ask("enrol", "server", *named, "--out", str(folder / "api"))
-        self.ask(
-            "enrol",
-            "broker",
-            "--fleet",
-            FLEET,
-            *named,
-            "--listen",
-            "127.0.0.1",
-            "--port",
-            str(self.broker_port),
-            "--out",
-            str(folder / "broker"),
-        )
+        here = ("--listen", "127.0.0.1", "--port", str(self.broker_port), "--out", str(folder / "broker"))
+        self.ask("enrol", "broker", "--fleet", FLEET, *named, *here)
         self._log = (folder / "mosquitto.log").open("wb")
         self._broker = subprocess.Popen(
             [str(find_mosquitto()), "-c", str(folder / "broker/mosquitto.conf")],
@@ -72,25 +52,10 @@ class House:
             stderr=subprocess.STDOUT,
         )
         self.coordinator = Command(
-            "cloud",
-            "serve",
-            "--broker",
-            f"mqtts://127.0.0.1:{self.broker_port}",
-            "--fleet",
-            FLEET,
-            "--state",
-            str(self.state),
-            "--listen",
-            f"127.0.0.1:{self.api_port}",
-            "--certificate",
-            str(folder / "api/server.pem"),
-            "--key",
-            str(folder / "api/server.key"),
-            "--approval",
-            "auto",
-            "--deadline",
-            "600",
-            "--json",
+            *("cloud", "serve", "--broker", f"mqtts://127.0.0.1:{self.broker_port}"),
+            *("--fleet", FLEET, "--state", str(self.state), "--listen", f"127.0.0.1:{self.api_port}"),
+            *("--certificate", str(folder / "api/server.pem"), "--key", str(folder / "api/server.key")),
+            *("--approval", "auto", "--deadline", "600", "--json"),
             *options,
         )
         self.key = str(self.coordinator.wait_line(lambda line: "coordinator" in line, START)["coordinator"])
@@ -156,13 +121,6 @@ def house(folder: Path, hosts: Sequence[str], *options: str) -> Iterator[House]:
 
 def auricle(*arguments: str, environment: dict[str, str] | None = None) -> str:
     """Run an `auricle` command to its end; what it printed. AssertionError: it failed, with what it said."""
-    done = subprocess.run(
-        [sys.executable, "-m", "auricle", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **(environment or {})},
-    )
+    done = tried([sys.executable, "-m", "auricle", *arguments], env={**os.environ, **(environment or {})})
     assert done.returncode == 0, f"auricle {' '.join(arguments)}: {done.stderr[-2000:]}{done.stdout[-1000:]}"
     return done.stdout

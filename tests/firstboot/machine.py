@@ -21,12 +21,7 @@ HOST = "10.0.2.2"
 NICE = 10
 MEMORY = "1024"
 PARAMETERS = (
-    "console=ttyAMA0",
-    "net.ifnames=0",
-    "panic=1",
-    "audit=0",
-    "apparmor=0",
-    "systemd.debug_shell=hvc0",
+    *("console=ttyAMA0", "net.ifnames=0", "panic=1", "audit=0", "apparmor=0", "systemd.debug_shell=hvc0"),
     "systemd.getty_auto=no",
     "systemd.default_device_timeout_sec=900",
     "systemd.default_timeout_start_sec=900",
@@ -49,15 +44,7 @@ class Told:
 
 
 class Machine:
-    """A running machine. The power is on from the start to `cut` or `off`.
-
-    Parameters
-    ----------
-    options
-        More kernel parameters.
-    network
-        False: nothing is plugged into its network.
-    """
+    """A running machine. The power is on from the start to `cut` or `off`."""
 
     def __init__(self, system: GuestSystem, card: Card, log: Path, *, options: str = "", network: bool = True) -> None:
         self.log, self._card = log, card
@@ -67,41 +54,14 @@ class Machine:
         self._shell: socket.socket | None = None
         cmdline = (card.read("cmdline.txt") or b"").decode().strip()
         command = [
-            "nice",
-            "-n",
-            str(NICE),
-            "qemu-system-aarch64",
-            "-M",
-            "virt",
-            "-accel",
-            "tcg,thread=multi,tb-size=512",
-            "-cpu",
-            "cortex-a76",
-            "-smp",
-            "2",
-            "-m",
-            MEMORY,
-            "-nodefaults",
-            "-display",
-            "none",
-            "-no-reboot",
-            "-kernel",
-            str(system.kernel),
-            "-initrd",
-            str(system.initramfs),
-            "-append",
+            *("nice", "-n", str(NICE), "qemu-system-aarch64", "-M", "virt", "-accel", "tcg,thread=multi,tb-size=512"),
+            *("-cpu", "cortex-a76", "-smp", "2", "-m", MEMORY, "-nodefaults", "-display", "none", "-no-reboot"),
+            *("-kernel", str(system.kernel), "-initrd", str(system.initramfs), "-append"),
             f"{cmdline} {' '.join(PARAMETERS)} {options}",
             "-drive",
             f"file={card.path},if=none,id=card,format=raw,cache=writeback",
-            "-device",
-            "virtio-blk-pci,drive=card",
-            "-device",
-            "virtio-rng-pci",
-            "-serial",
-            "stdio",
-            "-device",
-            "virtio-serial-pci",
-            "-chardev",
+            *("-device", "virtio-blk-pci,drive=card", "-device", "virtio-rng-pci", "-serial", "stdio"),
+            *("-device", "virtio-serial-pci", "-chardev"),
             f"socket,id=shell,path={self._shell_path},server=on,wait=off",
             "-device",
             "virtconsole,chardev=shell",
@@ -137,13 +97,7 @@ class Machine:
             self._news.notify_all()
 
     def wait(self, pattern: str, seconds: float = BOOT) -> re.Match[str]:
-        """Wait for a line on its console.
-
-        Raises
-        ------
-        MachineError
-            It did not come, or the machine went off.
-        """
+        """Wait for a line on its console."""
         until = time.monotonic() + seconds
         with self._news:
             while (found := re.search(pattern, self._text)) is None:

@@ -26,41 +26,15 @@ from tests.firstboot.initramfs import File, archive
 
 SYSTEM = ("ca-certificates", "systemd", "systemd-sysv", "dbus", "udev", "kmod", "python3", "python3-venv", "iproute2")
 PACKAGES = (
-    "cloud-init",
-    "netplan.io",
-    "network-manager",
-    "wpasupplicant",
-    "hostapd",
-    "iw",
-    "wireless-regdb",
-    "openssh-server",
-    "sudo",
-    "libportaudio2",
-    "e2fsprogs",
-    "dosfstools",
-    "rfkill",
+    *("cloud-init", "netplan.io", "network-manager", "wpasupplicant", "hostapd", "iw", "wireless-regdb"),
+    *("openssh-server", "sudo", "libportaudio2", "e2fsprogs", "dosfstools", "rfkill"),
 )
 """What Raspberry Pi OS has and an installation relies on; hostapd is the house's access point."""
 KERNEL, SHELL = "linux-image-arm64", "busybox-static"
 EARLY = ("crc32c_generic", "virtio_pci", "virtio_mmio", "virtio_blk", "virtio_console", "virtio_rng", "ext4")
 LATER = (
-    "virtio_net",
-    "vfat",
-    "nls_ascii",
-    "nls_cp437",
-    "nls_utf8",
-    "bridge",
-    "veth",
-    "mac80211_hwsim",
-    "ccm",
-    "cmac",
-    "ctr",
-    "gcm",
-    "autofs4",
-    "configfs",
-    "fuse",
-    "af_packet",
-    "rfkill",
+    *("virtio_net", "vfat", "nls_ascii", "nls_cp437", "nls_utf8", "bridge", "veth", "mac80211_hwsim", "ccm", "cmac"),
+    *("ctr", "gcm", "autofs4", "configfs", "fuse", "af_packet", "rfkill"),
 )
 """Modules; those that are built in, or that this kernel has not got, are left out."""
 CLOUD_INIT = """\
@@ -76,14 +50,8 @@ FSTAB = """\
 /dev/vda2  /               ext4  defaults,noatime  0  1
 """
 MASKED = (
-    "hostapd.service",
-    "apt-daily.timer",
-    "apt-daily-upgrade.timer",
-    "e2scrub_all.timer",
-    "fstrim.timer",
-    "man-db.timer",
-    "dpkg-db-backup.timer",
-    "ldconfig.service",
+    *("hostapd.service", "apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "fstrim.timer"),
+    *("man-db.timer", "dpkg-db-backup.timer", "ldconfig.service"),
     "systemd-journal-catalog-update.service",
     "systemd-hwdb-update.service",
 )
@@ -175,13 +143,7 @@ class GuestSystem:
         )
 
     def make(self, say: Say) -> None:
-        """Make it, unless it is there.
-
-        Raises
-        ------
-        UnavailableError
-            This machine or its network lacks something; the sentence says what.
-        """
+        """Make it, unless it is there."""
         with alone(self.debian.folder, say):
             self.debian.make(say)
             with self._step("packages", SYSTEM, PACKAGES) as wanted:

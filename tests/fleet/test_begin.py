@@ -22,12 +22,12 @@ def test_a_port_that_is_taken_is_said_before_speech_is_made(tmp_path: Path, monk
     monkeypatch.setattr("auricle_fleet.run.load_data", no_speech)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(BrokerError, match="already in use"):
+        with pytest.raises(BrokerError, match="in use"):
             FleetRun(FleetSettings(port=port), tmp_path / "run").run()
     with pytest.raises(BrokerError):
         FleetRun(FleetSettings(broker=f"mqtt://127.0.0.1:{port}"), tmp_path / "run").run()
     monkeypatch.setattr("auricle_fleet.broker.broker.find_mosquitto", lambda: None)
-    with pytest.raises(BrokerError, match="mosquitto is not installed"):
+    with pytest.raises(BrokerError, match="mosquitto"):
         FleetRun(FleetSettings(broker="mosquitto"), tmp_path / "run").run()
     assert not (tmp_path / "run").exists()
 
@@ -38,10 +38,8 @@ def test_a_run_that_cannot_begin_leaves_no_folder_of_its_own(tmp_path: Path, the
     if there:
         out.mkdir()
         (out / "notes.txt").write_text("mine")
-
     with pytest.raises(AuricleError):
         FleetRun(FleetSettings(data=str(tmp_path / "nothing")), out).run()
-
     assert out.exists() is there
     assert not there or (out / "notes.txt").read_text() == "mine"
 
@@ -49,8 +47,7 @@ def test_a_run_that_cannot_begin_leaves_no_folder_of_its_own(tmp_path: Path, the
 @pytest.mark.parametrize("inside", ["notes.txt", ".hidden", "yes"])
 def test_a_run_does_not_mix_with_what_lies_in_its_folder(tmp_path: Path, inside: str) -> None:
     (tmp_path / inside).mkdir()
-
-    with pytest.raises(StorageError, match="is not empty and holds no run"):
+    with pytest.raises(StorageError, match="not empty"):
         prepare_folder(tmp_path, resume=False)
     prepare_folder(tmp_path, resume=True)
     prepare_folder(tmp_path / "new" / "run", resume=False)
@@ -58,7 +55,7 @@ def test_a_run_does_not_mix_with_what_lies_in_its_folder(tmp_path: Path, inside:
 
 
 def test_resume_takes_the_newest_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(StorageError, match="There is no run in"):
+    with pytest.raises(StorageError, match="no run"):
         newest_run(tmp_path / "runs")
     for number, name in enumerate(("20261123-100000", "mine", "20261122-100000")):
         folder = tmp_path / "runs" / name
@@ -66,7 +63,6 @@ def test_resume_takes_the_newest_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
         FleetSettings().save(folder)
         os.utime(folder / "settings.json", (100.0 - number, 100.0 - number))
     assert newest_run(tmp_path / "runs").name == "20261123-100000"
-
     begun: list[Path] = []
 
     def resume(out: Path, **_: object) -> FleetRun:
@@ -93,19 +89,13 @@ def test_resume_takes_no_other_setting_than_rounds(
     tmp_path: Path, beside: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     FleetSettings(rounds=5).save(tmp_path)
-
     assert main(["fleet", "run", "--resume", "--out", str(tmp_path), *beside]) == 2
-
-    said = capsys.readouterr().err
-    assert said == "auricle: --resume goes on with the settings that the run began with, and only --rounds can " + (
-        f"change: leave out {named}.\n"
-    )
+    assert f"leave out {named}." in capsys.readouterr().err
     assert FleetSettings.load(tmp_path).rounds == 5
 
 
 def test_resume_with_rounds_has_these_in_all(tmp_path: Path) -> None:
     FleetSettings(rounds=5).save(tmp_path)
-
     assert FleetRun.resume(tmp_path).settings.rounds == 5
     assert FleetRun.resume(tmp_path, rounds=9).settings.rounds == 9
     with pytest.raises(SettingsError, match="at least 1"):

@@ -1,4 +1,4 @@
-"""From settings to what devices hear: split, packs and features."""
+"""From settings to what devices hear, and the ceiling: the plug-in trained on everybody's clips together."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import pytest
 import soundfile
 
 from auricle.errors import AuricleError
-from auricle.packs.pack import load_pack
+from auricle.packs.pack import Pack, load_pack
 from auricle.speech.words import COMMANDS, DIGITS
+from auricle_edge.runtimes import StepRuntime
+from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_fleet.emulation.central import train_centrally
 from auricle_fleet.emulation.data import FleetData, load_data, task_pack, usual_words
 from auricle_fleet.settings.fleet_settings import FleetSettings
 
@@ -44,7 +47,6 @@ def data(folder: Path) -> FleetData:
 
 def test_speakers_are_devices_or_unseen_never_both(data: FleetData) -> None:
     names = [speaker for speaker, _ in data.devices]
-
     assert len(names) == 3
     assert set(names) < set(SPEAKERS)
     assert data.unseen_speakers == 1
@@ -54,43 +56,27 @@ def test_speakers_are_devices_or_unseen_never_both(data: FleetData) -> None:
 
 
 def test_a_fifth_of_each_devices_clips_is_never_trained_on(data: FleetData) -> None:
-    sizes = [(len(clips.train), len(clips.held_out)) for _, clips in data.devices]
-
-    assert sizes == [(12, 3)] * 3
+    assert [(len(clips.train), len(clips.held_out)) for _, clips in data.devices] == [(12, 3)] * 3
     assert data.training_clips == 36
+    task = data.pack.manifest.task
+    assert data.unseen.energies.shape == (15, task.frames, task.frontend.mels)
     for _, clips in data.devices:
         assert sorted(np.unique(clips.train.targets)) == [0, 1, 2]
-        assert clips.noise is None
+        assert clips.noise is None and np.isfinite(clips.train.energies).all()
 
 
-def test_features_have_the_packs_shape(data: FleetData) -> None:
-    task = data.pack.manifest.task
-
-    assert data.unseen.energies.shape == (15, task.frames, task.frontend.mels)
-    assert data.unseen.energies.dtype == np.float32
-    assert all(np.isfinite(clips.train.energies).all() for _, clips in data.devices)
-
-
+@pytest.mark.slow
 def test_the_same_settings_give_the_same_speech_and_another_seed_another_split(folder: Path, data: FleetData) -> None:
-    again = load_data(settings(folder))
-    others = {tuple(s for s, _ in load_data(settings(folder, seed=seed)).devices) for seed in (1, 2, 3)}
-
-    assert [s for s, _ in again.devices] == [s for s, _ in data.devices]
-    assert np.array_equal(again.unseen.energies, data.unseen.energies)
-    assert all(
-        np.array_equal(a.train.energies, b.train.energies)
-        for (_, a), (_, b) in zip(again.devices, data.devices, strict=True)
-    )
-    assert len(others) > 1
-
-
-def test_progress_is_told(folder: Path) -> None:
     told: list[tuple[str, int, int]] = []
-
-    load_data(settings(folder), lambda what, done, total: told.append((what, done, total)))
-
+    again = load_data(settings(folder), lambda what, done, total: told.append((what, done, total)))
     assert {what for what, _, _ in told} == {"reading clips", "computing features"}
     assert all(0 <= done <= total for _, done, total in told)
+    others = {tuple(s for s, _ in load_data(settings(folder, seed=seed)).devices) for seed in (1, 2, 3)}
+    assert [s for s, _ in again.devices] == [s for s, _ in data.devices]
+    assert np.array_equal(again.unseen.energies, data.unseen.energies)
+    for (_, one), (_, other) in zip(again.devices, data.devices, strict=True):
+        assert np.array_equal(one.train.energies, other.train.energies)
+    assert len(others) > 1
 
 
 @pytest.mark.parametrize(
@@ -110,9 +96,7 @@ def test_speech_that_is_not_there_is_named(folder: Path, changes: dict[str, obje
 
 def test_known_words_take_the_shipped_pack_and_others_the_same_models() -> None:
     digits = load_pack("digits")
-
     (same, itself), (other, origin) = task_pack(digits.labels), task_pack(("yes", "no", "up"))
-
     assert same.identity == itself.identity == digits.identity
     assert origin.manifest.name == "gsc35"
     assert other.labels == ("yes", "no", "up")
@@ -123,7 +107,6 @@ def test_known_words_take_the_shipped_pack_and_others_the_same_models() -> None:
 def test_a_folder_alone_is_enough(folder: Path) -> None:
     """Its own words, and speakers with fewer clips than usual, where nobody names either."""
     data = load_data(FleetSettings(data=str(folder)))
-
     assert data.pack.labels == ("no", "up", "yes")
     assert [len(clips.train) + len(clips.held_out) for _, clips in data.devices] == [len(WORDS) * TAKES] * 3
     assert data.unseen_speakers == 1
@@ -143,6 +126,47 @@ def test_the_shipped_words_where_a_folder_has_them(tmp_path: Path, words: tuple[
         (tmp_path / word).mkdir()
         for take in range(10):
             (tmp_path / word / f"ana_nohash_{take}.wav").touch()
-
     assert usual_words(str(tmp_path)) == usual
     assert usual_words("synthetic") == "gsc12"
+
+
+LABELS = ("low", "high")
+
+
+@pytest.fixture(scope="module")
+def pack() -> Pack:
+    return load_pack("gsc35").with_labels(LABELS)
+
+
+def speech(pack: Pack, count: int, seed: int) -> Clips:
+    """Two words that differ in where their energy lies: low bands or high bands."""
+    rng = np.random.default_rng(seed)
+    task = pack.manifest.task
+    targets = np.arange(count) % 2
+    energies = rng.random((count, task.frames, task.frontend.mels), dtype=np.float32) * 0.1
+    half = task.frontend.mels // 2
+    energies[targets == 0, 20:80, :half] += 10
+    energies[targets == 1, 20:80, half:] += 10
+    return Clips(energies, targets.astype(np.int64))
+
+
+def fleet(pack: Pack) -> FleetData:
+    nothing = np.zeros(0, np.int64)
+    parts = []
+    for i in range(2):
+        clips = speech(pack, 16, i)
+        parts.append((f"s{i}", DeviceData(clips, clips.chosen(nothing), None)))
+    return FleetData(pack, tuple(parts), speech(pack, 20, 9), 1, np.zeros(20, np.int64), ())
+
+
+def test_an_easy_task_is_learnt_and_every_epoch_told(pack: Pack) -> None:
+    told: list[tuple[int, int]] = []
+    reached = train_centrally(fleet(pack), StepRuntime(pack), 12, 0, lambda done, total: told.append((done, total)))
+    assert reached >= 0.9
+    assert told == [(n, 12) for n in range(1, 13)]
+
+
+def test_the_same_seed_gives_the_same_ceiling(pack: Pack) -> None:
+    runtime = StepRuntime(pack)
+    first, second = (train_centrally(fleet(pack), runtime, 1, 5) for _ in range(2))
+    assert first == second

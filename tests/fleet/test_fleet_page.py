@@ -25,7 +25,6 @@ def test_every_option_of_a_run_is_named() -> None:
     group = typer.main.get_command(build_app("fleet"))
     command = group.commands["fleet"].commands["run"]
     named = set(re.findall(r"`(--[a-z-]+)", PAGE))
-
     assert {flag for option in command.params for flag in option.opts} <= named
 
 
@@ -36,6 +35,5 @@ def test_every_field_of_a_round_and_a_run_is_told_and_no_other() -> None:
 def test_every_file_that_a_run_leaves_is_told() -> None:
     run = RunFolder(Path("run"))
     left = {getattr(run, name) for name, kind in vars(RunFolder).items() if isinstance(kind, property)}
-
     names = {f"{path.name}/" if not path.suffix else path.name for path in left if path.parent == run.folder}
     assert first_column("What a run leaves") == names | {"state/"}

@@ -35,6 +35,7 @@ SPEECH: dict[str, Any] = {"words": "yes,no", "unseen": 2, "takes": 4, "min_clips
     ids=["everybody", "half of them"],
 )
 @pytest.mark.parametrize("engine", ["live", "virtual"])
+@pytest.mark.nightly
 def test_bytes_are_those_that_were_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, changes: dict[str, Any]
 ) -> None:
@@ -65,6 +66,7 @@ def took(folder: Path, engine: str, devices: int) -> tuple[Needs, dict[str, Any]
 
 
 @pytest.mark.parametrize("engine", ["live", "virtual"])
+@pytest.mark.nightly
 def test_memory_files_and_disk_are_near_what_was_said(tmp_path: Path, engine: str) -> None:
     (few, small_one), (many, large) = (took(tmp_path, engine, devices) for devices in (4, 44))
     for needs, found in ((few, small_one), (many, large)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.fleet.test_report import line
+from tests.fleet.ended_run import line
 
 from auricle_cloud.aggregation.cohort import Aggregate, Cohort, Float64Array, Layer
 from auricle_cloud.aggregation.extras import Extras
@@ -43,8 +43,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], str, str]] = {
     **{name: ({}, "f", "f") for name in ("fedprox", "raf", "scaffold")},
     "krum": ({"attackers": 1}, "acdef", "acdef"),
     "multi-krum": ({"attackers": 1}, "adef", "adef"),
-}
-"""By rule: its options, and who is left out of the front and of the head."""
+}  # by rule: its options, and who is left out of the front and of the head
 
 NEAREST = """
 import numpy as np
@@ -88,11 +87,10 @@ def test_every_rule_is_judged_here() -> None:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.slow
 def test_who_a_rule_left_out(name: str) -> None:
     options, front, head = EXPECTED[name]
-
     found = left_out(stored(get_rule(name, **options)(cohort())))
-
     assert found == {"front": tuple(front), "head": tuple(head)}
     page = _left_out([line(1, left_out=found)])
     for device in "abcdef":
@@ -108,9 +106,7 @@ def test_who_a_rule_of_another_package_left_out(tmp_path: Path, monkeypatch: pyt
     (info / "entry_points.txt").write_text("[auricle.rules]\nnearest = nearest_rule:rule\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "nearest_rule", raising=False)
-
     found = left_out(stored(get_rule("nearest")(cohort())))
-
     assert found == {"front": tuple("cdef"), "head": tuple("abdef")}
 
 
@@ -124,7 +120,6 @@ def test_a_device_without_weight_did_not_count() -> None:
             layers=(Layer("all", (slice(0, 1),)),),
         )
     )
-
     assert none.kept.all()
     assert left_out(stored(none)) == {"all": ("a",)}
 

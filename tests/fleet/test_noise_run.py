@@ -25,7 +25,6 @@ def test_a_run_says_after_each_round_what_was_given_away_and_ends_at_its_budget(
     rows: list[RoundRow] = []
     noise = Privacy(clip=0.5, noise=2.0, budget=5.5)
     FleetRun(small(rounds=9, privacy=noise, **NOISY), tmp_path / "run", on_round=rows.append).run()
-
     done = [row for row in rows if row.state == "published"]
     assert 2 <= len(done) < 9
     assert [row.state for row in rows[len(done) :]] == ["aborted"]
@@ -46,11 +45,11 @@ def test_a_run_says_after_each_round_what_was_given_away_and_ends_at_its_budget(
     store.close()
 
 
+@pytest.mark.slow
 def test_options_and_a_file_say_the_same(tmp_path: Path) -> None:
     file = tmp_path / "fleet.toml"
     file.write_text('rule = "fedavg"\npreset = "fedavg"\n[privacy]\nclip = 0.5\nbudget = 8.0\n')
     given = {"rule": "fedavg", "preset": "fedavg", "clip": 0.5, "budget": 8.0}
-
     assert read_settings(file, {}, []).privacy == read_settings(None, given, []).privacy == Privacy(0.5, budget=8.0)
     assert read_settings(file, {"noise": 3.0}, []).privacy == Privacy(0.5, 3.0, 8.0)
 
@@ -58,10 +57,10 @@ def test_options_and_a_file_say_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"rule": "lpa"}, "needs the rule fedavg: what lpa compares"),
-        ({"rule": "krum"}, "needs the rule fedavg"),
-        ({"rule": "fedavg", "mode": "async"}, "needs synchronous rounds"),
-        ({"rule": "fedavg", "detect": True}, "which devices hide with noise"),
+        ({"rule": "lpa"}, "fedavg"),
+        ({"rule": "krum"}, "fedavg"),
+        ({"rule": "fedavg", "mode": "async"}, "synchronous"),
+        ({"rule": "fedavg", "detect": True}, "hide"),
     ],
 )
 def test_rules_modes_and_detection_that_noise_makes_meaningless_are_refused(
@@ -74,10 +73,10 @@ def test_rules_modes_and_detection_that_noise_makes_meaningless_are_refused(
 @pytest.mark.parametrize(
     ("privacy", "match"),
     [
-        (Privacy(budget=1.0), "A privacy budget needs noise"),
-        (Privacy(noise=1.0), "Without clipping no noise is added"),
-        (Privacy(clip=0.0), "has to be above 0"),
-        (Privacy(clip=1.0, budget=0.0), "privacy budget, --dp-budget, is 0: it has to be above 0"),
+        (Privacy(budget=1.0), "noise"),
+        (Privacy(noise=1.0), "clipping"),
+        (Privacy(clip=0.0), "above 0"),
+        (Privacy(clip=1.0, budget=0.0), "--dp-budget"),
     ],
 )
 def test_numbers_that_promise_nothing_are_refused(privacy: Privacy, match: str) -> None:

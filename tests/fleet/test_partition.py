@@ -104,7 +104,7 @@ def test_fresh_labels_are_drawn_for_each_device_and_one_is_never_fresh() -> None
     assert len(drawn) == 3
     dealt(Partition(fresh=Fresh(labels=3, round=5)))
     few = Partition(kind="labels", imbalance=4.0, fresh=Fresh(labels=1, round=2))
-    with pytest.raises(DataError, match=r"would begin with \d clips and needs 5: lower labels of fresh, or --devices"):
+    with pytest.raises(DataError, match="needs 5"):
         dealt(few, 10)
 
 
@@ -131,12 +131,8 @@ def test_dirichlet_shares_of_each_label_are_dealt_out_whole() -> None:
     even = counts(dealt(Partition(kind="dirichlet", alpha=1e4), 5))
     assert np.abs(even - 10).max() <= 1
     targets = np.repeat(np.arange(10), 200)
-    skew = [
-        np.mean(
-            [len(set(targets[part].tolist())) for part in by_dirichlet(targets, 20, alpha, np.random.default_rng(1))]
-        )
-        for alpha in (0.1, 1.0, 100.0)
-    ]
+    parts = (by_dirichlet(targets, 20, alpha, np.random.default_rng(1)) for alpha in (0.1, 1.0, 100.0))
+    skew = [np.mean([len(set(targets[part].tolist())) for part in each]) for each in parts]
     assert skew[0] < skew[1] < skew[2] == 10
 
 
@@ -157,9 +153,8 @@ def test_every_device_has_so_many_labels() -> None:
         assert found.sum(axis=0).tolist() == [100] * 6
     few = by_labels(targets, 2, 2, 0.0, np.random.default_rng(0))
     assert sum(map(len, few)) == 400  # two labels that nobody has
-    assert all(
-        len(set(targets[part].tolist())) == 6 for part in by_labels(targets, 2, 9, 0.0, np.random.default_rng(0))
-    )
+    whole = by_labels(targets, 2, 9, 0.0, np.random.default_rng(0))
+    assert all(len(set(targets[part].tolist())) == 6 for part in whole)
 
 
 def test_sigma_is_the_deviation_of_the_sizes_logarithm() -> None:
@@ -173,15 +168,11 @@ def test_sigma_is_the_deviation_of_the_sizes_logarithm() -> None:
 @pytest.mark.parametrize(
     ("partition", "devices", "says"),
     [
-        (
-            {"kind": "dirichlet"},
-            41,
-            "200 clips are too few for 41 devices, of which each needs 5: lower --devices to 40",
-        ),
-        ({"kind": "dirichlet", "alpha": 1e-3}, 30, "with alpha 0.001 some of 30 devices had fewer than 5 clips"),
-        ({"kind": "split"}, 4, "4 devices are fewer than the 5 speakers"),
-        ({"kind": "labels", "sigma": 3.0}, 40, "clips and needs 5: lower --devices, or imbalance or sigma"),
-        ({"kind": "labels", "labels": 1, "imbalance": 100.0}, 10, "clips and needs 5"),
+        ({"kind": "dirichlet"}, 41, "lower --devices to 40"),
+        ({"kind": "dirichlet", "alpha": 1e-3}, 30, "fewer than 5 clips"),
+        ({"kind": "split"}, 4, "fewer than the 5 speakers"),
+        ({"kind": "labels", "sigma": 3.0}, 40, "sigma"),
+        ({"kind": "labels", "labels": 1, "imbalance": 100.0}, 10, "needs 5"),
     ],
 )
 def test_what_cannot_be_dealt_is_said(partition: dict[str, Any], devices: int | None, says: str) -> None:
@@ -192,15 +183,15 @@ def test_what_cannot_be_dealt_is_said(partition: dict[str, Any], devices: int | 
 @pytest.mark.parametrize(
     ("told", "says"),
     [
-        ({"alpha": 0.1}, "The partition speaker has no alpha: leave it out"),
-        ({"kind": "dirichlet", "sigma": 1.0}, "The partition dirichlet has no sigma"),
+        ({"alpha": 0.1}, "alpha"),
+        ({"kind": "dirichlet", "sigma": 1.0}, "sigma"),
         ({"kind": "labels", "labels": 0}, "partition.labels"),
         ({"kind": "speakers"}, "partition.kind"),
         ({"imbalance": 0.5}, "partition.imbalance"),
-        ({"tail": "device"}, "A long tail of each device needs an imbalance above 1"),
-        ({"imbalance": 10.0, "tail": "devices"}, 'did you mean "device"'),
-        ({"fresh": {"labels": 2}}, "round in partition.fresh is missing"),
-        ({"fresh": {"labels": 2, "round": 1}}, "partition.fresh.round takes a whole number, at least 2"),
+        ({"tail": "device"}, "imbalance"),
+        ({"imbalance": 10.0, "tail": "devices"}, "device"),
+        ({"fresh": {"labels": 2}}, "partition.fresh"),
+        ({"fresh": {"labels": 2, "round": 1}}, "partition.fresh.round"),
     ],
 )
 def test_a_partition_that_cannot_be_is_refused(told: dict[str, Any], says: str) -> None:

@@ -35,6 +35,8 @@ name = "slow & noisy"
 settings = { rounds = 7, groups = [{ name = "noisy", noise_db = 5.0 }] }
 """
 
+A = "[[methods]]\nname = 'a'\n"
+
 
 def file(folder: Path, text: str) -> str:
     path = folder / "suite.toml"
@@ -46,7 +48,6 @@ def test_every_method_runs_in_every_condition_with_every_seed(tmp_path: Path) ->
     text = TEXT.replace('rule = "multi-krum"\nrule_options = { harmful = 0.2 }\n', "")
     suite, path = read_suite(file(tmp_path, text))
     found = cells(suite, str(path))
-
     assert [(cell.method, cell.condition, cell.seed) for cell in found] == [
         (method, condition, seed)
         for seed in (3, 4)
@@ -63,12 +64,8 @@ def test_every_method_runs_in_every_condition_with_every_seed(tmp_path: Path) ->
 
 
 def test_tables_of_settings_are_put_over_each_other_name_by_name(tmp_path: Path) -> None:
-    suite, path = read_suite(
-        file(
-            tmp_path,
-            "[settings.limits]\nsamples = 7\n[[methods]]\nname = 'a'\n[methods.settings.limits]\nloss = 9.0\n",
-        )
-    )
+    text = "[settings.limits]\nsamples = 7\n[[methods]]\nname = 'a'\n[methods.settings.limits]\nloss = 9.0\n"
+    suite, path = read_suite(file(tmp_path, text))
     limits = cells(suite, str(path))[0].settings.limits
     assert (limits.samples, limits.loss) == (7, 9.0)
 
@@ -79,7 +76,6 @@ def test_tables_of_settings_are_put_over_each_other_name_by_name(tmp_path: Path)
         ("kind = 'labels'", "imbalance = 100.0", Partition(kind="labels", imbalance=100.0)),
         ("kind = 'dirichlet'\nalpha = 0.1", "kind = 'labels', labels = 3", Partition(kind="labels", labels=3)),
     ],
-    ids=["name by name", "of another kind, whole"],
 )
 def test_a_partition_is_put_over_another(tmp_path: Path, told: str, over: str, found: Partition) -> None:
     text = (
@@ -105,15 +101,12 @@ def test_each_run_has_files_of_its_own_beside_its_folder(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "names",
     [("LPA 0.1", "LPA, 0.1"), ("\u0447\u0438\u0441\u0442\u043e", "\u0448\u0443\u043c")],
-    ids=["signs", "another alphabet"],
 )
 def test_runs_that_would_share_a_folder_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
     settings = ("settings = { rate = 0.1 }", "settings = { rate = 0.2 }")
     text = "".join(f'[[methods]]\nname = "{name}"\n{told}\n' for name, told in zip(names, settings, strict=True))
     suite, path = read_suite(file(tmp_path, text))
-    with pytest.raises(
-        SettingsError, match=r"would share the folder .*: give them names that differ in letters a to z"
-    ):
+    with pytest.raises(SettingsError, match="folder"):
         cells(suite, str(path))
 
 
@@ -121,10 +114,8 @@ def test_the_runs_of_a_suite_are_counted(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["fleet", "suite", file(tmp_path, TEXT), "--list", "--seeds", "1,2,3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"name": "suite", "about": "", "runs": 12}]
     assert main(["fleet", "suite", "--list", "--json"]) == 0
-    assert {each["name"]: each["runs"] for each in json.loads(capsys.readouterr().out)} == {
-        "fedmlac-table4": 72,
-        "small": 18,
-    }
+    told = {each["name"]: each["runs"] for each in json.loads(capsys.readouterr().out)}
+    assert told == {"fedmlac-table4": 72, "small": 18}
 
 
 def test_tuning_tries_every_value_on_a_seed_of_its_own(tmp_path: Path) -> None:
@@ -134,12 +125,8 @@ def test_tuning_tries_every_value_on_a_seed_of_its_own(tmp_path: Path) -> None:
     )
     suite, path = read_suite(file(tmp_path, text))
     tries = list(tuning_cells(suite, str(path)))
-    assert [(name, value, cell.settings.rate) for name, value, cell in tries] == [
-        ("a", 0.01, 0.01),
-        ("a", 0.1, 0.1),
-        ("b", 0.01, 0.01),
-        ("b", 0.1, 0.1),
-    ]
+    found = [(name, value, cell.settings.rate) for name, value, cell in tries]
+    assert found == [(name, value, value) for name in "ab" for value in (0.01, 0.1)]
     assert all((cell.settings.seed, cell.settings.rounds) == (9, 2) for _, _, cell in tries)
     assert [cell.settings.rate for cell in cells(suite, str(path), {"a": 0.1, "b": 0.01})] == [0.1, 0.01]
     kept = cells(suite, str(path), {"b": 0.01})
@@ -165,22 +152,16 @@ def test_a_command_line_changes_data_rounds_and_seeds_of_all_runs(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[[methods]]\nname = 'a'\n[[methods]]\nname = 'a'\n", 'the method "a" twice'),
-        ("seeds = [1, 1]\n[[methods]]\nname = 'a'\n", 'the seed "1" twice'),
-        ("reference = 'b'\n[[methods]]\nname = 'a'\n", 'The reference "b" is not a method'),
-        (
-            "seeds = [1]\n[tuning]\nsetting = 'rate'\nvalues = [0.1, 1.0]\nseed = 1\n[[methods]]\nname = 'a'\n",
-            "tune on seed 1, by which it judges",
-        ),
+        (A + A, 'the method "a" twice'),
+        ("seeds = [1, 1]\n" + A, 'the seed "1" twice'),
+        ("reference = 'b'\n" + A, 'reference "b"'),
+        ("seeds = [1]\n[tuning]\nsetting = 'rate'\nvalues = [0.1, 1.0]\nseed = 1\n" + A, "seed 1"),
         ("seeds = [0]\n", "methods"),
-        ("[[method]]\nname = 'a'\n", 'no setting "method"'),
-        ("[[methods]]\nname = 'a'\nsettings = { rule = 'krumm' }\n", 'method "a", condition "as it is"'),
-        ("[[methods]]\nname = 'a'\nsettings = { roundz = 3 }\n", 'no setting "roundz": did you mean "rounds"?'),
-        ("[[methods]]\nname = 'a'\nsettings = { detect = true }\n", "needs --engine live"),
-        (
-            "seeds = [1]\n[tuning]\nsetting = 'ratte'\nvalues = [0.1, 1.0]\nseed = 2\n[[methods]]\nname = 'a'\n",
-            'no setting "ratte"',
-        ),
+        ("[[method]]\nname = 'a'\n", "method"),
+        (A + "settings = { rule = 'krumm' }\n", 'method "a"'),
+        (A + "settings = { roundz = 3 }\n", "roundz"),
+        (A + "settings = { detect = true }\n", "--engine live"),
+        ("seeds = [1]\n[tuning]\nsetting = 'ratte'\nvalues = [0.1, 1.0]\nseed = 2\n" + A, "ratte"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_runs(text: str, said: str, tmp_path: Path) -> None:
@@ -193,7 +174,7 @@ def test_what_cannot_be_run_is_refused_before_anything_runs(text: str, said: str
 
 def test_a_name_that_is_not_a_file_is_that_of_a_shipped_suite() -> None:
     assert read_suite("small")[1] == SHIPPED / "small.toml"
-    with pytest.raises(SettingsError, match=r'There is no suite "smal": name a file, or did you mean "small"'):
+    with pytest.raises(SettingsError, match="smal"):
         read_suite("smal")
 
 

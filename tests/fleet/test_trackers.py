@@ -7,8 +7,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import msgspec
 import pytest
+from tests.fleet.ended_run import line
 
 from auricle.errors import SettingsError
 from auricle.process.cli import main
@@ -20,11 +20,8 @@ SETTINGS = FleetSettings(rule="lpa", broker="mqtt://u:secret@h")
 
 
 def row(number: int) -> RoundRow:
-    line: dict[str, Any] = dict.fromkeys(RoundRow.__struct_fields__, number)
-    line |= {"state": "published", "plugin_accuracy_unseen": 0.5, "personal_accuracy": None, "alarm": True}
-    line |= {"refused": ["dev-a", "dev-b"], "bounded": [], "harmful": [], "personal": {}, "left_out": None}
-    line["groups"] = None
-    return msgspec.convert(line, RoundRow)
+    changes = {"plugin_accuracy_unseen": 0.5, "personal_accuracy": None, "alarm": True, "refused": ["dev-a", "dev-b"]}
+    return line(number, **changes)
 
 
 class Recorder(ModuleType):
@@ -60,35 +57,27 @@ def track(kind: str, package: Recorder, monkeypatch: pytest.MonkeyPatch, said: l
 
 def test_figures_are_what_is_a_number() -> None:
     found = figures(row(3))
-
     assert (found["plugin_accuracy_unseen"], found["refused"], found["bounded"], found["alarm"]) == (0.5, 2, 0, 1)
     assert not {"round", "rounds", "state", "personal", "left_out", "personal_accuracy"} & found.keys()
 
 
-def test_mlflow_gets_settings_and_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    package = Recorder("mlflow")
-    track("mlflow", package, monkeypatch, [])
-
-    assert [name for name, _, _ in package.calls] == ["start_run", "log_params", *["log_metrics"] * 2, "end_run"]
-    assert package.calls[0][2] == {"run_name": "mine"} and package.calls[1][1] == ({"rule": "lpa"},)
-    assert package.calls[2][1:] == ((figures(row(1)),), {"step": 1})
-
-
-def test_wandb_gets_settings_and_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    package = Recorder("wandb")
-    track("wandb", package, monkeypatch, [])
-
-    assert [name for name, _, _ in package.calls] == ["init", "log", "log", "finish"]
-    named = package.calls[0][2]
-    assert (named["project"], named["name"], named["config"]) == ("auricle", "mine", {"rule": "lpa"})
-    assert package.calls[2][1:] == ((figures(row(2)),), {"step": 2})
+def test_mlflow_and_wandb_get_settings_and_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"rule": "lpa"}
+    for package, first, calls, last in (
+        (Recorder("mlflow"), {"run_name": "mine"}, "start_run log_params log_metrics log_metrics end_run", 3),
+        (Recorder("wandb"), {"project": "auricle", "name": "mine", "config": told}, "init log log finish", 2),
+    ):
+        track(package.__name__, package, monkeypatch, [])
+        assert [name for name, _, _ in package.calls] == calls.split()
+        assert first.items() <= package.calls[0][2].items()
+        assert "config" in first or package.calls[1][1] == (told,)
+        assert package.calls[last][1:] == ((figures(row(2)),), {"step": 2})
 
 
 def test_a_tracker_that_fails_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     package, said = Recorder("wandb", fails="log"), list[str]()
     track("wandb", package, monkeypatch, said)
-
-    assert said == ["wandb does not take the rounds any more: no route. metrics.jsonl has them all."]
+    assert len(said) == 1 and said[0].startswith("wandb") and "no route" in said[0]
     assert [name for name, _, _ in package.calls] == ["init", "log"]
 
 
@@ -97,10 +86,9 @@ def test_a_tracker_that_is_not_there_is_refused(
 ) -> None:
     monkeypatch.setitem(sys.modules, "mlflow", None)
     out = tmp_path / "run"
-
     assert main(["fleet", "run", "--track", "mlflow", "--out", str(out)]) == 2
-    assert capsys.readouterr().err == "auricle: --track mlflow needs mlflow: pip install mlflow.\n"
-    with pytest.raises(SettingsError, match='did you mean "tensorboard"'):
+    assert "pip install mlflow" in capsys.readouterr().err
+    with pytest.raises(SettingsError, match="tensorboard"):
         Tracking("tensorbord", print)
     assert not out.exists()
 
@@ -114,7 +102,6 @@ def test_tensorboard_writes_files_into_the_runs_folder(tmp_path: Path) -> None:
     for number in (1, 2):
         tracking.round(row(number))
     tracking.end()
-
     (file,) = (tmp_path / "tensorboard").iterdir()
     data, found = file.read_bytes(), []
     assert b"rule = lpa" in data and b"secret" not in data

@@ -20,19 +20,8 @@ from auricle_fleet.settings.fleet_settings import FleetSettings
 
 
 def _run(out: Path, **changes: object) -> tuple[FleetRun, FleetResult]:
-    values = {
-        "pack": "gsc12-res",
-        "devices": 3,
-        "unseen": 3,
-        "takes": 2,
-        "min_clips": 10,
-        "rounds": 5,
-        "start": "pack",
-        "broker": "amqtt",
-        **changes,
-    }
-    settings = FleetSettings(**values)  # type: ignore[arg-type]
-    run = FleetRun(settings, out)
+    values = {"pack": "gsc12-res", "devices": 3, "unseen": 3, "takes": 2, "min_clips": 10, "rounds": 5, "start": "pack"}
+    run = FleetRun(FleetSettings(**{**values, "broker": "amqtt", **changes}), out)  # type: ignore[arg-type]
     return run, run.run()
 
 
@@ -60,7 +49,6 @@ def _heard(run: FleetRun, weights: Flat) -> Heard:
 def test_the_start_decides_the_preset_and_a_rate_that_was_named_wins() -> None:
     scratch, pack = FleetSettings(), FleetSettings(start="pack")
     named = FleetSettings(start="pack", server_rate=0.02)
-
     assert scratch.preset_for(trained=False).server == PRACTICAL.server
     assert pack.preset_for(trained=True).server.kind == "none"
     assert named.preset_for(trained=True).server == PRACTICAL.server
@@ -74,14 +62,8 @@ def test_five_rounds_from_a_trained_pack_lower_no_hits_and_raise_no_false_accept
     run, result = _run(tmp_path)
     assert run.start.weights is not None
     last = _last_model(tmp_path, run.data.pack.plugin_table.size)
-
     assert result.summary.rounds == 5
-    assert result.summary.rates == {
-        "plugin": 0.001,
-        "own": 0.001,
-        "server": "none",
-        "server_rate": None,
-    }
+    assert result.summary.rates == {"plugin": 0.001, "own": 0.001, "server": "none", "server_rate": None}
     assert not np.array_equal(run.start.weights, last)
     before, after = _right(run, run.start.weights), _right(run, last)
     assert sign_test(int((before & ~after).sum()), int((after & ~before).sum())) >= 0.05
@@ -95,6 +77,5 @@ def test_the_steps_that_noise_needs_destroy_a_trained_pack(tmp_path: Path) -> No
     run, _ = _run(tmp_path, server_rate=0.02, judge="off")
     assert run.start.weights is not None
     last = _last_model(tmp_path, run.data.pack.plugin_table.size)
-
     before, after = _right(run, run.start.weights), _right(run, last)
     assert sign_test(int((before & ~after).sum()), int((after & ~before).sum())) < 0.05

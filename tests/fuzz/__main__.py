@@ -92,13 +92,9 @@ def _keep(target: Target, result: Result, folder: Path) -> list[Path]:
 
 
 def _row(result: Result, kept: list[str]) -> dict[str, object]:
-    return {
-        "target": result.target,
-        "seed": result.seed,
-        "cases": result.cases,
+    same = ("target", "seed", "cases", "decoded", "refused")
+    return {name: getattr(result, name) for name in same} | {
         "seconds": round(result.seconds, 1),
-        "decoded": result.decoded,
-        "refused": result.refused,
         "places": result.reached,
         "slowest_ms": round(result.slowest * 1e3, 1),
         "grown_mb": result.grown,

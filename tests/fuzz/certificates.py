@@ -21,10 +21,6 @@ def site() -> dict[str, bytes]:
     issuing = authority_certificate("home issuing", issuing_key.public_key(), root_key, root, UNTIL)
     certificate = user_certificate("kitchen", key.public_key(), issuing_key, issuing, UNTIL)
     request = x509.CertificateSigningRequestBuilder().subject_name(named("auricle")).sign(key, hashes.SHA256())
-    return {
-        "root": root.public_bytes(Encoding.PEM),
-        "issuing": issuing.public_bytes(Encoding.PEM),
-        "certificate": certificate.public_bytes(Encoding.PEM),
-        "request": request.public_bytes(Encoding.PEM),
-        "key": key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-    }
+    made = {"root": root, "issuing": issuing, "certificate": certificate, "request": request}
+    pem = {name: each.public_bytes(Encoding.PEM) for name, each in made.items()}
+    return {**pem, "key": key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())}

@@ -23,27 +23,13 @@ TOKENS: dict[Form, tuple[bytes, ...]] = {
     "binary": (b"\0" * 8, b"\xff" * 8, b"\x7f\xff\xff\xff", b"\x80\0\0\0"),
     "text": (b"\n", b"\r\n", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"=", b":", b"[", b'"', b"'", b"\\", b"%00", b"\t"),
     "json": (
-        b"[" * 2000,
-        b'{"a":' * 2000,
-        b"1e999",
-        b"-0",
-        b"NaN",
-        b'"\\ud800"',
-        b"\xed\xa0\x80",
-        b"\\u0000",
+        *(b"[" * 2000, b'{"a":' * 2000, b"1e999", b"-0", b"NaN", b'"\\ud800"', b"\xed\xa0\x80", b"\\u0000"),
         b"9" * 5000,
     ),
     "msgpack": (b"\x91" * 2000, b"\x81\xa1a" * 1000, b"\xc1", b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff"),
     "protobuf": (b"\xff" * 9 + b"\x01", b"\x0a\x00" * 500),
     "toml": (
-        b"[" * 2000,
-        b"{a=" * 1000,
-        b"9" * 5000,
-        b"[[a]]\n",
-        b"a.b.c = 1\n",
-        b'"""',
-        b"1979-05-27T07:32:00Z",
-        b"nan",
+        *(b"[" * 2000, b"{a=" * 1000, b"9" * 5000, b"[[a]]\n", b"a.b.c = 1\n", b'"""', b"1979-05-27T07:32:00Z", b"nan"),
     ),
 }
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
@@ -51,19 +37,7 @@ _NOT_PACKED = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError, O
 
 
 class Mutator:
-    """Draws changed inputs.
-
-    Parameters
-    ----------
-    random
-        Where chance comes from.
-    form
-        What the inputs are.
-    tokens
-        Words to put in, beside those of the form.
-    largest
-        Bytes that no input exceeds.
-    """
+    """Draws changed inputs."""
 
     def __init__(self, random: random.Random, form: Form, tokens: Sequence[bytes], largest: int) -> None:
         self._random, self._form, self._largest = random, form, largest

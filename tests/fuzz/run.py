@@ -61,13 +61,8 @@ def place(error: BaseException) -> str:
     last: TracebackType | None = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    where = "" if last is None else f"{_file(last.tb_frame.f_code.co_filename)}:{last.tb_lineno}"
+    where = "" if last is None else f"{last.tb_frame.f_code.co_filename.removeprefix(f'{ROOT}/')}:{last.tb_lineno}"
     return f"{type(error).__name__} at {where}"
-
-
-def _file(path: str) -> str:
-    """As it stands in the project; a library's as it is."""
-    return path.removeprefix(f"{ROOT}/")
 
 
 class Memory:
@@ -105,17 +100,7 @@ class Memory:
 
 
 class Fuzzer:
-    """One target, one seed.
-
-    Parameters
-    ----------
-    target
-        What is fuzzed.
-    seed
-        The same seed and the same number of cases give the same inputs.
-    before
-        Called with each input before it is decoded: who watches knows what killed the process.
-    """
+    """One target, one seed."""
 
     def __init__(self, target: Target, seed: int, before: Callable[[bytes], None] | None = None) -> None:
         self.target, self.result = target, Result(target.name, seed)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from auricle.errors import AuricleError
 
@@ -64,21 +64,16 @@ def target(
     name: str,
     *modules: str,
     examples: Callable[[], Examples],
-    form: Form = "binary",
     refusals: tuple[type[Exception], ...] = (AuricleError,),
     tokens: Iterable[bytes] = (),
-    seconds: float = 1.0,
-    megabytes: int = 64,
-    largest: int = 1 << 16,
-    mend: Callable[[bytes], bytes] | None = None,
+    **more: Any,
 ) -> Callable[[Callable[[bytes], object]], Callable[[bytes], object]]:
-    """Enter a function into `TARGETS`."""
+    """Enter a function into `TARGETS`; a string of `modules` may name several."""
+    named = tuple(" ".join(modules).split())
 
     def enter(decode: Callable[[bytes], object]) -> Callable[[bytes], object]:
         assert name not in TARGETS, name
-        TARGETS[name] = Target(
-            name, decode, modules, examples, form, refusals, tuple(tokens), seconds, megabytes, largest, mend
-        )
+        TARGETS[name] = Target(name, decode, named, examples, refusals=refusals, tokens=tuple(tokens), **more)
         return decode
 
     return enter

@@ -7,7 +7,6 @@ import multiprocessing
 import struct
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 
 from tests.fuzz.run import Finding, Fuzzer, Result
 from tests.fuzz.target import Target
@@ -36,13 +35,18 @@ class Board:
         return count, self._shared[_HEAD.size : _HEAD.size + length]
 
 
-def watched(
-    target: Target, seed: int, cases: int, seconds: float | None, progress: Callable[[Result], None] | None
-) -> Result:
+Progress = Callable[[Result], None] | None
+
+
+def watched(target: Target, seed: int, cases: int, seconds: float | None, progress: Progress) -> Result:
     """Run a target in a child; where that dies or stops, the result says with which input."""
     board, context = Board(target.largest), multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(target, seed, cases, seconds, progress, board, theirs))
+
+    def fuzzed() -> None:
+        theirs.send(Fuzzer(target, seed, board.write).run(cases, seconds, progress))
+
+    child = context.Process(target=fuzzed)
     child.start()
     theirs.close()
     last, since = 0, time.monotonic()
@@ -61,18 +65,6 @@ def watched(
     finally:
         child.kill()
         child.join()
-
-
-def _child(
-    target: Target,
-    seed: int,
-    cases: int,
-    seconds: float | None,
-    progress: Callable[[Result], None] | None,
-    board: Board,
-    answer: Connection,
-) -> None:
-    answer.send(Fuzzer(target, seed, board.write).run(cases, seconds, progress))
 
 
 def _ended(target: Target, seed: int, board: Board, what: str) -> Result:

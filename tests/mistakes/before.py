@@ -18,13 +18,7 @@ class UnavailableError(Exception):
 
 
 class Need:
-    """What is made once for many mistakes, when the first one needs it: a filled state, a running server.
-
-    Parameters
-    ----------
-    folder
-        An empty one, for as long as it is open.
-    """
+    """What is made once for many mistakes, when the first one needs it: a filled state, a running server."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,7 +39,6 @@ class Need:
         return self.once(name, lambda place: self._open.enter_context(start(place)))
 
     def close(self) -> None:
-        """End what runs."""
         self._open.close()
 
 

@@ -14,13 +14,10 @@ from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.core.test_mqtt_tls import self_signed
 from tests.mistakes.before import Before, UnavailableError
 
-UNTIL = 60.0
-"""Seconds that a broker may take to start."""
+UNTIL = 60.0  # seconds that a broker may take to start
 
 
 def mosquitto(before: Before) -> None:
-    """A broker that wants a password."""
-
     @contextlib.contextmanager
     def start(place: Path) -> Iterator[str]:
         passwords = place / "passwords"

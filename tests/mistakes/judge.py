@@ -10,8 +10,7 @@ from tests.mistakes.record import Mistake
 from tests.mistakes.run import Outcome
 
 COLUMNS = 80
-BEGINNING = "auricle: "
-"""Of the one sentence that says why a command failed."""
+BEGINNING = "auricle: "  # of the one sentence that says why a command failed
 COMMAND = re.compile(r": (?:auricle|pip install|apt install) [^.]*$")
 """A sentence may end with what to type, without a full stop that would be copied with it."""
 LOGGED = re.compile(r"\d{4}-\d\d-\d\dT")
@@ -20,9 +19,8 @@ RAW = re.compile(
     r"FileNotFound|Import|ModuleNotFound|Overflow|Assertion)Error\b|\bException\b|<class|\bobject at 0x|"
     r"\b(?:(?:msgspec|sqlalchemy|alembic|aiohttp|paho|paho-mqtt)(?!-mqtt| \d)|sqlite3|asyncio|tomllib|"
     r"soundfile\.|libsndfile|zstandard\.|click)\b|"
-    r"\bssl\.|\[SSL|_ssl\.c|\bSSL:|\bNone\b|background on this error",
-)
-"""What only the writer of a library understands."""
+    r"\bssl\.|\[SSL|_ssl\.c|\bSSL:|\bNone\b|background on this error"
+)  # what only the writer of a library understands
 
 
 def faults(mistake: Mistake, outcome: Outcome) -> Iterator[str]:
@@ -91,19 +89,12 @@ MASKS = (
     (re.compile(r"\d{8}-\d{6}"), "TIME"),
     (re.compile(r"\([0-9a-f]{12}\)"), "(IDENTITY)"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:MiB|GiB) (?=free)"), "SIZE "),
-)
-"""What differs from one run to the next."""
+)  # what differs from one run to the next
 KEPT_LINES = 3
 
 
 def shown(mistake: Mistake, outcome: Outcome, folder: str) -> str:
-    """What was printed, without what differs from one run to the next: the sentence that says why, or the beginning.
-
-    Parameters
-    ----------
-    folder
-        Where it ran; stands as DIR.
-    """
+    """What was printed, without what differs from one run to the next: the sentence that says why, or the beginning."""
     lines = [line.rstrip() for line in f"{_plain(outcome.out)}\n{_plain(outcome.err)}".splitlines() if line.strip()]
     why = [line for line in lines if line.startswith(BEGINNING)]
     text = "\n".join(why or [line for line in lines if not LOGGED.match(line)][:KEPT_LINES])

@@ -28,17 +28,6 @@ TITLES = {
 
 
 def written(answers: Mapping[tuple[str, str], str], mistakes: Mapping[str, Sequence[Mistake]], before: str) -> str:
-    """The page.
-
-    Parameters
-    ----------
-    answers
-        What was printed, by part and mistake.
-    mistakes
-        All, by part.
-    before
-        The page that was: what was not made again stands as there.
-    """
     kept = {line.rpartition(" | ")[0]: line for line in before.splitlines() if line.startswith("| ")}
     counts = Counter((part, mistake.habit) for part in PARTS for mistake in mistakes[part])
     habits = sorted({habit for _, habit in counts}, key=lambda habit: -sum(counts[part, habit] for part in PARTS))
@@ -63,7 +52,6 @@ def written(answers: Mapping[tuple[str, str], str], mistakes: Mapping[str, Seque
 
 
 def row(mistake: Mistake, said: str) -> str:
-    """A mistake's line of the table."""
     cells = (mistake.habit, mistake.what, _typed(mistake), str(mistake.code), _code(said))
     return f"| {' | '.join(cells)} |"
 

@@ -18,8 +18,7 @@ from auricle_cloud.storage.store import FILE, Store
 from tests.cloud.filled_store import fill
 from tests.mistakes.before import Before, UnavailableError
 
-UNTIL = 60.0
-"""Seconds that a server may take to start."""
+UNTIL = 60.0  # seconds that a server may take to start
 
 
 def _filled(place: Path) -> Path:
@@ -45,16 +44,19 @@ def later_hub(before: Before) -> None:
         connection.execute("UPDATE alembic_version SET version_num = '9999_of_tomorrow'")
 
 
+def _database(before: Before, content: bytes) -> None:
+    (before.folder / "hub").mkdir()
+    (before.folder / "hub" / FILE).write_bytes(content)
+
+
 def spoilt_hub(before: Before) -> None:
     """A state whose database is no database any more."""
-    (before.folder / "hub").mkdir()
-    (before.folder / "hub" / FILE).write_bytes(b"SQLite format 3\0" + b"spoilt" * 900)
+    _database(before, b"SQLite format 3\0" + b"spoilt" * 900)
 
 
 def letter_hub(before: Before) -> None:
     """A state whose database is a text."""
-    (before.folder / "hub").mkdir()
-    (before.folder / "hub" / FILE).write_text("I put my notes here.\n" * 400)
+    _database(before, b"I put my notes here.\n" * 400)
 
 
 def other_hub(before: Before) -> None:
@@ -66,8 +68,7 @@ def other_hub(before: Before) -> None:
 
 def half_hub(before: Before) -> None:
     """A state whose database has no byte: the power went when it was made."""
-    (before.folder / "hub").mkdir()
-    (before.folder / "hub" / FILE).touch()
+    _database(before, b"")
 
 
 def locked_hub(before: Before) -> None:
@@ -189,7 +190,6 @@ def key(before: Before) -> None:
 
 
 def long(before: Before) -> None:
-    """A word of a thousand letters."""
     before.names["long"] = "kitchen" * 143
 
 
@@ -203,7 +203,6 @@ def image(before: Before) -> None:
 
 
 def bundle(before: Before) -> None:
-    """A bundle for a board."""
     from tests.cloud.release_files import make_bundle
 
     make_bundle(before.folder / "b.tar")
@@ -216,7 +215,6 @@ def taken_port(before: Before) -> None:
 
 
 def free_port(before: Before) -> None:
-    """A port on which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         before.names["free"] = str(probe.getsockname()[1])
@@ -284,11 +282,8 @@ def service(before: Before) -> None:
     folder.mkdir()
     os.mkfifo(before.folder / "room.fifo")
     sound = f"fifo:{before.folder / 'room.fifo'}"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "auricle", "edge", "run", "--device", "kitchen-1", "--state", folder, "--source", sound],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    command = [sys.executable, "-m", "auricle", "edge", "run", "--device", "kitchen-1", "--state", folder]
+    process = subprocess.Popen([*command, "--source", sound], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def end() -> None:
         process.terminate()

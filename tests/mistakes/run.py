@@ -31,8 +31,7 @@ PRELOADED = (
     "auricle_export.commands",
     "auricle_export.flash.commands",
 )
-PATIENCE = 150.0
-"""Seconds after which a command hangs."""
+PATIENCE = 150.0  # seconds after which a command hangs
 OVER_FILES = (1, 2, 3)
 """Linux's CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH and CAP_FOWNER: by which root reads and writes everything."""
 
@@ -42,33 +41,17 @@ _forks.set_forkserver_preload(list(PRELOADED))
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a command."""
-
     code: int
     out: str
     err: str
     seconds: float
-    changed: tuple[str, ...]
-    """Of the paths that had to stay as they were."""
-    new: tuple[str, ...]
-    """Names in the folder that were not there before."""
-    names: Mapping[str, str]
-    """What stood for the names in braces."""
+    changed: tuple[str, ...]  # of the paths that had to stay as they were
+    new: tuple[str, ...]  # names in the folder that were not there before
+    names: Mapping[str, str]  # what stood for the names in braces
 
 
 def run(mistake: Mistake, folder: Path, need: Need) -> Outcome:
-    """Make what has to exist before, run the command, and say what became of it.
-
-    Parameters
-    ----------
-    folder
-        An empty one, in which it runs.
-
-    Raises
-    ------
-    Unavailable
-        This machine cannot make what has to exist before.
-    """
+    """Make what has to exist before, run the command, and say what became of it."""
     before = Before(folder, need)
     with before.made(mistake):
         names = {"dir": str(folder), **before.names}
@@ -143,7 +126,6 @@ def _signal(group: int, number: signal.Signals) -> None:
 
 
 def _be(mistake: Mistake, folder: str, arguments: list[str], environment: Mapping[str, str]) -> None:
-    """Become the command; never returns."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from importlib import resources
 from pathlib import Path
 
@@ -39,12 +38,10 @@ def recordings(before: Before) -> None:
 
 
 def empty(before: Before) -> None:
-    """An empty folder."""
     (before.folder / "empty").mkdir()
 
 
 def music(before: Before) -> None:
-    """A folder of MP3s."""
     for name in ("one", "two"):
         path = before.folder / "music" / f"{name}.mp3"
         path.parent.mkdir(exist_ok=True)
@@ -64,7 +61,6 @@ def voices(before: Before) -> None:
 
 
 def one_voice(before: Before) -> None:
-    """Two words of one speaker."""
     _words(before.folder / "mine", 1, takes=12)
 
 
@@ -89,7 +85,6 @@ def flat(before: Before) -> None:
 
 
 def other_words(before: Before) -> None:
-    """Words that no pack has."""
     _words(before.folder / "others", 4, words="apfel birne")
 
 
@@ -123,7 +118,6 @@ def own_pack(before: Before) -> None:
 
 
 def my_key(before: Before) -> None:
-    """A private key to sign with."""
     (before.folder / "me.key").write_bytes(hashlib.sha256(b"mine").digest())
 
 
@@ -138,8 +132,3 @@ def model(before: Before) -> None:
 def folder_in_the_way(before: Before) -> None:
     """A folder that is called as the file that will be written."""
     (before.folder / "out.tar.zst").mkdir()
-
-
-def copy_of(source: Path, target: Path) -> None:
-    """A copy that may be changed."""
-    shutil.copytree(source, target)

@@ -37,12 +37,12 @@ def test_a_command_line_that_is_wrong_in_itself_is_refused_in_one_sentence(
         folder = tmp_path / str(number)
         folder.mkdir()
         wrong[mistake.command] = list(faults(mistake, run(mistake, folder, need)))
-
     assert {command: found for command, found in wrong.items() if found} == {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("part", "mistake"), EACH)
+@pytest.mark.nightly
 def test_every_mistake_is_answered_and_the_page_says_how(
     part: str, mistake: Mistake, need: Need, tmp_path: Path
 ) -> None:
@@ -50,7 +50,6 @@ def test_every_mistake_is_answered_and_the_page_says_how(
         outcome = run(mistake, tmp_path, need)
     except UnavailableError as why:
         pytest.skip(str(why))
-
     assert list(faults(mistake, outcome)) == []
     if outcome.code > 1:
         assert row(mistake, shown(mistake, outcome, str(tmp_path))) in PAGE.read_text()
@@ -59,7 +58,6 @@ def test_every_mistake_is_answered_and_the_page_says_how(
 def test_there_are_mistakes_of_every_habit_and_each_is_on_the_page() -> None:
     mistakes = [mistake for part in PARTS for mistake in ALL[part]]
     page = PAGE.read_text()
-
     assert len(mistakes) >= LEAST
     assert {"wrong", "missing", "twice", "half", "Ctrl-C", "no root", "full disk", "80 columns", "no network"} <= {
         mistake.habit for mistake in mistakes

@@ -16,17 +16,7 @@ FORGED = b"forged by a canary"
 
 
 class Canary:
-    """A user of the broker that oversteps its rights.
-
-    Parameters
-    ----------
-    broker, user, fleet
-        Who it is, and where.
-    victims
-        Devices in whose names it speaks.
-    delivered
-        Topics of what it was delivered are appended here.
-    """
+    """A user of the broker that oversteps its rights."""
 
     def __init__(self, broker: Broker, user: str, fleet: str, victims: Sequence[str], delivered: list[str]) -> None:
         self._topics, self._victims, self._delivered = Topics(fleet), victims, delivered
@@ -57,7 +47,6 @@ class Canary:
                 await link.publish(topic, FORGED, retain=True)
 
     async def stop(self) -> None:
-        """Leave."""
         await self._link.stop()
 
 

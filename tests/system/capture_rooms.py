@@ -14,12 +14,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-PROGRAMS = {
-    "pulseaudio": "pulseaudio",
-    "pactl": "pulseaudio-utils",
-    "arecord": "alsa-utils",
-    "gcc": "gcc",
-}
+PROGRAMS = {"pulseaudio": "pulseaudio", "pactl": "pulseaudio-utils", "arecord": "alsa-utils", "gcc": "gcc"}
+SERVER = "pulseaudio --daemonize=no --exit-idle-time=-1 --disable-shm=yes --use-pid-file=no -n -L"
+PLAYER = "pacat --playback --channels=2 --format=s16le --latency-msec=1000 --raw"
 SOURCE = Path(__file__).with_name("capture_card.c")
 
 
@@ -47,7 +44,6 @@ def speech(seconds: float, seed: int = 0) -> NDArray[np.int16]:
 
 
 def native(sound: NDArray[np.int16], rate: int) -> NDArray[np.int16]:
-    """16 kHz at another rate."""
     import soxr
 
     return np.rint(soxr.resample(sound.astype(np.float32), 16_000, rate)).astype("<i2")
@@ -83,11 +79,8 @@ class Room:
         fresh.rename(self._config)
 
     def build_card(self) -> None:
-        """Compile the plug-in."""
-        subprocess.run(
-            ["gcc", "-shared", "-fPIC", "-DPIC", "-o", str(self.folder / "card.so"), str(SOURCE), "-lasound"],
-            check=True,
-        )
+        command = ["gcc", "-shared", "-fPIC", "-DPIC", "-o", str(self.folder / "card.so"), str(SOURCE), "-lasound"]
+        subprocess.run(command, check=True)
 
     def card(self, sound: NDArray[np.int16], rate: int, channels: int) -> str:
         """A card that gives this sound (16 kHz, mono) at its own rate, the same on all channels."""
@@ -101,34 +94,33 @@ class Room:
 
     @contextmanager
     def pulse(self) -> Iterator[Pulse]:
-        """Run a PulseAudio server."""
-        server = Pulse(self.folder)
+        self._server = Pulse(self.folder)
         try:
-            yield server
+            yield self._server
         finally:
-            server.kill()
+            self._server.kill()
+
+    @contextmanager
+    def kitchen(self, sound: NDArray[np.int16], rate: int = 44_100) -> Iterator[str]:
+        """A loudspeaker that plays this over and over, with a microphone before it; the number of its module."""
+        module = self._server.plug("kitchen", rate)
+        self.plug(mic=self.monitor("kitchen"))
+        player = self._server.play("kitchen", sound, rate)
+        try:
+            yield module
+        finally:
+            player.kill()
+            player.wait()
 
 
 class Pulse:
-    """A PulseAudio server without sound cards."""
-
     def __init__(self, folder: Path) -> None:
         self._socket = folder / "native"
         self._socket.unlink(missing_ok=True)
         self._pactl = ["pactl", "--server", f"unix:{self._socket}"]
+        module = f"module-native-protocol-unix socket={self._socket} auth-anonymous=1"
         self._process = subprocess.Popen(
-            [
-                "pulseaudio",
-                "--daemonize=no",
-                "--exit-idle-time=-1",
-                "--disable-shm=yes",
-                "--use-pid-file=no",
-                "-n",
-                "-L",
-                f"module-native-protocol-unix socket={self._socket} auth-anonymous=1",
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            [*SERVER.split(), module], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         until = time.monotonic() + 20
         while subprocess.run([*self._pactl, "info"], capture_output=True).returncode:
@@ -136,12 +128,10 @@ class Pulse:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """SIGKILL."""
         self._process.kill()
         self._process.wait()
 
     def ask(self, *words: str) -> str:
-        """What pactl says."""
         return subprocess.run([*self._pactl, *words], check=True, capture_output=True, text=True).stdout.strip()
 
     def plug(self, sink: str, rate: int = 44_100) -> str:
@@ -149,7 +139,6 @@ class Pulse:
         return self.ask("load-module", "module-null-sink", f"sink_name={sink}", f"rate={rate}", "channels=2")
 
     def unplug(self, module: str) -> None:
-        """Remove it."""
         self.ask("unload-module", module)
 
     def source_number(self, sink: str) -> int:
@@ -158,26 +147,11 @@ class Pulse:
         return next(int(line[0]) for line in lines if line[1] == f"{sink}.monitor")
 
     def readers(self) -> int:
-        """How many read any microphone."""
         return len(self.ask("list", "short", "source-outputs").splitlines())
 
     def play(self, sink: str, sound: NDArray[np.int16], rate: int = 44_100) -> subprocess.Popen[bytes]:
         """Play 16 kHz mono over and over, until the process is killed, resampled here as well as can be."""
         path = self._socket.with_name("played.raw")
         np.repeat(np.tile(native(sound, rate), 20)[:, None], 2, axis=1).tofile(path)
-        return subprocess.Popen(
-            [
-                "pacat",
-                "--server",
-                f"unix:{self._socket}",
-                "--playback",
-                "--device",
-                sink,
-                f"--rate={rate}",
-                "--channels=2",
-                "--format=s16le",
-                "--latency-msec=1000",
-                "--raw",
-                str(path),
-            ],
-        )
+        where = ["--server", f"unix:{self._socket}", "--device", sink, f"--rate={rate}", str(path)]
+        return subprocess.Popen([*PLAYER.split(), *where])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,21 +27,17 @@ from tests.system.killed_coordinator import FLEET
 class DeviceLog(logging.Handler):
     """What agents say that they intended and saw acknowledged, and what canaries were delivered."""
 
-    intended: set[tuple[str, int, str]] = field(default_factory=set)
-    """(device, round, body)."""
+    intended: set[tuple[str, int, str]] = field(default_factory=set)  # (device, round, body)
     acknowledged: list[tuple[str, int, str, int, str]] = field(default_factory=list)
     """(device, round, body, epoch, verdict) in order."""
     strange: list[str] = field(default_factory=list)
     """Sentences of agents about messages that the coordinator has not signed."""
-    delivered: dict[str, list[str]] = field(default_factory=dict)
-    """Topics of what each canary was delivered."""
+    delivered: dict[str, list[str]] = field(default_factory=dict)  # topics of what each canary was delivered
 
     def __post_init__(self) -> None:
-        """A handler of its own."""
         logging.Handler.__init__(self)
 
     def __hash__(self) -> int:
-        """One object, one handler."""
         return id(self)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -65,11 +62,7 @@ class DeviceLog(logging.Handler):
 
 
 def check(store: Store, task: str, log: DeviceLog) -> list[UpdateRow]:
-    """Compare what devices saw with what was counted; the counted rows.
-
-    (a) each acknowledged key was counted exactly once, with the same hash; (b) each counted key was intended by that
-    device; (d) no device obeyed a lower epoch; (e) nothing was delivered outside the rights.
-    """
+    """Compare what devices saw with what was counted; the counted rows."""
     _check_rights(store, log)
     finished = store.rounds.newest(task)
     assert finished is not None
@@ -102,11 +95,7 @@ def _check_rights(store: Store, log: DeviceLog) -> None:
 def check_models(
     store: Store, blobs: BlobStore, pack: Pack, task: str, preset: Preset, horizon: int, *, kept: bool = True
 ) -> str:
-    """(c) Every model's bytes equal a recomputation from its round's counted set; the current model's hash.
-
-    The bodies of all updates must still be there; without `kept`, models are passed over whose bodies are gone, but not
-    the current one.
-    """
+    """(c) Every model's bytes equal a recomputation from its round's counted set; the current model's hash."""
     rule = get_rule(preset.rule, **preset.rule_options)
     size = pack.plugin_table.size
     for model in store.models.all(task, 10_000):
@@ -137,6 +126,6 @@ def _is_there(store: Store, blobs: BlobStore, task: str, row: RoundRow) -> bool:
     return bodies | {row.begun.base} <= set(blobs.names()) and row.begun.version in versions
 
 
-def open_store(place: str | Path) -> Store:
-    """The coordinator's database as it was left."""
-    return Store(place)
+def open_store(place: str | Path) -> closing[Store]:
+    """The coordinator's database as it was left, to be used in a `with`."""
+    return closing(Store(place))

@@ -23,8 +23,6 @@ async def until(condition: Callable[[], object], what: str, seconds: float = DEA
 
 
 class Child:
-    """A running process."""
-
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.lines: list[dict[str, Any]] = []
@@ -35,17 +33,9 @@ class Child:
     @classmethod
     async def start(cls, module: str, argument: str) -> Child:
         """Run a module of these tests with one argument."""
-        return cls(
-            await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                module,
-                argument,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            )
-        )
+        command, pipe = (sys.executable, "-m", module, argument), asyncio.subprocess.PIPE
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return cls(await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=environment))
 
     async def _read_lines(self) -> None:
         assert self.process.stdout is not None
@@ -101,7 +91,6 @@ class Child:
         return code, "".join(self.errors)
 
     async def kill(self) -> None:
-        """SIGKILL, unless it has ended."""
         if self.process.returncode is None:
             self.signal(signal.SIGKILL)
         await self.end()

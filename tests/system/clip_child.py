@@ -13,24 +13,16 @@ from auricle_edge.clips.disk import Disk
 from tests.edge.clip_sounds import new, store
 
 CALLS = "write,pwrite64,fsync,fdatasync,rename,unlink,ftruncate,mkdir,chmod,fchmod"
-NOT_TRACED = 77
-"""Exit code where processes may not be traced."""
+NOT_TRACED = 77  # exit code where processes may not be traced
 
 
 class Killer(Disk):
-    """Ends the process without a word when a step is reached.
-
-    Parameters
-    ----------
-    at
-        Which step, counted from 0; -1: none.
-    """
+    """Ends the process without a word when a step is reached."""
 
     def __init__(self, at: int) -> None:
         self._at, self.steps = at, 0
 
     def step(self, name: str, path: Path, old: Path | None = None) -> None:
-        """Count a step."""
         if self.steps == self._at:
             os.kill(os.getpid(), signal.SIGKILL)
         self.steps += 1

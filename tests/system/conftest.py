@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import os
 import signal
@@ -21,6 +22,15 @@ from tests.system.full_disk import small_disk as small_disk
 from tests.system.virtual_room import VirtualRoom
 
 DEADLINE = 60.0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is `async def`, in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))
+    return True
 
 
 class Command:
@@ -124,11 +134,10 @@ def speech_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class LiveFleet:
-    """A coordinator with API and page, and four agents, for tests in another thread."""
+    """A coordinator with API and page, and four agents, for tests in another thread; the token is an operator's."""
 
     url: str = ""
     token: str = ""
-    """An operator's."""
 
 
 @pytest.fixture

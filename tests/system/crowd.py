@@ -31,30 +31,21 @@ from auricle.wire.tensors import Flat
 from tests.system.killed_agent import Said
 from tests.system.simulated_device import SimulatedDevice
 
-AT_ONCE = 50
-"""Devices that connect at the same time."""
-CLIPS, LOSS = 10_000_000, 1e6
-"""What attackers say."""
+AT_ONCE = 50  # devices that connect at the same time
+CLIPS, LOSS = 10_000_000, 1e6  # what attackers say
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What the process is told."""
-
     fleet: str
-    key: str
-    """The coordinator's public key in hexadecimal digits."""
+    key: str  # the coordinator's public key in hexadecimal digits
     pack: str
-    size: int
-    """Identity of the pack, and weights of its plug-in."""
-    brokers: dict[str, str]
-    """URL by device."""
+    size: int  # identity of the pack, and weights of its plug-in
+    brokers: dict[str, str]  # URL by device
     said: str
-    identities: str
-    """A folder for the keys of the devices, which are the same after a restart."""
+    identities: str  # a folder for the keys of the devices, which are the same after a restart
     attackers: frozenset[str] = frozenset()
     everybody: tuple[str, ...] = ()
-    drop_out: float = 0.0
-    """Share of everybody that drops out of a round."""
+    drop_out: float = 0.0  # share of everybody that drops out of a round
     resend: float = 10.0
     keepalive: int = 30
 
@@ -77,8 +68,7 @@ class CrowdDevice(SimulatedDevice):
             name, told.fleet, address, key, told.pack, told.size, told.resend, codec="float16", keepalive=keepalive
         )
         self._told, self._boot = told, os.urandom(8).hex()
-        self._gone: set[int] = set()
-        """Rounds in which it has lost its connection."""
+        self._gone: set[int] = set()  # rounds in which it has lost its connection
         self._identity = Identity.load_or_create(Path(told.identities) / name)
         topics, settings = self._topics, self.link.settings
         will = Will(topics.device_state(name), self._presence(online=False))
@@ -121,7 +111,6 @@ class CrowdDevice(SimulatedDevice):
         return honest * -100 if self.name in self._told.attackers else honest
 
     def update_for(self, invite: Invite, body: bytes) -> Update:
-        """With lies, of an attacker."""
         update = super().update_for(invite, body)
         if self.name not in self._told.attackers:
             return update
@@ -129,7 +118,6 @@ class CrowdDevice(SimulatedDevice):
 
 
 async def live(told: Told) -> None:
-    """Be all devices until stopped."""
     devices = [CrowdDevice(name, told) for name in told.brokers]
     for start in range(0, len(devices), AT_ONCE):
         await asyncio.gather(*(device.link.start() for device in devices[start : start + AT_ONCE]))
@@ -152,7 +140,6 @@ def main() -> None:
 
 
 def as_argument(**told: Any) -> str:
-    """The settings as an argument."""
     return msgspec.json.encode(Told(**told)).decode()
 
 

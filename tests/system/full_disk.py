@@ -11,20 +11,11 @@ import pytest
 
 
 class SmallDisk:
-    """A tmpfs.
-
-    Parameters
-    ----------
-    folder
-        Where it is mounted.
-    """
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._filler = folder / "filler"
 
     def fill(self) -> None:
-        """Take every byte that is left."""
         with self._filler.open("ab", buffering=0) as file:
             for size in (1 << 16, 1 << 12, 1):
                 try:
@@ -34,7 +25,6 @@ class SmallDisk:
                     continue
 
     def free(self) -> None:
-        """Give all of it back."""
         self._filler.unlink(missing_ok=True)
 
 

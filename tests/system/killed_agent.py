@@ -37,23 +37,19 @@ from auricle_edge.training.train import LocalState, RoundResult, Trainer
 from tests.system.shifted_clock import ShiftedClock
 from tests.system.toy_trainer import ASK, RESEND, toy_trainer
 
+Stopped = Callable[[], bool]
+
 
 class Told(msgspec.Struct, frozen=True):
-    """What the process is told."""
-
-    folder: str
-    """Each agent's folder lies in it."""
+    folder: str  # each agent's folder lies in it
     fleet: str
-    key: str
-    """The coordinator's public key in hexadecimal digits."""
-    brokers: dict[str, str]
-    """URL by device."""
+    key: str  # the coordinator's public key in hexadecimal digits
+    brokers: dict[str, str]  # URL by device
     seeds: dict[str, int]
     said: str
     kill: str = ""
     after: int = 0
-    skew: float = 0.0
-    """Seconds by which the process's clock is off."""
+    skew: float = 0.0  # seconds by which the process's clock is off
 
 
 class Said(logging.Handler):
@@ -64,14 +60,11 @@ class Said(logging.Handler):
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record down."""
         said = record.args if isinstance(record.args, tuple) else ()
         os.write(self._file, (json.dumps([record.msg, *said], default=str) + "\n").encode())
 
 
 class Points:
-    """Where the process ends."""
-
     def __init__(self, told: Told) -> None:
         self._told = told
 
@@ -87,15 +80,8 @@ class KilledTrainer(Trainer):
     point: Points
 
     def run(
-        self,
-        plan: Plan,
-        round_number: int,
-        plugin: Flat,
-        state: LocalState,
-        stopped: Callable[[], bool] = lambda: False,
+        self, plan: Plan, round_number: int, plugin: Flat, state: LocalState, stopped: Stopped = lambda: False
     ) -> RoundResult:
-        """Train, and end at the point."""
-
         def ask() -> bool:
             self.point("training", round_number)
             return stopped()
@@ -104,8 +90,6 @@ class KilledTrainer(Trainer):
 
 
 class KilledDelivery(UpdateDelivery):
-    """A delivery with points."""
-
     point: Points
 
     def _keep(self, pending: Pending, first: Callable[[], None]) -> None:
@@ -119,8 +103,6 @@ class KilledDelivery(UpdateDelivery):
 
 
 class KilledAgent(Agent):
-    """An agent with points."""
-
     point: Points
 
     async def _say(self, kind: str, message: Message, body: bytes = b"") -> None:
@@ -135,7 +117,6 @@ log = logging.getLogger("auricle.edge")
 
 
 async def live(told: Told) -> None:
-    """Be all agents until stopped."""
     runtime, points = StepRuntime(load_pack("digits")), Points(told)
     KilledDelivery.point = points
     agent_module.UpdateDelivery = KilledDelivery  # type: ignore[misc]
@@ -144,15 +125,8 @@ async def live(told: Told) -> None:
         for name, url in told.brokers.items():
             trainer = toy_trainer(runtime, told.seeds[name], KilledTrainer)
             trainer.point = points
-            settings = AgentSettings(
-                name,
-                told.fleet,
-                BrokerAddress.parse(url),
-                Path(told.folder) / name,
-                bytes.fromhex(told.key),
-                ASK,
-                RESEND,
-            )
+            place, key = Path(told.folder) / name, bytes.fromhex(told.key)
+            settings = AgentSettings(name, told.fleet, BrokerAddress.parse(url), place, key, ASK, RESEND)
             agent = KilledAgent(settings, trainer, worker)
             agent.point = points
             agents.append(agent)
@@ -173,7 +147,6 @@ def main() -> None:
 
 
 def as_argument(**told: Any) -> str:
-    """The settings as an argument."""
     return msgspec.json.encode(Told(**told)).decode()
 
 

@@ -47,13 +47,10 @@ from tests.system.full_disk import SmallDisk
 from tests.system.shifted_clock import ShiftedClock
 
 FLEET, TASK = "f", "keywords"
-KEPT = 20
-"""Models, where not all are kept."""
+KEPT = 20  # models, where not all are kept
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What the process is told."""
-
     broker: str
     folder: str
     rounds: int
@@ -61,39 +58,27 @@ class Told(msgspec.Struct, frozen=True):
     request: str = ""
     database: str | None = None
     detect: bool = False
-    one_phase: bool = False
-    """With `detect`: losses come with the updates."""
+    one_phase: bool = False  # with `detect`: losses come with the updates
     keep: bool = True
     """Every body and model is kept, which the checker needs to make all models again; False: as a coordinator does."""
     server_rate: float = 0.5
     devices: int = 3
     deadline: float = 60.0
     quorum: float = 1.0
-    least_wait: float = 0.2
-    """Seconds that a round lasts at least, unless everybody who is online has answered."""
-    secure: bool = False
-    """Rounds whose updates become known as a sum alone, averaged by fedavg."""
-    sum_wait: float = 60.0
-    """Seconds to wait in each state of such a round."""
-    buffer: int = 0
-    """Above 0: asynchronous rounds of so many updates."""
-    slow: float = 0.0
-    """Seconds more that every update takes to be counted."""
-    at_once: int = 0
-    """Above 0: messages in hand at a time."""
-    keepalive: int = 0
-    """Above 0: seconds of the link's keepalive."""
-    sockets: int = 0
-    """Open sockets beside those that are needed."""
+    least_wait: float = 0.2  # seconds that a round lasts at least, unless everybody who is online has answered
+    secure: bool = False  # rounds whose updates become known as a sum alone, averaged by fedavg
+    sum_wait: float = 60.0  # seconds to wait in each state of such a round
+    buffer: int = 0  # above 0: asynchronous rounds of so many updates
+    slow: float = 0.0  # seconds more that every update takes to be counted
+    at_once: int = 0  # above 0: messages in hand at a time
+    keepalive: int = 0  # above 0: seconds of the link's keepalive
+    sockets: int = 0  # open sockets beside those that are needed
     tell: bool = False
     trace: bool = False
     """Each round's line has the bytes that Python and NumPy hold at its end, without what C libraries keep."""
-    pause: str = ""
-    """The point at which, the first time, the process gets SIGSTOP."""
-    fill: str = ""
-    """The point at which, the first time, the disk that holds the folder's parent is filled."""
-    jumps: tuple[float, ...] = ()
-    """Seconds by which the process's clock is off after each round, in turn."""
+    pause: str = ""  # the point at which, the first time, the process gets SIGSTOP
+    fill: str = ""  # the point at which, the first time, the disk that holds the folder's parent is filled
+    jumps: tuple[float, ...] = ()  # seconds by which the process's clock is off after each round, in turn
 
 
 def preset(server_rate: float, *, secure: bool = False) -> Preset:
@@ -119,25 +104,14 @@ class Killed(Coordinator):
             self.clock.install()
         self.peaks = {"waiting": 0.0, "in_hand": 0.0, "connections": 0.0, "grown_mb": 0.0}
         self.first_mb = 0.0
-        settings = RunSettings(
-            FLEET,
-            BrokerAddress.parse(told.broker),
-            Path(told.folder),
-            told.rounds,
-            preset=preset(told.server_rate, secure=told.secure),
-            devices=told.devices,
-            gather=60.0,
-            quorum=told.quorum,
-            deadline=told.deadline,
-            least_wait=told.least_wait,
-            patience=0.0,
-            database=told.database,
-            secure_sum=SecureSum(on=told.secure, wait=told.sum_wait),
-            detection=Detection(wait=60.0, one_phase=told.one_phase) if told.detect else None,
-            mode="async" if told.buffer else "sync",
-            buffer=Buffer(told.buffer or 1),
-            keep_models=100_000 if told.keep else KEPT,
-        )
+        same = {name: getattr(told, name) for name in ("devices", "quorum", "deadline", "least_wait", "database")}
+        rounds: dict[str, Any] = {"mode": "async" if told.buffer else "sync", "buffer": Buffer(told.buffer or 1)}
+        rounds["secure_sum"] = SecureSum(on=told.secure, wait=told.sum_wait)
+        rounds["detection"] = Detection(wait=60.0, one_phase=told.one_phase) if told.detect else None
+        about = {"preset": preset(told.server_rate, secure=told.secure), "gather": 60.0, "patience": 0.0}
+        kept = 100_000 if told.keep else KEPT
+        place = (BrokerAddress.parse(told.broker), Path(told.folder), told.rounds)
+        settings = RunSettings(FLEET, *place, **about, **same, **rounds, keep_models=kept)
         super().__init__(settings, load_pack("digits"), self._show, probe=self._point)
         if told.keep:
             self.blobs.remove = lambda _sha256: None  # type: ignore[method-assign,assignment]
@@ -222,12 +196,8 @@ class Killed(Coordinator):
         in_hand = coordinator_module.MOST_AT_ONCE - self._lanes._slots._value
         resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
         self.first_mb = self.first_mb or resident
-        now = {
-            "waiting": self.link.waiting,
-            "in_hand": in_hand,
-            "connections": self.link.counters.connections,
-            "grown_mb": resident - self.first_mb,
-        }
+        now = {"waiting": self.link.waiting, "in_hand": in_hand, "connections": self.link.counters.connections}
+        now["grown_mb"] = resident - self.first_mb
         self.peaks = {name: max(value, now[name]) for name, value in self.peaks.items()}
 
 
@@ -256,7 +226,6 @@ async def _run(coordinator: Killed) -> int:
 
 
 def as_argument(**told: Any) -> str:
-    """The settings as an argument."""
     return msgspec.json.encode(Told(**told)).decode()
 
 

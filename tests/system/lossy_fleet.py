@@ -28,8 +28,7 @@ from tests.system.toy_fleet import succeeded, toy_fleet, watching
 
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 """Addresses to and from which 5 %, 10 % and the worst share of packets are lost."""
-DELAY, RATE = 0.25, 8000.0
-"""Seconds each way, and bytes a second."""
+DELAY, RATE = 0.25, 8000.0  # seconds each way, and bytes a second
 FETCH, DEADLINE = 420.0, 600.0
 """Seconds for a model to come, and for a round: where a third is lost, TCP waits for minutes at a time."""
 
@@ -59,7 +58,6 @@ def lose(worst: float) -> None:
 
 
 async def run(folder: Path, devices: int, rounds: int) -> dict[str, Any]:
-    """All rounds; what came of them."""
     names = tuple(f"dev-{i:02d}" for i in range(devices))
     async with toy_fleet(folder, names) as fleet, AsyncExitStack() as stack:
         for i, name in enumerate(names):
@@ -72,12 +70,9 @@ async def run(folder: Path, devices: int, rounds: int) -> dict[str, Any]:
         await succeeded(coordinator, DEADLINE * rounds + 60)
         seconds = time.monotonic() - began
         rows = fleet.verify(rounds, everybody=False)
-        store = watching(fleet)
-        try:
+        with watching(fleet) as store:
             invited = sum(len(store.rounds.invited(TASK, number)) for number in range(1, rounds + 1))
             states = sorted({row.state for row in store.rounds.listed(TASK, limit=rounds)})
-        finally:
-            store.close()
         made = {name: agent.link.counters.connections for name, agent in fleet.agents.items()}
         sent = [count for agent in fleet.agents.values() for count in agent.sent.values()]  # type: ignore[attr-defined]
         return {
@@ -93,7 +88,6 @@ async def run(folder: Path, devices: int, rounds: int) -> dict[str, Any]:
 
 
 def _dropped() -> int:
-    """Packets that the kernel has dropped."""
     said = subprocess.run(["iptables", "-nvxL", "INPUT"], check=True, capture_output=True, text=True).stdout
     return sum(int(line.split()[0]) for line in said.splitlines() if "DROP" in line)
 

@@ -12,17 +12,13 @@ HOST = "127.0.0.1"
 
 
 class _Passage:
-    """One client's connection through the proxy."""
-
     def __init__(self, client: asyncio.StreamWriter, broker: asyncio.StreamWriter) -> None:
         self.client, self.broker = client, broker
         self.may_pass = {"up": asyncio.Event(), "down": asyncio.Event()}
         for way in self.may_pass.values():
             way.set()
-        self.left: int | None = None
-        """Bytes upwards after which it is cut."""
-        self.forsaken = False
-        """The client is gone, and the broker is not told."""
+        self.left: int | None = None  # bytes upwards after which it is cut
+        self.forsaken = False  # the client is gone, and the broker is not told
 
     def reset(self) -> None:
         """Close both ends with a RST: what is under way is gone."""
@@ -30,7 +26,6 @@ class _Passage:
 
     @staticmethod
     def cut(*ends: asyncio.StreamWriter) -> None:
-        """Close these ends with a RST."""
         for writer in ends:
             sock = writer.get_extra_info("socket")
             if sock is not None and not writer.is_closing():
@@ -39,15 +34,7 @@ class _Passage:
 
 
 class NetworkProxy:
-    """Listens on a free loopback port and passes on to a broker.
-
-    Parameters
-    ----------
-    port
-        The broker's.
-    host
-        Where it listens.
-    """
+    """Listens on a free loopback port and passes on to a broker."""
 
     def __init__(self, port: int, host: str = HOST) -> None:
         self._target, self.host = port, host
@@ -55,15 +42,12 @@ class NetworkProxy:
         self._server: asyncio.Server | None = None
         self._taken: set[asyncio.Task[None]] = set()
         self.port = 0
-        self.delay = 0.0
-        """Seconds that everything takes, each way."""
-        self.rate = 0.0
-        """Bytes a second, each way; 0: no limit."""
+        self.delay = 0.0  # seconds that everything takes, each way
+        self.rate = 0.0  # bytes a second, each way; 0: no limit
         self.connections = 0
         self._parted = False
 
     async def __aenter__(self) -> NetworkProxy:
-        """Listen."""
         self._server = await asyncio.start_server(self._take, self.host, 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -71,7 +55,6 @@ class NetworkProxy:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close everything."""
         assert self._server is not None
         self._server.close()
         self.heal()
@@ -81,7 +64,6 @@ class NetworkProxy:
     # -- faults
 
     def reset(self) -> None:
-        """Cut all connections there are."""
         for passage in list(self._passages):
             passage.reset()
 

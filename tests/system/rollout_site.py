@@ -34,13 +34,11 @@ class Releases:
 
     def __init__(self, house: House) -> None:
         self.house, self._keys = house, ("--keys", str(house.folder / "keys"))
-        self.root = house.folder / "root.json"
-        """What devices trust first."""
+        self.root = house.folder / "root.json"  # what devices trust first
         house.ask("releases", "init", *self._keys, "--root", str(self.root))
 
     @property
     def metadata(self) -> Path:
-        """What the server gives away."""
         return self.house.state / "releases/metadata"
 
     def add(self, file: Path) -> str:
@@ -56,7 +54,6 @@ class Releases:
         return self.house.ask("rollouts", "show", rollout)
 
     def abort(self, rollout: str) -> None:
-        """End it for good."""
         self.house.ask("rollouts", "abort", rollout, "--yes")
 
     def knows(self, device: str) -> bool:
@@ -68,10 +65,7 @@ class Releases:
             store.close()
 
     def watch(self, rollout: str, look: Callable[[str], None], seconds: float) -> dict[str, Any]:
-        """What `rollouts show --json` says in the end; `look` is called with all that is said of a device until then.
-
-        The tables are read, ten times a second: starting the command would take longer than a step.
-        """
+        """What `rollouts show --json` says in the end; `look` gets all that is said of a device until then."""
         store = Store(self.house.state / FILE, must_exist=True)
 
         def over() -> bool:
@@ -124,7 +118,6 @@ def _deaf(content: bytes) -> bytes:
 
 
 def write_pack(pack: Pack, folder: Path) -> Path:
-    """As a file, for `releases add`."""
     path = folder / f"{pack.manifest.name}.tar.zst"
     path.write_bytes(pack_bytes(pack))
     return path

@@ -20,8 +20,7 @@ from auricle.wire.tensors import Flat, digest, encode
 
 log = logging.getLogger("auricle.edge.simulated")
 
-OWN = 8
-"""Weights in which updates differ: thousands of devices share the memory and the time of the others."""
+OWN = 8  # weights in which updates differ: thousands of devices share the memory and the time of the others
 
 
 @lru_cache(maxsize=1)
@@ -30,21 +29,7 @@ def _common(size: int) -> Flat:
 
 
 class SimulatedDevice:
-    """One device; hundreds fit in a process.
-
-    Parameters
-    ----------
-    name, fleet, address, key
-        Who it is, where, and whom it obeys.
-    pack, size
-        Identity of the pack, and weights of its plug-in.
-    resend
-        Seconds without an answer after which it sends again.
-    codec
-        How its updates travel.
-    keepalive
-        Seconds of its link's keepalive.
-    """
+    """One device; hundreds fit in a process."""
 
     def __init__(
         self,
@@ -63,10 +48,8 @@ class SimulatedDevice:
         self._resend, self._codec = resend, codec
         self._identity, self._topics = Identity.create(), Topics(fleet)
         self._seed, self._size = int.from_bytes(name.encode(), "big") % (1 << 32), size
-        self.answers: dict[int, str] = {}
-        """Verdict by round."""
-        self.waits: dict[int, float] = {}
-        """Seconds from an update's first byte to its acknowledgement, by round."""
+        self.answers: dict[int, str] = {}  # verdict by round
+        self.waits: dict[int, float] = {}  # seconds from an update's first byte to its acknowledgement, by round
         self._work: dict[int, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
         handlers = {self._topics.down(name, "+"): self._heard, self._topics.coordinator_state: self._coordinator}
@@ -82,15 +65,8 @@ class SimulatedDevice:
 
     async def _register(self) -> None:
         topic = self._topics.up(self.name, "reg")
-        register = Register(
-            **self._head(),
-            public_key=self._identity.public,
-            agent="simulated",
-            pack=self._pack,
-            architecture="crnn-lite",
-            codecs=(self._codec,),
-            samples=10,
-        )
+        about = {**self._head(), "public_key": self._identity.public, "agent": "simulated", "pack": self._pack}
+        register = Register(**about, architecture="crnn-lite", codecs=(self._codec,), samples=10)
         await self.link.publish(topic, seal(self._identity, topic, register))
 
     async def _heard(self, arrived: Delivery) -> None:
@@ -101,15 +77,8 @@ class SimulatedDevice:
             self._work[message.round] = asyncio.ensure_future(self._answer(message))
         elif isinstance(message, Ack) and message.round not in self.answers:
             self.answers[message.round] = message.verdict
-            log.info(
-                "%s: round %d attempt %d body %s epoch %d: %s",
-                self.name,
-                message.round,
-                message.attempt,
-                message.body,
-                message.epoch,
-                message.verdict,
-            )
+            said = (message.round, message.attempt, message.body, message.epoch, message.verdict)
+            log.info("%s: round %d attempt %d body %s epoch %d: %s", self.name, *said)
             self._news.set()
 
     def weights_for(self, number: int) -> Flat:
@@ -119,20 +88,9 @@ class SimulatedDevice:
         return weights
 
     def update_for(self, invite: Invite, body: bytes) -> Update:
-        """What it says about that."""
-        return Update(
-            **self._head(),
-            task=invite.task,
-            round=invite.round,
-            attempt=1,
-            epoch=invite.epoch,
-            base=invite.base,
-            body=digest(body),
-            length=len(body),
-            codec=self._codec,
-            samples=10,
-            loss=1.0,
-        )
+        about = {name: getattr(invite, name) for name in ("task", "round", "epoch", "base")}
+        own = {"body": digest(body), "length": len(body), "codec": self._codec, "samples": 10, "loss": 1.0}
+        return Update(**self._head(), **about, **own, attempt=1)
 
     async def _answer(self, invite: Invite) -> None:
         body = encode(self.weights_for(invite.round), self._codec)
@@ -155,7 +113,6 @@ class SimulatedDevice:
             await self.link.publish(topic, seal(self._identity, topic, header, body[part * CHUNK : (part + 1) * CHUNK]))
 
     async def stop(self) -> None:
-        """Leave."""
         for work in self._work.values():
             work.cancel()
         await asyncio.gather(*self._work.values(), return_exceptions=True)

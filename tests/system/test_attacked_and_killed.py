@@ -17,10 +17,10 @@ import pytest
 
 from auricle.process.open_files import raise_open_files
 from auricle_cloud.storage.store import Store
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.system.child import Child, until
 from tests.system.crowd import drop_outs
 from tests.system.killed_coordinator import TASK
+from tests.system.tls_site import NEEDS_MOSQUITTO
 from tests.system.toy_fleet import ToyFleet, kill, succeeded, toy_fleet, watching
 from tests.system.watched import Sample, sample
 
@@ -32,8 +32,7 @@ NAMES = tuple(f"dev-{i:04d}" for i in range(DEVICES))
 ATTACKERS = frozenset(random.Random(15).sample(NAMES, DEVICES // 5))
 DROP_OUT, LATE = 0.1, 0.1
 """Shares of the devices: who drops out of a round, and who may come too late to it for all the kills."""
-MOST_EVENTS = 20
-"""Devices of a round that events name as bounded; its report names all."""
+MOST_EVENTS = 20  # devices of a round that events name as bounded; its report names all
 Record = Callable[[str, object], None]
 
 
@@ -49,8 +48,7 @@ class Run:
 
     def __init__(self, fleet: ToyFleet, coordinator: Child, store: Store) -> None:
         self._fleet, self.coordinator, self._store = fleet, coordinator, store
-        self.samples: list[tuple[int, Sample]] = []
-        """With the round in which it was taken."""
+        self.samples: list[tuple[int, Sample]] = []  # with the round in which it was taken
 
     def counted(self, number: int, part: float) -> bool:
         """Whether this part of a round's updates is counted; samples the coordinator on the way."""
@@ -78,35 +76,29 @@ class Run:
 )
 @pytest.mark.slow
 @pytest.mark.timeout(5400)
-@pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
+@NEEDS_MOSQUITTO
 @pytest.mark.nightly
-def test_attackers_drop_outs_and_kills_in_one_run_lose_nothing_and_attackers_are_named(
+async def test_attackers_drop_outs_and_kills_in_one_run_lose_nothing_and_attackers_are_named(
     tmp_path: Path, record_property: Record
 ) -> None:
     raise_open_files()
 
-    async def case() -> list[tuple[int, Sample]]:
-        async with toy_fleet(tmp_path, NAMES, here=()) as fleet:
-            coordinator, began = await start(fleet), time.monotonic()
-            shares = [NAMES[i::2] for i in range(2)]
-            told = {"attackers": ATTACKERS, "everybody": NAMES, "drop_out": DROP_OUT, "resend": RESEND}
-            await asyncio.gather(*(fleet.crowd_process(*share, **told) for share in shares))
-            store = watching(fleet)
-            try:
-                run = Run(fleet, coordinator, store)
-                for number in range(EVERY, ROUNDS + 1, EVERY):
-                    await run.kill_both(number)
-                await succeeded(run.coordinator, 900)
-                record_property("seconds", round(time.monotonic() - began))
-                rows = fleet.verify(ROUNDS, everybody=False)
-                record_property("counted", len(rows))
-                _as_it_had_to_be(store)
-                record_property("attackers named", f"{_named(store)} of {len(ATTACKERS)}")
-            finally:
-                store.close()
-            return run.samples
-
-    samples = asyncio.run(case())
+    async with toy_fleet(tmp_path, NAMES, here=()) as fleet:
+        coordinator, began = await start(fleet), time.monotonic()
+        shares = [NAMES[i::2] for i in range(2)]
+        told = {"attackers": ATTACKERS, "everybody": NAMES, "drop_out": DROP_OUT, "resend": RESEND}
+        await asyncio.gather(*(fleet.crowd_process(*share, **told) for share in shares))
+        with watching(fleet) as store:
+            run = Run(fleet, coordinator, store)
+            for number in range(EVERY, ROUNDS + 1, EVERY):
+                await run.kill_both(number)
+            await succeeded(run.coordinator, 900)
+            record_property("seconds", round(time.monotonic() - began))
+            rows = fleet.verify(ROUNDS, everybody=False)
+            record_property("counted", len(rows))
+            _as_it_had_to_be(store)
+            record_property("attackers named", f"{_named(store)} of {len(ATTACKERS)}")
+        samples = run.samples
     early = statistics.median(each.mb for number, each in samples if number <= ROUNDS // 2)
     late = statistics.median(each.mb for number, each in samples if number > ROUNDS // 2)
     record_property("coordinator MB", f"{early:.0f}, then {late:.0f}")

@@ -16,29 +16,21 @@ from pathlib import Path
 import pytest
 
 from auricle_cloud.storage.store import Store
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.system.child import Child, until
 from tests.system.network_proxy import NetworkProxy
+from tests.system.tls_site import NEEDS_MOSQUITTO
 from tests.system.toy_fleet import ToyFleet, succeeded, toy_fleet, watching
 
-DEVICES, SECONDS = (40, 600.0) if "AURICLE_FULL_SIZE" in os.environ else (10, 30.0)
-"""SECONDS of flapping."""
+DEVICES, SECONDS = (40, 600.0) if "AURICLE_FULL_SIZE" in os.environ else (10, 30.0)  # SECONDS of flapping
 NAMES = tuple(f"dev-{i:02d}" for i in range(DEVICES))
 FLAPPING = NAMES[: DEVICES * 3 // 10]
-EVERY = 3.0
-"""Seconds between two flaps of a device."""
-KEEPALIVE, APART = 4, 60.0 if DEVICES > 10 else 20.0
-"""Seconds; APART: how long the network is away at least."""
-LEAST = 3
-"""Rounds that end while devices flap."""
+EVERY = 3.0  # seconds between two flaps of a device
+KEEPALIVE, APART = 4, 60.0 if DEVICES > 10 else 20.0  # seconds; APART: how long the network is away at least
+LEAST = 3  # rounds that end while devices flap
 ENDLESS = 3_000
 Record = Callable[[str, object], None]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), NEEDS_MOSQUITTO]
 
 
 @asynccontextmanager
@@ -57,7 +49,6 @@ def online(store: Store) -> dict[str, str]:
 
 
 def full_rounds(coordinator: Child) -> int:
-    """Rounds in which everybody counted."""
     return sum(line.get("counted") == DEVICES for line in coordinator.lines)
 
 
@@ -68,44 +59,40 @@ async def everybody_counts(coordinator: Child, rounds: int) -> None:
 
 
 @pytest.mark.reliability("F6", load="10 devices silent together for 20 s; 40 for 60 s at full size")
-def test_a_fleet_that_is_cut_off_in_silence_is_known_to_be_gone_and_counts_once_when_it_is_back(
+@pytest.mark.slow
+@pytest.mark.nightly
+async def test_a_fleet_that_is_cut_off_in_silence_is_known_to_be_gone_and_counts_once_when_it_is_back(
     tmp_path: Path, record_property: Record
 ) -> None:
-    async def case() -> None:
-        async with far_fleet(tmp_path) as (fleet, proxies):
-            coordinator = await fleet.coordinator(ENDLESS, quorum=0.5, deadline=120.0)
-            store = watching(fleet)
-            try:
-                await everybody_counts(coordinator, 2)
-                began = time.monotonic()
-                for proxy in proxies.values():
-                    proxy.part()
-                await until(lambda: not any(a.link.connected for a in fleet.agents.values()), "all agents to notice")
-                record_property("agents noticed after s", round(time.monotonic() - began, 1))
-                await until(lambda: not online(store), "the coordinator to notice")
-                record_property("coordinator noticed after s", round(time.monotonic() - began, 1))
-                record_property("keepalive s", KEEPALIVE)
-                await until(lambda: time.monotonic() > began + APART, "the end of the silence", APART + 60)
-                for proxy in proxies.values():
-                    proxy.heal()
-                healed = time.monotonic()
-                await fleet.back(120)
-                record_property("all back after s", round(time.monotonic() - healed, 1))
-                await everybody_counts(coordinator, 2)
-                assert online(store) == {name: agent.boot for name, agent in fleet.agents.items()}
-                coordinator.process.terminate()
-                await succeeded(coordinator)
-            finally:
-                store.close()
-            rows = fleet.verify(ENDLESS, everybody=False, stopped=True)
-            record_property("counted", len(rows))
-
-    asyncio.run(case())
+    async with far_fleet(tmp_path) as (fleet, proxies):
+        coordinator = await fleet.coordinator(ENDLESS, quorum=0.5, deadline=120.0)
+        with watching(fleet) as store:
+            await everybody_counts(coordinator, 2)
+            began = time.monotonic()
+            for proxy in proxies.values():
+                proxy.part()
+            await until(lambda: not any(a.link.connected for a in fleet.agents.values()), "all agents to notice")
+            record_property("agents noticed after s", round(time.monotonic() - began, 1))
+            await until(lambda: not online(store), "the coordinator to notice")
+            record_property("coordinator noticed after s", round(time.monotonic() - began, 1))
+            record_property("keepalive s", KEEPALIVE)
+            await until(lambda: time.monotonic() > began + APART, "the end of the silence", APART + 60)
+            for proxy in proxies.values():
+                proxy.heal()
+            healed = time.monotonic()
+            await fleet.back(120)
+            record_property("all back after s", round(time.monotonic() - healed, 1))
+            await everybody_counts(coordinator, 2)
+            assert online(store) == {name: agent.boot for name, agent in fleet.agents.items()}
+            coordinator.process.terminate()
+            await succeeded(coordinator)
+        rows = fleet.verify(ENDLESS, everybody=False, stopped=True)
+        record_property("counted", len(rows))
 
 
 @pytest.mark.reliability("F7", load="3 of 10 devices every 3 s for 30 s; 12 of 40 for 10 min at full size")
 @pytest.mark.nightly
-def test_devices_that_come_and_go_hold_no_round_up_and_presence_is_right_by_boot(
+async def test_devices_that_come_and_go_hold_no_round_up_and_presence_is_right_by_boot(
     tmp_path: Path, record_property: Record
 ) -> None:
     """A flap is a reset, a connection that only the broker still believes in, or the latter and another boot."""
@@ -129,35 +116,29 @@ def test_devices_that_come_and_go_hold_no_round_up_and_presence_is_right_by_boot
         wrong.extend(sorted(set(NAMES) - set(FLAPPING) - set(online(store))))
         return time.monotonic() >= moment
 
-    async def case() -> None:
-        async with far_fleet(tmp_path) as (fleet, proxies):
-            coordinator = await fleet.coordinator(ENDLESS, quorum=0.6, deadline=60.0)
-            store = watching(fleet)
-            try:
-                await everybody_counts(coordinator, 1)
-                before, began = len(coordinator.lines), time.monotonic()
-                moment = began
-                while moment < began + SECONDS or len(coordinator.lines) < before + LEAST:
-                    moment = max(moment + EVERY, time.monotonic())
-                    await asyncio.gather(*(flap(fleet, proxies, name) for name in FLAPPING))
-                    await until(lambda: steady(store, moment), "the next flap", 300)  # noqa: B023
-                during = coordinator.lines[before:]
-                await fleet.back(120)
-                await everybody_counts(coordinator, 2)
-                assert online(store) == {name: agent.boot for name, agent in fleet.agents.items()}
-                coordinator.process.terminate()
-                await succeeded(coordinator)
-            finally:
-                store.close()
-            assert wrong == [], "a steady device was taken for gone"
-            assert all(flaps.values()), flaps
-            assert {line["state"] for line in during} == {"published"}
-            rows = fleet.verify(ENDLESS, everybody=False, stopped=True)
-            for line in during:
-                there = {row.device for row in rows if row.round == line["round"]}
-                assert set(NAMES) - set(FLAPPING) <= there, line
-            record_property("flaps", sum(flaps.values()))
-            record_property("rounds meanwhile", len(during))
-            print(f"{flaps}, {len(during)} rounds meanwhile, {len(rows)} updates counted")
-
-    asyncio.run(case())
+    async with far_fleet(tmp_path) as (fleet, proxies):
+        coordinator = await fleet.coordinator(ENDLESS, quorum=0.6, deadline=60.0)
+        with watching(fleet) as store:
+            await everybody_counts(coordinator, 1)
+            before, began = len(coordinator.lines), time.monotonic()
+            moment = began
+            while moment < began + SECONDS or len(coordinator.lines) < before + LEAST:
+                moment = max(moment + EVERY, time.monotonic())
+                await asyncio.gather(*(flap(fleet, proxies, name) for name in FLAPPING))
+                await until(lambda: steady(store, moment), "the next flap", 300)  # noqa: B023
+            during = coordinator.lines[before:]
+            await fleet.back(120)
+            await everybody_counts(coordinator, 2)
+            assert online(store) == {name: agent.boot for name, agent in fleet.agents.items()}
+            coordinator.process.terminate()
+            await succeeded(coordinator)
+        assert wrong == [], "a steady device was taken for gone"
+        assert all(flaps.values()), flaps
+        assert {line["state"] for line in during} == {"published"}
+        rows = fleet.verify(ENDLESS, everybody=False, stopped=True)
+        for line in during:
+            there = {row.device for row in rows if row.round == line["round"]}
+            assert set(NAMES) - set(FLAPPING) <= there, line
+        record_property("flaps", sum(flaps.values()))
+        record_property("rounds meanwhile", len(during))
+        print(f"{flaps}, {len(during)} rounds meanwhile, {len(rows)} updates counted")

@@ -8,7 +8,7 @@ import shutil
 import ssl
 import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -17,11 +17,10 @@ from typing import cast
 import pytest
 
 from auricle.errors import BrokerError, SettingsError
-from auricle.mqtt_link.link import BrokerAddress, Delivery
+from auricle.mqtt_link.link import BrokerAddress, MqttLink
 from auricle.mqtt_link.private_link import FOLDER, IdentityFiles
 from auricle.packs.pack import load_pack
 from auricle.wire.broker_passwords import write_login
-from auricle.wire.frames import Topics
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.certificates import new_key
@@ -30,18 +29,13 @@ from auricle_cloud.storage.blobs import Blobs
 from auricle_edge.fleet.identity_claim import claim as steps
 from auricle_edge.runtimes import StepRuntime
 from auricle_fleet.broker.broker import Broker
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.cloud.api_server import GENEROUS, serving
 from tests.cloud.coordinator_site import DEVICES, Site
 from tests.cloud.filled_store import Filled
-from tests.system.tls_site import FLEET, TlsSite, link, running, until
+from tests.system.tls_site import FLEET, NEEDS_MOSQUITTO, TOPICS, TlsSite, connected, hear, link, running, until
 
-pytestmark = [
-    pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
-    pytest.mark.slow,
-]
+pytestmark = [NEEDS_MOSQUITTO, pytest.mark.slow]
 
-TOPICS = Topics(FLEET)
 NAMES = ("coordinator", "dev-a", "dev-b", "dev-lost")
 
 
@@ -52,17 +46,14 @@ def keep(address: BrokerAddress, name: str, password: str) -> BrokerAddress:
     return address
 
 
-def passworded(folder: Path, case: Callable[[TlsSite, dict[str, BrokerAddress]], Awaitable[None]]) -> None:
-    """Run a case with a broker and users that have certificate and password."""
-
-    async def whole() -> None:
-        async with running(folder, passwords=True) as site:
-            given = site.authority.passwords()
-            users = {name: keep(site.of(name), name, given.of(name)) for name in NAMES}
-            await site.reload()
-            await case(site, users)
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def passworded(folder: Path) -> AsyncIterator[tuple[TlsSite, dict[str, BrokerAddress]]]:
+    """A broker, and users that have certificate and password."""
+    async with running(folder, passwords=True) as site:
+        given = site.authority.passwords()
+        users = {name: keep(site.of(name), name, given.of(name)) for name in NAMES}
+        await site.reload()
+        yield site, users
 
 
 async def connections(address: BrokerAddress, client_id: str) -> int:
@@ -73,8 +64,8 @@ async def connections(address: BrokerAddress, client_id: str) -> int:
         return each.counters.connections
 
 
-def test_nobody_gets_in_without_both(tmp_path: Path) -> None:
-    async def case(site: TlsSite, users: dict[str, BrokerAddress]) -> None:
+async def test_nobody_gets_in_without_both(tmp_path: Path) -> None:
+    async with passworded(tmp_path) as (site, users):
         good, plain = users["dev-a"], dataclasses.replace(users["dev-a"], login=None)
         password = site.authority.passwords().of("dev-a")
         other = Authority.create(tmp_path / "other", "Test")
@@ -90,83 +81,66 @@ def test_nobody_gets_in_without_both(tmp_path: Path) -> None:
             "no certificate": dataclasses.replace(plain.as_user("dev-a", password), certificate=None, key=None),
         }
         counts = await asyncio.gather(*(connections(each, "x") for each in strangers.values()))
-
         assert dict(zip(strangers, counts, strict=True)) == dict.fromkeys(strangers, 0)
-        async with link(good, "dev-a") as each:
-            await each.wait_connected(30)
-            assert each.counters.connections == 1
-
-    passworded(tmp_path, case)
+        assert await connections(good, "dev-a") == 1
 
 
-def test_a_device_speaks_for_itself_only_whatever_client_id_it_names(tmp_path: Path) -> None:
-    async def case(_: TlsSite, users: dict[str, BrokerAddress]) -> None:
-        heard: list[str] = []
-
-        async def take(message: Delivery) -> None:
-            heard.append(f"{message.topic} {message.payload.decode()}")
-
-        head, one, two = link(users["coordinator"], "coordinator"), link(users["dev-a"], "x"), link(users["dev-b"], "x")
-        async with head, one, two:
-            await asyncio.gather(*(each.wait_connected(10) for each in (head, one, two)))
-            await head.subscribe(f"{TOPICS.prefix}/d/+/up/#", take)
-            with suppress(BrokerError):
-                await one.publish(TOPICS.up("dev-b", "upd"), b"forged")
-            await one.publish(TOPICS.up("dev-a", "upd"), b"own")
-            await two.publish(TOPICS.up("dev-b", "upd"), b"own")
-            await until(lambda: len(heard) == 2)
-            assert [each.counters.connections for each in (head, one, two)] == [1, 1, 1]
-        assert sorted(heard) == [f"{TOPICS.up(name, 'upd')} own" for name in ("dev-a", "dev-b")]
-
-    passworded(tmp_path, case)
+async def speak(heads: MqttLink, one: MqttLink, two: MqttLink) -> None:
+    """One speaks as the other, and then both as themselves: only that is heard."""
+    async with connected(heads, one, two):
+        heard = await hear(heads, "d/+/up/#")
+        with suppress(BrokerError):
+            await one.publish(TOPICS.up("dev-b", "upd"), b"forged")
+        await one.publish(TOPICS.up("dev-a", "upd"), b"own")
+        await two.publish(TOPICS.up("dev-b", "upd"), b"own")
+        await until(lambda: len(heard) == 2)
+        assert [each.counters.connections for each in (heads, one, two)] == [1, 1, 1]
+    assert sorted(heard) == [f"{TOPICS.up(name, 'upd')} own" for name in ("dev-a", "dev-b")]
 
 
-def test_whoever_is_revoked_or_has_another_key_is_out_at_the_next_reload(tmp_path: Path) -> None:
-    async def case(site: TlsSite, users: dict[str, BrokerAddress]) -> None:
-        async with link(users["dev-lost"], "dev-lost") as lost, link(users["dev-a"], "dev-a") as kept:
-            await asyncio.gather(lost.wait_connected(10), kept.wait_connected(10))
+async def test_a_device_speaks_for_itself_only_whatever_client_id_it_names(tmp_path: Path) -> None:
+    async with passworded(tmp_path) as (_, users):
+        await speak(link(users["coordinator"], "coordinator"), link(users["dev-a"]), link(users["dev-b"]))
+
+
+async def test_whoever_is_revoked_or_has_another_key_is_out_at_the_next_reload(tmp_path: Path) -> None:
+    async with passworded(tmp_path) as (site, users):
+        lost, kept = link(users["dev-lost"], "dev-lost"), link(users["dev-a"], "dev-a")
+        async with connected(lost, kept):
             site.enrolment.revoke("dev-lost", who="test")
             await site.reload()
             await until(lambda: not lost.connected)
             assert "dev-lost" not in (site.place / "passwords").read_text()
             assert await connections(users["dev-lost"], "dev-lost") == 0
             assert (kept.connected, kept.counters.connections) == (True, 1)
-
             (site.authority.folder / "passwords.key").unlink()
             await site.reload()
             await until(lambda: not kept.connected)
             keep(users["dev-a"], "dev-a", site.authority.passwords().of("dev-a"))
             await kept.wait_connected(60)
 
-    passworded(tmp_path, case)
 
-
-def test_a_running_broker_is_not_switched_over(tmp_path: Path) -> None:
-    async def case(site: TlsSite, _: dict[str, BrokerAddress]) -> None:
+async def test_a_running_broker_is_not_switched_over(tmp_path: Path) -> None:
+    async with passworded(tmp_path) as (site, _):
         without = type(site.broker_folder)(
             kind="mosquitto", fleet=FLEET, hosts=["127.0.0.1"], address="127.0.0.1", port=site.port
         )
-        with pytest.raises(SettingsError, match="Stop the mosquitto"):
+        with pytest.raises(SettingsError, match="mosquitto"):
             without.write(site.place, site.enrolment, who="test")
         assert (site.place / "passwords").is_file()
 
-    passworded(tmp_path, case)
 
-
-def test_mosquitto_passwd_reads_the_file(tmp_path: Path) -> None:
+async def test_mosquitto_passwd_reads_the_file(tmp_path: Path) -> None:
     program = shutil.which("mosquitto_passwd")
     if program is None:
         pytest.skip("mosquitto_passwd is not installed")
-
-    async def case(site: TlsSite, _: dict[str, BrokerAddress]) -> None:
+    async with passworded(tmp_path) as (site, _):
         copy = tmp_path / "copy"
         copy.write_bytes((site.place / "passwords").read_bytes())
         lines = copy.read_text().splitlines()
         done = subprocess.run([program, "-D", copy, "dev-b"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert copy.read_text().splitlines() == [line for line in lines if not line.startswith("dev-b:")]
-
-    passworded(tmp_path, case)
 
 
 @asynccontextmanager
@@ -201,27 +175,12 @@ async def proxied(site: TlsSite) -> AsyncIterator[int]:
             end.close()
 
 
-def test_behind_a_proxy_that_ends_tls_everybody_is_who_the_password_says(tmp_path: Path) -> None:
-    async def case(site: TlsSite, users: dict[str, BrokerAddress]) -> None:
-        heard: list[str] = []
-
-        async def take(message: Delivery) -> None:
-            heard.append(message.topic)
-
-        async with proxied(site) as port:
-            head, one, two = (dataclasses.replace(users[name], port=port) for name in ("coordinator", "dev-a", "dev-b"))
-            async with link(head, "coordinator") as coordinator, link(one, "dev-a") as a, link(two, "dev-b") as b:
-                await asyncio.gather(*(each.wait_connected(10) for each in (coordinator, a, b)))
-                await coordinator.subscribe(f"{TOPICS.prefix}/d/+/up/#", take)
-                with suppress(BrokerError):
-                    await a.publish(TOPICS.up("dev-b", "upd"), b"forged")
-                await a.publish(TOPICS.up("dev-a", "upd"), b"own")
-                await until(lambda: heard == [TOPICS.up("dev-a", "upd")])
-            bare = dataclasses.replace(one, login=None)
-            assert await connections(bare, "dev-a") == 0
-            assert await connections(dataclasses.replace(one, certificate=None, key=None), "dev-a") == 0
-
-    passworded(tmp_path, case)
+async def test_behind_a_proxy_that_ends_tls_everybody_is_who_the_password_says(tmp_path: Path) -> None:
+    async with passworded(tmp_path) as (site, users), proxied(site) as port:
+        head, one, two = (dataclasses.replace(users[name], port=port) for name in NAMES[:3])
+        await speak(link(head, "coordinator"), link(one, "dev-a"), link(two, "dev-b"))
+        assert await connections(dataclasses.replace(one, login=None), "dev-a") == 0
+        assert await connections(dataclasses.replace(one, certificate=None, key=None), "dev-a") == 0
 
 
 class ClaimSite(TlsSite):
@@ -237,23 +196,20 @@ class ClaimSite(TlsSite):
 
     @contextmanager
     def api(self) -> Iterator[str]:
-        """Its URL."""
         key = new_key()
         (self.folder / "server.pem").write_text(self.enrolment.server(["127.0.0.1"], key.public_key(), who="op"))
         (self.folder / "server.key").write_bytes(key_pem(key))
-        settings = ApiSettings(
-            port=0, certificate=self.folder / "server.pem", key=self.folder / "server.key", rates=GENEROUS
-        )
+        files = {"certificate": self.folder / "server.pem", "key": self.folder / "server.key"}
+        settings = ApiSettings(port=0, rates=GENEROUS, **files)
         filled = Filled(self.folder, self.store, Blobs(self.folder / "blobs"), load_pack("digits"))
         with serving(filled, settings) as server:
             yield server.url
 
 
 @pytest.mark.timeout(180)
-def test_from_a_claim_over_https_to_a_round(tmp_path: Path) -> None:
+async def test_from_a_claim_over_https_to_a_round(tmp_path: Path) -> None:
     """Tokens made while the broker runs, claims, and a round over a broker that asks for both."""
-
-    async def case(site: ClaimSite, workers: ThreadPoolExecutor) -> None:
+    async with running(tmp_path / "cloud", ClaimSite, passwords=True) as site:
         keep(site.address(NAME), NAME, site.authority.passwords().of(NAME))
         tokens = site.enrolment.tokens(DEVICES[:3], 3600.0, who="op")
         await site.reload()
@@ -261,23 +217,12 @@ def test_from_a_claim_over_https_to_a_round(tmp_path: Path) -> None:
             for device, token, _ in tokens:
                 (file := tmp_path / "token").write_text(token)
                 await asyncio.to_thread(steps.claim, tmp_path / device, url, site.authority.pin, file, time.time())
-        fleet = Site(cast("Broker", site), StepRuntime(load_pack("digits")), tmp_path, workers)
-        coordinator = fleet.coordinator(1, quorum=1.0)
-        fleet.start_agents(coordinator)
-        try:
-            await asyncio.wait_for(coordinator.run(), 100)
-        finally:
-            await fleet.stop_agents()
-        assert [(done.state, done.counted) for done in fleet.done] == [("published", 3)]
-
-    async def whole() -> None:
         with ThreadPoolExecutor(2) as workers:
-            site = ClaimSite(tmp_path / "cloud", passwords=True)
-            await site.process.start()
+            fleet = Site(cast("Broker", site), StepRuntime(load_pack("digits")), tmp_path, workers)
+            coordinator = fleet.coordinator(1, quorum=1.0)
+            fleet.start_agents(coordinator)
             try:
-                await case(site, workers)
+                await asyncio.wait_for(coordinator.run(), 100)
             finally:
-                await site.process.stop()
-                site.store.close()
-
-    asyncio.run(whole())
+                await fleet.stop_agents()
+            assert [(done.state, done.counted) for done in fleet.done] == [("published", 3)]

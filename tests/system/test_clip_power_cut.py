@@ -61,6 +61,7 @@ def _verify(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("where", ["steps", "calls"])
+@pytest.mark.nightly
 def test_a_kill_at_every_step_and_system_call_that_writes_loses_nothing_that_was_acknowledged(
     where: str, tmp_path: Path
 ) -> None:
@@ -71,7 +72,6 @@ def test_a_kill_at_every_step_and_system_call_that_writes_loses_nothing_that_was
         pytest.skip("processes may not be traced here")
     assert done.returncode == 0, done.stderr
     count = int(done.stdout)
-
     for at in range(count):
         _verify(tmp_path / str(at))
     print(f"killed at each of {count} {where}")
@@ -92,9 +92,7 @@ def test_a_full_disk_is_a_sentence_and_costs_nothing_that_was_acknowledged(
     settings = {"key_file": str(tmp_path / "key")} if sealed else {}
     kept = store(small_disk.folder, **settings)
     clips = {kept.add(new(seed)): seed for seed in range(5)}
-
     _filled(kept, small_disk)
-
     files = small_disk.folder / "clips" / "files"
     for each in (kept, store(small_disk.folder, **settings)):
         assert set(clips) <= {clip.id for clip in each.list()}
@@ -114,9 +112,7 @@ def test_a_full_disk_can_be_wiped(small_disk: SmallDisk) -> None:
     for seed in range(5):
         kept.add(new(seed))
     _filled(kept, small_disk)
-
     kept.wipe()
-
     assert kept.list() == ()
     kept.add(new(9))
 
@@ -128,10 +124,8 @@ def test_several_processes_add_at_the_same_time_and_lose_nothing(tmp_path: Path)
         subprocess.Popen([*CHILD, "fill", str(tmp_path), str(100 * i), "20"], stdout=subprocess.PIPE, text=True)
         for i in range(3)
     ]
-
     own = {here.add(new(900 + i)) for i in range(20)}
     told = own | {line for other in others for line in other.communicate()[0].split()}
-
     assert all(other.returncode == 0 for other in others)
     assert len(told) == 80
     assert {clip.id for clip in here.list()} == told
@@ -145,10 +139,8 @@ def test_a_wipe_by_another_process_leaves_only_what_came_after_it(sealed: bool, 
     service, command = store(tmp_path, **settings), store(tmp_path, **settings)
     for seed in range(3):
         service.add(new(seed))
-
     command.wipe()
     clip = service.add(new(7))
-
     for each in (service, command, store(tmp_path, **settings)):
         assert [found.id for found in each.list()] == [clip]
         np.testing.assert_array_equal(each.read(clip), tone(7))

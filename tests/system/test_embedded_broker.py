@@ -44,12 +44,13 @@ def is_open(port: int) -> bool:
 @pytest.mark.nightly
 def test_the_broker_lives_as_long_as_its_coordinator(tmp_path: Path, end: signal.Signals) -> None:
     process, users = serving(tmp_path / "state")
+    file = tmp_path / "state" / "broker" / "passwords.json"
     try:
         address = BrokerAddress.parse(users["kitchen-1"])
         assert set(users) == {"kitchen-1"}
         assert (address.username, address.password) == ("kitchen-1", None)
         assert is_open(address.port)
-        assert (tmp_path / "state" / "broker" / "passwords.json").stat().st_mode & 0o777 == 0o600
+        assert file.stat().st_mode & 0o777 == 0o600
     finally:
         os.kill(process.pid, end)
         process.wait(30)
@@ -59,11 +60,10 @@ def test_the_broker_lives_as_long_as_its_coordinator(tmp_path: Path, end: signal
     while is_open(address.port) and time.monotonic() < until:
         time.sleep(0.1)
     assert not is_open(address.port)
-
-    kept = (tmp_path / "state" / "broker" / "passwords.json").read_text()
+    kept = file.read_text()
     again, _ = serving(tmp_path / "state")
     again.terminate()
     again.wait(30)
     assert again.stdout is not None
     again.stdout.close()
-    assert (tmp_path / "state" / "broker" / "passwords.json").read_text() == kept
+    assert file.read_text() == kept

@@ -5,7 +5,6 @@ With AURICLE_FULL_SIZE in the environment 200 devices instead of 20.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable
@@ -24,17 +23,13 @@ Record = Callable[[str, object], None]
 @pytest.mark.reliability("L3", load="20 devices, 5 rounds; 200 at full size")
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_all_rounds_of_many_devices_on_amqtt(tmp_path: Path, record_property: Record) -> None:
+async def test_all_rounds_of_many_devices_on_amqtt(tmp_path: Path, record_property: Record) -> None:
     pytest.importorskip("amqtt", reason="the embedded broker is not installed")
-
-    async def case() -> None:
-        async with toy_fleet(tmp_path, NAMES, here=(), kind="amqtt") as fleet:
-            assert "protocol=3" in fleet.broker.address(NAMES[0]).url
-            began = time.monotonic()
-            coordinator = await fleet.coordinator(ROUNDS, deadline=600.0)
-            await fleet.crowd_process(*NAMES, resend=60.0)
-            await succeeded(coordinator, 1200)
-            record_property("seconds", round(time.monotonic() - began))
-            record_property("counted", len(fleet.verify(ROUNDS)))
-
-    asyncio.run(case())
+    async with toy_fleet(tmp_path, NAMES, here=(), kind="amqtt") as fleet:
+        assert "protocol=3" in fleet.broker.address(NAMES[0]).url
+        began = time.monotonic()
+        coordinator = await fleet.coordinator(ROUNDS, deadline=600.0)
+        await fleet.crowd_process(*NAMES, resend=60.0)
+        await succeeded(coordinator, 1200)
+        record_property("seconds", round(time.monotonic() - began))
+        record_property("counted", len(fleet.verify(ROUNDS)))

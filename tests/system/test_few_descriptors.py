@@ -15,17 +15,14 @@ import pytest
 from auricle.process.open_files import raise_open_files
 from auricle_cloud.api.connections import RESERVE
 from auricle_fleet.broker.broker import start_broker
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.system.child import Child, until
+from tests.system.tls_site import NEEDS_MOSQUITTO
 
 DESCRIPTORS = 1024
 CROWD = 1140
 HALF = b"GET /v1/rounds HTTP/1.1\r\nHost: x\r\nX-Slow: "
 
-pytestmark = [
-    pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
-    pytest.mark.slow,
-]
+pytestmark = [NEEDS_MOSQUITTO, pytest.mark.slow]
 
 
 async def served(folder: Path, broker: str, *, connections: int) -> Child:
@@ -34,11 +31,7 @@ async def served(folder: Path, broker: str, *, connections: int) -> Child:
     command = f"ulimit -n {DESCRIPTORS}; exec {sys.executable} -m auricle cloud serve --broker {broker} --fleet f"
     options = f"--state {folder}/cloud --config {folder}/coordinator.toml --listen 127.0.0.1:0 --json --pack digits"
     process = await asyncio.create_subprocess_exec(
-        "/bin/sh",
-        "-c",
-        f"{command} {options}",
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        "/bin/sh", "-c", f"{command} {options}", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     return Child(process)
 
@@ -56,7 +49,6 @@ async def asked(port: int, path: str) -> str:
 
 
 async def answers(port: int, path: str, seconds: float = 60.0) -> None:
-    """Wait until a path answers 200."""
     loop = asyncio.get_running_loop()
     deadline, said = loop.time() + seconds, ""
     while said != "HTTP/1.1 200 OK":
@@ -66,34 +58,32 @@ async def answers(port: int, path: str, seconds: float = 60.0) -> None:
 
 @pytest.mark.reliability("F13", load="half requests at ulimit -n 1024")
 @pytest.mark.parametrize("connections", [400, 5000])
-def test_half_requests_take_neither_api_nor_broker_nor_database(tmp_path: Path, connections: int) -> None:
+@pytest.mark.nightly
+async def test_half_requests_take_neither_api_nor_broker_nor_database(tmp_path: Path, connections: int) -> None:
     """With its usual limit of connections, and with one above all descriptors, where only the reserve holds."""
     if raise_open_files() < 2 * DESCRIPTORS:
         pytest.skip(f"this system allows {resource.getrlimit(resource.RLIMIT_NOFILE)[1]} open files")
 
-    async def case() -> None:
-        users = {"coordinator": "secret"}
-        async with await start_broker(tmp_path, users, fleet="f", persistence=False) as broker:
-            child = await served(tmp_path, broker.address("coordinator").url, connections=connections)
-            try:
-                said = await child.line(lambda line: "page" in line)
-                port = urlsplit(said["page"]).port or 0
-                held = Path(f"/proc/{child.process.pid}/fd")
+    users = {"coordinator": "secret"}
+    async with await start_broker(tmp_path, users, fleet="f", persistence=False) as broker:
+        child = await served(tmp_path, broker.address("coordinator").url, connections=connections)
+        try:
+            said = await child.line(lambda line: "page" in line)
+            port = urlsplit(said["page"]).port or 0
+            held = Path(f"/proc/{child.process.pid}/fd")
+            await answers(port, "/readyz")
+            with contextlib.ExitStack() as open_ones:
+                for _ in range(CROWD):
+                    each = open_ones.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+                    with contextlib.suppress(OSError):
+                        each.sendall(HALF)
+                await answers(port, "/healthz")
+                assert len(list(held.iterdir())) <= DESCRIPTORS - RESERVE * 3 / 4
+                broker.kill()
+                await broker.restart()
                 await answers(port, "/readyz")
-                with contextlib.ExitStack() as open_ones:
-                    for _ in range(CROWD):
-                        each = open_ones.enter_context(socket.create_connection(("127.0.0.1", port), 10))
-                        with contextlib.suppress(OSError):
-                            each.sendall(HALF)
-                    await answers(port, "/healthz")
-                    assert len(list(held.iterdir())) <= DESCRIPTORS - RESERVE * 3 / 4
-                    broker.kill()
-                    await broker.restart()
-                    await answers(port, "/readyz")
-                    # And what asks for nothing is let go.
-                    await until(lambda: len(list(held.iterdir())) < 100, "idle connections to end")
-                assert child.process.returncode is None
-            finally:
-                await child.kill()
-
-    asyncio.run(case())
+                # And what asks for nothing is let go.
+                await until(lambda: len(list(held.iterdir())) < 100, "idle connections to end")
+            assert child.process.returncode is None
+        finally:
+            await child.kill()

@@ -18,15 +18,11 @@ from auricle.wire.messages import Invite, Message, Status, Update
 from auricle.wire.tensors import digest, encode
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.runtimes import StepRuntime
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.cloud.desk import signed
 from tests.edge.agent_site import DEVICE, KEY, OTHER, TASK, TOPICS, Site, until, with_broker
-from tests.system.tls_site import running
+from tests.system.tls_site import NEEDS_MOSQUITTO, running
 
-pytestmark = [
-    pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
-    pytest.mark.slow,
-]
+pytestmark = [NEEDS_MOSQUITTO, pytest.mark.slow]
 INVITED = TOPICS.down(DEVICE, "inv")
 
 
@@ -35,12 +31,9 @@ def runtime() -> StepRuntime:
     return StepRuntime(load_pack("digits"))
 
 
-def over_tls(case: Callable[[Site], Awaitable[None]], runtime: StepRuntime, folder: Path) -> None:
-    async def whole() -> None:
-        async with running(folder) as site:
-            await with_broker(case, runtime, folder, site)
-
-    asyncio.run(whole())
+async def over_tls(case: Callable[[Site], Awaitable[None]], runtime: StepRuntime, folder: Path) -> None:
+    async with running(folder) as site:
+        await with_broker(case, runtime, folder, site)
 
 
 async def trains(site: Site, agent: Agent, number: int, epoch: int = 5) -> None:
@@ -60,7 +53,7 @@ def header(message: Message, **changes: object) -> dict[str, object]:
 
 
 @pytest.mark.reliability("C7", load="a forged invitation")
-def test_a_model_is_taken_from_nobody_without_the_coordinators_key(runtime: StepRuntime, tmp_path: Path) -> None:
+async def test_a_model_is_taken_from_nobody_without_the_coordinators_key(runtime: StepRuntime, tmp_path: Path) -> None:
     """C7, bad signature: not obeyed, not trained from, and the next honest round is taken part in."""
 
     async def case(site: Site) -> None:
@@ -75,11 +68,11 @@ def test_a_model_is_taken_from_nobody_without_the_coordinators_key(runtime: Step
             assert len(c.said(Update)) == 1
             await trains(site, agent, 2)
 
-    over_tls(case, runtime, tmp_path)
+    await over_tls(case, runtime, tmp_path)
 
 
 @pytest.mark.reliability("C6", load="recorded invitations played back")
-def test_recorded_invitations_do_not_bring_an_old_model_back(runtime: StepRuntime, tmp_path: Path) -> None:
+async def test_recorded_invitations_do_not_bring_an_old_model_back(runtime: StepRuntime, tmp_path: Path) -> None:
     """C7, rollback and freeze: what was said before, in this epoch or an older one, is not said again by a copy."""
 
     async def case(site: Site) -> None:
@@ -103,12 +96,12 @@ def test_recorded_invitations_do_not_bring_an_old_model_back(runtime: StepRuntim
             assert len(c.said(Update)) == count + 1
             assert agent.state == "idle"
 
-    over_tls(case, runtime, tmp_path)
+    await over_tls(case, runtime, tmp_path)
 
 
 @pytest.mark.reliability("C7", load="right signature, another blob")
 @pytest.mark.parametrize("how", ["another model", "endless", "never"])
-def test_a_model_that_is_not_the_signed_one_is_reported_and_never_loaded(
+async def test_a_model_that_is_not_the_signed_one_is_reported_and_never_loaded(
     runtime: StepRuntime, tmp_path: Path, how: str
 ) -> None:
     """C7, a good signature over another blob, or one that does not end: the device keeps what it has and says so."""
@@ -141,13 +134,11 @@ def test_a_model_that_is_not_the_signed_one_is_reported_and_never_loaded(
             assert len(c.said(Update)) == 1
             await trains(site, agent, 3)
 
-    over_tls(case, runtime, tmp_path)
+    await over_tls(case, runtime, tmp_path)
 
 
 @pytest.mark.reliability("U1", load="unknown keys")
-def test_keys_that_a_newer_coordinator_adds_are_passed_over(runtime: StepRuntime, tmp_path: Path) -> None:
-    """U1: the same major version with more in it."""
-
+async def test_keys_that_a_newer_coordinator_adds_are_passed_over(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         c = site.coordinator
         async with site.device() as agent:
@@ -157,15 +148,13 @@ def test_keys_that_a_newer_coordinator_adds_are_passed_over(runtime: StepRuntime
             await c.ack(update)
             await until(lambda: agent.state == "idle")
 
-    over_tls(case, runtime, tmp_path)
+    await over_tls(case, runtime, tmp_path)
 
 
 @pytest.mark.reliability("U1", load="another major version")
-def test_another_major_version_is_refused_by_name_and_the_coordinator_is_told(
+async def test_another_major_version_is_refused_by_name_and_the_coordinator_is_told(
     runtime: StepRuntime, tmp_path: Path
 ) -> None:
-    """U1: `upgrade_required`, and what both understand goes on."""
-
     async def case(site: Site) -> None:
         c = site.coordinator
         async with site.device() as agent:
@@ -175,13 +164,11 @@ def test_another_major_version_is_refused_by_name_and_the_coordinator_is_told(
             assert c.said(Update) == []
             await trains(site, agent, 2)
 
-    over_tls(case, runtime, tmp_path)
+    await over_tls(case, runtime, tmp_path)
 
 
 @pytest.mark.reliability("U1", load="an unknown kind of message")
-def test_a_message_of_an_unknown_kind_changes_nothing(runtime: StepRuntime, tmp_path: Path) -> None:
-    """U1: a kind that only a newer coordinator knows."""
-
+async def test_a_message_of_an_unknown_kind_changes_nothing(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         c = site.coordinator
         async with site.device() as agent:
@@ -191,4 +178,4 @@ def test_a_message_of_an_unknown_kind_changes_nothing(runtime: StepRuntime, tmp_
             assert agent.state == "idle"
             await trains(site, agent, 1)
 
-    over_tls(case, runtime, tmp_path)
+    await over_tls(case, runtime, tmp_path)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 import signal
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,16 @@ from auricle.errors import AuricleError
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle_cloud.storage.store import FILE, Store
 from auricle_edge.control import ControlClient
-from auricle_fleet.broker.broker import start_broker
-from tests.system.command_lines import serve
+from tests.system.command_lines import FLEET, home
 from tests.system.conftest import DEADLINE, Command
 from tests.system.test_nothing_private_leaves import Wiretap
 from tests.system.virtual_room import RATE, VirtualRoom
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-FLEET, DEVICE = "home", "kitchen-1"
-WORDS = ("marzipanschwein", "quokkaparade", "_unknown_", "_silence_")
-"""Words that are in no message by chance."""
-QUARTER = 1.0
-"""Seconds that stand for a quarter of an hour: a report of 15 minutes comes every second."""
+DEVICE = "kitchen-1"
+WORDS = ("marzipanschwein", "quokkaparade", "_unknown_", "_silence_")  # words that are in no message by chance
+QUARTER = 1.0  # seconds that stand for a quarter of an hour: a report of 15 minutes comes every second
 
 
 def until(found: Callable[[], Any], what: str) -> Any:
@@ -67,28 +64,20 @@ class Place:
         self.pack.write_bytes(pack_bytes(load_pack("gsc12").with_labels(WORDS, "private")))
 
     def command(self, *arguments: str) -> dict[str, Any]:
-        """What an operator's command answers."""
         command = self._start("cloud", "devices", *arguments, "--state", str(self.state), "--json")
         assert command.end() == 0, command.errors
         return command.lines[-1]
 
     def configure(self, broker: str, coordinator: str, source: str, more: str) -> Path:
-        """The device's settings file."""
-        values = {
-            "device": DEVICE,
-            "state": str(self.folder / "device"),
-            "fleet": FLEET,
-            "broker": broker,
-            "coordinator": coordinator,
-            "pack": str(self.pack),
-            "local": "crnn-lite",
-        }
+        values = {"device": DEVICE, "state": str(self.folder / "device"), "fleet": FLEET, "broker": broker}
+        values |= {"coordinator": coordinator, "pack": str(self.pack), "local": "crnn-lite"}
         text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
         file = self.folder / "edge.toml"
         file.write_text(f"{text}[capture]\nsource = {json.dumps(source)}\n[gate]\nload = 100\n{more}")
         return file
 
 
+@pytest.mark.nightly
 def test_reports_and_sensitivity_go_both_ways_and_an_owner_who_refuses_is_heard(
     tmp_path: Path, start: Callable[..., Command]
 ) -> None:
@@ -99,6 +88,10 @@ def test_reports_and_sensitivity_go_both_ways_and_an_owner_who_refuses_is_heard(
         command = start(str(config), str(QUARTER), module="tests.system.hearing_child")
         command.wait_line(lambda line: "words" in line)
         return command
+
+    def end(running: Command) -> None:
+        running.signal(signal.SIGTERM)
+        assert running.end() == 0, running.errors
 
     def status() -> dict[str, Any]:
         """What the device says of itself, as soon as its service answers."""
@@ -123,15 +116,13 @@ def test_reports_and_sensitivity_go_both_ways_and_an_owner_who_refuses_is_heard(
         assert place.command("sensitivity", DEVICE, "--step", "2")["refusing"] == []
         until(lambda: control.get("/v1/status")["sensitivity"] == {"step": 2, "remote": True}, "the step")
         until(lambda: store.devices.get(DEVICE).sensitivity_now == 2, "the device's word")
-        running.signal(signal.SIGTERM)
-        assert running.end() == 0, running.errors
+        end(running)
 
         running = child(config)
         assert control.get("/v1/status")["sensitivity"]["step"] == 2  # kept
         before = store.hearing.reports(DEVICE, limit=1)[0].period
         until(lambda: store.hearing.reports(DEVICE, limit=1)[0].period > before, "a report after the restart")
-        running.signal(signal.SIGTERM)
-        assert running.end() == 0, running.errors
+        end(running)
 
         config.write_text(
             config.read_text().replace("hearing = true", "hearing = false") + "[remote]\nsensitivity = false\n"
@@ -140,25 +131,16 @@ def test_reports_and_sensitivity_go_both_ways_and_an_owner_who_refuses_is_heard(
         until(lambda: store.devices.get(DEVICE).sensitivity_now is None, "the owner's refusal")
         told = status()
         assert told["sensitivity"] == {"step": 0, "remote": False} and not told["report"]["hearing"]
-        running.signal(signal.SIGTERM)
-        assert running.end() == 0, running.errors
+        end(running)
 
     async def story() -> bytes:
-        users = {name: secrets.token_hex(8) for name in ("coordinator", DEVICE)}
-        async with (
-            await start_broker(tmp_path / "broker", users, fleet=FLEET, persistence=False) as broker,
-            Wiretap(broker.port) as tap,
-        ):
-            coordinator = start(
-                *serve(broker=broker.address("coordinator").url, fleet=FLEET, state=place.state, pack=place.pack)
-            )
-            told = await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line)
-            url = f"mqtt://{DEVICE}:{broker.address(DEVICE).password}@127.0.0.1:{tap.port}"
+        async with home(start, tmp_path, DEVICE) as here, Wiretap(here.broker.port) as tap:
+            coordinator = await here.coordinator(pack=place.pack)
+            url = f"mqtt://{DEVICE}:{here.broker.address(DEVICE).password}@127.0.0.1:{tap.port}"
             more = "[report]\nhearing = true\nwords = true\nminutes = 15\n[labels]\nmissed_seconds = 30\n"
-            config = place.configure(url, told["coordinator"], room.source, more)
-            store = Store(place.state / FILE, must_exist=True)
-            await asyncio.to_thread(follow, config, store)
-            store.close()
+            config = place.configure(url, here.key, room.source, more)
+            with closing(Store(place.state / FILE, must_exist=True)) as store:
+                await asyncio.to_thread(follow, config, store)
             coordinator.signal(signal.SIGTERM)
             await asyncio.to_thread(coordinator.end)
             return bytes(tap.heard)

@@ -25,12 +25,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 def ask(state: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
     """Run an `auricle edge` command with --json and read its answer."""
-    done = subprocess.run(
-        [sys.executable, "-m", "auricle", "edge", *arguments, "--state", str(state), "--json"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    command = [sys.executable, "-m", "auricle", "edge", *arguments, "--state", str(state), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -49,25 +45,24 @@ def spoken() -> dict[str, list[NDArray[np.int16]]]:
     }
 
 
-@pytest.fixture
-def service(tmp_path: Path, room: VirtualRoom, start: Callable[..., Command]) -> Command:
-    """A device that listens in the room."""
-    config = tmp_path / "edge.toml"
-    config.write_text('pack = "gsc12"\n[labels]\nconfirm_seconds = 120\nmissed_seconds = 40\n[detect]\nring = 60\n')
-    command = start(*run(config=config, device="kitchen-1", state=tmp_path / "state", source=room.source))
-    command.wait_line(lambda line: "words" in line)
+def begun(tmp_path: Path, room: VirtualRoom, start: Callable[..., Command], told: str) -> Command:
+    """A device that listens in the room, with these settings."""
+    config, state = tmp_path / "edge.toml", tmp_path / "state"
+    config.write_text(f'pack = "gsc12"\n[labels]\nconfirm_seconds = 120\n{told}')
+    command = start(*run(config=config, device="kitchen-1", state=state, source=room.source))
     deadline = time.monotonic() + 60
-    while not (tmp_path / "state" / "control.sock").exists() or not listens(tmp_path / "state"):
+    while not (state / "control.sock").exists() or not ControlClient(state).get("/v1/status")["capture"]["running"]:
         assert time.monotonic() < deadline, command.errors
         time.sleep(0.1)
     return command
 
 
-def listens(state: Path) -> bool:
-    """Whether sound comes."""
-    return bool(ControlClient(state).get("/v1/status")["capture"]["running"])
+@pytest.fixture
+def service(tmp_path: Path, room: VirtualRoom, start: Callable[..., Command]) -> Command:
+    return begun(tmp_path, room, start, "missed_seconds = 40\n[detect]\nring = 60\n")
 
 
+@pytest.mark.nightly
 def test_words_are_heard_answered_and_kept(
     tmp_path: Path, room: VirtualRoom, service: Command, spoken: dict[str, list[NDArray[np.int16]]]
 ) -> None:
@@ -80,7 +75,6 @@ def test_words_are_heard_answered_and_kept(
     assert (kept["word"], kept["source"], kept["detection"]) == ("yes", "confirmed", heard["id"])
     room.say(spoken["stop"][0])
     assert ask(state, "missed", "stop")["word"] == "stop"
-
     rows = ask(state, "clips", "list")["clips"]
     assert {row["source"] for row in rows} >= {"confirmed", "missed"}
 
@@ -89,16 +83,9 @@ def test_a_wake_word_opens_the_window_for_a_command_and_a_muted_device_closes_it
     tmp_path: Path, room: VirtualRoom, start: Callable[..., Command], spoken: dict[str, list[NDArray[np.int16]]]
 ) -> None:
     """`yes` wakes it; what was said of it is on standard output, in the status and in the labels."""
-    config, state = tmp_path / "edge.toml", tmp_path / "state"
-    config.write_text(
-        'pack = "gsc12"\n[labels]\nconfirm_seconds = 120\n[detect]\nwake = ["yes"]\nwindow = 20.0\nthreshold = 0.6\n'
-        "[detect.commands]\nstop = 0.3\n"
-    )
-    command = start(*run(config=config, device="kitchen-1", state=state, source=room.source))
-    deadline = time.monotonic() + 60
-    while not (state / "control.sock").exists() or not listens(state):
-        assert time.monotonic() < deadline, command.errors
-        time.sleep(0.1)
+    state = tmp_path / "state"
+    told = "[detect]\nwake = ['yes']\nwindow = 20.0\nthreshold = 0.6\n[detect.commands]\nstop = 0.3\n"
+    command = begun(tmp_path, room, start, told)
     assert ask(state, "status")["state"] == "asleep"
     room.say(*spoken["stop"], *spoken["yes"])
     wake = command.wait_line(lambda line: "word" in line)
@@ -111,7 +98,6 @@ def test_a_wake_word_opens_the_window_for_a_command_and_a_muted_device_closes_it
     denied = ask(state, "deny", wake["id"])
     assert denied["detection"] == wake["id"] and denied["word"] == "_unknown_"
     assert ask(state, "confirm", stop["id"])["word"] == "stop"
-
     room.say(*spoken["yes"])
     again = command.wait_line(lambda line: line.get("type") == "wake" and line["at"] > stop["at"])
     ask(state, "mute")
@@ -120,6 +106,7 @@ def test_a_wake_word_opens_the_window_for_a_command_and_a_muted_device_closes_it
     assert ask(state, "status")["state"] == "asleep"
 
 
+@pytest.mark.nightly
 def test_a_muted_device_hears_nothing_and_says_so(tmp_path: Path, room: VirtualRoom, service: Command) -> None:
     state = tmp_path / "state"
     assert ask(state, "mute") == {"muted": True}
@@ -134,6 +121,7 @@ def test_a_muted_device_hears_nothing_and_says_so(tmp_path: Path, room: VirtualR
     assert after["listening"]["hours"] > before["listening"]["hours"]
 
 
+@pytest.mark.nightly
 def test_it_enrols_a_word_take_by_take(
     tmp_path: Path, room: VirtualRoom, service: Command, spoken: dict[str, list[NDArray[np.int16]]]
 ) -> None:
@@ -156,30 +144,25 @@ def test_it_enrols_a_word_take_by_take(
     assert [row["word"] for row in rows if row["source"] == "enrolled"] == ["yes", "yes"]
 
 
-def test_sigterm_ends_it_cleanly_and_the_socket_is_gone(tmp_path: Path, service: Command) -> None:
-    service.signal(signal.SIGTERM)
-    assert service.end(30) == 0
-    assert not (tmp_path / "state" / "control.sock").exists()
-    assert "No service runs" in ask(tmp_path / "state", "status", code=2)["error"]
-
-
-def test_a_second_service_in_the_same_folder_is_refused(
+def test_a_second_service_in_its_folder_is_refused_and_sigterm_ends_the_first_cleanly(
     tmp_path: Path, room: VirtualRoom, service: Command, start: Callable[..., Command]
 ) -> None:
-    ask(tmp_path / "state", "status")
-    second = start(*run(device="kitchen-2", state=tmp_path / "state", source=room.source))
+    state = tmp_path / "state"
+    second = start(*run(device="kitchen-2", state=state, source=room.source))
     assert second.end(60) == 2
-    assert "Another service runs" in second.errors
-    assert ask(tmp_path / "state", "status")["device"] == "kitchen-1"
+    assert "Another service" in second.errors
+    assert ask(state, "status")["device"] == "kitchen-1"
+    service.signal(signal.SIGTERM)
+    assert service.end(30) == 0
+    assert not (state / "control.sock").exists()
+    assert "No service" in ask(state, "status", code=2)["error"]
 
 
 def test_a_missing_hook_is_one_sentence(tmp_path: Path, room: VirtualRoom, start: Callable[..., Command]) -> None:
-    config = tmp_path / "edge.toml"
-    config.write_text('[events]\nhook = ["/no/such/program", "--token", "hunter2"]\n')
+    (tmp_path / "edge.toml").write_text('[events]\nhook = ["/no/such/program", "--token", "hunter2"]\n')
     command = start(
-        *("edge", "run", "--config", str(config), "--device", "kitchen-1"),
-        *("--state", str(tmp_path / "state"), "--source", room.source),
+        *run(config=tmp_path / "edge.toml", device="kitchen-1", state=tmp_path, source=room.source, json=None)
     )
     assert command.end(60) == 2
-    assert 'events.hook: there is no program "/no/such/program": give its full path.' in command.errors
+    assert "events.hook" in command.errors and "/no/such/program" in command.errors
     assert "Traceback" not in command.errors and "hunter2" not in command.errors

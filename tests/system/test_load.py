@@ -18,23 +18,18 @@ from typing import Any
 import pytest
 
 from auricle.process.open_files import raise_open_files
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.system.child import until
 from tests.system.killed_coordinator import FLEET
 from tests.system.simulated_device import SimulatedDevice
+from tests.system.tls_site import NEEDS_MOSQUITTO
 from tests.system.toy_fleet import toy_fleet
 
 FULL = "AURICLE_FULL_SIZE" in os.environ
-STORM = 5000 if FULL else 1000
-"""Devices that come back at once."""
+STORM = 5000 if FULL else 1000  # devices that come back at once
 CHECKOUT = Path(__file__).parents[2]
 Record = Callable[[str, object], None]
 
-pytestmark = [
-    pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
-    pytest.mark.slow,
-    pytest.mark.timeout(1800),
-]
+pytestmark = [NEEDS_MOSQUITTO, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def loaded(devices: int, rounds: int, codec: str, record: Record) -> dict[str, Any]:
@@ -60,7 +55,6 @@ def loaded(devices: int, rounds: int, codec: str, record: Record) -> dict[str, A
 @pytest.mark.nightly
 def test_a_thousand_devices_are_counted_and_nothing_grows(record_property: Record) -> None:
     told = loaded(1000, 10, "float32", record_property)
-
     assert told["counted"] == 10_000
     assert [row["counted"] for row in told["rounds"]] == [1000] * 10
     assert told["mb_most"] < 300
@@ -72,7 +66,6 @@ def test_a_thousand_devices_are_counted_and_nothing_grows(record_property: Recor
 @pytest.mark.skipif(not FULL, reason="minutes and gigabytes: set AURICLE_FULL_SIZE")
 def test_ten_thousand_devices_connect_and_are_counted(record_property: Record) -> None:
     told = loaded(10_000, 1, "float16", record_property)
-
     assert told["counted"] == 10_000
     assert told["mb_most"] < 600
 
@@ -85,33 +78,28 @@ def cpu_of(pid: int) -> float:
 
 @pytest.mark.reliability("S7", load="1,000 devices on a broker that is killed; 5,000 at full size")
 @pytest.mark.nightly
-def test_everybody_is_back_after_the_broker_was_killed(tmp_path: Path, record_property: Record) -> None:
+async def test_everybody_is_back_after_the_broker_was_killed(tmp_path: Path, record_property: Record) -> None:
     names = tuple(f"dev-{i:05d}" for i in range(STORM))
     raise_open_files()
-
-    async def case() -> dict[str, float]:
-        async with toy_fleet(tmp_path, names, here=()) as fleet:
-            coordinator = await fleet.coordinator(2, keepalive=30, deadline=900.0)
-            key, size = bytes.fromhex(fleet.key), fleet.pack.plugin_table.size
-            told = (FLEET, key, fleet.pack.identity, size)
-            devices = [device(name, fleet.broker.address(name), *told) for name in names]
-            for start in range(0, len(devices), 100):
-                await asyncio.gather(*(each.link.start() for each in devices[start : start + 100]))
-            try:
-                await until(lambda: all(1 in each.answers for each in devices), "the first round", 600)
-                killed = time.monotonic()
-                fleet.broker.kill()
-                await fleet.broker.restart()
-                found = await storm(devices, killed, fleet.broker.pid)
-                code, errors = await coordinator.end(900)
-                assert code == 0, errors[-2000:]
-                await until(lambda: all(len(each.answers) == 2 for each in devices), "all answers", 60)
-            finally:
-                await asyncio.gather(*(each.stop() for each in devices))
-            fleet.verify(2)
-            return found
-
-    found = asyncio.run(case())
+    async with toy_fleet(tmp_path, names, here=()) as fleet:
+        coordinator = await fleet.coordinator(2, keepalive=30, deadline=900.0)
+        key, size = bytes.fromhex(fleet.key), fleet.pack.plugin_table.size
+        told = (FLEET, key, fleet.pack.identity, size)
+        devices = [device(name, fleet.broker.address(name), *told) for name in names]
+        for start in range(0, len(devices), 100):
+            await asyncio.gather(*(each.link.start() for each in devices[start : start + 100]))
+        try:
+            await until(lambda: all(1 in each.answers for each in devices), "the first round", 600)
+            killed = time.monotonic()
+            fleet.broker.kill()
+            await fleet.broker.restart()
+            found = await storm(devices, killed, fleet.broker.pid)
+            code, errors = await coordinator.end(900)
+            assert code == 0, errors[-2000:]
+            await until(lambda: all(len(each.answers) == 2 for each in devices), "all answers", 60)
+        finally:
+            await asyncio.gather(*(each.stop() for each in devices))
+        fleet.verify(2)
     for what, value in found.items():
         record_property(what, value)
     assert found["all back s"] < 60

@@ -45,9 +45,7 @@ def test_updates_come_through_a_network_that_loses_packets(tmp_path: Path, recor
         pytest.skip(reason)
     told = json.dumps({"folder": str(tmp_path), "devices": DEVICES, "rounds": ROUNDS, "worst": WORST})
     command = ["unshare", "--net", sys.executable, "-m", "tests.system.lossy_fleet", told]
-
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
-
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     for what, value in found.items():

@@ -57,18 +57,9 @@ async def _federate(
     users = {name: f"secret-of-{name}" for name in ("coordinator", *fleet.trainers)}
     with ThreadPoolExecutor(2) as workers:
         async with await start_broker(folder, users, fleet=FLEET) as broker:
-            detection = Detection(permutations=50)
-            settings = RunSettings(
-                FLEET,
-                broker.address("coordinator"),
-                folder / "state",
-                rounds,
-                preset=Preset(fleet.plan, "fedvsa"),
-                devices=len(fleet.trainers),
-                quorum=1.0,
-                detection=detection,
-                start=fleet.weights,
-            )
+            about = {"preset": Preset(fleet.plan, "fedvsa"), "devices": len(fleet.trainers), "start": fleet.weights}
+            about |= {"quorum": 1.0, "detection": Detection(permutations=50)}
+            settings = RunSettings(FLEET, broker.address("coordinator"), folder / "state", rounds, **about)
             coordinator = Coordinator(settings, PACK, note, OnnxEvaluator(PACK, validation))
             tasks = []
             for name, trainer in fleet.trainers.items():
@@ -104,16 +95,14 @@ def _verify(done: list[RoundDone], attacked: tuple[int, ...]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_an_attack_on_a_fleet_of_synthetic_sounds_is_found_and_undone(tmp_path: Path) -> None:
-    fleet, validation = synthetic()
-    done = asyncio.run(_federate(fleet, validation, tmp_path, (10,), 12))
-    _verify(done, (10,))
+    _verify(asyncio.run(_federate(*synthetic(), tmp_path, (10,), 12)), (10,))
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_attacks_at_rounds_10_and_25_on_recorded_speech_are_found_and_undone(tmp_path: Path) -> None:
     if not RECORDED.is_dir():
         pytest.skip("there is no recorded speech beside this checkout")
-    fleet, validation = recorded(RECORDED)
-    done = asyncio.run(_federate(fleet, validation, tmp_path, (10, 25), 27))
-    _verify(done, (10, 25))
+    _verify(asyncio.run(_federate(*recorded(RECORDED), tmp_path, (10, 25), 27)), (10, 25))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import signal
 import time
@@ -31,14 +30,12 @@ LAST = DEVICES[-1]
 class RecordingAgent(Agent):
     """Remembers the frames of its updates, and every answer."""
 
-    echo = 0
-    """So many times everything sent before is sent again with every update, the newest first."""
+    echo = 0  # so many times everything sent before is sent again with every update, the newest first
 
     def __init__(self, settings: AgentSettings, trainer: Trainer, executor: Executor) -> None:
         super().__init__(settings, trainer, executor)
         self.frames: list[bytes] = []
-        self.answers: list[tuple[int, str]] = []
-        """(round, verdict)."""
+        self.answers: list[tuple[int, str]] = []  # (round, verdict)
 
     def before_update(self) -> None:
         """An update is about to be sent."""
@@ -92,25 +89,25 @@ def _disturbed_by(fault: Callable[[str], None]) -> type[Agent]:
 
 @pytest.mark.reliability("C1", load="duplicates and reordering by a proxy")
 @pytest.mark.slow
-def test_updates_that_come_again_and_in_another_order_count_once_and_are_called_duplicates(tmp_path: Path) -> None:
-    async def case() -> int:
-        async with bad_network(tmp_path) as (fleet, _):
-            rounds = 4
-            coordinator = await fleet.coordinator(rounds)
-            for name in DEVICES:
-                _agent(fleet, name).echo = 2
-            await succeeded(coordinator)
-            fleet.verify(rounds)
-            told = [answer for name in DEVICES for answer in _answers(fleet, name)]
-            for name in DEVICES:
-                for number in range(1, rounds + 1):
-                    verdicts = [verdict for of, verdict in _answers(fleet, name) if of == number]
-                    assert verdicts[0] == "accepted"
-                    assert set(verdicts[1:]) <= {"duplicate"}
-            assert len([verdict for _, verdict in told if verdict == "duplicate"]) > 2 * rounds * len(DEVICES)
-            return len(told) - rounds * len(DEVICES)
-
-    print(f"{asyncio.run(case())} repeated updates were called duplicates")
+async def test_updates_that_come_again_and_in_another_order_count_once_and_are_called_duplicates(
+    tmp_path: Path,
+) -> None:
+    async with bad_network(tmp_path) as (fleet, _):
+        rounds = 4
+        coordinator = await fleet.coordinator(rounds)
+        for name in DEVICES:
+            _agent(fleet, name).echo = 2
+        await succeeded(coordinator)
+        fleet.verify(rounds)
+        told = [answer for name in DEVICES for answer in _answers(fleet, name)]
+        for name in DEVICES:
+            for number in range(1, rounds + 1):
+                verdicts = [verdict for of, verdict in _answers(fleet, name) if of == number]
+                assert verdicts[0] == "accepted"
+                assert set(verdicts[1:]) <= {"duplicate"}
+        assert len([verdict for _, verdict in told if verdict == "duplicate"]) > 2 * rounds * len(DEVICES)
+        found = len(told) - rounds * len(DEVICES)
+    print(f"{found} repeated updates were called duplicates")
 
 
 def _called(fleet: ToyFleet, verdict: str) -> list[int]:
@@ -130,54 +127,48 @@ def _hold_first(proxies: dict[str, NetworkProxy], name: str, held: list[str]) ->
 
 
 def _told(coordinator: Child) -> int:
-    """Rounds that are over."""
     return sum("round" in line for line in coordinator.lines)
 
 
 @pytest.mark.reliability("C1", load="held until the round is over")
 @pytest.mark.slow
-def test_an_update_that_comes_after_its_round_is_called_late_and_does_not_count(tmp_path: Path) -> None:
-    async def case() -> list[tuple[int, str]]:
-        async with bad_network(tmp_path) as (fleet, proxies):
-            held: list[str] = []
-            fleet.agent_type = _disturbed_by(_hold_first(proxies, LAST, held))
-            coordinator = await fleet.coordinator(60, quorum=0.6)
-            await until(lambda: held, "an update that is held")
-            over = _told(coordinator) + 2
-            await until(lambda: _told(coordinator) >= over, "rounds without it")
-            proxies[LAST].release()
-            await until(lambda: _called(fleet, "late"), "the answer")
-            number = _called(fleet, "late")[0]
-            seen = len(coordinator.lines)
-            await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
-            rows = await _stopped(fleet, coordinator, 60)
-            assert LAST not in {row.device for row in rows if row.round == number}
-            return _answers(fleet, LAST)[:3]
-
-    print(f"answers to {LAST} once its network was back: {asyncio.run(case())}")
+async def test_an_update_that_comes_after_its_round_is_called_late_and_does_not_count(tmp_path: Path) -> None:
+    async with bad_network(tmp_path) as (fleet, proxies):
+        held: list[str] = []
+        fleet.agent_type = _disturbed_by(_hold_first(proxies, LAST, held))
+        coordinator = await fleet.coordinator(60, quorum=0.6)
+        await until(lambda: held, "an update that is held")
+        over = _told(coordinator) + 2
+        await until(lambda: _told(coordinator) >= over, "rounds without it")
+        proxies[LAST].release()
+        await until(lambda: _called(fleet, "late"), "the answer")
+        number = _called(fleet, "late")[0]
+        seen = len(coordinator.lines)
+        await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
+        rows = await _stopped(fleet, coordinator, 60)
+        assert LAST not in {row.device for row in rows if row.round == number}
+        found = _answers(fleet, LAST)[:3]
+    print(f"answers to {LAST} once its network was back: {found}")
 
 
 @pytest.mark.reliability("C1", load="held until the round is aborted")
 @pytest.mark.slow
-def test_an_update_for_a_round_that_was_aborted_is_called_closed_and_does_not_count(tmp_path: Path) -> None:
-    async def case() -> None:
-        async with bad_network(tmp_path) as (fleet, proxies):
-            held: list[str] = []
-            fleet.agent_type = _disturbed_by(_hold_first(proxies, LAST, held))
-            coordinator = await fleet.coordinator(60, quorum=1.0, deadline=5.0)
-            await until(lambda: held, "an update that is held")
-            over = _told(coordinator) + 1
-            await until(lambda: _told(coordinator) >= over, "the end of its round")
-            proxies[LAST].release()
-            await until(lambda: _called(fleet, "closed"), "the answer")
-            number = _called(fleet, "closed")[0]
-            assert [line["state"] for line in coordinator.lines if line.get("round") == number] == ["aborted"]
-            seen = len(coordinator.lines)
-            await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
-            rows = await _stopped(fleet, coordinator, 60)
-            assert LAST not in {row.device for row in rows if row.round == number}
-
-    asyncio.run(case())
+async def test_an_update_for_a_round_that_was_aborted_is_called_closed_and_does_not_count(tmp_path: Path) -> None:
+    async with bad_network(tmp_path) as (fleet, proxies):
+        held: list[str] = []
+        fleet.agent_type = _disturbed_by(_hold_first(proxies, LAST, held))
+        coordinator = await fleet.coordinator(60, quorum=1.0, deadline=5.0)
+        await until(lambda: held, "an update that is held")
+        over = _told(coordinator) + 1
+        await until(lambda: _told(coordinator) >= over, "the end of its round")
+        proxies[LAST].release()
+        await until(lambda: _called(fleet, "closed"), "the answer")
+        number = _called(fleet, "closed")[0]
+        assert [line["state"] for line in coordinator.lines if line.get("round") == number] == ["aborted"]
+        seen = len(coordinator.lines)
+        await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
+        rows = await _stopped(fleet, coordinator, 60)
+        assert LAST not in {row.device for row in rows if row.round == number}
 
 
 async def _stopped(fleet: ToyFleet, coordinator: Child, rounds: int) -> list[dict[str, Any]]:
@@ -189,37 +180,34 @@ async def _stopped(fleet: ToyFleet, coordinator: Child, rounds: int) -> list[dic
 @pytest.mark.reliability("F5", load="100 ms, 500 kB/s, cuts, resets and silence, 10 rounds")
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_a_slow_network_that_cuts_and_falls_silent_loses_nothing(tmp_path: Path) -> None:
+async def test_a_slow_network_that_cuts_and_falls_silent_loses_nothing(tmp_path: Path) -> None:
     rng = random.Random(7)
     done: dict[str, int] = {"cut": 0, "reset": 0, "silence": 0}
 
-    async def case() -> tuple[int, float]:
-        async with bad_network(tmp_path) as (fleet, proxies):
-            rounds = 10
-            fleet.keepalive = 4
-            for proxy in proxies.values():
-                proxy.delay, proxy.rate = 0.05, 500_000.0
+    async with bad_network(tmp_path) as (fleet, proxies):
+        rounds = 10
+        fleet.keepalive = 4
+        for proxy in proxies.values():
+            proxy.delay, proxy.rate = 0.05, 500_000.0
 
-            def disturb(name: str) -> None:
-                kind = rng.choice(["cut", "reset", "silence", "", "", "", ""])
-                if kind == "cut":
-                    proxies[name].cut_after(rng.randrange(1, 100_000))
-                elif kind == "reset":
-                    proxies[name].reset()
-                elif kind == "silence":
-                    proxies[name].hold("up", "down")
-                if kind:
-                    done[kind] += 1
+        def disturb(name: str) -> None:
+            kind = rng.choice(["cut", "reset", "silence", "", "", "", ""])
+            if kind == "cut":
+                proxies[name].cut_after(rng.randrange(1, 100_000))
+            elif kind == "reset":
+                proxies[name].reset()
+            elif kind == "silence":
+                proxies[name].hold("up", "down")
+            if kind:
+                done[kind] += 1
 
-            fleet.agent_type = _disturbed_by(disturb)
-            began = time.monotonic()
-            coordinator = await fleet.coordinator(rounds, deadline=600.0)
-            await succeeded(coordinator, 600)
-            rows = fleet.verify(rounds, everybody=False)
-            _everybody_invited_counts(fleet, rows, rounds)
-            return len(rows), time.monotonic() - began
-
-    counted, seconds = asyncio.run(case())
+        fleet.agent_type = _disturbed_by(disturb)
+        began = time.monotonic()
+        coordinator = await fleet.coordinator(rounds, deadline=600.0)
+        await succeeded(coordinator, 600)
+        rows = fleet.verify(rounds, everybody=False)
+        _everybody_invited_counts(fleet, rows, rounds)
+        counted, seconds = len(rows), time.monotonic() - began
     assert counted > 20, "most rounds have everybody"
     assert all(done.values()), done
     print(f"all {counted} updates counted through {done} in {seconds:.0f} s")
@@ -227,12 +215,9 @@ def test_a_slow_network_that_cuts_and_falls_silent_loses_nothing(tmp_path: Path)
 
 def _everybody_invited_counts(fleet: ToyFleet, rows: list[dict[str, Any]], rounds: int) -> None:
     """Every round is published, with all it invited: who is cut off at its beginning is left to the next one."""
-    store = watching(fleet)
-    try:
+    with watching(fleet) as store:
         for number in range(1, rounds + 1):
             assert store.rounds.get(TASK, number).state == "published"
             invited = sorted(store.rounds.invited(TASK, number))
             assert invited
             assert sorted(row.device for row in rows if row.round == number) == invited
-    finally:
-        store.close()

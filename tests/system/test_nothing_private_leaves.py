@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,19 +18,18 @@ from auricle.speech.features import LogMel
 from auricle.wire import messages
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 from auricle_edge.control import ControlClient
-from auricle_fleet.broker.broker import start_broker
-from tests.system.command_lines import run, serve
+from tests.system.command_lines import home, said
 from tests.system.conftest import Command
 from tests.system.network_proxy import NetworkProxy
 from tests.system.virtual_room import VirtualRoom
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-FLEET, DEVICE, ROUNDS = "test", "kitchen-1", 8
+DEVICE, ROUNDS = "kitchen-1", 8
+CONFIG = "[labels]\nmissed_seconds = 30\n[detect]\nring = 60\n[gate]\nload = 100\n[learn]\njudge = false\n"
 WORDS = ("marzipanschwein", "quokkaparade", "_unknown_", "_silence_")
 """Words that no other part of a message can hold by chance."""
-PIECE = 24
-"""Bytes of a secret that are looked for; by chance they are nowhere."""
+PIECE = 24  # bytes of a secret that are looked for; by chance they are nowhere
 
 
 class Wiretap(NetworkProxy):
@@ -42,7 +40,6 @@ class Wiretap(NetworkProxy):
         self.heard = bytearray()
 
     def seen(self, way: str, data: bytes) -> None:
-        """Keep what a client sends."""
         if way == "up":
             self.heard += data
 
@@ -103,7 +100,7 @@ def test_no_message_type_has_a_place_for_anything_private() -> None:
 
 
 @pytest.mark.nightly
-def test_a_long_run_sends_no_sound_no_feature_and_no_word(
+async def test_a_long_run_sends_no_sound_no_feature_and_no_word(
     tmp_path: Path, start: Callable[..., Command], speech_folder: Path
 ) -> None:
     import soundfile
@@ -119,60 +116,26 @@ def test_a_long_run_sends_no_sound_no_feature_and_no_word(
     for i, samples in enumerate(recordings):
         store.add(NewClip(samples, WORDS[i % 2], "enrolled", 1.0))
     config = tmp_path / "edge.toml"
-    config.write_text(
-        "[labels]\nmissed_seconds = 30\n[detect]\nring = 60\n[gate]\nload = 100\n[learn]\njudge = false\n"
-    )
+    config.write_text(CONFIG)
     room = VirtualRoom(tmp_path / "microphone")
 
-    async def story() -> tuple[bytes, set[int], int]:
-        users = {name: secrets.token_hex(8) for name in ("coordinator", DEVICE)}
-        async with (
-            await start_broker(tmp_path / "broker", users, fleet=FLEET, persistence=False) as broker,
-            Wiretap(broker.port) as tap,
-        ):
-            coordinator = start(
-                *serve(
-                    broker=broker.address("coordinator").url,
-                    fleet=FLEET,
-                    devices="1",
-                    state=tmp_path / "coordinator",
-                    rounds=ROUNDS,
-                    pack=tmp_path / "private.tar.zst",
-                )
-            )
-            told = await asyncio.to_thread(coordinator.wait_line, lambda line: "coordinator" in line)
-            room.open()
-            address = broker.address(DEVICE)
-            url = f"mqtt://{DEVICE}:{address.password}@127.0.0.1:{tap.port}"
-            agent = start(
-                *run(
-                    config=config,
-                    device=DEVICE,
-                    fleet=FLEET,
-                    broker=url,
-                    coordinator=told["coordinator"],
-                    state=state,
-                    source=room.source,
-                    pack=tmp_path / "private.tar.zst",
-                    local="crnn-lite",
-                )
-            )
-            await asyncio.to_thread(agent.wait_line, lambda line: "words" in line)
-            ports: set[int] = set()
-            for number in range(1, ROUNDS + 1):
-                await asyncio.to_thread(room.say, recordings[number])
-                await asyncio.to_thread(
-                    coordinator.wait_line, lambda line, number=number: line.get("round", 0) >= number
-                )
-                ports |= connections(agent.process.pid)
-            await asyncio.to_thread(room.say, recordings[0])
-            await asyncio.to_thread(ControlClient(state).post, "/v1/feedback", {"verdict": "missed", "word": WORDS[0]})
-            assert await asyncio.to_thread(coordinator.end, 120) == 0
-            counted = sum(line.get("counted", 0) for line in coordinator.lines)
-            assert counted == ROUNDS, coordinator.lines
-            return bytes(tap.heard), ports, tap.port
-
-    heard, ports, port = asyncio.run(story())
+    async with home(start, tmp_path, DEVICE) as here, Wiretap(here.broker.port) as tap:
+        packed = tmp_path / "private.tar.zst"
+        coordinator = await here.coordinator(devices="1", rounds=ROUNDS, pack=packed)
+        room.open()
+        url = f"mqtt://{DEVICE}:{here.broker.address(DEVICE).password}@127.0.0.1:{tap.port}"
+        about = {"config": config, "state": state, "source": room.source, "pack": packed, "local": "crnn-lite"}
+        agent = await here.device(DEVICE, broker=url, **about)
+        ports: set[int] = set()
+        for number in range(1, ROUNDS + 1):
+            await asyncio.to_thread(room.say, recordings[number])
+            await said(coordinator, lambda line, number=number: line.get("round", 0) >= number)  # type: ignore[misc]
+            ports |= connections(agent.process.pid)
+        await asyncio.to_thread(room.say, recordings[0])
+        await asyncio.to_thread(ControlClient(state).post, "/v1/feedback", {"verdict": "missed", "word": WORDS[0]})
+        assert await asyncio.to_thread(coordinator.end, 120) == 0
+        assert sum(line.get("counted", 0) for line in coordinator.lines) == ROUNDS, coordinator.lines
+        heard, ports, port = bytes(tap.heard), ports, tap.port
     room.close()
     clips = [store.read(clip.id) for clip in store.list()]
     files = [path.read_bytes() for path in (state / "clips").rglob("*") if path.is_file()]

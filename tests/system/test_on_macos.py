@@ -54,40 +54,27 @@ time.sleep(600)
 
 
 def environment() -> dict[str, str]:
-    """Where Linux is hidden."""
     return {"PYTHONPATH": os.pathsep.join([str(HIDDEN), os.environ.get("PYTHONPATH", "")]), "COLUMNS": "200"}
 
 
 def hidden(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run Python to its end."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        env={**os.environ, **environment()},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
+    told = {"capture_output": True, "text": True, "timeout": 500, "check": False}
+    return subprocess.run([sys.executable, *arguments], cwd=cwd, env={**os.environ, **environment()}, **told)
 
 
 def auricle(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run an `auricle` command."""
     done = hidden("-m", "auricle", *arguments, cwd=cwd)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
 
 def test_it_is_hidden(tmp_path: Path) -> None:
-    """Or the others would show nothing."""
     program = (
         "import os, resource, select, socket, sys; from pathlib import Path; "
         "print(sys.platform, [hasattr(*each) for each in ((os, 'memfd_create'), (os, 'pipe2'), (select, 'epoll'), "
         "(resource, 'prlimit'), (socket, 'SOCK_CLOEXEC'))], Path('/proc/self').exists(), os.path.exists('/sys'))"
     )
-
     done = hidden("-c", program, cwd=tmp_path)
-
     assert done.stdout.split("\n")[0] == "darwin [False, False, False, False, False] False False", done.stderr
 
 
@@ -96,16 +83,14 @@ def test_no_name_is_used_that_macos_has_not(tmp_path: Path) -> None:
     """Outside of what asks for Linux first: typeshed knows which names of the standard library are whose."""
     pytest.importorskip("mypy")
     command = [sys.executable, "-m", "mypy", "--platform", "darwin", "--cache-dir", str(tmp_path)]
-
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
-
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.nightly
 def test_a_fleet_is_emulated(tmp_path: Path) -> None:
     pytest.importorskip("amqtt")
     done = auricle("fleet", "run", *TINY, "--local", "crnn-lite", "--broker", "amqtt", "--out", "run", cwd=tmp_path)
-
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert row["counted"] == 2
@@ -121,9 +106,7 @@ def test_a_microphones_child_reads_a_recording_and_its_words_are_heard(tmp_path:
     said = [part for audio in speech.audio for part in (audio, quiet)]
     soundfile.write(tmp_path / "said.wav", np.concatenate([quiet, quiet, *said]), 16000)
     run = ["edge", "run", "--source", "file:said.wav?pace=fast", "--pack", "gsc12-res"]
-
     done = auricle(*run, "--device", "laptop-1", "--state", "state", "--json", cwd=tmp_path)
-
     assert done.returncode == 0, done.stderr
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert {line["word"] for line in told if line.get("type") == "detection"} & {"yes", "no", "stop"}
@@ -131,7 +114,6 @@ def test_a_microphones_child_reads_a_recording_and_its_words_are_heard(tmp_path:
 
 def test_clips_are_coded_in_memory(tmp_path: Path) -> None:
     done = hidden("-c", CLIP, cwd=Path(__file__).parents[2])
-
     assert done.returncode == 0, done.stderr
 
 
@@ -149,7 +131,6 @@ def test_a_capture_child_ends_with_its_parent(tmp_path: Path) -> None:
 
 def test_the_limit_of_open_files_is_lifted_and_of_others_left(tmp_path: Path) -> None:
     done = hidden("-c", LIMITS, cwd=tmp_path)
-
     platform, *limits = done.stdout.split()
     assert platform == "darwin", done.stderr
     assert len(set(limits)) == 1
@@ -159,34 +140,20 @@ def test_the_limit_of_open_files_is_lifted_and_of_others_left(tmp_path: Path) ->
 def test_doctors_say_what_they_know(tmp_path: Path) -> None:
     edge = auricle("edge", "doctor", "--simulate", "--state", "state", "--json", cwd=tmp_path)
     cloud = auricle("cloud", "--state", "state", "doctor", "--json", cwd=tmp_path)
-
     found: Mapping[str, Mapping[str, str]] = {each["check"]: each for each in json.loads(edge.stdout)["findings"]}
-    assert {name: found[name]["verdict"] for name in ("processor", "memory", "pack", "disk")} == {
-        "processor": "good",
-        "memory": "good",
-        "pack": "good",
-        "disk": "good",
-    }
-    assert "does not say how much is free" in found["memory"]["sentence"]
+    assert {found[name]["verdict"] for name in ("processor", "memory", "pack", "disk")} == {"good"}
+    assert "how much is free" in found["memory"]["sentence"]
     assert "0 MiB" not in cloud.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["flash", "disks"], "Only on Linux does auricle know which disk the system uses"),
-        (["edge", "run", "--device", "laptop-1", "--state", "s", "--source", "alsa:CARD=x"], "alsa is for Linux"),
-        (["edge", "run", "--device", "laptop-1", "--state", "s", "--source", "arecord"], "arecord is for Linux"),
-    ],
-    ids=["disks", "alsa", "arecord"],
-)
-def test_what_only_linux_has_is_refused_in_a_sentence(arguments: list[str], sentence: str, tmp_path: Path) -> None:
-    pytest.importorskip("onnx" if arguments[0] == "flash" else "sounddevice", exc_type=OSError)
-    done = auricle(*arguments, cwd=tmp_path)
-
+@pytest.mark.parametrize("source", ["", "alsa:CARD=x", "arecord"])
+def test_what_only_linux_has_is_refused_in_a_sentence(source: str, tmp_path: Path) -> None:
+    pytest.importorskip("sounddevice" if source else "onnx", exc_type=OSError)
+    heard = ["edge", "run", "--device", "laptop-1", "--state", "s", "--source", source]
+    done = auricle(*(heard if source else ["flash", "disks"]), cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert sentence in done.stderr
+    assert "Linux" in done.stderr and source.partition(":")[0] in done.stderr
 
 
 def test_a_coordinator_serves_its_page(tmp_path: Path, start: Callable[..., Command]) -> None:
@@ -196,7 +163,6 @@ def test_a_coordinator_serves_its_page(tmp_path: Path, start: Callable[..., Comm
     command = start(*serve, "--fleet", "home", "--pack", "digits", "--state", state, env=environment())
     line = command.wait_line(lambda line: "coordinator" in line)
     url = next(value for value in line.values() if str(value).startswith("http://"))
-
     with urllib.request.urlopen(f"{url}/healthz", timeout=60) as answer:
         assert answer.status == 200
     command.signal(signal.SIGTERM)

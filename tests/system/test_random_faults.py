@@ -35,21 +35,10 @@ def _counted(database: Path, since: int) -> int:
 
 
 class Victims:
-    """What runs, and can be killed.
-
-    Parameters
-    ----------
-    fleet
-        Its broker, and who starts the rest.
-    coordinator, agents
-        The running processes; agents by the number of their group.
-    """
-
     def __init__(self, fleet: ToyFleet, coordinator: Child, agents: Sequence[Child]) -> None:
         self._fleet, self.coordinator, self._agents = fleet, coordinator, list(agents)
 
     async def kill(self, who: str, rng: random.Random) -> None:
-        """Kill, and start again."""
         if who == "broker":
             self._fleet.broker.kill()
             await self._fleet.broker.restart()
@@ -65,44 +54,36 @@ class Victims:
 
 
 async def start(fleet: ToyFleet) -> Child:
-    """A coordinator that waits for everybody."""
     return await fleet.coordinator(ROUNDS, deadline=900.0)
 
 
 @pytest.mark.reliability("F4", load="9 devices, 25 rounds, 12 kills; 60, 100 and 25 at full size")
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
-def test_nothing_is_lost_and_nothing_counts_twice_whoever_is_killed(seed: int, tmp_path: Path) -> None:
+@pytest.mark.nightly
+async def test_nothing_is_lost_and_nothing_counts_twice_whoever_is_killed(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     who = [("broker", "coordinator", "agents")[i % 3] for i in range(KILLS)]
     rng.shuffle(who)
     moments = [(number, rng.randint(1, 3)) for number in sorted(rng.sample(range(1, ROUNDS), KILLS))]
     """(round, how many of its updates are counted by then)."""
-
-    async def case() -> str:
-        async with toy_fleet(tmp_path, NAMES, here=()) as fleet:
-            coordinator = await start(fleet)
-            agents = await asyncio.gather(*(fleet.agent_process(*group) for group in GROUPS))
-            victims = Victims(fleet, coordinator, agents)
-            began = time.monotonic()
-            for (number, some), victim in zip(moments, who, strict=True):
-                await until(lambda: _counted(fleet.database, number) >= some, f"round {number}", 600)  # noqa: B023
-                print(f"{time.monotonic() - began:6.1f} s, round {number}: kills {victim}")
-                await victims.kill(victim, rng)
-            await succeeded(victims.coordinator, 900)
-            seconds = time.monotonic() - began
-            rows = fleet.verify(ROUNDS, everybody=False)
-            # Whoever was dead when a round began was not invited to it; everybody who was counts.
-            store = watching(fleet)
-            try:
-                invited = {
-                    (number, name) for number in range(1, ROUNDS + 1) for name in store.rounds.invited(TASK, number)
-                }
-                states = {row.state for row in store.rounds.listed(TASK, limit=ROUNDS)}
-            finally:
-                store.close()
-            assert states == {"published"}
-            assert {(row.round, row.device) for row in rows} == invited
-            return f"{len(rows)} of {len(invited)} invited counted, of {DEVICES * ROUNDS}, in {seconds:.0f} s"
-
-    print(f"{asyncio.run(case())}, through {KILLS} kills (seed {seed})")
+    async with toy_fleet(tmp_path, NAMES, here=()) as fleet:
+        coordinator = await start(fleet)
+        agents = await asyncio.gather(*(fleet.agent_process(*group) for group in GROUPS))
+        victims = Victims(fleet, coordinator, agents)
+        began = time.monotonic()
+        for (number, some), victim in zip(moments, who, strict=True):
+            await until(lambda: _counted(fleet.database, number) >= some, f"round {number}", 600)  # noqa: B023
+            print(f"{time.monotonic() - began:6.1f} s, round {number}: kills {victim}")
+            await victims.kill(victim, rng)
+        await succeeded(victims.coordinator, 900)
+        seconds = time.monotonic() - began
+        rows = fleet.verify(ROUNDS, everybody=False)
+        # Whoever was dead when a round began was not invited to it; everybody who was counts.
+        with watching(fleet) as store:
+            invited = {(number, name) for number in range(1, ROUNDS + 1) for name in store.rounds.invited(TASK, number)}
+            states = {row.state for row in store.rounds.listed(TASK, limit=ROUNDS)}
+        assert states == {"published"}
+        assert {(row.round, row.device) for row in rows} == invited
+        found = f"{len(rows)} of {len(invited)} invited counted, of {DEVICES * ROUNDS}, in {seconds:.0f} s"
+    print(f"{found}, through {KILLS} kills (seed {seed})")

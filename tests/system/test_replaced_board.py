@@ -28,13 +28,10 @@ from auricle_edge.training.train import Trainer
 from auricle_fleet.broker.mosquitto import find_mosquitto
 from auricle_fleet.broker.process import BrokerProcess
 from tests.system.command_lines import serve
-from tests.system.tls_site import FLEET, free_port, link, until
+from tests.system.tls_site import FLEET, NEEDS_MOSQUITTO, free_port, link, until
 from tests.system.toy_trainer import ASK, RESEND, toy_trainer
 
-pytestmark = [
-    pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
-    pytest.mark.slow,
-]
+pytestmark = [NEEDS_MOSQUITTO, pytest.mark.slow]
 
 NAME, TASK = "kitchen-1", "keywords"
 DEADLINE = 60.0
@@ -81,18 +78,9 @@ class House:
 
     @property
     def serve(self) -> list[str]:
-        return auricle(
-            *serve(
-                broker=f"mqtts://127.0.0.1:{self.port}",
-                fleet=FLEET,
-                state=self.state,
-                pack="digits",
-                listen="127.0.0.1:0",
-                certificate=self.folder / "server.pem",
-                key=self.folder / "server.key",
-                approval="manual",
-            )
-        )
+        files = {"certificate": self.folder / "server.pem", "key": self.folder / "server.key", "state": self.state}
+        about = {"fleet": FLEET, "pack": "digits", "listen": "127.0.0.1:0", "approval": "manual"}
+        return auricle(*serve(broker=f"mqtts://127.0.0.1:{self.port}", **about, **files))
 
     def claim(self, board: Path, *how: str) -> None:
         """A token, and the board's claim with it."""
@@ -106,7 +94,6 @@ class House:
 
     @asynccontextmanager
     async def agent(self, board: Path, kind: type[Agent] = Agent) -> AsyncIterator[Agent]:
-        """The board runs."""
         key = bytes.fromhex(self.said["coordinator"])
         told = AgentSettings(NAME, FLEET, self.address(board), board, key, ASK, RESEND)
         agent = kind(told, toy_trainer(self.runtime, 1, Trainer), self.workers)
@@ -145,46 +132,44 @@ async def house(folder: Path) -> AsyncIterator[House]:
         house.store.close()
 
 
-def test_a_board_whose_card_died_comes_back_under_its_name(tmp_path: Path) -> None:
-    async def case() -> None:
-        board, copy = tmp_path / "board", tmp_path / "copy"
-        async with house(tmp_path) as site:
-            devices = site.store.devices
-            await asyncio.to_thread(site.claim, board)
-            async with site.agent(board):
-                await until(lambda: bool(devices.all()), DEADLINE)
-                await asyncio.to_thread(site.ask, "devices", "approve", NAME)
-                await site.start_round()
-                await site.end_round(1)
-            async with site.agent(board, DyingAgent):
-                await site.start_round()
-                await until(lambda: NAME in site.store.rounds.invited(TASK, 2), DEADLINE)
-            shutil.copytree(board, copy)
-            shutil.rmtree(board)
+@pytest.mark.nightly
+async def test_a_board_whose_card_died_comes_back_under_its_name(tmp_path: Path) -> None:
+    board, copy = tmp_path / "board", tmp_path / "copy"
+    async with house(tmp_path) as site:
+        devices = site.store.devices
+        await asyncio.to_thread(site.claim, board)
+        async with site.agent(board):
+            await until(lambda: bool(devices.all()), DEADLINE)
+            await asyncio.to_thread(site.ask, "devices", "approve", NAME)
+            await site.start_round()
+            await site.end_round(1)
+        async with site.agent(board, DyingAgent):
+            await site.start_round()
+            await until(lambda: NAME in site.store.rounds.invited(TASK, 2), DEADLINE)
+        shutil.copytree(board, copy)
+        shutil.rmtree(board)
 
-            refused = await asyncio.to_thread(site.run, "enrol", "token", "--device", NAME)
-            await asyncio.to_thread(site.claim, board, "--replace", "--yes")
-            async with site.agent(copy) as old:  # the broker has not heard of it yet
-                await until(lambda: site.refused() > 0, DEADLINE)
-                assert old.link.connected
-            assert await asyncio.to_thread(site.write_lists)
-            await until(lambda: "Reloading config" in (tmp_path / "broker.log").read_text(), DEADLINE)
-            async with site.agent(board):
-                await site.end_round(2)
-                thief = link(site.address(copy), NAME)
-                await thief.start()
-                with pytest.raises(BrokerError):
-                    await thief.wait_connected(2.0)
-                await thief.stop()
-                assert thief.counters.connections == 0
-            answer = await asyncio.to_thread(site.ask, "devices", "list")
-            shown = await asyncio.to_thread(site.ask, "devices", "show", NAME)
-            kinds = [row.kind for row in site.store.journal.events(device=NAME)]
+        refused = await asyncio.to_thread(site.run, "enrol", "token", "--device", NAME)
+        await asyncio.to_thread(site.claim, board, "--replace", "--yes")
+        async with site.agent(copy) as old:  # the broker has not heard of it yet
+            await until(lambda: site.refused() > 0, DEADLINE)
+            assert old.link.connected
+        assert await asyncio.to_thread(site.write_lists)
+        await until(lambda: "Reloading config" in (tmp_path / "broker.log").read_text(), DEADLINE)
+        async with site.agent(board):
+            await site.end_round(2)
+            thief = link(site.address(copy), NAME)
+            await thief.start()
+            with pytest.raises(BrokerError):
+                await thief.wait_connected(2.0)
+            await thief.stop()
+            assert thief.counters.connections == 0
+        answer = await asyncio.to_thread(site.ask, "devices", "list")
+        shown = await asyncio.to_thread(site.ask, "devices", "show", NAME)
+        kinds = [row.kind for row in site.store.journal.events(device=NAME)]
 
-        assert refused.returncode == 2
-        assert f"{NAME} is taken: add --replace" in refused.stderr
-        assert [(row["device"], row["standing"]) for row in answer["devices"]] == [(NAME, "approved")]
-        assert [(row["round"], row["counted_in"]) for row in shown["history"]] == [(2, 2), (1, 1)]
-        assert kinds.count("approved") == kinds.count("replaced") == kinds.count("registered") == 1
-
-    asyncio.run(case())
+    assert refused.returncode == 2
+    assert f"{NAME} is taken: add --replace" in refused.stderr
+    assert [(row["device"], row["standing"]) for row in answer["devices"]] == [(NAME, "approved")]
+    assert [(row["round"], row["counted_in"]) for row in shown["history"]] == [(2, 2), (1, 1)]
+    assert kinds.count("approved") == kinds.count("replaced") == kinds.count("registered") == 1

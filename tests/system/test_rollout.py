@@ -12,21 +12,16 @@ from typing import Any
 
 import pytest
 
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.firstboot.house import House, auricle, house
 from tests.system.conftest import Command
 from tests.system.rollout_site import DIGITS, Releases, another, deaf, wait_for, write_pack
+from tests.system.tls_site import NEEDS_MOSQUITTO
 from tests.system.virtual_room import VirtualRoom
 
-pytestmark = [
-    pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
-    pytest.mark.slow,
-    pytest.mark.timeout(600),
-]
+pytestmark = [NEEDS_MOSQUITTO, pytest.mark.slow, pytest.mark.timeout(600)]
 
 DEVICE = "kitchen-1"
-HEALTHY = 4
-"""Seconds."""
+HEALTHY = 4  # seconds
 PATIENCE = 120.0
 
 
@@ -38,18 +33,8 @@ class Board:
         self._config = folder / "edge.toml"
         url = f"https://{site.host}:{site.api_port}"
         token = site.tokens(DEVICE) / f"{DEVICE}.token"
-        auricle(
-            "edge",
-            "claim",
-            "--server",
-            url,
-            "--token-file",
-            str(token),
-            "--ca-pin",
-            site.pin,
-            "--state",
-            str(self.state),
-        )
+        told = ["--token-file", str(token), "--ca-pin", site.pin, "--state", str(self.state)]
+        auricle("edge", "claim", "--server", url, *told)
         self._config.write_text(
             f'state = "{self.state}"\nfleet = "home"\npack = "digits"\nbroker = "mqtts://{site.host}:{site.broker_port}"\n'
             f'coordinator = "{site.key}"\n[detect]\nvad = "off"\n[capture]\nsource = "{self.room.source}"\n'
@@ -59,12 +44,10 @@ class Board:
         self._thread = threading.Thread(target=self._keep)
 
     def open(self) -> None:
-        """Begin."""
         self.room.open()
         self._thread.start()
 
     def close(self) -> None:
-        """End."""
         self._over.set()
         if self._agents:
             self._agents[-1].signal(signal.SIGTERM)
@@ -131,11 +114,9 @@ def test_a_device_is_updated_in_rollouts_show_only_when_it_is_well_on_the_new_pa
 
     rollout = releases.start(identity)
     shown = releases.watch(rollout, look, PATIENCE)
-
     assert shown["row"]["state"] == "finished", shown
-    assert [(each["state"], each["runs"], each["confirmed"]) for each in shown["devices"]] == [
-        ("updated", identity, True)
-    ]
+    (device,) = shown["devices"]
+    assert (device["state"], device["runs"], device["confirmed"]) == ("updated", identity, True)
     assert ("asked", "trial", False) in said
     assert {kept for cloud, _, kept in said if cloud == "updated"} == {True}
     assert board.pack == identity
@@ -155,7 +136,6 @@ def test_a_pack_that_fails_on_sound_is_given_back_and_pauses_the_rollout(
 
     rollout = releases.start(identity)
     shown = releases.watch(rollout, look, 2 * PATIENCE)
-
     row, device = shown["row"], shown["devices"][0]
     assert (row["state"], row["updated"], row["failed"]) == ("paused", 0, 1), shown
     assert (device["state"], device["runs"], device["confirmed"]) == ("failed", DIGITS.identity, True)
@@ -173,19 +153,15 @@ def test_metadata_of_yesterday_is_refused_and_todays_is_taken_afterwards(
     shutil.copytree(releases.metadata, tmp_path / "yesterday")
     fourth = releases.add(write_pack(another("fourth"), tmp_path))
     assert releases.watch(releases.start(second), lambda _: None, PATIENCE)["row"]["state"] == "finished"
-    shutil.copytree(releases.metadata, tmp_path / "today")
-
-    shutil.rmtree(releases.metadata)
+    releases.metadata.rename(tmp_path / "today")
     shutil.copytree(tmp_path / "yesterday", releases.metadata)
     rollout = releases.start(third)
     shown = releases.watch(rollout, lambda _: None, PATIENCE)
-
     row, device = shown["row"], shown["devices"][0]
     assert (row["state"], row["updated"], row["refused"]) == ("paused", 0, 1), shown
     assert (device["state"], device["runs"]) == ("refused", second)
     assert "not in order" in "".join(device["sentences"]), device["sentences"]
     assert board.pack == second
-
     shutil.rmtree(releases.metadata)
     shutil.copytree(tmp_path / "today", releases.metadata)
     releases.abort(rollout)

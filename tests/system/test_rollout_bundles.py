@@ -16,20 +16,16 @@ from typing import Any
 import pytest
 
 from auricle import __version__
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.arm64.board import SOURCES
 from tests.arm64.emulation import UnavailableError
 from tests.arm64.wheels import CHECKOUT
 from tests.edge.slots_machine import Machine, machine_root
 from tests.firstboot.house import House, house
 from tests.system.rollout_site import Releases, wait_for
+from tests.system.tls_site import NEEDS_MOSQUITTO
 from tests.system.virtual_room import VirtualRoom
 
-pytestmark = [
-    pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed"),
-    pytest.mark.slow,
-    pytest.mark.timeout(1200),
-]
+pytestmark = [NEEDS_MOSQUITTO, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 DEVICE = "kitchen-1"
 SOUND, NOTHING = "/opt/sound/microphone", "/opt/sound/nothing"
@@ -44,13 +40,7 @@ BROKEN = "edge/auricle_edge/service/process.py"
 
 
 class Factory:
-    """Builds bundles of this checkout under other versions.
-
-    Parameters
-    ----------
-    folder
-        For a copy of the checkout, and for the bundles.
-    """
+    """Builds bundles of this checkout under other versions."""
 
     def __init__(self, folder: Path, site: House, releases: Releases) -> None:
         self.copy, self._out, self._site, self._root = folder / "checkout", folder / "out", site, releases.root
@@ -70,28 +60,10 @@ class Factory:
         module.write_text("".join(kept))
         fleet = self._site.fleet_file(FLEET.format(root=self._root, sound=sound))
         parts = os.pathsep.join(str(self.copy / part) for part in ("core", "edge", "cloud", "export", "fleet"))
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "auricle",
-                "flash",
-                "bundle",
-                "--board",
-                "generic-x86_64",
-                "--os",
-                "debian-12",
-                "--fleet",
-                str(fleet),
-                "--out",
-                str(self._out),
-                "--json",
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "PYTHONPATH": parts},
-        )
+        command = [sys.executable, "-m", "auricle", "flash", "bundle", "--board", "generic-x86_64", "--os", "debian-12"]
+        command += ["--fleet", str(fleet), "--out", str(self._out), "--json"]
+        environment = {**os.environ, "PYTHONPATH": parts}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         if "cannot reach its package index" in done.stderr:
             pytest.skip(f"no wheels: {done.stderr}")
         assert done.returncode == 0, done.stderr
@@ -133,7 +105,6 @@ def site(tmp_path: Path) -> Iterator[SimpleNamespace]:
 
 
 def journal(root: Path) -> dict[str, Any]:
-    """The slots' own."""
     read: dict[str, Any] = json.loads((root / "opt/auricle/slots.json").read_text())
     return read
 

@@ -23,9 +23,9 @@ from pathlib import Path
 import pytest
 
 from auricle_cloud.storage.store import FILE, Store
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.system.child import Child, until
 from tests.system.killed_coordinator import KEPT, TASK
+from tests.system.tls_site import NEEDS_MOSQUITTO
 from tests.system.toy_fleet import ToyFleet, kill, succeeded, toy_fleet, watching
 from tests.system.watched import Sample, disk, growth, sample, slope
 
@@ -35,17 +35,14 @@ DEVICES, TOGETHER, EVERY = (200, 50, 60.0) if FULL else (20, 5, 15.0)
 SECONDS = 60 * float(os.environ.get("AURICLE_SOAK_MINUTES", "120" if FULL else "2"))
 PACE, SILENT = (24.0, 0.02) if FULL else (1.0, 0.0)
 """Seconds that a round waits for the rest, and the share of the devices that keep it waiting: not a round a second."""
-LEAST = 10
-"""Rounds, without which nothing was there to be removed."""
+LEAST = 10  # rounds, without which nothing was there to be removed
 NAMES = tuple(f"dev-{i:03d}" for i in range(DEVICES))
 GROUPS = [NAMES[i : i + TOGETHER] for i in range(0, DEVICES, TOGETHER)]
-ENDLESS = 3_000
-"""Rounds; the run is stopped long before."""
+ENDLESS = 3_000  # rounds; the run is stopped long before
 HOUR = 3600.0
 LEAN = {"keep": False, "trace": True}
 """A coordinator that removes what it needs no more, as `serve` does, and tells what it holds."""
-LARGEST = 300.0
-"""MB that the whole process may take."""
+LARGEST = 300.0  # MB that the whole process may take
 Record = Callable[[str, object], None]
 
 
@@ -97,12 +94,10 @@ class Soak:
 
 
 async def start(fleet: ToyFleet) -> Child:
-    """Start a coordinator."""
     return await fleet.coordinator(ENDLESS, quorum=0.5, least_wait=PACE, deadline=300.0, keepalive=30, **LEAN)
 
 
 async def crowd(fleet: ToyFleet, group: int) -> Child:
-    """Devices of a process."""
     return await fleet.crowd_process(*GROUPS[group], everybody=NAMES, drop_out=SILENT, resend=5.0)
 
 
@@ -111,31 +106,24 @@ async def crowd(fleet: ToyFleet, group: int) -> Child:
 )
 @pytest.mark.slow
 @pytest.mark.timeout(3 * 3600)
-@pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
+@NEEDS_MOSQUITTO
 @pytest.mark.nightly
-def test_a_fleet_that_is_killed_for_long_loses_nothing_and_takes_no_more_of_anything(
+async def test_a_fleet_that_is_killed_for_long_loses_nothing_and_takes_no_more_of_anything(
     tmp_path: Path, record_property: Record
 ) -> None:
-    async def case() -> Soak:
-        async with toy_fleet(tmp_path, NAMES, here=()) as fleet:
-            coordinator = await start(fleet)
-            crowds = list(await asyncio.gather(*(crowd(fleet, group) for group in range(len(GROUPS)))))
-            store = watching(fleet)
-            try:
-                soak = Soak(fleet, coordinator, crowds, store)
-                await soak.run(SECONDS)
-                await succeeded_when_asked(soak.coordinator)
-                rows = fleet.verify(ENDLESS, everybody=False, stopped=True, kept=False)
-                rounds = {row.round for row in rows}
-                record_property("rounds", len(rounds))
-                record_property("counted", len(rows))
-                record_property("kills", len(soak.kills))
-                assert_disk(fleet, record_property, len(rows))
-            finally:
-                store.close()
-            return soak
-
-    soak = asyncio.run(case())
+    async with toy_fleet(tmp_path, NAMES, here=()) as fleet:
+        coordinator = await start(fleet)
+        crowds = list(await asyncio.gather(*(crowd(fleet, group) for group in range(len(GROUPS)))))
+        with watching(fleet) as store:
+            soak = Soak(fleet, coordinator, crowds, store)
+            await soak.run(SECONDS)
+            await succeeded_when_asked(soak.coordinator)
+            rows = fleet.verify(ENDLESS, everybody=False, stopped=True, kept=False)
+            rounds = {row.round for row in rows}
+            record_property("rounds", len(rounds))
+            record_property("counted", len(rows))
+            record_property("kills", len(soak.kills))
+            assert_disk(fleet, record_property, len(rows))
     keep = os.environ.get("AURICLE_SOAK_CURVES")
     if keep:
         Path(keep).write_text(json.dumps([asdict(each) for each in soak.samples]))
@@ -145,16 +133,14 @@ def test_a_fleet_that_is_killed_for_long_loses_nothing_and_takes_no_more_of_anyt
 
 @pytest.mark.reliability("L4", load="4 devices, 60 rounds: what the coordinator holds grows by no tenth of an update")
 @pytest.mark.slow
-@pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
-def test_what_a_coordinator_holds_does_not_grow_with_its_rounds(tmp_path: Path, record_property: Record) -> None:
-    async def case() -> tuple[list[tuple[int, int]], int]:
-        async with toy_fleet(tmp_path, NAMES[:4], here=()) as fleet:
-            coordinator = await fleet.coordinator(60, least_wait=0.0, keepalive=30, **LEAN)
-            await fleet.crowd_process(*NAMES[:4], everybody=NAMES[:4], resend=30.0)
-            await succeeded(coordinator, 240)
-            return held_by(coordinator), fleet.pack.plugin_table.size
-
-    held, size = asyncio.run(case())
+@NEEDS_MOSQUITTO
+@pytest.mark.nightly
+async def test_what_a_coordinator_holds_does_not_grow_with_its_rounds(tmp_path: Path, record_property: Record) -> None:
+    async with toy_fleet(tmp_path, NAMES[:4], here=()) as fleet:
+        coordinator = await fleet.coordinator(60, least_wait=0.0, keepalive=30, **LEAN)
+        await fleet.crowd_process(*NAMES[:4], everybody=NAMES[:4], resend=30.0)
+        await succeeded(coordinator, 240)
+        held, size = held_by(coordinator), fleet.pack.plugin_table.size
     assert len(held) == 60
     assert_held(held, 2 * size, record_property)
 

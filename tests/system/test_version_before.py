@@ -18,8 +18,7 @@ from auricle.process.cli import main
 from auricle_fleet import FleetRun
 
 BEFORE = Path(__file__).parent / "before"
-MODELS = ("461bec07", "94f9867d", "2d6e2901")
-"""The first eight digits of the hash of each version's weights."""
+MODELS = ("461bec07", "94f9867d", "2d6e2901")  # the first eight digits of the hash of each version's weights
 
 
 @pytest.fixture
@@ -41,17 +40,18 @@ def _check_coordinator(capsys: pytest.CaptureFixture[str], state: Path) -> None:
     done = [(row["round"], row["state"], row["counted"]) for row in rounds if row["state"] == "published"]
     assert done == [(2, "published", 2), (1, "published", 2)]
     devices = _said(capsys, "cloud", "devices", "list", *place)["devices"]
-    assert [(row["device"], row["standing"], row["harmful_count"]) for row in devices] == [
-        ("dev-000", "approved", 0),
-        ("dev-001", "approved", 0),
-    ]
+    told = [(row["device"], row["standing"], row["harmful_count"]) for row in devices]
+    assert told == [("dev-000", "approved", 0), ("dev-001", "approved", 0)]
     why = _said(capsys, "cloud", "rounds", "why", "2", "dev-001", *place)
     assert [(row["device"], row["outcome"]) for row in why["devices"]] == [("dev-001", "counted")]
 
 
 @pytest.mark.reliability("U1", load="the state of the version before")
 def test_a_coordinators_state_is_brought_up_to_date_and_read(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _check_coordinator(capsys, folders / "run/state/coordinator")
+    state = folders / "run/state/coordinator"
+    _check_coordinator(capsys, state)
+    models = _said(capsys, "cloud", "models", "list", "--state", str(state))["models"]
+    assert {row["version"]: row["blob"][:8] for row in models} == dict(enumerate(MODELS))
 
 
 def test_a_backup_is_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,20 +60,12 @@ def test_a_backup_is_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     _check_coordinator(capsys, state)
 
 
-def test_models_are_the_bytes_that_were_written(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    state = folders / "run/state/coordinator"
-    models = _said(capsys, "cloud", "models", "list", "--state", str(state))["models"]
-    assert {row["version"]: row["blob"][:8] for row in models} == dict(enumerate(MODELS))
-
-
 def test_a_devices_clips_are_listed_with_what_was_known_of_them(
     folders: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clips = _said(capsys, "edge", "clips", "list", "--state", str(folders / "device"))["clips"]
-    assert sorted((clip["word"], clip["source"], clip["damaged"]) for clip in clips) == [
-        ("no", "enrolled", False),
-        ("yes", "enrolled", False),
-    ]
+    told = sorted((clip["word"], clip["source"], clip["damaged"]) for clip in clips)
+    assert told == [("no", "enrolled", False), ("yes", "enrolled", False)]
 
 
 @pytest.mark.slow

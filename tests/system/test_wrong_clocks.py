@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,24 +10,20 @@ from tests.system.toy_fleet import DEVICES, succeeded, toy_fleet
 
 TEN_YEARS = 10 * 365.25 * 86_400
 ROUNDS = 6
-JUMPS = (3600.0, -3600.0, 0.0)
-"""Seconds by which the coordinator's clock is off, from one round to the next."""
+JUMPS = (3600.0, -3600.0, 0.0)  # seconds by which the coordinator's clock is off, from one round to the next
 
 
 @pytest.mark.reliability(
     "S6", load="devices 10 years early and late, a coordinator that jumps by an hour between rounds"
 )
 @pytest.mark.slow
-def test_clocks_that_are_wrong_and_jump_change_no_round(tmp_path: Path) -> None:
-    async def case() -> list[dict[str, object]]:
-        async with toy_fleet(tmp_path, here=()) as fleet:
-            coordinator = await fleet.coordinator(ROUNDS, deadline=120.0, jumps=JUMPS)
-            for name, skew in zip(DEVICES, (TEN_YEARS, -TEN_YEARS, 0.0), strict=True):
-                await fleet.agent_process(name, skew=skew)
-            await succeeded(coordinator, 300)
-            fleet.verify(ROUNDS)
-            return coordinator.lines
-
-    lines = asyncio.run(case())
+async def test_clocks_that_are_wrong_and_jump_change_no_round(tmp_path: Path) -> None:
+    async with toy_fleet(tmp_path, here=()) as fleet:
+        coordinator = await fleet.coordinator(ROUNDS, deadline=120.0, jumps=JUMPS)
+        for name, skew in zip(DEVICES, (TEN_YEARS, -TEN_YEARS, 0.0), strict=True):
+            await fleet.agent_process(name, skew=skew)
+        await succeeded(coordinator, 300)
+        fleet.verify(ROUNDS)
+        lines = coordinator.lines
     clocks = [line["clock"] for line in lines if "clock" in line]
     assert clocks == [JUMPS[number % len(JUMPS)] for number in range(1, ROUNDS + 1)]

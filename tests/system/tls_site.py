@@ -6,11 +6,16 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
-from auricle.mqtt_link.link import BrokerAddress, LinkSettings, MqttLink
+import pytest
+
+from auricle.errors import BrokerError
+from auricle.mqtt_link.link import BrokerAddress, Delivery, Handler, LinkSettings, MqttLink
 from auricle.mqtt_link.private_link import IdentityFiles
+from auricle.wire.frames import Topics
 from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.broker_folder import BrokerFolder
 from auricle_cloud.identity.certificates import Key, new_key
@@ -21,6 +26,8 @@ from auricle_fleet.broker.mosquitto import find_mosquitto
 from auricle_fleet.broker.process import BrokerProcess
 
 FLEET = "f"
+NEEDS_MOSQUITTO = pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
+TOPICS = Topics(FLEET)
 
 
 def free_port() -> int:
@@ -28,6 +35,9 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
+
+
+T = TypeVar("T", bound="TlsSite")
 
 
 class TlsSite:
@@ -80,8 +90,8 @@ class TlsSite:
 
 
 @asynccontextmanager
-async def running(folder: Path, *, passwords: bool = False) -> AsyncIterator[TlsSite]:
-    site = TlsSite(folder, passwords=passwords)
+async def running(folder: Path, kind: type[T] = TlsSite, *, passwords: bool = False) -> AsyncIterator[T]:
+    site = kind(folder, passwords=passwords)
     await site.process.start()
     try:
         yield site
@@ -90,7 +100,37 @@ async def running(folder: Path, *, passwords: bool = False) -> AsyncIterator[Tls
         site.store.close()
 
 
-def link(address: BrokerAddress, client_id: str) -> MqttLink:
+def noting(heard: list[str]) -> Handler:
+    """Notes `topic payload` of what comes."""
+
+    async def take(message: Delivery) -> None:
+        heard.append(f"{message.topic} {message.payload.decode(errors='replace')}")
+
+    return take
+
+
+async def hear(listener: MqttLink, *filters: str) -> list[str]:
+    """Subscribe, below the fleet's prefix; `topic payload` of all that comes from now on."""
+    heard: list[str] = []
+    for wanted in filters:
+        with suppress(BrokerError):
+            await listener.subscribe(
+                wanted if wanted.startswith(("$", "#", "+", "auricle/")) else f"{TOPICS.prefix}/{wanted}", noting(heard)
+            )
+    return heard
+
+
+@asynccontextmanager
+async def connected(*links: MqttLink) -> AsyncIterator[None]:
+    """Start links, and have them connected in the block."""
+    async with AsyncExitStack() as stack:
+        for each in links:
+            await stack.enter_async_context(each)
+        await asyncio.gather(*(each.wait_connected(10) for each in links))
+        yield
+
+
+def link(address: BrokerAddress, client_id: str = "x") -> MqttLink:
     return MqttLink(LinkSettings(address, client_id, backoff_first=0.02, backoff_cap=0.2))
 
 

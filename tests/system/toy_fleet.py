@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +30,11 @@ from tests.system.killed_coordinator import FLEET, TASK
 from tests.system.toy_trainer import ASK, RESEND, toy_trainer
 
 DEVICES = ("dev-a", "dev-b", "dev-c")
-LISTENER = "dev-listener"
-"""May be used by tests to hear what the coordinator says to all."""
+LISTENER = "dev-listener"  # may be used by tests to hear what the coordinator says to all
 
 
 class ToyFleet:
-    """Agents that live as long as this object, and coordinators one after the other.
-
-    Parameters
-    ----------
-    broker, folder, workers
-        Where they speak, live and train.
-    names
-        All devices.
-    here
-        Those that run in this process, from the first coordinator on.
-    """
+    """Agents that live as long as this object, and coordinators one after the other."""
 
     def __init__(
         self, broker: Broker, folder: Path, workers: ThreadPoolExecutor, names: Sequence[str], here: Sequence[str]
@@ -56,12 +45,10 @@ class ToyFleet:
         self.state = folder / "coordinator"
         self.agents: dict[str, Agent] = {}
         self.agent_type: type[Agent] = Agent
-        self.ports: dict[str, int] = {}
-        """Where agents connect instead of to the broker."""
+        self.ports: dict[str, int] = {}  # where agents connect instead of to the broker
         self.hosts: dict[str, str] = {}
         self.keepalive: int | None = None
-        self.resend = RESEND
-        """Seconds after which an agent sends again."""
+        self.resend = RESEND  # seconds after which an agent sends again
         self.key = ""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._children: list[Child] = []
@@ -69,7 +56,6 @@ class ToyFleet:
 
     @property
     def pack(self) -> Any:
-        """The pack of all."""
         return self._runtime.pack
 
     # -- who runs
@@ -112,40 +98,27 @@ class ToyFleet:
 
     async def agent_process(self, *names: str, kill: str = "", after: int = 0, skew: float = 0.0) -> Child:
         """Start agents in a process of their own, with a clock that is off; the coordinator must have been started."""
-        argument = killed_agent.as_argument(
-            folder=str(self.folder),
-            fleet=FLEET,
-            key=self.key,
-            said=str(self._said(names)),
-            kill=kill,
-            after=after,
-            skew=skew,
-            brokers={name: self.broker.address(name).url for name in names},
-            seeds={name: self._seed(name) for name in names},
-        )
-        child = await Child.start(killed_agent.__name__, argument)
+        about = {"kill": kill, "after": after, "skew": skew, "seeds": {name: self._seed(name) for name in names}}
+        told = {**self._told(names), "folder": str(self.folder), "said": str(self._said(names))}
+        return await self._process(killed_agent, "agents", **told, **about)
+
+    def _told(self, names: Sequence[str]) -> dict[str, Any]:
+        return {"fleet": FLEET, "key": self.key, "brokers": {name: self.broker.address(name).url for name in names}}
+
+    async def _process(self, module: Any, sign: str, **told: Any) -> Child:
+        child = await Child.start(module.__name__, module.as_argument(**told))
         self._children.append(child)
-        await child.line(lambda line: "agents" in line)
+        await child.line(lambda line: sign in line, 300)
         return child
 
     async def crowd_process(self, *names: str, **told: Any) -> Child:
         """Start simulated devices in a process of their own; the coordinator must have been started."""
         identities = self.folder / "identities"
         identities.mkdir(exist_ok=True)
-        argument = crowd.as_argument(
-            fleet=FLEET,
-            key=self.key,
-            pack=self.pack.identity,
-            size=self.pack.plugin_table.size,
-            brokers={name: self.broker.address(name).url for name in names},
-            said=str(self._said(names[:1])),
-            identities=str(identities),
-            **told,
+        about = {"pack": self.pack.identity, "size": self.pack.plugin_table.size, "identities": str(identities)}
+        return await self._process(
+            crowd, "devices", **self._told(names), said=str(self._said(names[:1])), **about, **told
         )
-        child = await Child.start(crowd.__name__, argument)
-        self._children.append(child)
-        await child.line(lambda line: "devices" in line, 300)
-        return child
 
     def _said(self, names: Sequence[str]) -> Path:
         return self.folder / f"{'+'.join(names)}.said"
@@ -162,7 +135,6 @@ class ToyFleet:
 
     @property
     def database(self) -> Path:
-        """The coordinator's."""
         return self.state / FILE
 
     def read_said(self) -> None:
@@ -173,22 +145,9 @@ class ToyFleet:
     def verify(
         self, rounds: int, *, everybody: bool = True, stopped: bool = False, kept: bool = True
     ) -> list[UpdateRow]:
-        """The checker, on everything; its counted rows.
-
-        Parameters
-        ----------
-        rounds
-            That were planned.
-        everybody
-            All devices count in every round.
-        stopped
-            Not all rounds were run.
-        kept
-            The coordinator has kept every body; otherwise the models are made again whose bodies are there.
-        """
+        """The checker, on everything; its counted rows."""
         self.read_said()
-        store = open_store(self.database)
-        try:
+        with open_store(self.database) as store:
             rows = check(store, TASK, self.log)
             states = {row.round: row.state for row in store.rounds.listed(TASK, limit=rounds)}
             published = [number for number in sorted(states) if states[number] == "published"]
@@ -199,8 +158,6 @@ class ToyFleet:
                 assert stopped or len(published) == rounds
             blobs = Blobs(self.state / "blobs")
             check_models(store, blobs, self.pack, TASK, killed_coordinator.preset(0.5), rounds, kept=kept)
-        finally:
-            store.close()
         return rows
 
     async def back(self, seconds: float = 60.0) -> float:
@@ -210,14 +167,15 @@ class ToyFleet:
         return time.monotonic() - began
 
 
-def watching(fleet: ToyFleet) -> Store:
-    """The coordinator's database while it runs; to be closed."""
+def watching(fleet: ToyFleet) -> closing[Store]:
+    """The coordinator's database while it runs, to be used in a `with`."""
     return open_store(fleet.database)
 
 
-async def ended(child: Child, timeout: float = 90.0) -> tuple[int, str]:
-    """Wait for a coordinator's end: its exit code and what it said on stderr."""
-    return await child.end(timeout)
+async def killed(child: Child) -> None:
+    """Wait for the end of a process that had to kill itself."""
+    code, errors = await child.end()
+    assert code == -signal.SIGKILL, f"it was never killed: {errors[-1500:]}"
 
 
 async def succeeded(child: Child, timeout: float = 90.0) -> None:
@@ -227,7 +185,6 @@ async def succeeded(child: Child, timeout: float = 90.0) -> None:
 
 
 def kill(child: Child) -> None:
-    """SIGKILL to this process only."""
     child.signal(signal.SIGKILL)
 
 

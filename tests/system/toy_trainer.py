@@ -12,8 +12,7 @@ from auricle_edge.training.train import Trainer
 
 T = TypeVar("T", bound=Trainer)
 
-ASK, RESEND = 2.0, 1.0
-"""Seconds between an agent's questions, and between two tries to send an update."""
+ASK, RESEND = 2.0, 1.0  # seconds between an agent's questions, and between two tries to send an update
 
 
 def toy_trainer(runtime: StepRuntime, seed: int, kind: type[T]) -> T:

@@ -14,18 +14,11 @@ from numpy.typing import NDArray
 
 RATE = 16_000
 BLOCK = 800
-HISS = 20.0
-"""Standard deviation of the noise, in steps of int16."""
+HISS = 20.0  # standard deviation of the noise, in steps of int16
 
 
 class VirtualRoom:
-    """Writes sound in a thread from `open` to `close`.
-
-    Parameters
-    ----------
-    fifo
-        Is made.
-    """
+    """Writes sound in a thread from `open` to `close`."""
 
     def __init__(self, fifo: Path) -> None:
         os.mkfifo(fifo)
@@ -41,11 +34,9 @@ class VirtualRoom:
         return f"fifo:{self._fifo}"
 
     def open(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def close(self) -> None:
-        """End."""
         self._stop.set()
         self._thread.join(10)
 

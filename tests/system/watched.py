@@ -11,17 +11,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Sample:
-    """A process at a moment."""
-
-    at: float
-    """Seconds of the monotonic clock."""
+    at: float  # seconds of the monotonic clock
     pid: int
-    mb: float
-    """Resident and its own: what it has of files is shared, and its share grows where others end."""
+    mb: float  # resident and its own: what it has of files is shared, and its share grows where others end
     files: int
     threads: int
-    disk_mb: float
-    """Of the folder of its state."""
+    disk_mb: float  # of the folder of its state
 
 
 def sample(pid: int, folder: Path) -> Sample | None:

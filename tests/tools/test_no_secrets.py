@@ -20,7 +20,6 @@ SECRETS = {
 
 
 def found(data: bytes) -> list[str]:
-    """What secrets are in these bytes."""
     return [kind for kind, pattern in SECRETS.items() if re.search(pattern, data)]
 
 
@@ -33,9 +32,9 @@ def tracked() -> list[Path]:
 
 
 @pytest.mark.reliability("S8", load="every file of the checkout, for keys and tokens")
+@pytest.mark.slow
 def test_no_file_of_the_checkout_has_a_secret_in_it() -> None:
     files = [path for path in tracked() if path.is_file()]
-
     assert len(files) > 500
     secrets = {str(path.relative_to(ROOT)): kinds for path in files if (kinds := found(path.read_bytes()))}
     assert secrets == {}

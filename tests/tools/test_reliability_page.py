@@ -31,38 +31,27 @@ def test_other() -> None: ...
 """
 
 
-def test_the_page_is_as_the_markers_say() -> None:
+def test_the_page_is_as_the_markers_say_which_have_rows_and_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert main(["--check"]) == 0
-
-
-def test_a_marker_is_read_with_its_rows_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reliability_page, "ROOT", tmp_path)
     (tmp_path / "test_a.py").write_text(MARKED)
-
-    assert list(shown(tmp_path / "test_a.py")) == [
-        Shown("F1", "test_a.py::test_killed", "20 kills", slow=True),
-        Shown("L1", "test_a.py::test_killed", "20 kills", slow=True),
-    ]
+    found = [Shown(row, "test_a.py::test_killed", "20 kills", slow=True) for row in ("F1", "L1")]
+    assert list(shown(tmp_path / "test_a.py")) == found
 
 
-def test_a_row_without_a_test_is_said() -> None:
+def test_a_row_without_a_test_and_a_marker_without_a_row_are_said() -> None:
     text = page(TOLD, [Shown("F1", "t.py::test_killed", "20 kills", slow=True)], {})
-
     assert "1 of 3 rows have a test; without one: L1, F12." in text
     assert "**L1** load. Aim: 1,000 devices: all counted\n\n**No test shows this yet.**" in text
     assert "**F12** workers. Aim: 0 lost\n\nThere are none.\n" in text
     assert "| `t.py::test_killed` | 20 kills (slow) |  |" in text
 
-
-def test_figures_of_a_run_stand_beside_the_test() -> None:
     record = {"date": "2026-11-24", "outcome": "passed", "seconds": 3.5, "figures": {"p99 ms": 12}}
     text = page(TOLD, [Shown("F1", "t.py::test_killed", "", slow=False)], {"t.py::test_killed": record})
-
-    assert "2026-11-24: passed in 3.5 s; p99 ms 12 |" in text
-
-
-def test_a_marker_of_a_row_that_is_not_there_is_refused() -> None:
-    with pytest.raises(MarkerError, match="shows F99"):
+    assert "2026-11-24: passed in 3.5 s; p99 ms 12 |" in text  # figures of a run stand beside the test
+    with pytest.raises(MarkerError, match="F99"):
         page(TOLD, [Shown("F99", "t.py::test_killed", "", slow=False)], {})
 
 
@@ -80,8 +69,6 @@ def test_a_run_is_recorded_and_what_did_not_run_keeps_its_figures(tmp_path: Path
 
     kept = json.loads((tmp_path / "r.json").read_text())
     assert set(kept) == {"t.py::old", "test_a.py::test_killed", "test_a.py::test_broken"}
-    assert (kept["test_a.py::test_killed"]["outcome"], kept["test_a.py::test_killed"]["figures"]) == (
-        "passed",
-        {"kills": 2},
-    )
+    killed = kept["test_a.py::test_killed"]
+    assert (killed["outcome"], killed["figures"]) == ("passed", {"kills": 2})
     assert kept["test_a.py::test_broken"]["outcome"] == "failed"

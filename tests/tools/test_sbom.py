@@ -18,14 +18,12 @@ LINE = re.compile(r"^([a-z0-9][a-z0-9.-]*)==(\S+) --hash=sha256:([0-9a-f]{64})$"
 def test_each_lock_has_every_package_with_its_hash(lock: Path) -> None:
     """Nothing is installed from a lock whose bytes it does not name."""
     lines = [line for line in lock.read_text().splitlines() if not line.startswith("#")]
-
     assert lines
     assert [line for line in lines if LINE.match(line) is None] == []
 
 
 def test_every_way_to_install_has_a_lock() -> None:
     names = {path.relative_to(sbom.ROOT).as_posix() for path in sbom.locks()}
-
     for machine in ("x86_64", "aarch64"):
         assert {f"edge/requirements/{machine}-cp3{minor}.txt" for minor in (10, 11, 12, 13)} <= names
         assert {f"fleet/requirements/{machine}-cp3{minor}.txt" for minor in (11, 12, 13)} <= names
@@ -44,9 +42,9 @@ def test_a_bill_names_us_and_every_package_with_its_hash(tmp_path: Path) -> None
         assert (made["bomFormat"], made["specVersion"]) == ("CycloneDX", "1.6")
         ours = made["metadata"]["component"]
         assert (ours["name"], ours["version"]) == ("auricle", __version__)
+        hashes = [each["externalReferences"][0]["hashes"][0]["content"] for each in made["components"]]
         found = {
-            (each["name"], each["version"], each["externalReferences"][0]["hashes"][0]["content"])
-            for each in made["components"]
+            (each["name"], each["version"], digest) for each, digest in zip(made["components"], hashes, strict=True)
         }
         wanted = {match.groups() for line in lock.read_text().splitlines() if (match := LINE.match(line))}
         assert found == wanted

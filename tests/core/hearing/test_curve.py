@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.core.hearing.by_hand import peaks_of, spoken
 
 from auricle.errors import DataError
 from auricle.hearing.curve import Counts, curve_of, interpolated, points
@@ -17,19 +18,12 @@ LABELS = ("yes", "no", "_unknown_")
 HOP = 1_600
 PLAIN = Rule(0.1, 1, 1, 0.0)
 """Every window stands for itself."""
+FALLING = [[True, True], [True, False], [False, False]]
+BOTH = {"yes": FALLING, "no": FALLING}
 
 
 def peaks(hops: int, at: dict[int, tuple[str, float]]) -> np.ndarray:
-    """Posteriors of 0 but for single peaks."""
-    rows = np.zeros((hops, 3), np.float32)
-    for hop, (word, value) in at.items():
-        rows[hop, LABELS.index(word)] = value
-    return rows
-
-
-def spoken(word: str, start: float, end: float, kind: str = "noise") -> Spoken:
-    """In seconds."""
-    return Spoken(word, round(start * 16_000), round(end * 16_000), "anna", kind, 10.0)
+    return peaks_of(LABELS, hops, at)
 
 
 def empty(seconds: float, *words: Spoken) -> Scene:
@@ -96,8 +90,7 @@ def counted(hits: dict[str, list[list[bool]]], accepts: dict[str, list[int]], ho
 
 def test_points_say_whether_there_are_hours_enough_to_show_the_rate() -> None:
     """3 h show a rate of 1 an hour, not of 0.5."""
-    hits = {"yes": [[True, True], [True, False], [False, False]]}
-    counts = counted(hits, {"yes": [6, 3, 0], "no": [12, 0, 0]}, 3.0)
+    counts = counted({"yes": FALLING}, {"yes": [6, 3, 0], "no": [12, 0, 0]}, 3.0)
     made = points(counts, rates=(0.5, 1.0, 6.0))
     assert [p.share for p in made] == pytest.approx([0.25, 0.5, 1.0])
     assert [p.shown for p in made] == [False, True, True]
@@ -110,11 +103,7 @@ def test_points_say_whether_there_are_hours_enough_to_show_the_rate() -> None:
 
 def test_thresholds_go_down_where_it_hears_most_for_a_false_accept() -> None:
     """4 in 1 h: `no` gains half its words for 1, then the rest for 1 more; `yes` would want 4 for its half."""
-    hits = {
-        "yes": [[True, True], [True, False], [False, False]],
-        "no": [[True, True], [True, False], [False, False]],
-    }
-    counts = counted(hits, {"yes": [8, 4, 0], "no": [2, 1, 0]}, 1.0)
+    counts = counted(BOTH, {"yes": [8, 4, 0], "no": [2, 1, 0]}, 1.0)
     chosen = thresholds_for(counts, 4.0)
     assert chosen.thresholds == {"yes": 0.8, "no": 0.4}
     assert chosen.false_accepts == {"yes": 0, "no": 2} and chosen.rate == 2
@@ -132,17 +121,13 @@ def test_words_that_were_never_spoken_share_what_is_allowed() -> None:
 
 def test_one_threshold_is_the_lowest_at_which_all_words_together_keep_to_the_rate() -> None:
     """Nothing is mistaken for `no`, which gains it nothing: 4 an hour of `yes` are allowed at 0.6, 8 at 0.4."""
-    hits = {
-        "yes": [[True, True], [True, False], [False, False]],
-        "no": [[True, True], [True, False], [False, False]],
-    }
-    counts = counted(hits, {"yes": [8, 4, 0], "no": [0, 0, 0]}, 1.0)
+    counts = counted(BOTH, {"yes": [8, 4, 0], "no": [0, 0, 0]}, 1.0)
     chosen = threshold_for(counts, 4.0)
     assert chosen.thresholds == {"yes": 0.6, "no": 0.6}
     assert chosen.false_accepts == {"yes": 4, "no": 0} and chosen.hits == {"yes": 0.5, "no": 0.5}
     assert threshold_for(counts, 3.0).thresholds == {"yes": 0.8, "no": 0.8}
     assert threshold_for(counts, 100.0, least=0.5).thresholds == {"yes": 0.6, "no": 0.6}
-    assert threshold_for(counted(hits, {"yes": [8, 4, 2]}, 1.0), 1.0).thresholds["yes"] == 0.8, "the highest at worst"
+    assert threshold_for(counted(BOTH, {"yes": [8, 4, 2]}, 1.0), 1.0).thresholds["yes"] == 0.8, "the highest at worst"
 
 
 @pytest.mark.parametrize("choose", [thresholds_for, threshold_for])

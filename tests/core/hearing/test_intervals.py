@@ -13,12 +13,8 @@ from auricle.hearing.intervals import count_interval, rate_interval, share_inter
 @pytest.mark.parametrize(
     ("hits", "of", "low", "high"),
     [
-        (8, 10, 0.4439045, 0.9747893),
-        (0, 20, 0.0, 0.1684335),
-        (20, 20, 0.8315665, 1.0),
-        (1, 2, 0.0125791, 0.9874209),
-        (50, 100, 0.3983211, 0.6016789),
-        (0, 0, 0.0, 1.0),
+        *((8, 10, 0.4439045, 0.9747893), (0, 20, 0.0, 0.1684335), (20, 20, 0.8315665, 1.0)),
+        *((1, 2, 0.0125791, 0.9874209), (50, 100, 0.3983211, 0.6016789), (0, 0, 0.0, 1.0)),
     ],
 )
 def test_shares_are_those_of_clopper_and_pearson(hits: int, of: int, low: float, high: float) -> None:

@@ -42,6 +42,7 @@ def swept(posteriors: np.ndarray, thresholds: np.ndarray, rule: Rule) -> list[li
     st.integers(1, 3),
     st.sampled_from((0.0, 0.1, 0.4, 1.0)),
 )
+@pytest.mark.slow
 def test_it_hears_what_the_decider_hears(rows: np.ndarray, smoothing: int, patience: int, refractory: float) -> None:
     """To the last bit of the score, at every threshold, those of 0 and 1 among them."""
     rule = Rule(0.1, smoothing, patience, refractory)

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.core.hearing.by_hand import peaks_of, spoken
 
 from auricle.errors import DataError
 from auricle.hearing.rule import Rule
-from auricle.hearing.scenes import Scene, Spoken, Stretch
+from auricle.hearing.scenes import Scene, Stretch
 from auricle.hearing.waking import CommandCounts, Heard, Waking, command_counts, heard_awake, wakes_heard
 
 LABELS = ("computer", "yes", "no", "_unknown_")
@@ -17,11 +18,8 @@ PLAIN = Waking(("computer",), {"computer": 0.5}, {"yes": 0.4, "no": 0.4}, 1.0, R
 HOP = 1_600
 
 
-def peaks(at: dict[int, tuple[str, float]], hops: int = 60) -> np.ndarray:
-    rows = np.zeros((hops, 4), np.float32)
-    for hop, (word, value) in at.items():
-        rows[hop, LABELS.index(word)] = value
-    return rows
+def peaks(at: dict[int, tuple[str, float]]) -> np.ndarray:
+    return peaks_of(LABELS, 60, at)
 
 
 def heard(at: dict[int, tuple[str, float]], waking: Waking = PLAIN) -> list[tuple[str, int]]:
@@ -82,20 +80,13 @@ def test_what_commands_had_before_the_wake_word_is_forgotten() -> None:
     assert [h.word for h in heard_awake(rows, LABELS, waking)] == ["computer"]
 
 
-def spoken(word: str, start: float, end: float, kind: str) -> Spoken:
-    return Spoken(word, round(start * 16_000), round(end * 16_000), "anna", kind, 10.0)
-
-
 def at(word: str, seconds: float, *, command: bool = True) -> Heard:
     return Heard(word, round(seconds * 16_000), command)
 
 
 def test_commands_are_right_wrong_or_missed() -> None:
     """The wake word from 1 to 1.5 s, `yes` from 2 to 2.4 s: until 3.4 s."""
-    scene = Scene(
-        np.zeros(160_000, np.int16),
-        (spoken("computer", 1, 1.5, "wake"), spoken("yes", 2, 2.4, "command")),
-    )
+    scene = Scene(np.zeros(160_000, np.int16), (spoken("computer", 1, 1.5, "wake"), spoken("yes", 2, 2.4, "command")))
     wake = at("computer", 1.6, command=False)
     for found, expected in (
         ([wake, at("yes", 2.5)], CommandCounts(wakes=1, woken=1, commands=1, reached=1, right=1)),
@@ -109,9 +100,7 @@ def test_commands_are_right_wrong_or_missed() -> None:
 
 def test_a_command_after_a_wake_word_alone_or_where_nobody_spoke_is_false() -> None:
     scene = Scene(
-        np.zeros(320_000, np.int16),
-        (spoken("computer", 1, 1.5, "wake alone"),),
-        (Stretch("noise", 160_000, 320_000),),
+        np.zeros(320_000, np.int16), (spoken("computer", 1, 1.5, "wake alone"),), (Stretch("noise", 160_000, 320_000),)
     )
     found = [at("computer", 1.7, command=False), at("no", 4), at("computer", 12, command=False), at("yes", 13)]
     counts = command_counts(scene, found, 3.0)

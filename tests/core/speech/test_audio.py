@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,6 @@ def test_a_short_clip_stands_in_the_middle_of_zeros() -> None:
 
 def test_of_a_long_clip_the_loudest_window_is_kept() -> None:
     audio = np.array([9, 0, 0, 5, 8, 0, 0], dtype=np.float32)
-
     assert fit_clip(audio, 2).tolist() == [5, 8]
     assert fit_clip(audio, 3).tolist() == [0, 5, 8]
 
@@ -51,9 +51,7 @@ def test_of_a_long_clip_the_loudest_window_is_kept() -> None:
 @given(length=st.integers(0, 50), clip=st.integers(1, 30))
 def test_a_clip_has_exactly_the_asked_length_and_loses_no_more_energy_than_it_must(length: int, clip: int) -> None:
     audio = np.random.default_rng(length).standard_normal(length).astype(np.float32)
-
     fitted = fit_clip(audio, clip)
-
     assert fitted.shape == (clip,)
     best = max(float(np.sum(audio[i : i + clip] ** 2)) for i in range(max(1, length - clip + 1)))
     assert float(np.sum(fitted**2)) == pytest.approx(best, rel=1e-5)
@@ -62,7 +60,6 @@ def test_a_clip_has_exactly_the_asked_length_and_loses_no_more_energy_than_it_mu
 @pytest.mark.parametrize("rate", [8_000, 22_050, 44_100, 48_000])
 def test_resampling_keeps_a_tone(rate: int) -> None:
     resampled = resample(_tone(0.7, rate), rate, SAMPLE_RATE)
-
     expected = _tone(0.7, SAMPLE_RATE)
     assert len(resampled) == len(expected)
     middle = slice(800, -800)
@@ -71,7 +68,6 @@ def test_resampling_keeps_a_tone(rate: int) -> None:
 
 def test_resampling_removes_what_the_lower_rate_cannot_carry() -> None:
     resampled = resample(_tone(0.5, 48_000, hertz=12_000), 48_000, SAMPLE_RATE)
-
     assert np.abs(resampled[800:-800]).max() < 2e-3
 
 
@@ -79,9 +75,7 @@ def test_resampling_removes_what_the_lower_rate_cannot_carry() -> None:
 @given(length=st.integers(1, 3_000), rate=st.sampled_from([8_000, 11_025, 22_050, 48_000]))
 def test_resampling_gives_the_length_that_the_duration_asks_for(length: int, rate: int) -> None:
     audio = np.random.default_rng(length).standard_normal(length).astype(np.float32)
-
     resampled = resample(audio, rate, SAMPLE_RATE)
-
     assert len(resampled) == -(-length * SAMPLE_RATE // rate)
     assert np.isfinite(resampled).all()
 
@@ -89,53 +83,20 @@ def test_resampling_gives_the_length_that_the_duration_asks_for(length: int, rat
 @pytest.mark.parametrize("name", ["a.wav", "a.flac", "A.WAV"])
 def test_sixteen_bit_samples_come_back_as_written(tmp_path: Path, name: str) -> None:
     samples = np.array([0, 1, -1, 32_767, -32_768], dtype=np.int16)
-
     path = _write(tmp_path / name, samples)
-
     assert (read_audio(path) * 32_768).tolist() == samples.tolist()
 
 
 def test_channels_are_averaged_and_the_rate_becomes_16_khz(tmp_path: Path) -> None:
-    left = np.full(8_000, 0.5, dtype=np.float32)
-
-    audio = read_audio(
-        _write(tmp_path / "a.wav", np.stack([left, np.zeros_like(left)], axis=1), 8_000, subtype="FLOAT")
-    )
-
+    both = np.stack([np.full(8_000, 0.5, np.float32), np.zeros(8_000, np.float32)], axis=1)
+    audio = read_audio(_write(tmp_path / "a.wav", both, 8_000, subtype="FLOAT"))
     assert audio.shape == (16_000,)
     assert audio == pytest.approx(0.25, abs=1e-6)
-
-
-def test_a_file_that_is_no_audio_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.flac"
-    path.write_bytes(b"not audio at all" * 100)
-
-    with pytest.raises(DataError, match=r"a\.flac cannot be read as audio .*: replace or remove it\.$"):
-        read_clip(path)
-
-
-def test_a_flac_file_cut_short_is_refused(tmp_path: Path) -> None:
-    path = _write(tmp_path / "a.flac", np.random.default_rng(0).standard_normal(16_000) * 0.1)
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-    with pytest.raises(DataError, match=r"a\.flac"):
-        read_clip(path)
-
-
-def test_a_header_that_claims_days_takes_no_memory(tmp_path: Path) -> None:
-    path = _write(tmp_path / "a.flac", np.zeros(1_000, dtype=np.int16))
-    damaged = bytearray(path.read_bytes())
-    damaged[22:26] = b"\xff\xff\xff\xff"
-    path.write_bytes(damaged)
-
-    with pytest.raises(DataError, match=r"a\.flac"):
-        read_audio(path)
 
 
 @pytest.mark.parametrize("rate", [1, 3_999, 192_001, 2_000_000_000])
 def test_a_rate_that_no_recorder_has_takes_no_memory(tmp_path: Path, rate: int) -> None:
     path = _write(tmp_path / "a.wav", np.zeros(8_000, dtype=np.int16), rate)
-
     with pytest.raises(DataError, match=f"claims {rate} samples a second"):
         read_audio(path)
 
@@ -153,26 +114,38 @@ def test_whatever_a_header_holds_it_is_a_clip_or_an_error(
         damaged[place] = value
     path = tmp_path_factory.getbasetemp() / f"damaged.{suffix}"
     path.write_bytes(damaged)
-
     with contextlib.suppress(DataError):
         clip = read_clip(path)
         assert clip.shape == (16_000,)
         assert np.isfinite(clip).all()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_sample_that_is_no_number_is_refused(tmp_path: Path, bad: float) -> None:
-    path = _write(tmp_path / "a.wav", np.array([0.0, bad], dtype=np.float32), subtype="FLOAT")
+def _cut(data: bytearray) -> bytes:
+    return data[: len(data) // 2]
 
-    with pytest.raises(DataError, match="not finite"):
+
+def _claiming_days(data: bytearray) -> bytes:
+    data[22:26] = b"\xff\xff\xff\xff"
+    return data
+
+
+@pytest.mark.parametrize("damage", [_cut, _claiming_days, lambda _: b"not audio at all" * 100, None])
+@pytest.mark.parametrize("read", [read_clip, read_audio])
+def test_a_damaged_or_missing_file_takes_no_memory_and_is_named(tmp_path: Path, damage: Any, read: Any) -> None:
+    path = _write(tmp_path / "a.flac", np.random.default_rng(0).standard_normal(16_000) * 0.1)
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(damage(bytearray(path.read_bytes())))
+    with pytest.raises(DataError, match=r"a\.flac"):
+        read(path)
+
+
+@pytest.mark.parametrize(("samples", "noun"), [([0.0, np.nan], "finite"), ([0.0, np.inf], "finite"), ([], "no sound")])
+def test_samples_that_are_no_numbers_or_none_are_refused(tmp_path: Path, samples: list[float], noun: str) -> None:
+    path = _write(tmp_path / "a.wav", np.array(samples, dtype=np.float32), subtype="FLOAT")
+    with pytest.raises(DataError, match=noun):
         read_audio(path)
-
-
-def test_an_empty_file_and_a_missing_one_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no sound"):
-        read_audio(_write(tmp_path / "a.wav", np.zeros(0, dtype=np.int16)))
-    with pytest.raises(DataError, match="missing"):
-        read_audio(tmp_path / "missing.wav")
 
 
 def test_a_folder_lists_words_speakers_and_noise_in_order(tmp_path: Path) -> None:
@@ -193,23 +166,22 @@ def test_a_folder_lists_words_speakers_and_noise_in_order(tmp_path: Path) -> Non
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"The speech folder .*nowhere does not exist"):
+    with pytest.raises(DataError, match="nowhere does not exist"):
         scan_folder(tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"There is no audio in .*: it takes files laid out as"):
+    with pytest.raises(DataError, match="no audio"):
         scan_folder(tmp_path)
     _write(tmp_path / "a.wav", np.zeros(10, dtype=np.int16))
-    with pytest.raises(DataError, match=r"The audio in .* \(1 file\) is in no folder of a word: lay it out as"):
+    with pytest.raises(DataError, match="1 file"):
         scan_folder(tmp_path)
     path = _write(tmp_path / "yes/stranger.wav", np.zeros(10, dtype=np.int16))
-    with pytest.raises(DataError, match="None of the 1 audio files"):
+    with pytest.raises(DataError, match="None of the 1"):
         scan_folder(tmp_path)
-    with pytest.raises(DataError, match=r"is a file, not a folder: name a folder that .* a word, or a list in CSV\.$"):
+    with pytest.raises(DataError, match="not a folder"):
         scan_folder(path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may list any folder")
 def test_a_folder_that_may_not_be_listed_is_named(tmp_path: Path) -> None:
     (tmp_path / "yes").mkdir(mode=0)
-
     with pytest.raises(DataError, match=r"yes cannot be listed \(Permission denied\)"):
         scan_folder(tmp_path)

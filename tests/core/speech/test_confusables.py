@@ -15,9 +15,8 @@ pytest.importorskip("espeakng_loader", reason="the wheel espeakng-loader is not 
 
 def _sound(voice: str, texts: list[str]) -> dict[str, str]:
     """Spell texts, with long and short vowels taken for the same."""
-    return {
-        text: "".join(sounds).replace("ː", "") for text, sounds in zip(texts, phonemes_of(voice, texts), strict=True)
-    }
+    said = zip(texts, phonemes_of(voice, texts), strict=True)
+    return {text: "".join(sounds).replace("ː", "") for text, sounds in said}
 
 
 def test_every_keyword_that_is_shipped_has_its_list() -> None:
@@ -30,15 +29,8 @@ def test_every_keyword_that_is_shipped_has_its_list() -> None:
 def test_no_text_has_a_word_that_sounds_exactly_like_its_keyword(accent: str) -> None:
     keywords = _sound(accent, sorted(ALIKE))
     words = _sound(accent, sorted({word for texts in ALIKE.values() for text in texts for word in text.split()}))
-
-    same = [
-        (key, text)
-        for key, texts in ALIKE.items()
-        for text in texts
-        if any(words[word] == keywords[key] for word in text.split())
-    ]
-
-    assert not same
+    said = [(key, word) for key, texts in ALIKE.items() for text in texts for word in text.split()]
+    assert not [(key, word) for key, word in said if words[word] == keywords[key]]
 
 
 def test_no_foreign_word_sounds_exactly_like_a_shipped_keyword() -> None:
@@ -52,7 +44,6 @@ def test_no_foreign_word_sounds_exactly_like_a_shipped_keyword() -> None:
 @pytest.mark.parametrize("labels", WORD_SETS.values(), ids=WORD_SETS)
 def test_no_label_of_a_set_is_among_its_other_words(labels: tuple[str, ...]) -> None:
     found = confusables(labels)
-
     assert set(found) == {label for label in labels if not label.startswith("_")}
     assert not [text for texts in found.values() for text in texts if holds_any(text, labels)]
     assert min(map(len, found.values())) >= 6
@@ -84,7 +75,6 @@ def test_homophones_are_said_as_their_keyword_in_some_accent() -> None:
     spelled = [*HOMOPHONES, *(word for words in HOMOPHONES.values() for word in words)]
     sounds = [_sound(accent, spelled) for accent in ACCENTS]
     sounds.append({**sounds[0], **_sound("de", ["nein"])})
-
     for keyword, words in HOMOPHONES.items():
         for word in words:
             near = [sound_distance(said[word], said[keyword]) for said in sounds]
@@ -93,7 +83,6 @@ def test_homophones_are_said_as_their_keyword_in_some_accent() -> None:
 
 def test_words_alike_to_any_keyword_are_found_by_their_sound() -> None:
     near = nearest_in_sound("yes", ["banana", "yet", "guess", "yes", "less", "computer"], 3)
-
     assert near == ("guess", "less", "yet")
     found = confusables(["alexa", "_unknown_"], count=5)
     assert list(found) == ["alexa"]

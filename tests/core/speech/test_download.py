@@ -28,19 +28,17 @@ _NOISE = np.random.default_rng(0).bytes(100_000)
 _FILES = {"./": None, "./yes/": None, "./yes/a_nohash_0.wav": _NOISE, "./README.md": b"hello"}
 
 
+@pytest.mark.usefixtures("unpacked")
 def test_an_archive_is_downloaded_unpacked_and_then_kept(server: ArchiveServer, tmp_path: Path) -> None:
     loaded: list[tuple[int, int]] = []
     unpacked: list[tuple[int, int]] = []
+    steps = {"progress": lambda *step: loaded.append(step), "unpacking": lambda *step: unpacked.append(step)}
 
-    root = fetch(
-        server.archive(),
-        tmp_path,
-        progress=lambda done, total: loaded.append((done, total)),
-        unpacking=lambda done, total: unpacked.append((done, total)),
-    )
+    root = fetch(server.archive(), tmp_path, **steps)
 
     assert root == tmp_path / "speech"
     assert (root / "yes" / "a_nohash_0.wav").read_bytes() == _NOISE
+    assert (root / "README.md").read_bytes() == b"hello"
     assert loaded[-1] == unpacked[-1] == (len(server.body), len(server.body))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["speech", "speech.lock"]
     fetch(server.archive(), tmp_path)
@@ -49,36 +47,29 @@ def test_an_archive_is_downloaded_unpacked_and_then_kept(server: ArchiveServer, 
 
 def test_a_download_that_was_cut_goes_on_where_it_stopped(server: ArchiveServer, tmp_path: Path) -> None:
     server.cuts = [30_000, 20_000]
-
     root = fetch(server.archive(), tmp_path)
-
     assert (root / "yes" / "a_nohash_0.wav").read_bytes() == _NOISE
     assert server.asked == [None, "bytes=30000-", "bytes=50000-"]
 
 
 def test_a_later_call_goes_on_with_what_an_earlier_one_kept(server: ArchiveServer, tmp_path: Path) -> None:
     server.cuts = [30_000, 0, 0, 0]
-    with pytest.raises(DataError, match=r"the connection was cut.*The first 30000 bytes are kept"):
+    with pytest.raises(DataError, match="30000 bytes"):
         fetch(server.archive(), tmp_path)
-
     fetch(server.archive(), tmp_path)
-
     assert server.asked == [None, *["bytes=30000-"] * 4]
 
 
 def test_a_server_without_ranges_starts_again(server: ArchiveServer, tmp_path: Path) -> None:
     server.ranges = False
     server.cuts = [30_000]
-
     root = fetch(server.archive(), tmp_path)
-
     assert (root / "yes" / "a_nohash_0.wav").read_bytes() == _NOISE
 
 
 def test_a_server_that_always_cuts_is_given_up(server: ArchiveServer, tmp_path: Path) -> None:
     server.ranges = False
     server.cuts = [30_000, 40_000, *[100, 35_000] * 10]
-
     with pytest.raises(DataError, match="the connection was cut"):
         fetch(server.archive(), tmp_path)
 
@@ -87,100 +78,70 @@ def test_a_server_that_always_cuts_is_given_up(server: ArchiveServer, tmp_path: 
 def test_another_file_than_expected_is_not_unpacked(server: ArchiveServer, tmp_path: Path, size: int | None) -> None:
     with pytest.raises(DataError):
         fetch(server.archive(sha256="0" * 64, size=size), tmp_path)
-
     assert not (tmp_path / "speech").exists()
+    assert len(bytes.fromhex(SPEECH_COMMANDS.sha256)) == 32
+    assert size is not None or [path.name for path in tmp_path.iterdir()] == ["speech.lock"]  # it was removed
 
 
-def test_a_wrong_checksum_is_said_and_the_file_removed(server: ArchiveServer, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"is not speech \(SHA-256 .*\): it was removed, so run this again\.$"):
-        fetch(server.archive(sha256="0" * 64), tmp_path)
-
-    assert [path.name for path in tmp_path.iterdir()] == ["speech.lock"]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        archive_of({"yes/a.wav": b"1", "../outside.wav": b"2"}),
-        archive_of({"yes/../../outside.wav": b"2"}),
-        archive_of({"/tmp/auricle-outside.wav": b"2"}),
-        archive_of({}, link="/etc"),
-        archive_of({}, link="../.."),
-    ],
-    ids=["beside", "two up", "absolute", "link to the root", "link up"],
-)
-@pytest.mark.parametrize("by_hand", [False, True])
-def test_a_member_that_would_leave_the_folder_is_refused(
-    server: ArchiveServer, tmp_path: Path, body: bytes, by_hand: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.body = body
-    if by_hand:
+@pytest.fixture(params=[False, True], ids=["filter", "by hand"])
+def unpacked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Python's own filter, and without it."""
+    if request.param:
         monkeypatch.delattr(tarfile, "data_filter", raising=False)
 
-    with pytest.raises(DataError, match="which would leave its folder: do not use it"):
-        fetch(server.archive(), tmp_path / "cache")
 
+OUTSIDE = {
+    "beside": archive_of({"yes/a.wav": b"1", "../outside.wav": b"2"}),
+    "two up": archive_of({"yes/../../outside.wav": b"2"}),
+    "absolute": archive_of({"/tmp/auricle-outside.wav": b"2"}),
+    "link to the root": archive_of({}, link="/etc"),
+    "link up": archive_of({}, link="../.."),
+}
+
+
+@pytest.mark.parametrize("body", OUTSIDE.values(), ids=OUTSIDE)
+@pytest.mark.usefixtures("unpacked")
+def test_a_member_that_would_leave_the_folder_is_refused(server: ArchiveServer, tmp_path: Path, body: bytes) -> None:
+    server.body = body
+    with pytest.raises(DataError, match="leave its folder"):
+        fetch(server.archive(), tmp_path / "cache")
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
     assert not list(tmp_path.rglob("*.wav"))
     assert not Path("/tmp/auricle-outside.wav").exists()
 
 
-def test_without_pythons_filter_files_are_unpacked_as_well(
-    server: ArchiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(tarfile, "data_filter", raising=False)
-
-    assert (fetch(server.archive(), tmp_path) / "README.md").read_bytes() == b"hello"
-
-
 def test_something_that_is_no_tar_is_refused(server: ArchiveServer, tmp_path: Path) -> None:
     server.body = b"no archive" * 100
-
     with pytest.raises(DataError, match="cannot be unpacked"):
         fetch(server.archive(), tmp_path)
-
-
-def test_a_file_that_is_gone_is_said_at_once(server: ArchiveServer, tmp_path: Path) -> None:
-    server.status = 404
-
-    with pytest.raises(DataError, match="the server answers 404 Not Found"):
-        fetch(server.archive(), tmp_path)
-
-    assert len(server.asked) == 1
 
 
 def test_no_server_and_no_such_host_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{held.getsockname()[1]}/speech.tar.gz"
-        refused = r"cannot be downloaded \(nothing listens there\): check the network\. Use --data DIR"
-        with pytest.raises(DataError, match=refused):
-            fetch(Archive("speech", url, 10, "0" * 64), tmp_path)
-    with pytest.raises(DataError, match=r"cannot be downloaded .*: check the network\."):
-        fetch(Archive("speech", "http://auricle.invalid/speech.tar.gz", 10, "0" * 64), tmp_path)
+        for host in (f"127.0.0.1:{held.getsockname()[1]}", "auricle.invalid"):
+            with pytest.raises(DataError, match="network"):
+                fetch(Archive("speech", f"http://{host}/speech.tar.gz", 10, "0" * 64), tmp_path)
 
 
 def test_two_downloads_at_once_are_refused(server: ArchiveServer, tmp_path: Path) -> None:
     with (tmp_path / "speech.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-
-        with pytest.raises(StorageError, match="Another process is downloading speech"):
+        with pytest.raises(StorageError, match="Another process"):
             fetch(server.archive(), tmp_path)
 
 
 def test_a_cache_that_cannot_be_written_is_one_sentence(server: ArchiveServer, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-
-    with pytest.raises(StorageError, match=r"cannot take the download \(Not a directory\).*XDG_CACHE_HOME"):
+    with pytest.raises(StorageError, match="XDG_CACHE_HOME"):
         fetch(server.archive(), tmp_path / "file" / "cache")
 
 
 @pytest.mark.skipif(not os.access("/dev/full", os.W_OK), reason="no /dev/full")
 def test_a_full_disk_is_one_sentence(server: ArchiveServer, tmp_path: Path) -> None:
     (tmp_path / "speech.tar.gz.part").symlink_to("/dev/full")
-
-    with pytest.raises(StorageError, match=r"No space left on device\): free some space"):
+    with pytest.raises(StorageError, match="free some space"):
         fetch(server.archive(), tmp_path)
 
 
@@ -190,7 +151,3 @@ def test_the_cache_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/me")
     assert cache_folder() == Path("/home/me/.cache/auricle")
-
-
-def test_the_public_archive_has_a_whole_checksum() -> None:
-    assert len(bytes.fromhex(SPEECH_COMMANDS.sha256)) == 32

@@ -1,4 +1,4 @@
-"""The front-end against a straightforward implementation in float64, written from the manifest's description."""
+"""The front-end against a straightforward implementation in float64, and where in a recording a word is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from auricle.errors import PackError
 from auricle.packs.pack import Frontend, Task
-from auricle.speech.features import LogMel, mel_filters
+from auricle.speech.features import LogMel, mel_filters, word_span
 
 TASK = Task(("yes", "no"))
 FRONTEND = LogMel(TASK)
@@ -64,29 +64,19 @@ def test_the_front_end_is_what_the_manifest_describes(changes: dict[str, Any]) -
     frontend = msgspec.structs.replace(Frontend(), **changes)
     task = msgspec.structs.replace(TASK, frontend=frontend)
     audio = _speechlike(1)
-
     ours = LogMel(task)(audio[None])[0]
-
     assert ours == pytest.approx(_slow_log_mel(audio, frontend, task), abs=2e-3 * frontend.scale)
 
 
-def test_a_second_gives_a_hundred_frames_of_forty_bands() -> None:
-    energies = FRONTEND.energies(np.stack([_speechlike(1), _speechlike(2)]))
-
-    assert energies.shape == (2, 100, 40)
-    assert energies.dtype == np.float32
-    assert FRONTEND.finish(energies).dtype == np.float32
-
-
-def test_each_clip_is_computed_alone() -> None:
+def test_each_clip_is_computed_alone_in_a_hundred_frames_of_forty_bands() -> None:
     audio = np.stack([_speechlike(i) for i in range(3)])
-
+    assert FRONTEND(audio).shape == (3, 100, 40) and FRONTEND(audio[:0]).shape == (0, 100, 40)
+    assert FRONTEND.energies(audio).dtype == FRONTEND(audio).dtype == np.float32
     assert np.allclose(FRONTEND(audio)[1], FRONTEND(audio[1:2])[0], atol=1e-6)
 
 
 def test_int16_is_the_same_sound_as_float() -> None:
     audio = np.round(_speechlike(3) * 3000).astype(np.int16)
-
     assert np.array_equal(FRONTEND(audio[None]), FRONTEND((audio / 32768).astype(np.float32)[None]))
 
 
@@ -100,27 +90,20 @@ def test_loudness_falls_out(db: float) -> None:
 @pytest.mark.parametrize("value", [0.0, 1.0, -1.0])
 def test_silence_and_a_constant_are_finite(value: float) -> None:
     features = FRONTEND(np.full((1, 16_000), value))
-
     assert np.isfinite(features).all()
     if value == 0:
         assert np.abs(features).max() < 1e-6
 
 
-def test_no_clips_have_no_features() -> None:
-    assert FRONTEND(np.zeros((0, 16_000), np.float32)).shape == (0, 100, 40)
-
-
 def test_a_tone_is_loudest_in_the_band_that_holds_it() -> None:
     filters = mel_filters(Frontend(), 16_000)
     bands = FRONTEND.energies(np.sin(2 * np.pi * 1000 * np.arange(16_000) / 16_000)[None])[0, 50]
-
     assert filters.shape == (257, 40)
     assert bands.argmax() == filters[1000 * 512 // 16_000].argmax()
 
 
 def test_filters_are_triangles_that_share_their_edges() -> None:
     filters = mel_filters(Frontend(fft=8192), 16_000)
-
     assert (filters >= 0).all()
     assert filters.max(axis=0) == pytest.approx(np.ones(40), abs=0.1)
     inside = np.arange(4097) * 16_000 / 8192
@@ -140,3 +123,26 @@ def test_filters_are_triangles_that_share_their_edges() -> None:
 def test_parameters_that_contradict_each_other_are_refused(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(PackError, match=sentence):
         LogMel(msgspec.structs.replace(TASK, frontend=msgspec.structs.replace(Frontend(), **changes)))
+
+
+FLOOR = 1e-6
+
+
+def _sound(*spans: tuple[int, int]) -> np.ndarray:
+    energies = np.full((100, 40), 1e-4, np.float32)
+    for begin, end in spans:
+        energies[begin:end] = 1.0 if begin == spans[0][0] else 0.9
+    return energies
+
+
+def test_a_pause_inside_a_word_does_not_end_it_and_a_longer_one_does() -> None:
+    assert word_span(_sound((20, 30), (38, 45), (70, 80)), FLOOR) in ((20, 45), (19, 46))  # averaged over three frames
+
+
+def test_what_comes_before_a_longer_pause_is_another_word() -> None:
+    assert word_span(_sound((60, 70), (50, 54), (5, 20)), FLOOR) in ((50, 70), (49, 71))
+
+
+def test_the_span_stays_inside_the_recording() -> None:
+    assert word_span(_sound((0, 100)), FLOOR) == (0, 1)  # nothing stands out of it
+    assert word_span(_sound((90, 100)), FLOOR) in ((90, 100), (89, 100))

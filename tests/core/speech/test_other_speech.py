@@ -19,7 +19,6 @@ def others() -> list[OtherTake]:
 
 def test_every_text_is_said_as_often_as_asked_by_different_voices(others: list[OtherTake]) -> None:
     texts = [*ALIKE["stop"], *ALIKE["go"], *FOREIGN["polish"].texts, *FOREIGN["mandarin"].texts]
-
     assert [take.text for take in others] == [text for text in texts for _ in range(2)]
     english = [take for take in others if take.language == "english"]
     assert all(first.voice != second.voice for first, second in zip(english[::2], english[1::2], strict=True))
@@ -40,35 +39,26 @@ def test_takes_are_levelled_and_as_long_as_speech_is(others: list[OtherTake]) ->
 def test_the_same_seed_gives_the_same_samples_and_another_does_not(others: list[OtherTake]) -> None:
     again = synthesise_others(["stop", "go"], voices=3, takes=2, seed=5, languages=("polish", "mandarin"))
     other = synthesise_others(["stop", "go"], voices=3, takes=2, seed=6, languages=())
-
     assert all(np.array_equal(one.audio, two.audio) for one, two in zip(others, again, strict=True))
     assert len(other) == 2 * (len(ALIKE["stop"]) + len(ALIKE["go"]))
     assert not any(np.array_equal(one.audio, two.audio) for one, two in zip(others, other, strict=False))
 
 
-def test_progress_ends_with_everything() -> None:
+def test_every_language_can_be_spoken_and_progress_ends_with_everything() -> None:
     calls: list[tuple[int, int]] = []
-
-    synthesise_others(["yes"], 2, 1, languages=(), progress=lambda done, total: calls.append((done, total)))
-
-    assert calls[-1] == (12, 12)
-    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
-
-
-def test_every_language_can_be_spoken() -> None:
-    said = synthesise_others(["yes"], voices=2, takes=1)
-
+    said = synthesise_others(["yes"], voices=2, takes=1, progress=lambda *step: calls.append(step))
     assert {take.language for take in said} == {"english", *FOREIGN}
+    assert calls[-1] == (len(said), len(said)) and calls == sorted(calls)
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"voices": 0}, "voices is 0 and must be at least 1"),
-        ({"takes": 0}, "takes is 0 and must be at least 1"),
-        ({"seed": -1}, "seed is -1 and must be at least 0"),
-        ({"languages": ("germann",)}, 'no text in the language "germann": did you mean "german"'),
-        ({"voices": 100_000}, "100000 were asked for"),
+        ({"voices": 0}, "voices is 0"),
+        ({"takes": 0}, "takes is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"languages": ("germann",)}, 'did you mean "german"'),
+        ({"voices": 100_000}, "100000"),
     ],
 )
 def test_what_cannot_be_said_is_refused(options: dict[str, object], sentence: str) -> None:

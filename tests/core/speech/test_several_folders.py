@@ -22,28 +22,19 @@ def _clip(root: Path, word: str, name: str, value: int) -> None:
 @pytest.fixture
 def roots(tmp_path: Path) -> list[Path]:
     """The first has yes and no of ann and bob, the second no of bob and go of cat, the third other words."""
-    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
-    for value, (root, word, name) in enumerate(
-        [
-            (first, "no", "ann_nohash_0"),
-            (first, "no", "bob_nohash_0"),
-            (first, "yes", "ann_nohash_0"),
-            (first, "_background_noise_", "hum"),
-            (second, "go", "cat_nohash_0"),
-            (second, "no", "bob_nohash_0"),
-            (second, "_background_noise_", "hum"),
-            (third, "computer", "dan_nohash_0"),
-            (third, "jarvis", "bob_nohash_0"),
-        ],
-        start=1,
-    ):
-        _clip(root, word, name, value)
-    return [first, second, third]
+    clips = {
+        "first": ("no/ann", "no/bob", "yes/ann", "_background_noise_/hum"),
+        "second": ("go/cat", "no/bob", "_background_noise_/hum"),
+        "third": ("computer/dan", "jarvis/bob"),
+    }
+    every = [(root, *clip.split("/")) for root, names in clips.items() for clip in names]
+    for value, (root, word, who) in enumerate(every, start=1):
+        _clip(tmp_path / root, word, who if word.startswith("_") else f"{who}_nohash_0", value)
+    return [tmp_path / root for root in clips]
 
 
 def test_several_folders_are_read_as_one(roots: list[Path]) -> None:
     speech = load_folders(roots, "yes,no,go,_unknown_", min_word_clips=1, every_other=True)
-
     assert speech.audio[:, 0].tolist() == [1, 2, 3, 5, 6, 8, 9]
     assert [speech.labels[target] for target in speech.targets] == [
         *("no", "no", "yes", "go", "no", "_unknown_", "_unknown_")
@@ -63,16 +54,13 @@ def test_a_recording_that_two_folders_hold_counts_once(roots: list[Path]) -> Non
     """Bob's "no" of the first folder, value 2, lies in the second one, too, under the name of a speaker there."""
     _clip(roots[1], "no", "cat_nohash_7", 2)
     _clip(roots[0], "no", "ann_nohash_1", 1)
-
     speech = load_folders(roots, "yes,no,go", min_word_clips=1)
-
     assert speech.audio[:, 0].tolist() == [1, 1, 2, 3, 5, 6]
     assert speech.clips_per_speaker().tolist() == [3, 2, 1]
 
 
 def test_speakers_of_a_folder_that_is_left_out_are_in_none_of_the_others(roots: list[Path]) -> None:
     speech = load_folders(roots[:2], "yes,no,go", min_word_clips=1, leave_out=[roots[2]])
-
     assert speech.speaker_names == ("ann", "cat")
     assert speech.audio[:, 0].tolist() == [1, 3, 5]
     with pytest.raises(DataError, match=r"All speakers of .*first are in .*first, which is left out"):
@@ -82,9 +70,7 @@ def test_speakers_of_a_folder_that_is_left_out_are_in_none_of_the_others(roots: 
 def test_a_folder_of_noise_alone_is_enough_beside_others(roots: list[Path], tmp_path: Path) -> None:
     noise = tmp_path / "noise"
     _clip(noise, "_background_noise_", "wind", 100)
-
     speech = load_folders([*roots, noise], "yes,no,_silence_", min_word_clips=1)
-
     assert len(speech.noise) == 3
     with pytest.raises(DataError, match="There is no audio in"):
         load_folder(noise, "yes,no")
@@ -95,15 +81,11 @@ def test_a_folder_of_noise_alone_is_enough_beside_others(roots: list[Path], tmp_
 
 def test_a_folder_named_twice_is_refused(roots: list[Path], tmp_path: Path) -> None:
     (tmp_path / "same").symlink_to(roots[0])
-
-    with pytest.raises(SettingsError, match=r"same is named twice: name it once"):
+    with pytest.raises(SettingsError, match="same is named twice"):
         load_folders([roots[0], tmp_path / "same"], "yes,no")
-    with pytest.raises(SettingsError, match="No speech folder is named"):
+    with pytest.raises(SettingsError, match="No speech folder"):
         load_folders([])
-
-
-def test_a_missing_folder_among_several_is_named(roots: list[Path], tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nowhere does not exist"):
+    with pytest.raises(DataError, match="nowhere"):
         load_folders([*roots, tmp_path / "nowhere"])
 
 

@@ -41,10 +41,8 @@ def recordings(tmp_path: Path) -> Path:
 
 def test_a_list_is_the_speech_of_the_folder_that_is_made_of_it(recordings: Path, tmp_path: Path) -> None:
     import_speech(ImportSettings(recordings, tmp_path / "folder"))
-
     listed = load_folder(recordings, "yes,no,_silence_", min_word_clips=1)
     folder = load_folder(tmp_path / "folder", "yes,no,_silence_", min_word_clips=1)
-
     assert listed.labels == folder.labels == ("yes", "no", "_silence_")
     np.testing.assert_array_equal(listed.audio, folder.audio)
     np.testing.assert_array_equal(listed.targets, folder.targets)
@@ -57,9 +55,7 @@ def test_a_list_is_the_speech_of_the_folder_that_is_made_of_it(recordings: Path,
 def test_rows_that_cannot_be_used_are_named_and_the_others_read(recordings: Path) -> None:
     with recordings.open("a", encoding="utf-8") as file:
         file.write("absent.wav,yes,ann\ntake-0.wav,two words,ann\ntake-0.wav,Yes,person 0\n../take-0.wav,yes,ann\n")
-
     found = scan_folder(recordings)
-
     assert found.counts() == {"no": 6, "yes": 6}
     assert [path.name for path in found.noise] == ["hall.wav"]
     assert found.skipped == (
@@ -72,33 +68,25 @@ def test_rows_that_cannot_be_used_are_named_and_the_others_read(recordings: Path
 def test_paths_start_from_clips_beside_a_list_where_it_is(tmp_path: Path) -> None:
     _sound(tmp_path / "clips" / "a.wav", 1)
     listed = _list(tmp_path / "validated.tsv", [["client_id", "path", "sentence"], ["ann", "a.wav", "Yes."]])
-
     (clip,) = scan_folder(listed).clips
-
     assert (clip.word, clip.path, clip.root) == ("yes", tmp_path / "clips" / "a.wav", listed)
 
 
 def test_a_recording_that_a_folder_and_a_list_hold_counts_once(recordings: Path, tmp_path: Path) -> None:
     import_speech(ImportSettings(recordings, tmp_path / "folder"))
-
     both = load_folders([tmp_path / "folder", recordings], "yes,no", min_word_clips=1)
-
     assert len(both.audio) == 12
 
 
 def test_a_list_that_names_nothing_is_one_sentence(tmp_path: Path) -> None:
-    for rows, kind, sentence in [
-        (
-            [HEADER, ["absent.wav", "yes", "ann"]],
-            DataError,
-            r"No row of .* a word .*; 1 of them: no such file\. It takes",
-        ),
-        ([HEADER], DataError, r"No row of .* was recorded\. It takes the columns path, word and speaker"),
-        ([["file", "said"]], SettingsError, r"no column word or .*: call one so, or say .*; there is: file, said"),
+    for rows, kind, noun in [
+        ([HEADER, ["absent.wav", "yes", "ann"]], DataError, "no such file"),
+        ([HEADER], DataError, "columns path, word and speaker"),
+        ([["file", "said"]], SettingsError, "there is: file, said"),
     ]:
-        with pytest.raises(kind, match=sentence):
+        with pytest.raises(kind, match=noun):
             scan_folder(_list(tmp_path / "list.csv", rows))
-    with pytest.raises(DataError, match=r"absent\.csv cannot be read"):
+    with pytest.raises(DataError, match=r"absent\.csv"):
         scan_folder(tmp_path / "absent.csv")
     _sound(tmp_path / "hall.wav", 1)
     noise = _list(tmp_path / "noise.csv", [HEADER, ["hall.wav", "_background_noise_", ""]])

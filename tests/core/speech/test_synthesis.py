@@ -25,17 +25,20 @@ def clean() -> SpeechSet:
     return synthesise(_CLEAN)
 
 
-def test_every_speaker_says_every_word(clean: SpeechSet) -> None:
+def test_every_speaker_says_every_word_and_no_clip_is_silent_or_clipped(clean: SpeechSet) -> None:
     assert clean.audio.shape == (36, 16_000)
     assert clean.clips_per_label() == {"yes": 12, "six": 12, "forward": 12}
     assert clean.clips_per_speaker().tolist() == [6] * 6
     assert len(clean.noise) == 8
+    audio = to_float(clean.audio)
+    assert np.sqrt(np.mean(audio**2, axis=1)).min() > 0.01
+    assert np.abs(audio).max() < 0.99
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not(clean: SpeechSet) -> None:
     again = synthesise(_CLEAN)
     other = synthesise(SynthesisSettings("yes,six,forward", 6, 2, 60, 60, seed=1))
-
     assert (again.audio == clean.audio).all()
     assert again.speaker_names == clean.speaker_names
     assert other.audio.shape == clean.audio.shape
@@ -44,18 +47,9 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(clean: SpeechSe
 
 def test_fewer_speakers_are_the_first_of_more(clean: SpeechSet) -> None:
     fewer = synthesise(SynthesisSettings("yes,six,forward", 2, 2, 60, 60))
-
     for place, name in enumerate(fewer.speaker_names):
         more = clean.audio[clean.speakers == clean.speaker_names.index(name)]
         assert (fewer.audio[fewer.speakers == place] == more).all()
-
-
-def test_no_clip_is_silent_or_clipped(clean: SpeechSet) -> None:
-    audio = to_float(clean.audio)
-
-    loudness = np.sqrt(np.mean(audio**2, axis=1))
-    assert loudness.min() > 0.01
-    assert np.abs(audio).max() < 0.99
 
 
 def test_takes_and_speakers_sound_different(clean: SpeechSet) -> None:
@@ -63,7 +57,6 @@ def test_takes_and_speakers_sound_different(clean: SpeechSet) -> None:
     spectra = spectra.reshape(len(spectra), 100, 40).mean(axis=2)
     spectra /= np.linalg.norm(spectra, axis=1, keepdims=True)
     alike = spectra @ spectra.T
-
     assert np.triu(alike, 1).max() < 0.9999
     words = clean.targets[:, None] == clean.targets[None]
     speakers = clean.speakers[:, None] == clean.speakers[None]
@@ -72,39 +65,25 @@ def test_takes_and_speakers_sound_different(clean: SpeechSet) -> None:
 
 def test_a_long_word_takes_longer_than_a_short_one(clean: SpeechSet) -> None:
     seconds = (np.abs(to_float(clean.audio)) > 0.02).mean(axis=1)
-
     assert np.median(seconds[clean.targets == 2]) > np.median(seconds[clean.targets == 0])
 
 
 def test_special_labels_are_as_frequent_as_a_word() -> None:
     calls: list[tuple[int, int]] = []
-
-    speech = synthesise(
-        SynthesisSettings("gsc12", speakers=2, takes=2), progress=lambda done, total: calls.append((done, total))
-    )
-
+    speech = synthesise(SynthesisSettings("gsc12", speakers=2, takes=2), progress=lambda *step: calls.append(step))
     assert set(speech.clips_per_label().values()) == {4}
     assert speech.labels[-2:] == ("_unknown_", "_silence_")
     assert calls == [(1, 2), (2, 2)]
     assert speech.audio.any(axis=1).all()
 
 
-def test_unknown_may_be_spoken_more_often_than_a_word() -> None:
-    speech = synthesise(SynthesisSettings("yes,no,_unknown_", speakers=2, takes=1, other_takes=7))
-
-    assert speech.clips_per_label() == {"yes": 2, "no": 2, "_unknown_": 14}
-
-
-def test_words_of_ones_own_are_spoken() -> None:
-    assert synthesise(SynthesisSettings("auricle,computer", speakers=1, takes=1)).clips_per_label() == {
-        "auricle": 1,
-        "computer": 1,
-    }
+def test_unknown_may_be_spoken_more_often_than_a_word_and_words_of_ones_own_are_spoken() -> None:
+    speech = synthesise(SynthesisSettings("yes,auricle,_unknown_", speakers=2, takes=1, other_takes=7))
+    assert speech.clips_per_label() == {"yes": 2, "auricle": 2, "_unknown_": 14}
 
 
 def test_there_are_at_least_64_speakers_and_each_is_named_once() -> None:
     voices = choose_voices(600, seed=0)
-
     assert len({(voice.accent, voice.variant) for voice in voices}) == 600
     assert len({voice.name for voice in voices}) == 600
     assert len({voice.variant for voice in voices[:64]}) == 64
@@ -128,16 +107,13 @@ def test_noise_has_its_colour() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"speakers": 0}, "speakers is 0 and must be at least 1"),
-        ({"takes": 0}, "takes is 0"),
-        ({"other_takes": 0}, "other_takes is 0 and must be at least 1"),
+        *(({name: 0}, f"{name} is 0") for name in ("speakers", "takes", "other_takes")),
         ({"seed": -1}, "seed is -1"),
-        ({"snr_low": 30.0}, "must go from low to high"),
-        ({"snr_low": float("nan")}, "must go from low to high"),
+        *(({"snr_low": low}, "low to high") for low in (30.0, float("nan"))),
         ({"words": "gsc36"}, 'did you mean "gsc35"'),
-        ({"words": "yes,N0"}, 'There is no word "N0" in the synthetic speech'),
-        ({"words": ",".join([*synthesis.ALL_WORDS, "_unknown_"])}, "no word left for _unknown_"),
-        ({"speakers": 100_000}, "synthetic speakers and 100000 were asked for"),
+        ({"words": "yes,N0"}, '"N0"'),
+        ({"words": ",".join([*synthesis.ALL_WORDS, "_unknown_"])}, "no word left"),
+        ({"speakers": 100_000}, "100000"),
     ],
 )
 def test_what_cannot_be_synthesised_is_refused(settings: dict[str, object], sentence: str) -> None:
@@ -148,10 +124,7 @@ def test_what_cannot_be_synthesised_is_refused(settings: dict[str, object], sent
 def test_without_the_wheel_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "espeakng_loader", None)
     monkeypatch.setattr(espeak, "find_spec", lambda name: None)
-
-    with pytest.raises(
-        DataError, match=r'pip install "auricle\[fleet\]", or name a folder of recordings with --data DIR'
-    ):
+    with pytest.raises(DataError, match="pip install"):
         synthesise(SynthesisSettings())
 
 
@@ -169,12 +142,11 @@ def test_a_library_that_does_not_load_is_one_sentence(monkeypatch: pytest.Monkey
     library.write_bytes(b"for another processor")
     _loader(tmp_path, str(library), espeakng_loader.get_data_path())
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:" + ":".join(sys.path))
-
-    with pytest.raises(DataError, match=r"the espeak-ng library cannot be loaded.*with --data DIR instead"):
+    with pytest.raises(DataError, match="library cannot be loaded"):
         synthesise(SynthesisSettings("yes,no", speakers=1, takes=1))
 
 
-def test_a_path_longer_than_espeak_takes_does_no_harm(
+def test_a_path_too_long_for_espeak_does_no_harm(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clean: SpeechSet
 ) -> None:
     import espeakng_loader
@@ -184,17 +156,12 @@ def test_a_path_longer_than_espeak_takes_does_no_harm(
     (deep / "espeak-ng-data").symlink_to(espeakng_loader.get_data_path())
     _loader(tmp_path, espeakng_loader.get_library_path(), str(deep / "espeak-ng-data"))
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:" + ":".join(sys.path))
-
     assert (synthesise(_CLEAN).audio == clean.audio).all()
 
 
 def test_a_voice_that_does_not_exist_is_refused() -> None:
-    answer = subprocess.run(
-        [sys.executable, "-m", "auricle.speech.espeak_worker"],
-        input=b'{"voice": "xx-nowhere", "utterances": []}',
-        capture_output=True,
-        check=False,
-    )
-
+    worker = [sys.executable, "-m", "auricle.speech.espeak_worker"]
+    asked = b'{"voice": "xx-nowhere", "utterances": []}'
+    answer = subprocess.run(worker, input=asked, capture_output=True, check=False)
     assert answer.returncode == 1
-    assert answer.stderr == b"espeak-ng has no voice xx-nowhere\n"
+    assert b"xx-nowhere" in answer.stderr

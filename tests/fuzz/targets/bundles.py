@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import shutil
 import tarfile
@@ -31,6 +30,7 @@ from auricle_edge.ota.slots.trial import healthy
 from auricle_edge.ota.update_server import NotThereError
 from auricle_export.flash.bundle.manifest import DOMAIN, decode, decode_signature
 from auricle_export.flash.bundle.verify import verify_bundle
+from tests.core.tars import tar_of
 from tests.edge.slots_bundle import FACTS
 from tests.edge.update_site import NOW, ROLES, Repository, at
 from tests.fuzz.target import scratch, target, written
@@ -64,19 +64,13 @@ def signature() -> bytes:
 
 def bundle() -> bytes:
     """All of it as a tar."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, data in {"bundle.json": manifest(), "bundle.sig": signature(), **contents()}.items():
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(data), 0o644
-            archive.addfile(entry, io.BytesIO(data))
-    return out.getvalue()
+    files = {"bundle.json": manifest(), "bundle.sig": signature(), **contents()}
+    return tar_of(*files.items(), form=tarfile.USTAR_FORMAT)
 
 
 @target(
     "bundle-manifest",
-    "auricle_edge.ota.slots.bundle",
-    "auricle_export.flash.bundle.manifest",
+    "auricle_edge.ota.slots.bundle auricle_export.flash.bundle.manifest",
     examples=lambda: {"bundle": manifest()},
     form="json",
     refusals=(Refused, AuricleError),
@@ -91,10 +85,7 @@ def bundle_manifest(data: bytes) -> object:
 
 
 @target(
-    "bundle-signature",
-    "auricle_export.flash.bundle.manifest",
-    examples=lambda: {"bundle": signature()},
-    form="json",
+    "bundle-signature", "auricle_export.flash.bundle.manifest", examples=lambda: {"bundle": signature()}, form="json"
 )
 def bundle_signature(data: bytes) -> object:
     """Who vouches for a bundle."""
@@ -103,9 +94,7 @@ def bundle_signature(data: bytes) -> object:
 
 @target(
     "bundle",
-    "auricle_edge.ota.slots.bundle",
-    "auricle_export.flash.bundle.verify",
-    "auricle_edge.ota.bundle_upgrade",
+    "auricle_edge.ota.slots.bundle auricle_export.flash.bundle.verify auricle_edge.ota.bundle_upgrade",
     "auricle_cloud.ota.candidate",
     examples=lambda: {"bundle": bundle()},
     refusals=(Refused, AuricleError),
@@ -199,8 +188,7 @@ def _parts() -> dict[str, bytes]:
 
 @target(
     "update-metadata",
-    "auricle_edge.ota.signed_targets",
-    "auricle_edge.ota.fitness",
+    "auricle_edge.ota.signed_targets auricle_edge.ota.fitness",
     examples=_parts,
     form="json",
     refusals=(AuricleError, UpdateLaterError),

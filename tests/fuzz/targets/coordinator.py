@@ -58,9 +58,7 @@ def _from_device() -> dict[str, bytes]:
 
 @target(
     "inbox",
-    "auricle_cloud.link.inbox",
-    "auricle_cloud.link.update_intake",
-    "auricle_cloud.link.assembly",
+    "auricle_cloud.link.inbox auricle_cloud.link.update_intake auricle_cloud.link.assembly",
     "auricle_cloud.link.ledger",
     examples=_from_device,
     form="msgpack",
@@ -100,12 +98,8 @@ rule_options = { prune_high = 0.2 }
 
 @target(
     "coordinator.toml",
-    "auricle_cloud.commands.coordinator_settings",
-    "auricle.settings",
-    examples=lambda: {
-        "every": template().encode(),
-        "some": SOME,
-    },
+    "auricle_cloud.commands.coordinator_settings auricle.settings",
+    examples=lambda: {"every": template().encode(), "some": SOME},
     form="toml",
     refusals=(SettingsError,),
     tokens=(b"[rounds]\n", b"[api]\n", b"[storage]\n", b"rule = ", b"true", b"nan", b"inf", b"-1"),
@@ -239,10 +233,7 @@ def _request(method: str, path: str, body: object = None) -> bytes:
 
 @target(
     "api",
-    "auricle_cloud.api.app",
-    "auricle_cloud.api.routes",
-    "auricle_cloud.api.gatekeeper",
-    "auricle_cloud.api.problems",
+    "auricle_cloud.api.app auricle_cloud.api.routes auricle_cloud.api.gatekeeper auricle_cloud.api.problems",
     examples=lambda: {
         "me": _request("GET", "/v1/me"),
         "devices": _request("GET", "/v1/devices?limit=5"),
@@ -284,8 +275,7 @@ def _backup() -> bytes:
 
 @target(
     "backup",
-    "auricle_cloud.storage.restore",
-    "auricle_cloud.storage.state_folders",
+    "auricle_cloud.storage.restore auricle_cloud.storage.state_folders",
     examples=lambda: {"backup": _backup()},
     refusals=(AuricleError,),
     seconds=10.0,

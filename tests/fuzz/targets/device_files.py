@@ -50,10 +50,7 @@ def _pending() -> bytes:
 
 
 @target(
-    "outbox",
-    "auricle_edge.fleet.update_delivery",
-    examples=lambda: {"pending": _pending()},
-    refusals=(StorageError,),
+    "outbox", "auricle_edge.fleet.update_delivery", examples=lambda: {"pending": _pending()}, refusals=(StorageError,)
 )
 def outbox(data: bytes) -> object:
     """The update that is on its way."""
@@ -199,9 +196,7 @@ FACTS = BundleFacts(version="1", board="pi5", os="debian-12", fleet="home")
 @target(
     "bundle-facts",
     "auricle_edge.ota.installation",
-    examples=lambda: {
-        "facts": msgspec.json.encode(BundleFacts(version="1", board="pi5", os="debian-12", fleet="home"))
-    },
+    examples=lambda: {"facts": msgspec.json.encode(FACTS)},
     form="json",
     refusals=(StorageError,),
 )

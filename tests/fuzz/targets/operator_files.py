@@ -37,9 +37,7 @@ settings = { threads = 1, detect = { threshold = 0.9, thresholds = { yes = 0.8 }
 
 @target(
     "fleet.toml",
-    "auricle_export.flash.fleet_file",
-    "auricle_export.flash.document",
-    "auricle_export.flash.toml_lines",
+    "auricle_export.flash.fleet_file auricle_export.flash.document auricle_export.flash.toml_lines",
     examples=lambda: {"home": FLEET},
     form="toml",
     refusals=(AuricleError,),
@@ -54,9 +52,7 @@ def fleet_toml(data: bytes) -> object:
 
 @target(
     "board.toml",
-    "auricle_export.flash.boards",
-    "auricle_export.flash.board",
-    "auricle_export.flash.document",
+    "auricle_export.flash.boards auricle_export.flash.board auricle_export.flash.document",
     examples=lambda: {"pi5": (CHECKOUT / "firmware-configs/pi5.toml").read_bytes()},
     form="toml",
 )
@@ -145,8 +141,7 @@ auricle:doctor={"findings": [{"check": "clock", "verdict": "good", "sentence": "
 
 @target(
     "board-answers",
-    "auricle_export.flash.push.facts",
-    "auricle_export.flash.push.installation",
+    "auricle_export.flash.push.facts auricle_export.flash.push.installation",
     examples=lambda: {"said": SAID},
     form="text",
     refusals=(),
@@ -173,8 +168,7 @@ def run_settings(data: bytes) -> object:
 
 @target(
     "run-summary",
-    "auricle_fleet.results.compare",
-    "auricle_fleet.results.metrics",
+    "auricle_fleet.results.compare auricle_fleet.results.metrics",
     examples=lambda: {"rounds": b'{"round": 1, "loss": 0.5}\n{"round": 2}\n'},
     form="json",
     refusals=(),

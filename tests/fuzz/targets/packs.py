@@ -23,6 +23,7 @@ from auricle.packs.start import read_start
 from auricle.wire.identity import Identity
 from auricle.wire.tensors import TensorTable
 from tests.core import tiny_pack
+from tests.core.tars import tar_of
 from tests.core.test_tflite_check import small, with_file
 from tests.fuzz.target import target, written
 
@@ -35,13 +36,7 @@ def tiny() -> Pack:
 
 
 def _tar() -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, content in (("a", b"abc"), ("deep/er/b", b"x" * 600)):
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    return out.getvalue()
+    return tar_of(("a", b"abc"), ("deep/er/b", b"x" * 600), form=tarfile.USTAR_FORMAT)
 
 
 def summed(data: bytes) -> bytes:
@@ -74,8 +69,7 @@ def plain_tar(data: bytes) -> object:
 
 @target(
     "pack-archive",
-    "auricle.packs.archive",
-    "auricle.packs.plain_tar",
+    "auricle.packs.archive auricle.packs.plain_tar",
     examples=lambda: {"zst": tar_bytes([("a", b"abc"), ("b/c", b"x" * 3000)])},
     refusals=(PackError,),
 )
@@ -86,8 +80,7 @@ def pack_archive(data: bytes) -> object:
 
 @target(
     "pack-tar",
-    "auricle.packs.archive",
-    "auricle.packs.plain_tar",
+    "auricle.packs.archive auricle.packs.plain_tar",
     examples=lambda: {"tar": _tar()},
     refusals=(PackError,),
     mend=summed,
@@ -99,8 +92,7 @@ def pack_tar(data: bytes) -> object:
 
 @target(
     "pack-manifest",
-    "auricle.packs.manifest",
-    "auricle.packs.graph_interface",
+    "auricle.packs.manifest auricle.packs.graph_interface",
     examples=lambda: {"tiny": tiny().manifest_bytes},
     form="json",
     refusals=(PackError,),
@@ -112,10 +104,7 @@ def pack_manifest(data: bytes) -> object:
 
 @target(
     "pack-of-manifest",
-    "auricle.packs.pack",
-    "auricle.packs.interfaces",
-    "auricle.packs.listening",
-    "auricle.checks.pack_checks",
+    "auricle.packs.pack auricle.packs.interfaces auricle.packs.listening auricle.checks.pack_checks",
     examples=lambda: {"tiny": tiny().manifest_bytes},
     form="json",
     refusals=(PackError,),
@@ -128,12 +117,7 @@ def pack_of_manifest(data: bytes) -> object:
     return tuple(check.reason is None for check in checks_of(pack))
 
 
-@target(
-    "pack",
-    "auricle.packs.pack",
-    examples=lambda: {"tiny.tar.zst": pack_bytes(tiny())},
-    refusals=(PackError,),
-)
+@target("pack", "auricle.packs.pack", examples=lambda: {"tiny.tar.zst": pack_bytes(tiny())}, refusals=(PackError,))
 def pack(data: bytes) -> object:
     """A pack's file, with and without a key that must have signed it."""
     path = written(data, "pack.tar.zst")
@@ -154,11 +138,7 @@ def pack_signature(data: bytes) -> object:
 
 
 @target(
-    "public-key",
-    "auricle.packs.signature",
-    examples=lambda: {"hex": b"ab" * 32},
-    form="text",
-    refusals=(PackError,),
+    "public-key", "auricle.packs.signature", examples=lambda: {"hex": b"ab" * 32}, form="text", refusals=(PackError,)
 )
 def public_key_text(data: bytes) -> object:
     """A public key as people give it."""
@@ -179,9 +159,7 @@ def weights(data: bytes) -> object:
 
 @target(
     "onnx",
-    "auricle.checks.onnx_reader",
-    "auricle.checks.onnx_wire",
-    "auricle.checks.onnx_fields",
+    "auricle.checks.onnx_reader auricle.checks.onnx_wire auricle.checks.onnx_fields",
     examples=lambda: {name.rpartition("/")[2]: data for name, data in tiny_pack.files().items() if "onnx" in name},
     form="protobuf",
     refusals=(PackError,),
@@ -209,12 +187,8 @@ def _graphs() -> dict[str, bytes]:
 
 
 @target(
-    "onnx-graph",
-    "auricle.checks.graph_check",
-    "auricle.checks.layout_shapes",
-    "auricle.checks.operator_shapes",
-    "auricle.checks.window_shapes",
-    "auricle.checks.operator_call",
+    *("onnx-graph", "auricle.checks.graph_check", "auricle.checks.layout_shapes", "auricle.checks.operator_shapes"),
+    *("auricle.checks.window_shapes", "auricle.checks.operator_call"),
     examples=_graphs,
     form="protobuf",
     refusals=(PackError,),
@@ -247,9 +221,7 @@ def _tflite() -> Pack:
 
 @target(
     "tflite",
-    "auricle.checks.tflite_reader",
-    "auricle.checks.tflite_check",
-    "auricle.checks.tflite_weights",
+    "auricle.checks.tflite_reader auricle.checks.tflite_check auricle.checks.tflite_weights",
     examples=lambda: {"small": _tflite().files[_tflite().manifest.tflite[0].file]},
     refusals=(PackError,),
     tokens=(b"TFL3",),

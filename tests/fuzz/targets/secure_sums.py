@@ -61,9 +61,7 @@ QUESTION = msgspec.msgpack.Decoder(SumQuestion)
 
 @target(
     "secure-sum",
-    "auricle_edge.fleet.secure_sum.part",
-    "auricle.wire.secure_sum.device",
-    "auricle.wire.secure_sum.masks",
+    "auricle_edge.fleet.secure_sum.part auricle.wire.secure_sum.device auricle.wire.secure_sum.masks",
     examples=lambda: {name: msgspec.msgpack.encode(question) for name, question in _sum()[0].items()},
     form="msgpack",
     refusals=(WireError,),

@@ -36,6 +36,7 @@ from auricle.wire.prior_knowledge import PriorKnowledge, Tuning
 from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumBoxes, SumKeys, SumNeighbours, SumReveal, SumShares
 from auricle.wire.tensors import CODECS, TensorSpec, TensorTable, decode, encode
 from auricle.wire.update_codec import UPDATE_CODECS, decode_update, encode_update, parted
+from tests.core import tiny_pack
 from tests.fuzz.target import target
 
 KEY = Identity(bytes(range(32)))
@@ -88,8 +89,7 @@ def _name(message: Message) -> str:
 
 @target(
     "frame",
-    "auricle.wire.frames",
-    "auricle.wire.identity",
+    "auricle.wire.frames auricle.wire.identity",
     examples=lambda: {_name(m): seal(KEY, TOPIC, m, b"x" * (60 if isinstance(m, Update) else 0)) for m in messages()},
     refusals=(WireError,),
     tokens=(MAGIC,),
@@ -104,10 +104,7 @@ def frame(data: bytes) -> object:
 
 @target(
     "message",
-    "auricle.wire.messages",
-    "auricle.wire.kinds",
-    "auricle.wire.plan",
-    "auricle.wire.secure_sum.messages",
+    "auricle.wire.messages auricle.wire.kinds auricle.wire.plan auricle.wire.secure_sum.messages",
     examples=lambda: {_name(m): msgspec.msgpack.encode(m) for m in messages()},
     form="msgpack",
     refusals=(WireError,),
@@ -136,11 +133,7 @@ def tensors(data: bytes) -> object:
     return codec
 
 
-TABLE = (
-    TensorSpec("mix.weight", (3, 2), "mix", 0.5),
-    TensorSpec("head.weight", (3, 2), "head", 0.5),
-    TensorSpec("head.bias", (3,), "head", 0.5),
-)
+TABLE = tiny_pack.TABLE
 
 
 @target(

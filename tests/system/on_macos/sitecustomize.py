@@ -35,20 +35,17 @@ GONE = {
     "NETLINK AF_PACKET PACKET_ AF_ALG ALG_ AF_VSOCK AF_CAN CAN_ AF_TIPC TIPC_",
     errno: "ENOMEDIUM EMEDIUMTYPE ENOKEY EKEY EREMOTEIO EUNATCH EBADE EXFULL ENOTUNIQ ELIB ESTRPIPE",
     time: "CLOCK_BOOTTIME CLOCK_TAI pthread_getcpuclockid",
-}
-"""By module, how names begin that macOS has not."""
+}  # by module, how names begin that macOS has not
 
 FIRST = """
 asyncio concurrent.futures ctypes.util http.server importlib.metadata mimetypes multiprocessing pathlib queue shutil
 socketserver sqlite3 ssl subprocess tempfile threading urllib.request uuid webbrowser zoneinfo
 numpy onnxruntime soundfile sounddevice
-"""
-"""Chosen by the system when they are imported, so imported before."""
+"""  # chosen by the system when they are imported, so imported before
 UNREADABLE = ("/proc", "/sys", "/dev/shm")
 
 
 def hide() -> None:
-    """Make this process see macOS."""
     selectors.DefaultSelector = selectors.PollSelector
     for name in FIRST.split():
         with contextlib.suppress(ImportError, OSError):

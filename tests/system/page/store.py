@@ -78,17 +78,8 @@ def _roll_out(store: Store, names: list[str]) -> None:
     with store.database.writing() as tx:
         for name in names:
             store.rollouts.enter(tx, release(name, fleet="f"))
-    rollout = store.rollouts.start(
-        releases[:1],
-        label=None,
-        stages=[25.0, 100.0],
-        errors=0.1,
-        minimum=3,
-        soak=60.0,
-        deadline=600.0,
-        replacing=False,
-        who="the-operator",
-    )
+    told: dict[str, Any] = {"label": None, "stages": [25.0, 100.0], "errors": 0.1, "minimum": 3, "soak": 60.0}
+    rollout = store.rollouts.start(releases[:1], **told, deadline=600.0, replacing=False, who="the-operator")
     while store.rollouts.step(rollout, time.time(), "f"):
         pass
 
@@ -120,36 +111,24 @@ def _round(store: Store, blobs: Blobs, number: int, members: list[str], base: st
     _open(store, number, base, members, detection=detection)
     skill = 0.9 - 0.8 * math.exp(-number / 3) - (0.3 if judged else 0)
     *counted, _silent, failed = members
-    rows = [
-        update(
-            name,
-            base,
-            f"{i:064x}",
-            round=number,
-            loss=1.6 * (1 - skill) + 0.02 * i,
-            samples=20 + 5 * i,
-            plugin_accuracy=skill,
-            personal_accuracy=min(1.0, skill + 0.05),
-            seconds=1.5 + 0.1 * i,
-        )
-        for i, name in enumerate(counted)
-    ]
+    rows = []
+    for i, name in enumerate(counted):
+        known = {"plugin_accuracy": skill, "personal_accuracy": min(1.0, skill + 0.05), "seconds": 1.5 + 0.1 * i}
+        known |= {"loss": 1.6 * (1 - skill) + 0.02 * i, "samples": 20 + 5 * i}
+        rows.append(update(name, base, f"{i:064x}", round=number, **known))
     store.updates.count(rows)
     store.rounds.mark_failed(TASK, number, failed, "failed", "the disk is full")
     store.rounds.move(TASK, number, "collecting", "closing")
-    report = {
+    report: dict[str, Any] = {
         "invited": members,
         "failed": {failed: "the disk is full"},
         "refused": {},
         "dropped": [],
         "warnings": [],
-        "rule": "lpa",
-        "rule_options": {"prune_high": 0.1, "prune_low": 0.1},
-        "flag": None,
-        "detection": detection,
-        "updates": store.updates.counted(TASK, number),
-        "layers": [_layer(k, counted) for k in range(len(LAYERS))],
     }
+    report |= {"rule": "lpa", "rule_options": {"prune_high": 0.1, "prune_low": 0.1}, "flag": None}
+    report |= {"detection": detection, "updates": store.updates.counted(TASK, number)}
+    report["layers"] = [_layer(k, counted) for k in range(len(LAYERS))]
     blob = blobs.put(weights)
     accuracy = skill - (0.3 if number == ATTACKED else 0)
     with store.rounds.moving(TASK, number, "closing", "aggregated", report=report) as tx:
@@ -181,37 +160,16 @@ def _layer(k: int, counted: list[str]) -> dict[str, Any]:
 
 def _detection(members: list[str], number: int, judged: bool) -> dict[str, Any]:
     losses = {name: (2.1 if judged and i % 4 else 0.5) + 0.03 * i for i, name in enumerate(members)}
-    found: dict[str, Any] = {
-        "reference": 0.95,
-        "losses": losses,
-        "votes": [],
-        "fires": False,
-        "warning": None,
-        "false_alarm": None,
-        "next_reference": 0.95,
-        "sentence": "No loss is above the reference.",
-    }
+    found: dict[str, Any] = dict.fromkeys(("warning", "false_alarm")) | {"reference": 0.95, "next_reference": 0.95}
+    found |= {"losses": losses, "votes": [], "fires": False, "sentence": "No loss is above the reference."}
     if not judged:
         return found
     votes = [name for name, loss in losses.items() if loss > 0.95]
-    phi = {
-        name: {"value": -0.31 if name == ATTACKER else 0.01 + 0.004 * i, "error": 0.02}
-        for i, name in enumerate(members)
-    }
+    values = [-0.31 if name == ATTACKER else 0.01 + 0.004 * i for i, name in enumerate(members)]
     sentence = (
-        f"{len(votes)} of {len(members)} losses are above the reference. Round {ATTACKED} was poisoned by {ATTACKER}. "
-        "The model was made again without it. Validation accuracy 0.452 -> 0.781."
+        f"{len(votes)} of {len(members)} losses are above the reference. Round {ATTACKED} was poisoned by {ATTACKER}."
     )
-    return {
-        **found,
-        "fires": True,
-        "votes": votes,
-        "sentence": sentence,
-        "judged_round": ATTACKED,
-        "shapley": phi,
-        "method": "monte-carlo",
-        "bad": [ATTACKER],
-        "repair": "re-aggregated",
-        "accuracy_before": 0.452,
-        "accuracy_after": 0.781,
-    }
+    found |= {"fires": True, "votes": votes, "sentence": sentence, "judged_round": ATTACKED, "bad": [ATTACKER]}
+    found |= {"shapley": {name: {"value": value, "error": 0.02} for name, value in zip(members, values, strict=True)}}
+    made = {"method": "monte-carlo", "repair": "re-aggregated", "accuracy_before": 0.452, "accuracy_after": 0.781}
+    return {**found, **made}

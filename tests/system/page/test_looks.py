@@ -16,22 +16,15 @@ pytestmark = pytest.mark.slow
 
 UNDER_WAY = ROUNDS + 1
 PLANNED = ROUNDS + 2
-PAGES = (
-    "#/",
-    "#/rounds",
-    "#/rounds/7",
-    f"#/rounds/{UNDER_WAY}",
-    f"#/rounds/7/{PRUNED}",
-    "#/devices",
-    f"#/devices/{PRUNED}",
-    "#/models",
-    "#/updates",
-    "#/enrolment",
-    "#/events",
-    "#/tokens",
-    "#/rounds/7?outcome=pruned",
-    "#/devices?search=wind",
+ACTS = (
+    "Start rounds, Abort the round, Roll back, Promote version 3, Label, Quarantine, Revoke, Approve kitchen-023, "
+    "Add a schedule, Remove nightly, Create a token, Pause, End, New devices, Replace a board"
 )
+PLACES = "/ rounds rounds/7 devices models updates enrolment events tokens rounds/7?outcome=pruned devices?search=wind"
+PAGES = [
+    f"#/{place.lstrip('/')}"
+    for place in (*PLACES.split(), f"rounds/{UNDER_WAY}", f"rounds/7/{PRUNED}", f"devices/{PRUNED}")
+]
 
 # -- signing in
 
@@ -39,15 +32,13 @@ PAGES = (
 def test_a_token_is_entered_once_and_stays_in_the_tab(still: Server, visit: Visiting) -> None:
     one = visit(still, None)
     one.sign_in("auricle_wrong")
-    expect(one.page.get_by_role("alert").filter(has_text="This token is unknown or has expired")).to_be_visible()
-
+    expect(one.page.get_by_role("alert").filter(has_text="token is unknown")).to_be_visible()
     one.sign_in(still.tokens["viewer"])
     expect(one.page.get_by_role("heading", level=1)).to_have_text("Fleet")
     one.page.reload()
     expect(one.page.get_by_role("heading", level=1)).to_have_text("Fleet")
     assert one.page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
     assert still.tokens["viewer"] not in one.page.url
-
     one.button("Sign out").click()
     expect(one.page.get_by_role("heading", level=1)).to_have_text("Sign in")
     one.page.reload()
@@ -56,36 +47,16 @@ def test_a_token_is_entered_once_and_stays_in_the_tab(still: Server, visit: Visi
 
 def test_a_revoked_token_leads_back_to_the_sign_in(server: Server, visit: Visiting) -> None:
     one = visit(server, "operator")
-
     server.filled.store.tokens.revoke("the-operator")
     # By its address: the stream of events may have noticed before, and then there is no link to click any more.
     one.page.evaluate("location.hash = '#/devices'")
-
     expect(one.page.get_by_role("heading", level=1)).to_have_text("Sign in")
-    expect(one.page.get_by_role("alert").filter(has_text="expired or was revoked: sign in again")).to_be_visible()
+    expect(one.page.get_by_role("alert").filter(has_text="revoked")).to_be_visible()
     expect(one.page.get_by_role("navigation")).to_have_count(0)
 
 
 def test_roles_see_what_they_may_do(still: Server, visit: Visiting) -> None:
-    acts = {
-        "Start rounds",
-        "Abort the round",
-        "Roll back",
-        "Promote version 3",
-        "Label",
-        "Quarantine",
-        "Revoke",
-        "Approve kitchen-023",
-        f"Release {ATTACKER}",
-        "Add a schedule",
-        "Remove nightly",
-        "Create a token",
-        f"Roll out {PATH}",
-        "Pause",
-        "End",
-        "New devices",
-        "Replace a board",
-    }
+    acts = {*ACTS.split(", "), f"Release {ATTACKER}", f"Roll out {PATH}"}
 
     def offered(role: str) -> set[str]:
         one = visit(still, role)
@@ -147,7 +118,6 @@ def test_every_control_and_part_has_a_name(still: Server, visit: Visiting) -> No
         one.open(place)
         for summary in one.page.locator("summary").all():
             summary.press("Enter")
-
         nameless = one.page.evaluate("""() => [
             ...[...document.querySelectorAll("input, select")].filter((field) => !field.labels.length),
             ...[...document.querySelectorAll("button, a, summary, th")].filter((one) => !one.textContent.trim()),
@@ -170,6 +140,7 @@ def test_every_control_and_part_has_a_name(still: Server, visit: Visiting) -> No
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["desk", "phone"])
+@pytest.mark.nightly
 def test_no_page_scrolls_sideways(
     still: Server, visit: Visiting, shots: Path, scheme: str, size: dict[str, int]
 ) -> None:
@@ -179,7 +150,6 @@ def test_no_page_scrolls_sideways(
         wide = one.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         name = re.sub(r"[^a-z0-9]+", "-", place.replace(rollout_of(still), "rollout")).strip("-") or "fleet"
         one.page.screenshot(path=shots / f"{name}-{scheme}-{size['width']}.png", full_page=True)
-
         assert wide <= 0, place
     one.open("#/")
     one.button("Start rounds").click()
@@ -192,7 +162,6 @@ def test_no_page_scrolls_sideways(
 def test_colours_and_motion_follow_the_reader(still: Server, visit: Visiting) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     light, dark = visit(still, color_scheme="light"), visit(still, color_scheme="dark", reduced_motion="reduce")
-
     assert light.page.evaluate(ground) == "rgb(245, 246, 248)"
     assert dark.page.evaluate(ground) == "rgb(17, 21, 27)"
     moving = "[...document.querySelectorAll('*')].filter((e) => getComputedStyle(e).transitionDuration !== '0s').length"

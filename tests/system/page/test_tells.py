@@ -21,9 +21,11 @@ PLANNED = ROUNDS + 2
 
 def test_the_fleet_is_seen_at_a_glance(still: Server, visit: Visiting) -> None:
     one = visit(still, "viewer")
-
     expect(one.page.get_by_role("link", name="24 known")).to_be_visible()
     expect(one.panel("Round")).to_contain_text("3 counted of 12 invited devices")
+    waiting = one.panel("Round").locator("ul.plain > li")
+    expect(waiting).to_have_count(4)
+    expect(waiting.last.get_by_role("link", name="6 more devices")).to_be_visible()
     expect(one.panel("Model")).to_contain_text(f"Version {ROUNDS}")
     expect(one.panel("Alarms").get_by_role("row")).to_have_count(4)
     chart = one.page.get_by_role("img", name="Accuracy over rounds")
@@ -36,7 +38,6 @@ def test_the_fleet_is_seen_at_a_glance(still: Server, visit: Visiting) -> None:
 def test_a_pruned_device_is_found_in_the_map_and_read_about(still: Server, visit: Visiting) -> None:
     one = visit(still, "viewer")
     one.open("#/rounds/7")
-
     row = one.panel("Kept and pruned by layer").get_by_role("row").filter(has_text=PRUNED)
     cells = row.get_by_role("cell")
     expect(cells).to_have_count(4)
@@ -44,12 +45,9 @@ def test_a_pruned_device_is_found_in_the_map_and_read_about(still: Server, visit
     expect(cells.nth(3)).to_have_text(re.compile(r"^5\.6 %kept with weight 5\.6 %"))
     near = one.panel("Kept and pruned by layer").get_by_role("row").filter(has_text="kitchen-002")
     expect(near.get_by_role("cell").nth(0)).to_have_text(re.compile("^≈pruned, too near the mean"))
-
     row.get_by_role("link").click()
     expect(one.page.get_by_role("heading", level=1)).to_have_text(f"{PRUNED} in round 7")
-    expect(one.panel("Why")).to_contain_text(
-        "conv.0: pruned as too far from the mean (deviation 20, the farthest of 10)."
-    )
+    expect(one.panel("Why")).to_contain_text("deviation 20, the farthest of 10")
     expect(one.panel("Why")).to_contain_text("pruned in 3 of 4 layers")
 
 
@@ -57,7 +55,6 @@ def test_detection_shows_losses_and_shapley_values_with_their_errors(still: Serv
     one = visit(still, "viewer")
     one.open("#/rounds/7")
     part = one.panel("Detection")
-
     expect(part).to_contain_text(f"Named harmful: {ATTACKER}.")
     expect(part.get_by_role("img", name="reference: 0.950")).to_be_visible()
     expect(part.get_by_role("img", name=f"{ATTACKER} (harmful)").locator("path.error-bar")).to_have_count(12)
@@ -76,20 +73,17 @@ def test_a_devices_history_has_its_rounds_hearing_refusals_and_events(
     expect(one.panel("Devices by name").get_by_role("row")).to_have_count(2)
     one.page.get_by_role("link", name=PRUNED).click()
     one.loaded()
-
     expect(one.page.get_by_role("heading", level=1)).to_have_text(PRUNED)
     expect(one.panel("Standing")).to_contain_text("Kitchen, by the window")
     expect(one.panel("Participation").get_by_role("row")).to_have_count(UNDER_WAY + 1)
-    expect(one.panel("Refused frames")).to_contain_text("the update's norm is 91.2, at most 50 is allowed")
+    expect(one.panel("Refused frames")).to_contain_text("91.2, at most 50")
     expect(one.panel("Its last finished round")).to_contain_text("head: kept with weight")
     expect(one.panel("Events")).to_contain_text("labelled")
-
     heard = one.panel("What it hears")
     for fact in ("Heard in a week6.0 h", "Denied an hour0.33", "Missed an hour1.00", "-28 dB", "-52 dB"):
         expect(heard).to_contain_text(fact)
     expect(heard.get_by_role("row")).to_have_count(7)
     heard.screenshot(path=shots / "hearing.png")
-
     one.open("#/devices/kitchen-0000")
     expect(one.panel("Standing")).to_contain_text('There is no device "kitchen-0000"')
 
@@ -100,7 +94,6 @@ def test_what_a_device_or_operator_writes_is_text(server: Server, visit: Visitin
     server.filled.store.devices.add_refusals({(PRUNED, markup): (1, markup)})
     server.filled.store.journal.note("alarm", task=TASK, number=7, detail=markup)
     one = visit(server)
-
     for place in ("#/", "#/devices", f"#/devices/{PRUNED}", "#/events"):
         one.open(place)
         expect(one.page.get_by_text(markup).first).to_be_visible()
@@ -120,16 +113,13 @@ def test_a_rounds_progress_is_live_and_keeps_the_focus(server: Server, visit: Vi
     expect(one.page.get_by_text("● live")).to_be_visible()
     expect(one.panel("Progress")).to_contain_text("3 counted of 12 invited devices")
     one.panel("Progress").get_by_role("link", name="All rounds").focus()
-
     base = server.filled.store.rounds.get(TASK, UNDER_WAY).base
     fourth = update("kitchen-003", base, "a" * 64, round=UNDER_WAY)
     server.filled.store.updates.count([fourth])
     server.tell("update", device="kitchen-003", round=UNDER_WAY, verdict="accepted")
-
     expect(one.panel("Progress")).to_contain_text("4 counted of 12 invited devices")
     expect(one.panel("Cohort").get_by_role("row").filter(has_text="kitchen-003")).to_contain_text("counted")
     expect(one.panel("Progress").get_by_role("link", name="All rounds")).to_be_focused()
-
     server.tell("progress", round=UNDER_WAY, done=64, total=1024)
     expect(one.page.get_by_text("Judging devices: 64 of at most 1,024 coalitions")).to_be_visible()
     server.tell("alarm", round=UNDER_WAY, sentence="5 of 12 losses are above the reference.")
@@ -143,9 +133,8 @@ def test_a_coordinator_that_is_gone_is_said_and_found_again(tmp_path: Path, visi
         one = visit(server)
         expect(one.page.get_by_text("● live")).to_be_visible()
     expect(one.page.get_by_text("○ not live")).to_be_visible(timeout=15_000)
-
     one.page.get_by_role("link", name="Models", exact=True).click()
-    expect(one.panel("Versions, the newest first")).to_contain_text("The coordinator does not answer")
+    expect(one.panel("Versions, the newest first")).to_contain_text("not answer")
 
 
 # -- large fleets
@@ -165,7 +154,6 @@ def test_a_thousand_devices_are_paged(tmp_path: Path, visit: Visiting, shots: Pa
         one.page.get_by_label("Standing").select_option("pending")
         one.loaded()
         expect(part.get_by_role("row")).to_have_count(2)
-
         one.open("#/rounds/1")
         grid = one.panel("Kept and pruned by layer")
         expect(grid.get_by_role("row")).to_have_count(26)

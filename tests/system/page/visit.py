@@ -40,12 +40,10 @@ class Visit:
         self.loaded()
 
     def loaded(self) -> None:
-        """Wait until all parts are loaded."""
         expect(self.page.locator("main h1")).to_be_visible()
         expect(self.page.locator("[aria-busy=true]")).to_have_count(0)
 
     def sign_in(self, token: str) -> None:
-        """Enter a token."""
         self.page.goto(self.url)
         self.page.get_by_label("Token").fill(token)
         self.page.get_by_role("button", name="Sign in").click()
@@ -59,7 +57,6 @@ class Visit:
         return self.page.get_by_role("region", name=name, exact=True)
 
     def answer(self, button: str, reason: str = "") -> None:
-        """Answer the open dialog."""
         dialog = self.page.get_by_role("dialog")
         if reason:
             dialog.get_by_label("Reason").fill(reason)
@@ -92,6 +89,5 @@ def watch(one: Visit) -> None:
 
 
 def rollout_of(server: Server) -> str:
-    """The name of its one rollout."""
     (rollout,) = server.ask("GET", "/v1/rollouts")[1]["rollouts"]
     return str(rollout["rollout"])
