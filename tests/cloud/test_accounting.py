@@ -8,16 +8,15 @@ import pytest
 
 from auricle_cloud.aggregation.accounting import Release, device_epsilon, fleet_epsilon
 
+pytestmark = pytest.mark.slow
 DELTA = 1e-5
 
 
-@pytest.mark.slow
 def test_a_single_gaussian_is_that_of_the_analytic_mechanism_and_renyis_bound_lies_above_it() -> None:
     assert device_epsilon([1.0], DELTA) == pytest.approx(4.377178, rel=1e-5)
     assert 4.377178 < fleet_epsilon([Release(1.0, 1.0)], DELTA) < 1.2 * 4.377178
 
 
-@pytest.mark.slow
 def test_rounds_of_one_device_compose_to_a_gaussian_of_less_noise() -> None:
     assert device_epsilon([2.0] * 4, DELTA) == pytest.approx(device_epsilon([1.0], DELTA), rel=1e-6)
     assert device_epsilon([3.0, 4.0], DELTA) == pytest.approx(device_epsilon([2.4], DELTA), rel=1e-6)

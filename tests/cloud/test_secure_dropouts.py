@@ -49,6 +49,7 @@ def _misbehave(name: str, agent: Agent) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_device_drops_out_in_every_state_and_the_round_says_when(runtime: StepRuntime, tmp_path: Path) -> None:
     async def case(site: Site) -> None:
         told = SecureSum(on=True, wait=3.0)

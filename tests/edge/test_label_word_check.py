@@ -175,6 +175,7 @@ def _recorded(path: Path) -> NDArray[np.int16]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not RECORDED.is_dir(), reason=f"no recorded speech in {RECORDED}: set AURICLE_SPEECH")
 @pytest.mark.parametrize("known", [True, False], ids=["the shipped model", "a model that knows nothing"])
 def test_of_recorded_people_more_right_words_than_wrong_ones_are_kept(known: bool, model: Recognise) -> None:

@@ -16,7 +16,7 @@ from auricle.files import write_durably
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle_edge.runtimes import StepRuntime
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(1500)]
 
 STEPS = 20
 SUPERVISED = {"model": "crnn-lite"}, {"model": "crnn-base"}
@@ -91,7 +91,6 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("name", JOBS)
-@pytest.mark.nightly
 def test_it_trains_like_the_step_runtime(name: str, results: dict[str, np.ndarray]) -> None:
     """Losses of every step, and how far the weights moved after 1 and 20 of them."""
     facts = JOBS[name]
@@ -110,7 +109,6 @@ def test_it_trains_like_the_step_runtime(name: str, results: dict[str, np.ndarra
 
 
 @pytest.mark.parametrize("model", ["crnn-lite", "crnn-base"])
-@pytest.mark.nightly
 def test_its_gradients_are_pytorchs(model: str, results: dict[str, np.ndarray]) -> None:
     """Of cross-entropy and KL to a teacher, tensor by tensor, against float64: at most 1e-5."""
     torch = pytest.importorskip("torch")
@@ -129,7 +127,6 @@ def test_its_gradients_are_pytorchs(model: str, results: dict[str, np.ndarray]) 
         assert _distance(found, parameters[spec.name].grad.numpy()) < 1e-5, spec.name
 
 
-@pytest.mark.nightly
 def test_a_device_trains_rounds_with_it_and_keeps_its_state(results: dict[str, np.ndarray]) -> None:
     """AdamW for the local model, plain SGD for the plug-in, clipped, over two rounds of two steps."""
     ours, theirs = (

@@ -159,6 +159,7 @@ def test_what_differs_is_found_and_what_an_older_pack_does_not_say_is_left_out(t
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_comparison_can_be_interrupted_and_needs_weights(trained: Trained) -> None:
     task = CheckTask(load_recipe(str(trained.recipe)), trained.data, SETTINGS)
     with pytest.raises(TrainingInterrupted):

@@ -19,7 +19,7 @@ from tests.fuzz.targets import load
 from tests.fuzz.watched import watched
 
 load()
-CASES = 40
+CASES = 25
 """Inputs of each target in a fast run."""
 SEED = 1
 NAMES = sorted(TARGETS)

@@ -117,7 +117,7 @@ async def test_whoever_is_revoked_or_has_another_key_is_out_at_the_next_reload(t
             await site.reload()
             await until(lambda: not kept.connected)
             keep(users["dev-a"], "dev-a", site.authority.passwords().of("dev-a"))
-            await kept.wait_connected(60)
+            await until(lambda: kept.connected, 60)
 
 
 async def test_a_running_broker_is_not_switched_over(tmp_path: Path) -> None:

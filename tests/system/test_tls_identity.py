@@ -30,6 +30,7 @@ from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet.broker.broker import Broker
 from auricle_fleet.broker.mosquitto import find_mosquitto
 from auricle_fleet.broker.process import BrokerProcess
+from tests.nightly import nightly_but
 from tests.system.canary import start_canaries
 from tests.system.command_lines import run, serve
 from tests.system.tls_site import (
@@ -211,7 +212,7 @@ def auricle(*words: object) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("besides", ["--no-passwords", "--passwords"])
+@pytest.mark.parametrize("besides", nightly_but(["--no-passwords", "--passwords"], ["--no-passwords"]))
 async def test_a_device_goes_from_a_token_to_the_list_of_devices(tmp_path: Path, besides: str) -> None:
     """The commands as an operator and a board give them: nothing but certificates, or both, opens a door."""
 
