@@ -13,6 +13,7 @@ import soundfile
 from tests.core.bare_pack import bare_pack, with_own_model
 from tests.edge.evaluate_sounds import spoken_sources, waking_pack
 
+from auricle.errors import SettingsError
 from auricle.hearing.curve import curve_of
 from auricle.hearing.rule import Rule, detect
 from auricle.hearing.scenes import Piece, Scene, Spoken, Stretch
@@ -179,6 +180,17 @@ def test_what_a_device_did_is_counted_by_kind_of_scene() -> None:
     assert dict(again.command_recordings["all"].false_accepts) == {"rain": 2}
     once = dict.fromkeys(("wakes", "woken", "commands", "reached", "right", "false_commands"), 1)
     assert device.commands == CommandCounts(**once, false_wakes=2, hours=1.0)
+
+
+def test_all_of_another_language_is_no_keyword_and_no_folder_has_both_roles(tmp_path: Path) -> None:
+    for root, word in (("words", "stop"), ("foreign", "stop"), ("foreign", "bed")):
+        (tmp_path / root / word).mkdir(parents=True)
+        soundfile.write(tmp_path / root / word / "ann_nohash_0.wav", np.full(16_000, 0.1), 16_000)
+    words, foreign = (tmp_path / "words",), (tmp_path / "foreign",)
+    sources = read_sources(Folders(keywords=words, languages=foreign), ("stop",), ())
+    assert [len(sources.keywords), len(sources.languages)] == [1, 2]
+    with pytest.raises(SettingsError, match="foreign"):
+        read_sources(Folders(keywords=(*words, *foreign), languages=foreign), ("stop",), ())
 
 
 def test_recordings_of_one_name_in_two_folders_stay_two(tmp_path: Path) -> None:

@@ -234,6 +234,7 @@ def test_inspect_prints_the_facts_as_json(name: str, capsys: Out) -> None:
         ("inspect gcs12", '"gsc12"'),
         ("build gcs12 --out x", '"gsc12"'),
         ("build gsc12", "--out"),
+        ("build home --labels hey,stop --out x", "--labels"),
         ("build gsc12 --check /no/where", "/no/where/gsc12.tar.zst"),
     ],
 )

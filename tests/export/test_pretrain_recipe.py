@@ -51,7 +51,8 @@ def test_the_shipped_recipes_are_valid_and_for_packs_that_are_built(name: str) -
         return
     assert set(recipe.wake) <= set(LABELS[recipe.pack])
     assert recipe.leave_out == ("gsc",)
-    assert recipe.sources(Path("data")).words[0] == Path("data/gsc-more")
+    sources = recipe.sources(Path("data"))
+    assert sources.words[0] == Path("data/gsc-more") and Path("data/arabic") in sources.languages
 
 
 @pytest.mark.parametrize(

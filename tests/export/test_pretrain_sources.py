@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import soundfile
+from numpy.typing import NDArray
 from tests.core.speech.archive_server import ArchiveServer, archive_of, serving
-from tests.export.test_pretrain_live import tone
+from tests.export.test_pretrain_live import FRONTEND, tone
 from tests.export.test_pretrain_recipe import RECIPE, speakers, write_data
 
 from auricle.errors import SettingsError
 from auricle.process.cli import main
 from auricle.speech.audio import read_audio
 from auricle.speech.sources import Place
-from auricle_export.pretrain.corpus import Sources, read_part
+from auricle_export.pretrain.corpus import Sources, make_corpus, read_part
+from auricle_export.pretrain.outcome import judge_clips
 from auricle_export.pretrain.recipe import Recipe, load_recipe
+from auricle_export.pretrain.streams import make_streams
 from auricle_export.speech.import_speech import ImportSettings, import_speech
 
 LABELS = ("high", "low", "_unknown_", "_silence_")
@@ -88,6 +92,38 @@ def test_a_recording_that_two_folders_hold_counts_once(tmp_path: Path) -> None:
     folders = ((data / "words",), (data / "words", again.parent))
     one, two = (read_part(Sources(roots, (data / "speech",)), LABELS, "train") for roots in folders)
     assert len(two.keywords) == len(one.keywords) + 1
+
+
+@pytest.mark.slow
+def test_words_of_another_language_are_no_keywords_whatever_they_are_called(recipe: Recipe, tmp_path: Path) -> None:
+    """A gloss that is spelt like a keyword is trained on, and judged, as `_unknown_`."""
+    data = write_data(tmp_path / "data")
+    foreign = data / "foreign" / "high"
+    foreign.mkdir(parents=True)
+    for number, who in enumerate(speakers("train", 2) + speakers("test", 1)):
+        soundfile.write(foreign / f"{who}_nohash_0.wav", tone(3_000, seed=80 + number), 16_000)
+    sources = msgspec.structs.replace(recipe, languages=("foreign",), other_voices=2).sources(data)
+    before = read_part(recipe.sources(data), LABELS, "train")
+    train, test = (read_part(sources, LABELS, part) for part in ("train", "test"))
+    assert (len(train.keywords), len(train.others)) == (len(before.keywords), len(before.others))
+    assert [len(train.languages), len(test.languages)] == [2, 1]
+    corpus = make_corpus(sources, LABELS, FRONTEND, 0)
+    assert len(corpus.bank.others) == len(train.others) + 2
+    takes = len(test.keywords) + len(test.others) + 1
+
+    def unknown(features: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.tile(np.eye(4, dtype=np.float32)[LABELS.index("_unknown_")], (len(features), 1))
+
+    assert judge_clips(test, LABELS, FRONTEND, unknown) == (len(test.others) + 1, takes)
+    scenes = make_streams(test, LABELS, FRONTEND, 0, passes=1, negatives=1, seconds=3).scenes
+    kinds = {stretch.kind for scene in scenes for stretch in scene.stretches}
+    assert "languages" in kinds
+
+
+def test_a_folder_is_of_one_language(recipe: Recipe, tmp_path: Path) -> None:
+    data = write_data(tmp_path / "data")
+    with pytest.raises(SettingsError, match="another"):
+        msgspec.structs.replace(recipe, languages=("words",)).sources(data)
 
 
 def test_a_noise_that_two_folders_hold_is_in_one_part(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from auricle.errors import DataError, because
+from auricle.errors import DataError, SettingsError, because
 from auricle.speech.speech_manifest import NOISE_FOLDER, Columns, RowError, audio_folder, read_manifest
 
 SPEAKER_MARK = "_nohash_"
@@ -64,6 +64,23 @@ class ClipFolder:
         for clip in self.clips:
             counts[clip.word] = counts.get(clip.word, 0) + 1
         return counts
+
+
+def refuse_both_roles(words: Sequence[Path], languages: Sequence[Path]) -> None:
+    """Refuse a folder whose names are taken both for words of this language and for those of another one.
+
+    Raises
+    ------
+    SettingsError
+        The sentence names it.
+    """
+    known = {folder.resolve() for folder in words}
+    for folder in languages:
+        if folder.resolve() in known:
+            raise SettingsError(
+                f"The folder {folder} is named for words of this language and for those of another one: "
+                "name it for one of the two."
+            )
 
 
 def scan_folder(root: Path, *, noise_is_enough: bool = False) -> ClipFolder:

@@ -13,7 +13,7 @@ from auricle.hearing.scenes import Piece, Scene, Spoken, Stretch
 from auricle.hearing.sounds import Sound, Take, fingerprint, pcm
 from auricle.hearing.splits import Part, clips_of, noises_of, readings_of, twin_groups
 from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip, read_audio
-from auricle.speech.clip_folder import ClipFile, ClipFolder, scan_folder
+from auricle.speech.clip_folder import ClipFile, ClipFolder, refuse_both_roles, scan_folder
 
 RECORDINGS = (".wav", ".flac")
 
@@ -30,7 +30,7 @@ class Folders:
     words: tuple[Path, ...] = ()
     """As `keywords`: what is not a keyword there is another word."""
     languages: tuple[Path, ...] = ()
-    """As `words`, in other languages."""
+    """As `words`, in other languages: no keywords, whatever their folders are called."""
     left_out: tuple[Path, ...] = ()
     """As `keywords`: speakers in these folders are left out of all."""
 
@@ -68,7 +68,10 @@ def read_sources(folders: Folders, keywords: Sequence[str], parts: Sequence[Part
     ------
     DataError
         A folder is missing or holds nothing of what it should.
+    SettingsError
+        A folder is named for words of this language and of other ones.
     """
+    refuse_both_roles((*folders.keywords, *folders.words), folders.languages)
     left_out = {clip.speaker for folder in folders.left_out for clip in scan_folder(folder).clips}
     of_words = [_Scanned(folder, parts, left_out) for folder in folders.keywords]
     others = [_Scanned(folder, parts, left_out) for folder in folders.words] or of_words
@@ -78,7 +81,7 @@ def read_sources(folders: Folders, keywords: Sequence[str], parts: Sequence[Part
     return Sources(
         keywords=_takes(of_words, lambda word: word in keywords, names),
         words=_takes(others, lambda word: word not in keywords, names),
-        languages=_takes(foreign, lambda word: word not in keywords, names),
+        languages=_takes(foreign, lambda _: True, names),
         speech=_whole(readings_of(_files(folders.speech), *parts), names),
         noise=_whole(noises_of(noise, *parts), names),
         names=names,

@@ -86,7 +86,7 @@ def check_pack(
         chosen = choose(corpus, pack, frontend, recipe, recognise, seed)
         step("choosing thresholds", 1, 1)
         step("judging", 0, 1)
-        starts = judge(corpus, pack, frontend, recipe, models, recognise, seed)
+        starts = judge(corpus, pack, frontend, recipe, models, recognise, chosen.streams.rule, seed)
         step("judging", 1, 1)
     negatives = _negatives(pack.manifest, pack.negatives(), carried(chosen.streams))
     listened = [*_listening(pack.listening, chosen.listening), negatives]

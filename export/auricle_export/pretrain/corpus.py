@@ -55,6 +55,8 @@ class Sources:
     """How often espeak says each text that is not a keyword."""
     wake: tuple[str, ...] = ()
     """Keywords that come before other keywords."""
+    languages: tuple[Path, ...] = ()
+    """As `words`, of other languages: no keywords, whatever their folders are called."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,8 @@ class Heard:
     """Single words that are no keyword."""
     running: tuple[Sound, ...]
     noise: tuple[Sound, ...]
+    languages: tuple[Take, ...] = ()
+    """Single words of other languages, whatever they are called."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,19 +101,20 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
     strangers = {clip.speaker for root in sources.leave_out for clip in scan_folder(root).clips}
     files: list[tuple[Path, ClipFile]] = []
     noise: list[tuple[Path, Path]] = []
-    for root in sources.words:
+    for root in (*sources.words, *sources.languages):
         found = scan_folder(root, noise_is_enough=True)
         kept = clips_of(found.clips, part, leave_out=strangers, groups=twin_groups(root))
         files += [(root, file) for file in kept]
         noise += [(root, path) for path in found.noise]
     for root in sources.noise:
         noise += [(root, path) for path in sorted(root.rglob("*")) if path.suffix.lower() in AUDIO_SUFFIXES]
-    takes = []
+    takes: list[Take] = []
+    foreign: list[Take] = []
     first: dict[bytes, Path] = {}
     for done, (root, file) in enumerate(files):
         sound = read_audio(file.path)
         if first.setdefault(hashlib.sha256(sound.data).digest(), root) == root:
-            takes.append(Take(file.word, file.speaker, sound))
+            (foreign if root in sources.languages else takes).append(Take(file.word, file.speaker, sound))
         progress(f"reading {part} words", done + 1, len(files))
     readings = [path for root in sources.running for path in _audio(root)]
     keywords = set(labels) - SPECIAL_LABELS
@@ -118,6 +123,7 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
         others=tuple(take for take in takes if take.word not in keywords),
         running=tuple(read_audio(path) for path in readings_of(readings, part)),
         noise=tuple(read_audio(path) for path in noises_of(_once(noise), part)),
+        languages=tuple(foreign),
     )
 
 
@@ -182,13 +188,13 @@ def make_corpus(
     bank = Bank(
         keywords=laid([t.sound for t in train.keywords], [place[t.word] for t in train.keywords]),
         spoken=laid([sound for _, sound in synthetic], [place[word] for word, _ in synthetic]),
-        others=laid([take.sound for take in train.others]),
+        others=laid([take.sound for take in (*train.others, *train.languages)]),
         alike=laid([_padded(_float(take.audio)) for take in alike]),
         running=laid(train.running),
         noise=laid(train.noise),
         leading=laid(_leading(train, synthetic, sources, seed, progress)) if sources.wake else None,
     )
-    takes = (*train.keywords, *train.others)
+    takes = (*train.keywords, *train.others, *train.languages)
     return Corpus(
         labels=tuple(labels),
         bank=bank,

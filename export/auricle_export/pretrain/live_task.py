@@ -99,7 +99,7 @@ def pretrain_live(
             watch.staged(stage)
         if chosen.measured is not None:
             watch.chosen(chosen.listening, chosen.measured)
-        starts = judge(corpus, pack, frontend, recipe, models, recognise, seed)
+        starts = judge(corpus, pack, frontend, recipe, models, recognise, chosen.streams.rule, seed)
     done = with_starts(pack, starts, trained, chosen.listening)
     done = with_negatives(done, carried(chosen.streams))
     for model in models:

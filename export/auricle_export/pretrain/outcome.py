@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
+from auricle.hearing.rule import Rule
 from auricle.packs.manifest import UNKNOWN, Listening, Start
 from auricle.packs.pack import Pack
 from auricle.speech.audio import CLIP_SAMPLES
@@ -16,7 +17,7 @@ from auricle.speech.features import LogMel
 from auricle_export.pretrain.corpus import Corpus, Heard
 from auricle_export.pretrain.listening import command_streams, hearing_of
 from auricle_export.pretrain.recipe import Recipe
-from auricle_export.pretrain.second_stage import Measured, Sound, Staged, compare_stages
+from auricle_export.pretrain.second_stage import Measured, Sound, Staged, best_ruled, compare_stages
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.streams import Recognise, Streams, make_streams
 from auricle_export.pretrain.trained import TrainingInterrupted
@@ -27,8 +28,10 @@ _BATCH = 256
 
 def judge_clips(heard: Heard, labels: Sequence[str], frontend: LogMel, recognise: Recognise) -> tuple[int, int]:
     """How many of one part's single words get their label, `_unknown_` where they are no keyword, and of how many."""
-    takes = (*heard.keywords, *heard.others)
-    targets = np.array([labels.index(take.word if take.word in labels else UNKNOWN) for take in takes])
+    takes = (*heard.keywords, *heard.others, *heard.languages)
+    unknown = labels.index(UNKNOWN)
+    targets = np.full(len(takes), unknown)
+    targets[: len(heard.keywords)] = [labels.index(take.word) for take in heard.keywords]
     right = 0
     for start in range(0, len(takes), _BATCH):
         audio = np.stack([_second(take.sound) for take in takes[start : start + _BATCH]])
@@ -77,7 +80,7 @@ def heeding(recognise: Recognise, stopped: Stopped) -> Recognise:
 def choose(
     corpus: Corpus, pack: Pack, frontend: LogMel, recipe: Recipe, recognise: Mapping[str, Recognise], seed: int
 ) -> Chosen:
-    """Thresholds on hours of validation streams, and a second stage where one hears more at equal false accepts.
+    """Rule and thresholds on hours of validation streams, and a second stage where one hears more.
 
     Parameters
     ----------
@@ -94,14 +97,14 @@ def choose(
     plugin = pack.manifest.plugin
     if plugin not in recognise:
         return Chosen(heard(next(iter(recognise))).listening(recipe.wake), streams)
-    first, size = heard(plugin), pack.table(plugin).size
-    larger = [model for model in recognise if pack.table(model).size > size]
-    stages = tuple(compare_stages(first, heard(model), model, recipe.wake) for model in larger)
+    first, size = best_ruled(heard(plugin), recipe.wake), pack.table(plugin).size
+    rule, larger = first.streams.rule, [model for model in recognise if pack.table(model).size > size]
+    stages = tuple(compare_stages(first, heard(model).ruled(rule), model, recipe.wake) for model in larger)
     taken = max((stage for stage in stages if stage.taken), key=lambda stage: stage.both.heard, default=None)
     if taken is not None:
-        return Chosen(taken.listening, streams, stages, taken.both)
+        return Chosen(taken.listening, first.streams, stages, taken.both)
     listening = first.listening(recipe.wake)
-    return Chosen(listening, streams, stages, first.measured(listening))
+    return Chosen(listening, first.streams, stages, first.measured(listening))
 
 
 def judge(
@@ -111,10 +114,11 @@ def judge(
     recipe: Recipe,
     models: Iterable[str],
     recognise: Mapping[str, Recognise],
+    rule: Rule,
     seed: int,
 ) -> dict[str, Start]:
-    """What the manifest says of each model, on people of the test part."""
-    streams = make_streams(corpus.test, pack.labels, frontend, seed, negatives=JUDGING)
+    """What the manifest says of each model, on people of the test part, heard by this rule."""
+    streams = make_streams(corpus.test, pack.labels, frontend, seed, negatives=JUDGING, rule=rule)
     starts = {}
     for model in models:
         right, judged = judge_clips(corpus.test, pack.labels, frontend, recognise[model])

@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 from auricle.errors import SettingsError, nearest
+from auricle.speech.clip_folder import refuse_both_roles
 from auricle.speech.sources import DOWNLOADED, Place, Steps, source_folders
 from auricle_export.pretrain.clip_recipe import ClipRecipe, Folder, FromFolders, below
 from auricle_export.pretrain.corpus import Sources
@@ -32,6 +33,8 @@ _LONGEST = 200
 class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="windows"):
     """What is met beside single words, and how."""
 
+    languages: tuple[Folder, ...] = ()
+    """Folders of single words of other languages: no keywords, whatever their folders are called."""
     running: Annotated[tuple[Folder, ...], msgspec.Meta(min_length=1)]
     noise: tuple[Folder, ...] = ()
     wake: tuple[str, ...] = ()
@@ -52,7 +55,7 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
         Raises
         ------
         SettingsError
-            A folder is relative and there is no folder of data, or one is named twice.
+            A folder is relative and there is no folder of data, or one is named twice or in both roles.
         DataError, StorageError
             As `source_folders`.
         """
@@ -67,8 +70,10 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
             _refuse_twice(found)
             return tuple(found)
 
+        words, languages = folders(self.words, downloaded=True), folders(self.languages)
+        refuse_both_roles(words, languages)
         return Sources(
-            folders(self.words, downloaded=True),
+            words,
             folders(self.running),
             folders(self.noise),
             folders(self.leave_out, downloaded=True),
@@ -77,6 +82,7 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
             self.other_voices,
             self.other_takes,
             self.wake,
+            languages,
         )
 
     def training(self, model: str, usual: LiveSettings) -> LiveSettings:
@@ -86,9 +92,10 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
 
     def data(self) -> str:
         """What a manifest says that weights were trained on: folders' names, no path."""
-        names = (Path(name).name if Path(name).is_absolute() else name for name in self.words)
+        folders = (*self.words, *self.languages)
+        names = (Path(name).name if Path(name).is_absolute() else name for name in folders)
         said = f"recordings of people in {', '.join(names)}, and espeak-ng"
-        return said if len(said) <= _LONGEST else f"recordings of people in {len(self.words)} folders, and espeak-ng"
+        return said if len(said) <= _LONGEST else f"recordings of people in {len(folders)} folders, and espeak-ng"
 
 
 def _refuse_twice(folders: Sequence[Path]) -> None:

@@ -82,7 +82,8 @@ def make_streams(
     """Compose streams from the recordings of one part.
 
     Keywords in noise, over speech and after other words, `passes` times; then, `negatives` times in other noise each
-    time, running speech, other words one by one and, for so many `seconds`, run together, and noise.
+    time, running speech, other words one by one and, for so many `seconds`, run together, noise, and words of other
+    languages where there are some.
 
     Raises
     ------
@@ -113,6 +114,8 @@ def make_streams(
             run_together(heard.others, heard.noise, rng, seconds=seconds),
             noise_alone(heard.noise, rng, seconds=0.8 * seconds),
         ]
+        if heard.languages:
+            scenes.append(without_keywords("languages", [take.sound for take in heard.languages], heard.noise, rng))
     return streams_of(scenes, labels, frontend, rule)
 
 
