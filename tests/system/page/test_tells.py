@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
 
+from auricle_cloud.storage.database import Pulse
 from tests.cloud.api_server import Server
 from tests.cloud.filled_store import TASK, update
 from tests.system.page.store import ATTACKER, PRUNED, ROUNDS, served
@@ -135,6 +137,16 @@ def test_a_coordinator_that_is_gone_is_said_and_found_again(tmp_path: Path, visi
     expect(one.page.get_by_text("○ not live")).to_be_visible(timeout=15_000)
     one.page.get_by_role("link", name="Models", exact=True).click()
     expect(one.panel("Versions, the newest first")).to_contain_text("not answer")
+
+
+def test_that_no_coordinator_runs_comes_first(server: Server, visit: Visiting, shots: Path) -> None:
+    """Another process than the coordinator's serves the page here, as behind a load balancer."""
+    server.filled.store.database.beat(Pulse(time.time() - 100))
+    one = visit(server, "viewer")
+    first = one.panel("Round").locator("p").first
+    expect(first).to_contain_text("No coordinator has run on this state since")
+    expect(first).to_contain_text("auricle cloud serve")
+    one.page.screenshot(path=shots / "no-coordinator.png")
 
 
 # -- large fleets
