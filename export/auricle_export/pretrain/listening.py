@@ -26,11 +26,9 @@ CONFIDENCE = 0.9
 sound that it was chosen by, it does on other sound only by luck."""
 WRONG, FALSE = 0.03, 0.03
 """Largest share of commands that are taken for another one, and of wake words without a command after which one is."""
-LEAST_COMMAND = 0.5
-"""No command counts below this: the likeliest word of several is still more likely wrong than right."""
-COMMAND_RATES = (120.0, 80.0, 50.0, 30.0, 20.0, 12.0, 8.0, 5.0, 3.0)
-"""False accepts an hour that commands would have if they always counted: tried one after the other. In a window of
-three seconds thirty an hour are one in forty windows."""
+COMMAND_LEVELS = tuple(round(0.5 + 0.02 * step, 2) for step in range(25))
+"""Thresholds of commands that are tried, the lowest first: below a half the likeliest word is more likely wrong than
+right."""
 
 
 def listening_from(
@@ -43,7 +41,7 @@ def listening_from(
     open_rate: float = OPEN_RATE,
     wake_rate: float = WAKE_RATE,
 ) -> Listening:
-    """Choose a threshold for words that always count, or those of wake words and of commands after them, by word.
+    """Choose a threshold for words that always count, or for each wake word and one for all commands after it.
 
     Parameters
     ----------
@@ -72,9 +70,7 @@ def listening_from(
     counts = streams.count(alone, tuple(wake))
     allowed = seen_for(wake_rate * len(wake), counts.all_hours)
     thresholds = _rounded(thresholds_for(counts, allowed).thresholds)
-    return _listening(
-        streams, thresholds, tuple(wake), _commands(streams, posteriors, commands, said, thresholds, wake)
-    )
+    return _listening(streams, thresholds, tuple(wake), _commands(commands, said, thresholds, wake))
 
 
 def seen_for(rate: float, hours: float) -> float:
@@ -108,28 +104,19 @@ def _rounded(thresholds: dict[str, float]) -> dict[str, float]:
 
 
 def _commands(
-    streams: Streams,
-    posteriors: Sequence[NDArray[np.float32]],
-    commands: Streams,
-    said: Sequence[NDArray[np.float32]],
-    thresholds: dict[str, float],
-    wake: Sequence[str],
+    commands: Streams, said: Sequence[NDArray[np.float32]], thresholds: dict[str, float], wake: Sequence[str]
 ) -> dict[str, float]:
-    """The lowest thresholds by word at which few enough commands are wrong or false.
+    """The lowest threshold, one for all commands, at which few enough of them are wrong or false; else the highest.
 
-    They are chosen together for a rate of false accepts in sound without keywords, so that a word which noise is
-    mistaken for does not raise those of the others.
+    One by word would be high for the words of a few people who happen to be heard while choosing (docs/pretrain.md).
     """
-    labels = streams.labels
-    words = tuple(label for label, word in zip(labels, keyword_mask(labels), strict=True) if word and label not in wake)
-    columns = [labels.index(word) for word in words]
-    counts = streams.count([rows[:, columns] for rows in posteriors], words)
+    pairs = zip(commands.labels, keyword_mask(commands.labels), strict=True)
+    words = [label for label, word in pairs if word and label not in wake]
     chosen: dict[str, float] = {}
-    for rate in COMMAND_RATES:
-        chosen = _rounded(thresholds_for(counts, rate, LEAST_COMMAND).thresholds)
-        waking = Waking(tuple(wake), thresholds, chosen, rule=streams.rule)
-        found = count_commands(commands, said, waking)
-        if found.wrong <= WRONG * found.reached and found.false <= FALSE * found.alone:
+    for level in COMMAND_LEVELS:
+        chosen = dict.fromkeys(words, level)
+        counts = count_commands(commands, said, Waking(tuple(wake), thresholds, chosen, rule=commands.rule))
+        if counts.wrong <= WRONG * counts.reached and counts.false <= FALSE * counts.alone:
             break
     return chosen
 
