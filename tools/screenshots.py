@@ -1,24 +1,35 @@
-"""Pictures of a small real fleet for the README: its run as SVG, and the operator's page in Chromium as PNG.
+"""Pictures for the README and the pages, of real runs.
 
-    python tools/screenshots.py [--out docs/images]
+    python tools/screenshots.py listen [--out docs/images]    listen.svg: a terminal in which a device hears words
+    python tools/screenshots.py fleet [--out docs/images]     run.svg: a fleet's run; page.png: the operator's page
 
-Needs the environment of `make test`, Chromium and espeak-ng; takes some minutes.
+Needs the environment of `make test` and espeak-ng; `listen` takes half a minute. `fleet` needs Chromium, and minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import fcntl
 import io
 import os
+import shlex
 import shutil
+import struct
+import subprocess
 import sys
 import tempfile
+import termios
 from pathlib import Path
 
+import numpy as np
+import soundfile
 from playwright.async_api import async_playwright
 from rich.console import Console
 
+from auricle.speech.audio import SAMPLE_RATE
+from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_cloud.api.api_server import listening
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.operations.operations import Operations
@@ -30,7 +41,9 @@ SETTINGS = FleetSettings()
 """Those of `make fleet`."""
 SHOT_AFTER = SETTINGS.rounds - 3
 """Rounds after which the page is opened; the others go on meanwhile."""
-WIDTH, HEIGHT, COLUMNS = 1280, 900, 80
+WIDTH, HEIGHT, COLUMNS = 1280, 700, 80
+SPOKEN = (("computer", "stop"), ("jarvis", "yes"), ("computer",))
+"""Wake words with and without a command, said to the device by synthetic voices."""
 
 
 def _chromium() -> str:
@@ -58,7 +71,42 @@ async def _page(coordinator: Coordinator, picture: Path) -> None:
         await browser.close()
 
 
-async def _pictures(out: Path, folder: Path) -> None:
+def _kitchen(file: Path) -> None:
+    """Write a recording of the words, in faint noise."""
+    words = sorted({word for together in SPOKEN for word in together})
+    speech = synthesise(SynthesisSettings(words=",".join(words), speakers=4, takes=2))
+    clips = {label: speech.audio[speech.targets == target] for target, label in enumerate(speech.labels)}
+    rng = np.random.default_rng(0)
+    sound = [rng.normal(0, 20, 2 * SAMPLE_RATE)]
+    for together in SPOKEN:
+        for word in together:
+            sound += [clips[word][4], rng.normal(0, 20, SAMPLE_RATE // 3)]
+        sound.append(rng.normal(0, 20, 3 * SAMPLE_RATE))
+    soundfile.write(file, np.concatenate(sound).astype(np.int16), SAMPLE_RATE)
+
+
+def _listening(picture: Path, folder: Path) -> None:
+    """Let a device hear the recording at a terminal, and keep what that shows."""
+    _kitchen(folder / "kitchen.wav")
+    command = shlex.split("auricle edge run --device kitchen-1 --state kitchen --source file:kitchen.wav")
+    master, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, COLUMNS, 0, 0))
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    output = b""
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=terminal, stderr=terminal) as process:
+        os.close(terminal)
+        with contextlib.suppress(OSError):  # the terminal is gone once nobody holds it
+            while piece := os.read(master, 4096):
+                output += piece
+    if process.returncode:
+        sys.exit(f"auricle edge run ended with {process.returncode}: {output.decode()}")
+    console = Console(record=True, width=COLUMNS, file=io.StringIO())
+    console.print(f"$ {' '.join(command)}", highlight=False)
+    console.print(output.decode().replace("\r", ""), end="", highlight=False, markup=False)
+    console.save_svg(str(picture), title="auricle edge run")
+
+
+async def _fleet(out: Path, folder: Path) -> None:
     view, enough = View(), asyncio.Event()
 
     def done(row: object) -> None:
@@ -80,14 +128,17 @@ async def _pictures(out: Path, folder: Path) -> None:
 
 
 def main() -> int:
-    """Make both pictures."""
+    """Make the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("of", choices=("listen", "fleet"))
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
-    out = parser.parse_args().out
-    out.mkdir(parents=True, exist_ok=True)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_pictures(out, Path(folder) / "run"))
-    print(f"{out}/page.png and {out}/run.svg are made.")
+        if given.of == "listen":
+            _listening(given.out / "listen.svg", Path(folder))
+        else:
+            asyncio.run(_fleet(given.out, Path(folder) / "run"))
     return 0
 
 

@@ -1,10 +1,13 @@
-"""What a device says of the words it listens for."""
+"""What a device says of the words it listens for, and of those it heard."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +15,9 @@ import pytest
 import soundfile
 
 from auricle.packs.pack import SHIPPED, load_pack
+from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_edge.listening.detect import DetectTable, detect_settings
+from auricle_edge.service.process import UNTRAINED
 from auricle_edge.service.status import OTHER_WORDS, awaited, listed, other_words
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
@@ -75,3 +80,47 @@ def test_a_device_that_was_told_no_pack_says_what_it_waits_for(tmp_path: Path, q
     expected = {"pack": load_pack("home").identity, "pack_name": "home", "wake": wake, "commands": list(COMMANDS)}
     expected |= {"window": 3.0, "words": [*wake, *COMMANDS], "other_words": OTHER_WORDS, "model": "cascade"}
     assert told | expected | {"own_model": "resnet-base"} == told
+
+
+def at_terminal(state: Path, source: str, *options: str) -> list[str]:
+    """The lines that a terminal of unknown width shows of a run."""
+    master, terminal = os.openpty()
+    command = f"-m auricle edge run --device kitchen-1 --state {state} --source {source}".split()
+    with subprocess.Popen([sys.executable, *command, *options], stdout=terminal, stderr=terminal) as process:
+        os.close(terminal)
+        output = b""
+        with suppress(OSError):  # the terminal is gone once nobody holds it
+            while piece := os.read(master, 4096):
+                output += piece
+        assert process.wait(60) == 0, output
+    os.close(master)
+    return output.decode().splitlines()
+
+
+@pytest.mark.slow
+def test_a_person_at_a_terminal_reads_time_words_and_score(tmp_path: Path) -> None:
+    """Synthetic voices say the wake word with a command, and the wake word alone."""
+    speech = synthesise(SynthesisSettings(words="computer,stop", speakers=4, takes=2))
+    clips = {label: speech.audio[speech.targets == target][4] for target, label in enumerate(speech.labels)}
+    rng = np.random.default_rng(0)
+    scene = [rng.normal(0, 20, round(seconds * 16_000)) for seconds in (2.0, 0.3, 2.0)]
+    parts = (scene[0], clips["computer"], scene[1], clips["stop"], scene[2], clips["computer"], scene[1])
+    soundfile.write(tmp_path / "room.wav", np.concatenate(parts).astype(np.int16), 16_000)
+    words, others, *events = at_terminal(tmp_path / "state", f"file:{tmp_path / 'room.wav'}")
+    assert '"computer" or "jarvis"' in words and others == OTHER_WORDS
+    forms = (r"computer  0\.\d\d", r"computer -> stop  0\.\d\d", r"computer  0\.\d\d", r"computer -> \(no command\)")
+    for line, form in zip(events, forms, strict=True):
+        assert re.fullmatch(rf"[012]\d:[0-5]\d:[0-5]\d  {form}", line), events
+
+
+@pytest.mark.slow
+def test_a_terminal_is_told_of_models_and_runtimes_when_asked_and_of_an_untrained_model_always(
+    tmp_path: Path, quiet: str
+) -> None:
+    usual = at_terminal(tmp_path / "a", quiet, "--start", "scratch")
+    assert len(usual) == 3 and (usual[0], usual[2]) == (UNTRAINED.format(pack="home"), OTHER_WORDS)
+    verbose = at_terminal(tmp_path / "b", quiet, "--start", "scratch", "--verbose")
+    assert [line for line in verbose if line in usual] == usual
+    assert "onnxruntime" not in " ".join(usual) and "onnxruntime" in " ".join(verbose)
+    (facts,) = at_terminal(tmp_path / "c", quiet, "--json")
+    assert json.loads(facts)["wake"] == ["computer", "jarvis"]

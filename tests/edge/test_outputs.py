@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import dataclasses
 import json
 import os
 import select
 import socket
 import sys
 import threading
+import time
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
@@ -120,6 +122,21 @@ def test_stdout_prints_one_json_object_a_line_that_says_what_it_is_and_belongs_t
     assert {name: stop[name] for name in told} == told
     ended = {"type": "timeout", "device": "kitchen-1", "at": 1_700_000_003.25}
     assert closed == {**ended, "wake": "aabbccddeeff", "wake_word": "computer"}
+
+
+def test_stdout_for_a_person_is_time_words_and_score_and_nothing_that_a_terminal_obeys(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hostile = dataclasses.replace(YES, word="yes\x1b[2J")
+    run(deliver(Stdout("kitchen-1", readable=True), YES, WAKE, STOP, CLOSED, hostile))
+    first, second = (time.strftime("%H:%M:%S", time.localtime(1_700_000_000 + more)) for more in (0, 2))
+    assert capsys.readouterr().out.splitlines() == [
+        f"{first}  yes  0.93",
+        f"{first}  computer  0.97",
+        f"{second}  computer -> stop  0.51",
+        f"{second[:-1]}3  computer -> (no command)",
+        f"{first}  yes?[2J  0.93",
+    ]
 
 
 VARIABLES = ("AURICLE_EVENT", "AURICLE_WORD", "AURICLE_ID", "AURICLE_DEVICE")

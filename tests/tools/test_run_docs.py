@@ -22,7 +22,7 @@ def test_a_page_has_no_mistake(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", nightly_but(RUN, ["README.md"]))
+@pytest.mark.parametrize("name", nightly_but(RUN, ["README.md", "docs/quick-start-fifty.md", "docs/real-processes.md"]))
 def test_a_page_runs(name: str, tmp_path: Path) -> None:
     done = run_docs.run_page(ROOT / name, tmp_path)
     assert done.returncode == 0, done.stdout[-4000:]
@@ -34,6 +34,7 @@ def test_quick_starts_are_checked_and_the_one_of_a_laptop_runs_in_every_line() -
     assert {run_docs.why_not(command, laptop) for command in commands(laptop.read_text())} == {""}
     for path in (ROOT / "docs").glob("quick-start-*.md"):
         assert len(path.read_text().splitlines()) <= 40
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 80
 
 
 def test_no_reason_stands_for_nothing() -> None:

@@ -76,6 +76,11 @@ def fitted(text: str, *, stderr: bool = False) -> str:
     return "\n".join(lines)
 
 
+def at_terminal() -> bool:
+    """Whether a person reads standard output; not so where it goes to a file, a program or nowhere."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 ours = False
 """Whether this process was started to be a command; not so where a program calls one."""
 

@@ -65,10 +65,19 @@ def run(
     report_hearing: bool = typer.Option(
         False, "--report-hearing", help="Tell the coordinator coarse figures of what is heard, see [report]."
     ),
-    verbose: bool = typer.Option(False, "--verbose", help="Log what happens, not only what goes wrong."),
-    as_json: bool = typer.Option(False, "--json", help="Print what the device starts with as JSON."),
+    verbose: bool = typer.Option(
+        False,
+        "--verbose",
+        help="Log what happens, not only what goes wrong, and say which models and runtime are used.",
+    ),
+    as_json: bool = typer.Option(
+        False, "--json", help="Print what the device starts with as JSON, and also at a terminal what it hears."
+    ),
 ) -> int:
-    """Listen, learn and take part in a fleet until interrupted. Detections are lines of JSON on standard output."""
+    """Listen, learn and take part in a fleet until interrupted.
+
+    What it hears is a line each on standard output: for a person at a terminal, else JSON.
+    """
     given = {
         "device": device,
         "fleet": fleet,
@@ -93,17 +102,17 @@ def run(
     agent_settings(settings)  # refused before anything is made
     if settings.data is not None:
         say_of_fleet(as_json)
-        _train_only(settings, as_json)
+        _train_only(settings, as_json, verbose)
         return 0
     encoded = msgspec.json.encode(settings)
     told = [option for option, wanted in (("--json", as_json), ("--verbose", verbose)) if wanted]
     ending.become("auricle_edge.service.process", encoded, *told)
-    while serve(encoded, as_json):
+    while serve(encoded, as_json, verbose):
         pass
     return 0
 
 
-def _train_only(settings: EdgeSettings, as_json: bool) -> None:
+def _train_only(settings: EdgeSettings, as_json: bool, verbose: bool) -> None:
     loaded = running_pack(settings)
     agent = agent_settings(settings)
     assert agent is not None, "read_settings refuses data without a fleet"
@@ -130,7 +139,7 @@ def _train_only(settings: EdgeSettings, as_json: bool) -> None:
     heard = f"{len(clips.train)} training clips, {len(clips.held_out)} held out"
     heard += f"; {describe_skipped(skipped)}" if skipped else ""
     runs = f"{settings.name}: {heard}; pack {loaded.manifest.name} ({loaded.identity[:12]})."
-    say(facts, as_json, "\n".join(filter(None, (runs, choice.reason, why))))
+    say(facts, (runs,), (choice.reason, why), as_json=as_json, verbose=verbose)
     asyncio.run(_serve(agent, trainer, settings.data))
 
 

@@ -38,6 +38,8 @@ class ListeningDevice:
         What it runs.
     notifier
         Tells systemd; without, by the environment.
+    readable
+        Write events on standard output for a person instead of as JSON.
 
     Raises
     ------
@@ -45,7 +47,9 @@ class ListeningDevice:
         A part cannot work with its settings.
     """
 
-    def __init__(self, settings: EdgeSettings, pack: Pack, *, notifier: Notifier | None = None) -> None:
+    def __init__(
+        self, settings: EdgeSettings, pack: Pack, *, notifier: Notifier | None = None, readable: bool = False
+    ) -> None:
         began, self._notifier = time.monotonic(), notifier or Notifier()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Future[None] | None = None
@@ -62,6 +66,7 @@ class ListeningDevice:
                 feedback=lambda feedback: self.questions.answer_later(feedback),
                 restart=self._start_anew,
             ),
+            readable=readable,
         )
         self.questions = Questions(self.parts, began)
         self._upkeep = Upkeep(self.parts, self._notifier, self._heard)

@@ -67,14 +67,23 @@ class Hooks:
 class Parts:
     """What a device that listens is made of.
 
+    Parameters
+    ----------
+    settings, pack
+        What was set, and what it runs.
+    hooks
+        Whom the parts tell what happens.
+    readable
+        Write events on standard output for a person instead of as JSON.
+
     Raises
     ------
     AuricleError
         A part cannot work with its settings.
     """
 
-    def __init__(self, settings: EdgeSettings, pack: Pack, hooks: Hooks) -> None:
-        self.settings, self.pack, self._hooks = settings, pack, hooks
+    def __init__(self, settings: EdgeSettings, pack: Pack, hooks: Hooks, *, readable: bool = False) -> None:
+        self.settings, self.pack, self._hooks, self._readable = settings, pack, hooks, readable
         folder, frontend = settings.folder, LogMel(pack.manifest.task)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -183,6 +192,7 @@ class Parts:
             self.make_detector,
             self._hooks.feedback,
             lambda: device_token(self.settings.folder, FEEDBACK_TOKEN),
+            self._readable,
         )
         return chosen_outputs(self.settings.events, device)
 

@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from auricle.process.ending import fitted
+from auricle.process.ending import at_terminal, fitted
 from auricle_edge.board.memory import be_small
 
 UNTRAINED = (
@@ -19,7 +19,7 @@ UNTRAINED = (
 )
 
 
-def serve(encoded: bytes, as_json: bool) -> bool:
+def serve(encoded: bytes, as_json: bool, verbose: bool = False) -> bool:
     """Listen until interrupted, or until the device has to start again with what it has just installed.
 
     Parameters
@@ -27,7 +27,9 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     encoded
         The settings, an `EdgeSettings` as JSON.
     as_json
-        Say as JSON what the device starts with.
+        Say as JSON what the device starts with, and what it hears also at a terminal.
+    verbose
+        Say of models and runtimes also at a terminal.
 
     Returns
     -------
@@ -52,7 +54,7 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     count_start(settings)
     pack = running_pack(settings)
     pack.hold_only((own_model(pack, settings.local, settings.start), pack.manifest.plugin))
-    device = ListeningDevice(settings, pack)
+    device = ListeningDevice(settings, pack, readable=not as_json and at_terminal())
     parts, model = device.parts, device.parts.hearing.now
     heard, others = awaited(pack.labels, parts.detect), other_words(settings.pack)
     facts = {
@@ -76,16 +78,29 @@ def serve(encoded: bytes, as_json: bool) -> bool:
     }
     words = f"{settings.name} listens to {settings.capture.source} for {heard.sentence}"
     warning = "" if model.candidate.trained else UNTRAINED.format(pack=pack.manifest.name)
-    sentences = (warning, words, others, parts.choice.reason, model.reason, parts.own_model_reason)
-    greet = partial(say, facts, as_json, "\n".join(filter(None, sentences)))
+    reasons = (parts.choice.reason, model.reason, parts.own_model_reason)
+    greet = partial(say, facts, (warning, words, others), reasons, as_json=as_json, verbose=verbose)
     asyncio.run(until_signal(device.run(greet)))
     return device.starts_anew
 
 
-def say(facts: Mapping[str, object], as_json: bool, sentences: str) -> None:
-    """What it starts with: as JSON on standard output, or for a person on standard error."""
-    said = json.dumps(facts) if as_json else fitted(sentences, stderr=True)
-    print(said, file=sys.stdout if as_json else sys.stderr, flush=True)
+def say(
+    facts: Mapping[str, object],
+    sentences: Sequence[str | None],
+    reasons: Sequence[str | None],
+    *,
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """What it starts with: the facts as JSON on standard output, or sentences for a person on standard error.
+
+    The reasons, of models and runtimes, are left out at a terminal unless `verbose`; so is what is None or empty.
+    """
+    if as_json:
+        print(json.dumps(facts), flush=True)
+        return
+    lines = sentences if at_terminal() and not verbose else (*sentences, *reasons)
+    print(fitted("\n".join(filter(None, lines)), stderr=True), file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -96,12 +111,12 @@ def main(arguments: Sequence[str]) -> int:
     from auricle_edge.fleet.fleet_word import say_of_fleet
 
     ending.ours = True
-    as_json = "--json" in arguments
-    begin_log(as_json, verbose="--verbose" in arguments)
+    as_json, verbose = "--json" in arguments, "--verbose" in arguments
+    begin_log(as_json, verbose=verbose)
     say_of_fleet(as_json)
     try:
         encoded = ending.given(arguments[0])
-        if serve(encoded, as_json):
+        if serve(encoded, as_json, verbose):
             ending.become("auricle_edge.service.process", encoded, *arguments[1:])
     except AuricleError as error:
         return fail(str(error), error.exit_code, as_json)

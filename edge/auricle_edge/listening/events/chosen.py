@@ -36,13 +36,15 @@ class Device:
     """Takes confirm, deny and missed from a person."""
     token: Callable[[], str]
     """What answers over the home's broker have to carry."""
+    readable: bool = False
+    """Whether standard output is read by a person."""
 
 
 def chosen_outputs(events: EventSettings, device: Device) -> list[Output]:
     """Make them; SettingsError where a setting cannot work."""
     outputs: list[Output] = []
     if events.stdout:
-        outputs.append(Stdout(device.name))
+        outputs.append(Stdout(device.name, readable=device.readable))
     if events.hook:
         outputs.append(Hook(events.hook, events.hook_seconds, device.name))
     if events.mqtt is not None:

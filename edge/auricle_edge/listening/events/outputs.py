@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Protocol
@@ -14,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from auricle.errors import AuricleError
+from auricle.wire.kinds import plain
 from auricle_edge.listening.sound import Detection, Event
 
 Topic = Annotated[str, Meta(pattern=r"^[^\x00#+]{1,200}\Z")]
@@ -23,7 +25,7 @@ class EventSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Who is told of what was heard. Nothing here goes over the fleet's link."""
 
     stdout: bool = True
-    """A JSON object a line on standard output."""
+    """A line an event on standard output: JSON, or for a person at a terminal."""
     hook: Annotated[tuple[Annotated[str, Meta(pattern=r"^[^\x00]+\Z")], ...], Meta(max_length=64)] = ()
     """Command and arguments, run without a shell for each event; the event is its standard input."""
     hook_seconds: Annotated[float, Meta(gt=0, le=600)] = 10.0
@@ -68,6 +70,15 @@ def event_of(event: Event, device: str) -> dict[str, object]:
 def line_of(event: Event, device: str) -> str:
     """The event as one line of JSON."""
     return json.dumps(event_of(event, device))
+
+
+def sentence_of(event: Event) -> str:
+    """The event for a person, such as `10:53:44  computer -> stop  0.96`: local time, what was heard, score 0 to 1."""
+    at = time.strftime("%H:%M:%S", time.localtime(event.at))
+    if not isinstance(event, Detection):
+        return f"{at}  {plain(event.wake_word)} -> (no command)"
+    words = event.word if event.wake_word is None else f"{event.wake_word} -> {event.word}"
+    return f"{at}  {plain(words)}  {event.score:.2f}"
 
 
 log = logging.getLogger("auricle.events")
