@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cloud.arrivals import BODY, TASK, begin, bring_to, end_round, open_round, register, update
+from tests.cloud.arrivals import BASE, BODY, TASK, begin, bring_to, end_round, open_round, register, update
 
 from auricle.errors import StorageError
 from auricle.wire.messages import Update
@@ -65,6 +65,25 @@ def test_all_verdicts_of_a_batch_are_those_of_one_after_the_other(store: Store) 
     assert said == [counted, again, ("conflict", False, 1), refused, counted, again]
     assert store.updates.counted_devices(TASK, 1) == {"dev-a", "dev-b"}
     assert store.updates.count([]) == []
+
+
+def test_what_counted_in_another_round_or_task_or_of_another_device_is_no_duplicate(store: Store) -> None:
+    begin(store)
+    store.models.begin("u", "c" * 64, BASE)
+    open_round(store, ["dev-a", "dev-b"])
+    assert codes(store, update(), update("dev-b")) == ["accepted", "accepted"]
+    end_round(store, 1, "1" * 64)
+    open_round(store, ["dev-a"], 2, base="1" * 64, version=1)
+    open_round(store, ["dev-a"], task="u")
+
+    second, other = update(round=2, base="1" * 64), update(task="u")
+
+    assert codes(store, second, other) == ["accepted", "accepted"]
+    assert codes(store, second, other, update()) == ["duplicate"] * 3
+    assert codes(store, update("dev-b", round=2, base="1" * 64), update("dev-b", task="u")) == [
+        "rejected:not invited",
+        "rejected:not invited",
+    ]
 
 
 def test_asking_for_a_verdict_changes_nothing(store: Store) -> None:
