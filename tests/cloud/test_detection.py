@@ -24,7 +24,7 @@ def test_half_of_the_cohort_above_the_worst_loss_of_the_round_before_is_enough()
 
 def test_less_than_half_is_not_enough_and_a_loss_equal_to_the_reference_is_no_vote() -> None:
     verdict = alarm(_losses(2.5, 1.0, 2.0, 0.5), 2.0)
-    assert not verdict.fires and "1 of 4" in verdict.sentence
+    assert not verdict.fires and "No alarm: 1 of 4" in verdict.sentence
     assert not alarm(_losses(2.5, 2.5, 1.0, 1.0, 1.0), 2.0).fires
     assert alarm(_losses(2.5, 2.5, 2.5, 1.0, 1.0), 2.0).fires
 

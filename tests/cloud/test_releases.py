@@ -193,6 +193,7 @@ def test_metadata_of_another_role_is_refused(repository: Repository) -> None:
 
 
 def test_a_second_repository_in_the_same_place_is_refused(repository: Repository, keys: Path, tmp_path: Path) -> None:
+    assert (repository.folder / "targets").is_dir()
     with pytest.raises(SettingsError, match="would not trust another root"):
         Repository.create(repository.folder, tmp_path / "more")
     with pytest.raises(StorageError, match="releases init"):

@@ -232,7 +232,7 @@ def test_nobody_there_is_no_refusal(tmp_path: Path, server: Server) -> None:
 
 
 def test_one_update_at_a_time_holds_the_folder_and_lets_it_go(tmp_path: Path) -> None:
-    folder = tmp_path / "tuf"
+    folder = tmp_path / "state" / "tuf"
     with alone(folder), pytest.raises(UpdateLaterError, match="under way"), alone(folder):
         pass
     with alone(folder):
