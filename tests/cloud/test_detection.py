@@ -23,7 +23,8 @@ def test_half_of_the_cohort_above_the_worst_loss_of_the_round_before_is_enough()
 
 
 def test_less_than_half_is_not_enough_and_a_loss_equal_to_the_reference_is_no_vote() -> None:
-    assert not alarm(_losses(2.5, 1.0, 2.0, 0.5), 2.0).fires
+    verdict = alarm(_losses(2.5, 1.0, 2.0, 0.5), 2.0)
+    assert not verdict.fires and "No alarm: 1 of 4" in verdict.sentence
     assert not alarm(_losses(2.5, 2.5, 1.0, 1.0, 1.0), 2.0).fires
     assert alarm(_losses(2.5, 2.5, 2.5, 1.0, 1.0), 2.0).fires
 
@@ -39,6 +40,7 @@ def test_without_a_round_before_or_anybody_there_is_no_alarm(reference: float | 
     verdict, nobody = alarm(_losses(100.0, math.nan), reference), alarm({}, 2.0)
     assert (verdict.fires, verdict.votes, verdict.reference, verdict.warning) == (False, 0, None, None)
     assert (nobody.fires, nobody.votes, nobody.false_alarm) == (False, 0, 0.0)
+    assert "clean round" in verdict.sentence and "No client" in nobody.sentence
 
 
 def test_the_reference_is_the_largest_finite_loss_as_it_was_reported() -> None:

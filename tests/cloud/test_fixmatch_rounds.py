@@ -51,12 +51,21 @@ def test_the_rule_asks_devices_for_fixmatch_on_the_plug_in_itself() -> None:
 def test_angles_are_those_between_each_direction_and_the_common_one() -> None:
     """The common one is (0, 1), that of the first client; see `test_fedrpo_by_hand`."""
     result = get_rule("fedrpo", c=-1.0, lr=1.0)(
-        plane([[0, 2], [-3, 0], [0, 0]], [1, 2, 1], reference=np.array([1.0, 0.0]), reference_samples=1)
+        plane(
+            [[0, 2], [-3, 0], [0, 0]],
+            [1, 2, 1],
+            reference=np.array([1.0, 0.0]),
+            reference_samples=1,
+            labelled=np.array([0.0, 1.0, 0.0]),
+        )
     )
     assert result.direction is not None
     np.testing.assert_allclose(result.direction.angles, [0, 90, np.nan], atol=1e-6)
     assert result.direction.coordinator == pytest.approx(90)
-    assert result.direction.report(result.ids)["angles"] == pytest.approx({"00": 0, "01": 90, "02": None})
+    assert result.direction.coordinator_weight == pytest.approx(0, abs=1e-9)
+    report = result.direction.report(result.ids)
+    assert report["angles"] == pytest.approx({"00": 0, "01": 90, "02": None})
+    assert report["labelled"] == ["01"]
 
 
 def test_an_angle_of_a_mixture_is_to_its_length_and_a_sum_of_0_has_none() -> None:

@@ -185,6 +185,41 @@ def test_a_threshold_that_nobody_can_reach_is_refused(site: Site, count: int, re
     assert site.repository.waiting() == []
 
 
+def test_a_key_that_waits_for_roots_signatures_may_be_asked_for_again(site: Site) -> None:
+    site.let_two_sign("root")
+
+    assert [site.repository.replace_key("targets", site.keys) for _ in range(2)] == [False, False]
+    assert site.repository.publish(site.countersigned("root")) == ["root", "targets"]
+    assert site.repository.replace_key("targets", site.keys) is True
+
+
+def test_a_key_that_was_lost_is_replaced_and_of_several_it_has_to_be_named(site: Site) -> None:
+    lost = site.repository.role_keys()[1].keys
+    (site.keys / "targets.key").unlink()
+
+    assert site.repository.replace_key("targets", site.keys) is True
+    (row,) = (row for row in site.repository.role_keys() if row.role == "targets")
+    assert (row.threshold, len(row.keys)) == (1, 1) and row.keys != lost
+    site.repository.set_threshold("targets", 1, site.keys, add=[site.second])
+    (site.keys / "targets.key").unlink()
+    with pytest.raises(SettingsError, match="say which goes"):
+        site.repository.replace_key("targets", site.keys)
+
+
+def test_metadata_to_sign_may_be_as_large_as_the_limit_and_a_holders_file_is_a_key(site: Site) -> None:
+    site.repository.set_threshold("targets", 2, site.keys, add=[site.second])
+    waiting, out = site.repository.folder / "pending" / "targets.json", site.folder / "signed.json"
+    copy = site.folder / "copy.json"
+    copy.write_bytes(waiting.read_bytes().ljust(2 << 20))
+
+    assert countersign(copy, site.holder, out)[1:] == ["It offers no releases."]
+    copy.write_bytes(copy.read_bytes() + b" ")
+    with pytest.raises(DataError, match="not metadata that wait"):
+        countersign(copy, site.holder, out)
+    with pytest.raises(SettingsError, match=r"has to end with \.key"):
+        make_holder_key(site.folder / "third.pem")
+
+
 def test_a_new_online_key_waits_for_the_second_signature_of_root(device: Device, site: Site) -> None:
     site.let_two_sign("root")
     used = (site.repository.folder / "online.key").read_bytes()

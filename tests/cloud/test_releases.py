@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cloud.release_files import CONTENT, bundle, make_bundle, manifest, write_tar
+from tuf.api.metadata import Targets
 
 from auricle.errors import DataError, PackError, SettingsError, StorageError
 from auricle.packs.pack import SHIPPED, load_pack
@@ -17,7 +18,8 @@ from auricle.wire.identity import Identity
 from auricle.wire.kinds import version_key
 from auricle_cloud.api.health import metadata_lives
 from auricle_cloud.ota.candidate import read_candidate
-from auricle_cloud.ota.renewal import LIVES, Renewal
+from auricle_cloud.ota.metadata import read_metadata
+from auricle_cloud.ota.renewal import LIVES, Expiry, Renewal
 from auricle_cloud.ota.repository import Repository
 from auricle_cloud.storage.store import Store
 
@@ -93,6 +95,16 @@ def test_a_damaged_bundle_is_refused(damage: str, tmp_path: Path) -> None:
         read_candidate(write_tar(tmp_path / "b.tar", files))
 
 
+def test_a_manifest_may_be_as_large_as_the_limit_and_no_larger(tmp_path: Path) -> None:
+    files = _files()
+    files["bundle.json"] = files["bundle.json"].ljust(4 << 20)
+
+    assert read_candidate(write_tar(tmp_path / "b.tar", files)).version == "1.0.0"
+    files["bundle.json"] += b" "
+    with pytest.raises(DataError, match="more than 4194304"):
+        read_candidate(write_tar(tmp_path / "c.tar", files))
+
+
 def test_a_bundle_that_was_cut_short_is_refused(tmp_path: Path) -> None:
     whole = make_bundle(tmp_path / "b.tar").read_bytes()
     (tmp_path / "c.tar").write_bytes(whole[: len(CONTENT) * 512 + 700])
@@ -163,7 +175,25 @@ def test_another_repositorys_keys_are_refused_and_nothing_changes(repository: Re
     assert repository.root_file.name == "1.root.json"
 
 
+def test_a_repository_is_made_where_another_was_cut_off(keys: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "releases"
+    (folder / "targets").mkdir(parents=True)
+    (folder / "online.key").write_bytes(b"half a key")
+
+    repository = Repository.create(folder, keys)
+
+    assert repository.releases() == []
+    assert {path.name for path in folder.iterdir()} >= {"targets", "metadata", "online.key"}
+    assert repository.waiting() == []
+
+
+def test_metadata_of_another_role_is_refused(repository: Repository) -> None:
+    with pytest.raises(StorageError, match="is not a Targets"):
+        read_metadata(repository.root_file, Targets)
+
+
 def test_a_second_repository_in_the_same_place_is_refused(repository: Repository, keys: Path, tmp_path: Path) -> None:
+    assert (repository.folder / "targets").is_dir()
     with pytest.raises(SettingsError, match="would not trust another root"):
         Repository.create(repository.folder, tmp_path / "more")
     with pytest.raises(StorageError, match="releases init"):
@@ -178,6 +208,8 @@ def test_offline_keys_are_encrypted_by_their_passphrase(
     assert b"ENCRYPTED" in (keys / "root.key").read_bytes()
     assert (keys / "root.key").stat().st_mode & 0o777 == 0o600
     repository.add(read_candidate(bundle(tmp_path)), keys)
+    repository.replace_online_key(keys)
+    assert b"ENCRYPTED" not in (repository.folder / "online.key").read_bytes(), "it is the coordinator's own"
     monkeypatch.setenv("AURICLE_RELEASE_PASSPHRASE", "wrong")
     with pytest.raises(StorageError, match="passphrase"):
         repository.renew(keys)
@@ -214,6 +246,24 @@ def test_the_online_roles_are_renewed_at_half_of_their_lives_and_say_when_nobody
     assert "expired" in said[1]
     assert repository.renew(keys) == ["root", "targets"]
     assert repository.near_expiry() == []
+
+
+@pytest.mark.parametrize(
+    ("role", "before"),
+    [
+        ("root", timedelta(days=30)),
+        ("targets", timedelta(days=14)),
+        ("snapshot", timedelta(days=2)),
+        ("timestamp", timedelta(hours=6)),
+    ],
+)
+def test_an_expiry_is_near_less_than_so_long_before_it(role: str, before: timedelta) -> None:
+    expiry = Expiry(role, NOW + before)
+
+    assert not expiry.is_near(NOW)
+    assert expiry.is_near(NOW + timedelta(seconds=1))
+    assert "expires on" in expiry.sentence(NOW + before - timedelta(seconds=1))
+    assert "expired on" in expiry.sentence(NOW + before)
 
 
 def test_the_coordinator_renews_and_mirrors_and_says_when_metadata_has_expired(

@@ -150,6 +150,18 @@ def test_fedrpo_weighs_clients_alike_or_the_coordinator_as_an_average_client() -
     np.testing.assert_allclose(average.weights, [0.0, -19 / 9], atol=1e-9)
 
 
+def test_fedrpo_goes_the_coordinators_way_where_its_clips_are_many() -> None:
+    # w = 0.1, 0.1, 0.8: of (1, 0), (0, -1) and its own (0, 1) the last makes the most progress.
+    own = {"reference": np.array([0.0, 1.0]), "reference_samples": 8}
+
+    result = get_rule("fedrpo", c=-1.0, lr=1.0)(plane([[2, 0], [0, -3]], [1, 1], **own))
+
+    assert result.direction is not None
+    np.testing.assert_allclose(result.direction.angles, [90, 180], atol=1e-5)
+    assert result.direction.coordinator == pytest.approx(0, abs=1e-5)
+    assert result.direction.coordinator_weight == pytest.approx(1)
+
+
 @pytest.mark.parametrize(("labelled", "x"), [([0.0, 0.0], 7 / 3), ([1.0, 0.0], 0.0)])
 def test_fedrpo_never_goes_against_a_client_with_labels(labelled: list[float], x: float) -> None:
     """Two that pull apart, the stronger without labels: alone it decides, and it may not go against the other."""

@@ -8,6 +8,7 @@ import pytest
 from tests.cloud.rule_cases import NEEDY, whole_round
 
 from auricle.errors import SettingsError
+from auricle.wire.prior_knowledge import Tuning
 from auricle_cloud.aggregation.rules import RULES, get_rule
 
 LIMITED = {"clip": 0.0, "limit": "clmap"}
@@ -133,3 +134,12 @@ def test_what_is_registered_of_each_rule() -> None:
     }
     found = {name: (rule.weight, rule.mean, rule.step, rule.plan is not None) for name, rule in RULES.items()}
     assert found == registered
+
+
+def test_a_rule_reads_its_options_over_its_defaults() -> None:
+    tuned = get_rule("acmu", pkcf=True, pkcf_epochs=7)
+
+    assert tuned.tuning == Tuning(features=100, epochs=7, rate=0.01)
+    assert (get_rule("acmu").tuning, get_rule("fedavg").tuning) == (None, None)
+    rules = (get_rule("median"), get_rule("fedavg"), get_rule("fedavg", weighting="uniform"))
+    assert [rule.weighed_by for rule in rules] == ["uniform", "samples", "uniform"]

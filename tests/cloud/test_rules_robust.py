@@ -70,6 +70,11 @@ FEW_FOR_KRUM = ("4 clients are too few to withstand 1 attackers; it takes 5.",)
             {"weights": [1 + 21 / 4, 1 + 28 / 4], "share": [1 / 4, 1 / 2, 1 / 20], "score": [5, 10, 50], "rtol": 1e-7},
         ),
         ("norm-clip", {"bound": 1.0}, cohort_of([[3.0, 4.0], [0.0, 0.0]]), {"weights": [0.3, 0.4], "rtol": 1e-7}),
+        # The median norm is 0: who did not move counts whole, who moved not at all.
+        (
+            *("norm-clip", {}, cohort_of([0.0, 0.0, 4.0])),
+            {"weights": [0], "share": [1 / 3, 1 / 3, 0], "score": [0, 0, 4]},
+        ),
     ],
 )
 def test_a_round_by_hand(name: str, options: dict[str, Any], cohort: Cohort, expected: dict[str, Any]) -> None:

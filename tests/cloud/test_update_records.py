@@ -7,16 +7,19 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cloud.arrivals import BODY, TASK, begin, bring_to, end_round, open_round, register, update
+from tests.cloud.arrivals import BASE, BODY, TASK, begin, bring_to, end_round, open_round, register, update
 
 from auricle.errors import StorageError
 from auricle.wire.messages import Update
+from auricle.wire.plan import Plan, SecureSum
 from auricle_cloud.states.round import STATES, TAKING
 from auricle_cloud.states.verdict import Verdict, staleness_weight
+from auricle_cloud.storage.schema import sums
 from auricle_cloud.storage.store import Store
 
 WAIT = 20.0
@@ -65,6 +68,39 @@ def test_all_verdicts_of_a_batch_are_those_of_one_after_the_other(store: Store) 
     assert said == [counted, again, ("conflict", False, 1), refused, counted, again]
     assert store.updates.counted_devices(TASK, 1) == {"dev-a", "dev-b"}
     assert store.updates.count([]) == []
+
+
+def test_what_counted_in_another_round_or_task_or_of_another_device_is_no_duplicate(store: Store) -> None:
+    begin(store)
+    store.models.begin("u", "c" * 64, BASE)
+    open_round(store, ["dev-a", "dev-b"])
+    assert codes(store, update(), update("dev-b")) == ["accepted", "accepted"]
+    end_round(store, 1, "1" * 64)
+    open_round(store, ["dev-a"], 2, base="1" * 64, version=1)
+    open_round(store, ["dev-a"], task="u")
+
+    second, other = update(round=2, base="1" * 64), update(task="u")
+
+    assert codes(store, second, other) == ["accepted", "accepted"]
+    assert codes(store, second, other, update()) == ["duplicate"] * 3
+    assert codes(store, update("dev-b", round=2, base="1" * 64), update("dev-b", task="u")) == [
+        "rejected:not invited",
+        "rejected:not invited",
+    ]
+
+
+def test_a_device_counts_in_a_secure_sum_that_it_is_part_of_in_this_round_and_task(store: Store) -> None:
+    parts = {"dev-a": (TASK, 1, True), "dev-b": (TASK, 1, False), "dev-c": (TASK, 2, True), "dev-d": ("u", 1, True)}
+    begin(store, parts)
+    open_round(store, parts, plan=msgspec.msgpack.encode(Plan(secure_sum=SecureSum(id="5" * 32, bound=1.0))))
+    with store.database.writing() as tx:
+        for device, (task, number, part) in parts.items():
+            row = {"task": task, "round": number, "device": device, "boxes": b"b", "masks": b"m", "part": part}
+            tx.execute(sa.insert(sums).values(row))
+
+    verdicts = store.updates.judge([update(device, sum="5" * 32) for device in parts])
+
+    assert [v.code for v in verdicts] == ["accepted"] + ["rejected:sum"] * 3
 
 
 def test_asking_for_a_verdict_changes_nothing(store: Store) -> None:

@@ -38,8 +38,9 @@ def test_a_step_is_five_hundredths_within_limits(threshold: float, step: int, ex
 
 
 def test_all_keywords_are_shifted_from_their_own_thresholds() -> None:
-    settings = DetectSettings(threshold=0.8, thresholds={"no": 0.5})
-    assert tuned(settings, LABELS, 1).thresholds == {"yes": 0.75, "no": 0.45}
+    settings = DetectSettings(threshold=0.8, thresholds={"no": 0.5}, commands={"no": 0.6})
+    more = tuned(settings, LABELS, 1)
+    assert (more.thresholds, more.commands) == ({"yes": 0.75, "no": 0.45}, {"no": 0.55})
     assert tuned(settings, LABELS, 0) is settings
 
 

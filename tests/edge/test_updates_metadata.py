@@ -17,6 +17,7 @@ from tests.edge.update_site import DAY, NOW, Answer, Repository, Server, altered
 
 from auricle.errors import AuricleError
 from auricle_edge.ota.records import UpdateLaterError, UpdateRefusedError
+from auricle_edge.ota.signed_targets import alone
 from auricle_edge.ota.update_server import Patience
 
 PATH, CONTENT = "bundle/pi5/bookworm/abc.tar", b"a bundle"
@@ -197,6 +198,15 @@ def test_endless_metadata_is_cut_off(tmp_path: Path, server: Server) -> None:
         refresh(tmp_path, server, server.repository.root)
 
 
+def test_targets_may_be_as_large_as_the_limit_and_no_larger(tmp_path: Path, server: Server) -> None:
+    name = f"metadata/{server.repository.parts['targets'].version}.targets.json"
+    server.repository.files[name] = server.repository.files[name].ljust(2 << 20)
+    assert refresh(tmp_path / "at", server, server.repository.root).find(PATH)
+    server.repository.files[name] += b" "
+    with pytest.raises(UpdateRefusedError, match="more"):
+        refresh(tmp_path / "above", server, server.repository.root)
+
+
 @pytest.mark.parametrize(
     ("answer", "error", "says"),
     [
@@ -219,6 +229,14 @@ def test_nobody_there_is_no_refusal(tmp_path: Path, server: Server) -> None:
     server.http.server_close()
     with pytest.raises(UpdateLaterError, match="answer"):
         refresh(tmp_path, server, server.repository.root)
+
+
+def test_one_update_at_a_time_holds_the_folder_and_lets_it_go(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "tuf"
+    with alone(folder), pytest.raises(UpdateLaterError, match="under way"), alone(folder):
+        pass
+    with alone(folder):
+        assert folder.stat().st_mode & 0o777 == 0o700
 
 
 # -- killed

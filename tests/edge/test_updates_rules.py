@@ -20,7 +20,7 @@ from tests.edge.update_site import DAY, NOW, Repository, at, refresh, serving
 
 from auricle.errors import SettingsError, StorageError
 from auricle.wire.identity import Identity
-from auricle_edge.board.trusted_time import TrustedTime, time_here, trusted_time
+from auricle_edge.board.trusted_time import TrustedTime, synchronised, time_here, trusted_time
 from auricle_edge.ota.bundle_upgrade import DOMAIN, require_bundle_file
 from auricle_edge.ota.fitness import Description, ordered, require_bundle, require_named, require_pack
 from auricle_edge.ota.health import Health
@@ -47,8 +47,8 @@ def test_a_newer_bundle_for_this_device_fits() -> None:
     ("changes", "says"),
     [
         ({"board": "pi4"}, "board pi4"),
-        ({"os": "trixie"}, "trixie"),
-        ({"fleet": "office"}, "office"),
+        ({"os": "trixie"}, "system trixie"),
+        ({"fleet": "office"}, "fleet office"),
         ({"fleet": None}, "none"),
         *(({"version": version}, "above") for version in ("1.1.9", "1.2.0", "1.2.0rc9", None)),
         ({"version": "new"}, "version"),
@@ -169,6 +169,25 @@ def test_the_installation_and_the_interpreter_are_in_the_past(tmp_path: Path) ->
     assert here.kept or here.seconds == future
     (tmp_path / "time").write_text("damaged")
     assert time_here(tmp_path, None).seconds > 1e9
+
+
+@pytest.mark.parametrize(("seconds", "year"), [(253_402_300_799, 9999), (0, None), (253_402_300_800, None), (-1, None)])
+def test_a_remembered_time_is_one_that_has_a_date(seconds: int, year: int | None, tmp_path: Path) -> None:
+    (tmp_path / "time").write_text(str(seconds))
+    assert time_here(tmp_path, None).moment.year == (year or datetime.datetime.now(datetime.timezone.utc).year)
+
+
+@pytest.mark.parametrize(("answer", "kept"), [("yes", True), ("no", False), ("", None)])
+def test_systemd_says_whether_the_clock_is_kept_right(
+    answer: str, kept: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert synchronised() is None
+    asked = '[ "$LC_ALL: $*" = "C: show --property=NTPSynchronized --value" ]'
+    program = tmp_path / "timedatectl"
+    program.write_text(f"#!/bin/sh\n{asked} && echo {answer}\n")
+    program.chmod(0o700)
+    assert synchronised() is kept
 
 
 # -- servers

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from auricle.errors import DataError
-from auricle.hearing.rule import Rule, detect
+from auricle.hearing.rule import Rule, detect, smoothed
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.detect.decision import Decider
 
@@ -60,6 +60,18 @@ def test_it_hears_what_the_decider_hears_of_slow_posteriors() -> None:
     found = swept(rows, LEVELS, rule)
     assert sum(map(len, found)) > 100
     assert found == [decided(rows, float(level), rule) for level in LEVELS]
+
+
+def test_averages_are_added_up_in_the_deciders_order() -> None:
+    """Of numbers so far apart that the order of a sum decides its last bit."""
+    rng = np.random.default_rng(3)
+    rows = np.ldexp(np.float32(1), rng.integers(-60, 1, (60, 5))).astype(np.float32)
+    for window in (1, 2, 3, 4):
+        decider, averages = Decider(LABELS, DetectSettings(smoothing=window)), []
+        for row in rows:
+            decider.step(row)
+            averages.append(decider.smoothed)
+        np.testing.assert_array_equal(smoothed(rows, window), averages)
 
 
 def test_each_word_may_have_its_own_threshold() -> None:
