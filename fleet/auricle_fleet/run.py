@@ -270,7 +270,7 @@ class FleetRun:
         assert self.federation is not None
         self._newest = done.model
         judged = await asyncio.to_thread(self.judging.accuracy, done.model)
-        accepts = await asyncio.to_thread(self.judging.false_accepts_per_hour, done.model)
+        accepts = await asyncio.to_thread(self.judging.false_accepts, done.model)
         turned = await asyncio.to_thread(self.judging.turned, done.model)
         sent, received = self.federation.bytes_sent, self.federation.bytes_received
         row = self.record.add(done, judged, accepts, sent, received, turned)

@@ -206,7 +206,7 @@ def test_it_says_what_the_model_is_learnt_from_and_how_good_it_is() -> None:
     assert "Synthetic speech" in text and "1,280 clips on 4 emulated devices" in text
     assert "| rule | lpa |" in text and "| seed | 3 |" in text and "| rates | plugin=0.05, server=adam |" in text
     assert "| accuracy, 80 clips of 1 speaker that no device has | 75.0 % |" in text
-    assert "| false accepts an hour, sound without keywords | 12.3 |" in text
+    assert "| false accepts, sound without keywords | 3 in 4 min |" in text
     assert "| yes | 60 | 75.0 % | 90.0 % |" in text  # 45 of 60 said, 45 of 50 heard
     assert "| no | 20 | 75.0 % | 50.0 % |" in text
     assert "\n    auricle fleet run --seed 3 --words yes,no\n" in text

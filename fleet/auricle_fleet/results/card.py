@@ -17,7 +17,7 @@ from auricle.packs.pack import Pack
 from auricle.process.times import how_many
 from auricle.wire.kinds import INSTEAD, plain
 from auricle_fleet.results.result import HEARD_BEFORE, DeviceRow, Summary
-from auricle_fleet.units import percent
+from auricle_fleet.units import false_accepts, percent
 
 FEW_SPEAKERS = 20
 """Fewer unseen speakers say little about people."""
@@ -112,7 +112,10 @@ def _good(summary: Summary, devices: Sequence[DeviceRow]) -> str:
             f"accuracy, {summary.unseen_clips:,} clips of {speakers} that no device has",
             percent(summary.plugin_accuracy_unseen),
         ),
-        ("false accepts an hour, sound without keywords", _number(summary.false_accepts_per_hour)),
+        (
+            "false accepts, sound without keywords",
+            false_accepts(summary.false_accepts, summary.negative_seconds, summary.false_accepts_per_hour),
+        ),
         ("the devices' own models on their own held-out clips, mean", percent(summary.personal_accuracy)),
     ]
     known = [device.accuracy for device in devices if device.accuracy is not None]
@@ -188,10 +191,6 @@ def _again(told: Mapping[str, object], otherwise: str) -> str:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *([_plain(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
 
 
 def _text(value: object) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from auricle.files import write_durably
-from auricle.process.times import how_many
+from auricle.process.times import about, how_many
 from auricle.wire.kinds import escaped
 from auricle_fleet.results.parties import by_party
 from auricle_fleet.results.report_tables import by_device, by_group, by_round, by_word, told
 from auricle_fleet.results.result import HEARD_BEFORE, DeviceRow, RoundRow, Summary, prolonged
-from auricle_fleet.units import duration, percent, size
+from auricle_fleet.units import duration, false_accepts, percent, size
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 300, 52, 36, 14, 14
 FIRST = 95
@@ -150,22 +150,28 @@ def _left_out(rounds: Sequence[RoundRow]) -> str:
     return f'<div class="scroll"><table><tr><th>device</th>{head}</tr>{rows}</table></div>{note}'
 
 
-def _false_accepts(points: list[tuple[float, float]], summary: Summary) -> str:
-    """The plug-in's false accepts an hour by round, and what the judge refused; nothing where neither is known."""
+def _false_accepts(points: list[tuple[float, float]], summary: Summary, *, counted: bool) -> str:
+    """The plug-in's false accepts by round, and what the judge refused; nothing where they are not known.
+
+    They are `counted`, or an hour where an earlier version made some of the rounds.
+    """
     if not points:
         return ""
-    start = summary.start_false_accepts_per_hour
-    level = None if start is None else (f"start {start:.0f}/h", start)
+    start = summary.start_false_accepts if counted else summary.start_false_accepts_per_hour
+    unit = "" if counted else "/h"
+    level = None if start is None else (f"start {start:.0f}{unit}", start)
+    title = f"False accepts in {about(summary.negative_seconds or 0)}" if counted else "False accepts an hour"
     high = max([y for _, y in points] + ([] if start is None else [start])) or 1.0
     series = [("plug-in, sound without keywords", "var(--a)", points)]
-    drawn = chart("False accepts an hour by round", series, high, "/h", level)
+    drawn = chart(f"{title} by round", series, high, unit, level)
     judged = (
         f"Devices refused {how_many(summary.refused_rounds, 'round')} "
         f"({how_many(summary.refusing_devices, 'device')}), because their models had become worse."
         if summary.judge
         else "Devices did not judge their rounds."
     )
-    return f"<h2>False accepts an hour</h2>{drawn}<p>{judged}</p>"
+    newest = false_accepts(summary.false_accepts, summary.negative_seconds, summary.false_accepts_per_hour)
+    return f"<h2>{title}</h2>{drawn}<p>Last round: {newest}. {judged}</p>"
 
 
 def render(
@@ -193,7 +199,8 @@ def render(
         max((y for _, y in losses), default=1.0) or 1.0,
         "",
     )
-    accepts = _points(rounds, lambda r: r.false_accepts_per_hour)
+    counted = all(r.false_accepts is not None for r in rounds if r.false_accepts_per_hour is not None)
+    accepts = _points(rounds, lambda r: r.false_accepts if counted else r.false_accepts_per_hour)
     words = ", ".join(summary.words)
     lead = (
         f"{summary.devices:,} devices, {summary.training_clips:,} training clips, rule {summary.rule}, preset "
@@ -207,7 +214,7 @@ def render(
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Auricle fleet run</title>'
         f"<style>{STYLE}</style></head><body><h1>Fleet run</h1><p class='lead'>{escaped(lead)}</p>"
         f'<div class="cards">{_cards(summary)}</div><h2>Accuracy</h2>{accuracy}<h2>Inference loss</h2>{loss}'
-        f"{_false_accepts(accepts, summary)}<h2>Words</h2><p>{escaped(words)}</p>"
+        f"{_false_accepts(accepts, summary, counted=counted)}<h2>Words</h2><p>{escaped(words)}</p>"
         f"{by_word(summary.words, summary.confusion)}{by_party(rounds)}"
         f"{by_device(devices)}{by_group(devices, len(rounds))}"
         f"<h2>Left out of a layer, rounds</h2>{_left_out(rounds)}<h2>Rounds</h2>{by_round(rounds)}"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from auricle.wire.kinds import escaped
 from auricle_fleet.results.result import DeviceRow, RoundRow
-from auricle_fleet.units import percent, size
+from auricle_fleet.units import false_accepts, percent, size
 
 WORST = 5
 """Devices that are named at most, of the worse half."""
@@ -147,7 +147,7 @@ ALWAYS: tuple[tuple[str, Callable[[RoundRow], str]], ...] = (
     ("unseen", lambda r: percent(r.plugin_accuracy_unseen)),
     ("personal", lambda r: percent(r.personal_accuracy)),
     ("loss", lambda r: "-" if r.inference_loss is None else f"{r.inference_loss:.3f}"),
-    ("false accepts/h", lambda r: "-" if r.false_accepts_per_hour is None else f"{r.false_accepts_per_hour:.0f}"),
+    ("false accepts", lambda r: false_accepts(r.false_accepts, r.negative_seconds, r.false_accepts_per_hour)),
     ("refused", lambda r: str(len(r.refused))),
     ("counted", lambda r: f"{r.counted}/{r.invited}"),
     ("up so far", lambda r: size(r.bytes_up)),
