@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from auricle.errors import AuricleError, SettingsError
+from auricle.process.times import how_many
 from auricle.process.until_signal import handlers_kept, until_signal
 from auricle.speech.clip_folder import describe_skipped
 from auricle.wire.tensors import Flat
@@ -214,9 +215,8 @@ class FleetRun:
         self.view.say(
             f"{len(data.devices):,} devices with {data.training_clips:,} training clips of "
             f"{len(data.pack.labels)} words; "
-            f"{len(data.unseen):,} clips of {data.unseen_speakers} unseen "
-            f"speaker{'' if data.unseen_speakers == 1 else 's'}"
-            + (f"; {data.others}" if data.others else "")
+            f"{len(data.unseen):,} clips of {how_many(data.unseen_speakers, 'unseen speaker')}"
+            + "".join(f"; {said}" for said in (data.others, data.caution) if said)
             + (f"; {describe_skipped(data.skipped)}" if data.skipped else "")
         )
         self.judging = FleetJudging(self.settings, data)
@@ -270,7 +270,7 @@ class FleetRun:
         assert self.federation is not None
         self._newest = done.model
         judged = await asyncio.to_thread(self.judging.accuracy, done.model)
-        accepts = await asyncio.to_thread(self.judging.false_accepts_per_hour, done.model)
+        accepts = await asyncio.to_thread(self.judging.false_accepts, done.model)
         turned = await asyncio.to_thread(self.judging.turned, done.model)
         sent, received = self.federation.bytes_sent, self.federation.bytes_received
         row = self.record.add(done, judged, accepts, sent, received, turned)

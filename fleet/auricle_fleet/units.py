@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from auricle.process.times import count_in
+
 
 def percent(value: float | None) -> str:
     """A share as a percentage, a dash when it is not known."""
     return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def false_accepts(count: int | None, seconds: float | None, rate: float | None, noun: str = "") -> str:
+    """False accepts in so much sound (seconds), or an hour where an earlier version counted nothing else."""
+    if count is None or seconds is None:
+        return "-" if rate is None else f"{rate:.0f}/h"
+    return count_in(count, seconds, noun)
 
 
 def size(count: float) -> str:

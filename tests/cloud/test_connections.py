@@ -28,6 +28,8 @@ from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.certificates import new_key
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "
+CLAIM = b"POST /v1/enrol HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{"
+"""The whole head of a claim, and a byte of its body."""
 PATIENCE = 30.0
 """Seconds in which an ended connection has to be seen."""
 
@@ -117,6 +119,61 @@ def test_a_full_house_makes_room_for_who_asks(filled: Filled) -> None:
         crowd = [open_ones.enter_context(half(server)) for _ in range(20)]
         assert [server.ask("GET", "/healthz")[0] for _ in range(5)] == [200] * 5
         assert all(ended(each) for each in crowd[:12])
+
+
+@pytest.mark.slow
+def test_claims_without_their_bodies_keep_nobody_out(filled: Filled) -> None:
+    """450 connections, and 450 more before the server has ended the first: more than it holds."""
+    if raise_open_files() < 4096:
+        pytest.skip("this system allows too few open files for both sides")
+    with serving(filled) as server, contextlib.ExitStack() as open_ones:
+        for _ in range(2):
+            for _ in range(450):
+                open_ones.enter_context(half(server, CLAIM))
+            until = time.monotonic() + 8.0
+            while time.monotonic() < until:
+                assert server.ask("GET", "/healthz", role=None)[0] == 200
+                assert server.ask("POST", "/v1/enrol", {}, role=None)[0] == 422
+                assert server.ask("GET", "/v1/rounds")[0] == 200
+                time.sleep(0.2)
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(filled: Filled) -> None:
+    with serving(filled, settings(body_seconds=0.3)) as server, half(server, CLAIM) as slow:
+        assert slow.recv(4096).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_body_may_come_in_pieces(filled: Filled) -> None:
+    head = b"POST /v1/enrol HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+    with serving(filled) as server, half(server, head) as slow:
+        for byte in (b"{", b"}"):
+            time.sleep(0.1)
+            slow.sendall(byte)
+        assert slow.recv(4096).startswith(b"HTTP/1.1 422 ")
+
+
+@pytest.mark.parametrize("limits", [{"most_bodies": 3}, {"most_bodies_each": 3}])
+def test_few_wait_for_their_bodies_at_once(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch, limits: dict[str, float]
+) -> None:
+    """In all and of one address, the one that waited longest makes room; who brings a body needs none."""
+    monkeypatch.setattr("auricle_cloud.api.connections._is_here", lambda _: False)
+    with serving(filled, settings(body_seconds=3600.0, **limits)) as server, contextlib.ExitStack() as open_ones:
+        crowd = [open_ones.enter_context(half(server, CLAIM)) for _ in range(5)]
+        assert [each.recv(4096)[:13] for each in crowd[:2]] == [b"HTTP/1.1 408 "] * 2
+        assert server.ask("POST", "/v1/enrol", {}, role=None)[0] == 422
+        for each in crowd[2:]:
+            each.settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                each.recv(1)
+
+
+def test_a_full_house_makes_room_before_bodies_come(filled: Filled) -> None:
+    chosen = settings(most=8, body_seconds=3600.0, head_seconds=3600.0)
+    with serving(filled, chosen) as server, contextlib.ExitStack() as open_ones:
+        for _ in range(20):
+            open_ones.enter_context(half(server, CLAIM))
+        assert [server.ask("GET", "/healthz")[0] for _ in range(5)] == [200] * 5
 
 
 def test_who_is_being_answered_is_not_sent_away(filled: Filled) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,6 +16,7 @@ from tests.cloud.hearing_reports import DAY, HOUR, NOW, PACK, approve, days_of, 
 from auricle.errors import SettingsError
 from auricle.wire.frames import seal
 from auricle_cloud.api.remote import checked
+from auricle_cloud.commands.answers import show
 from auricle_cloud.observing.hearing_watch import LABELS, HearingFigures, HearingWatch
 from auricle_cloud.operations.operating import NotFoundError
 from auricle_cloud.operations.operations import Operations
@@ -147,6 +149,19 @@ def test_operators_see_the_fleet_its_labels_and_each_device(store: Store, do: Op
     assert [row.device for row in do.show_hearing(after="dev-b").devices] == ["dev-c"]
     with pytest.raises(SettingsError, match="days"):
         do.show_hearing(days=0)
+
+
+def test_less_than_an_hour_is_told_in_counts(store: Store, do: Operations, capsys: pytest.CaptureFixture[str]) -> None:
+    approve_in(store, {"dev-a": "kitchen"})
+    enter(store, time.time(), report("dev-a", detections=10, denied=2, missed=1))
+    page = do.show_hearing()
+    for hours, told in (
+        (0.25, "0.25 h in the last 7 days; in all they detected 2.5,"),
+        (2.0, "an hour they detected 10,"),
+    ):
+        fleet = msgspec.structs.replace(page.fleet, hours=hours)
+        show(msgspec.structs.replace(page, fleet=fleet), as_json=False)
+        assert told in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_device_without_reports_is_shown_as_such(store: Store, do: Operations) -> None:

@@ -177,6 +177,34 @@ def test_an_unsound_manifest_is_refused(changes: dict[str, Any], sentence: str) 
 
 
 @pytest.mark.parametrize(
+    "label",
+    [
+        *("../../pwn", "..", "/x", "a/b", "a\\b", "a.b", "a\0b", "a\x1b[2Jb", "a\nb", "a\u202eb", "a\u200bb"),
+        *("<b>x</b>", " a", "a ", "-a", "a'", "_a", "_other_", "\u200da", "\u0301a", "fu\u0308r", "😀", "[red]"),
+        "a" * 65,
+    ],
+)
+def test_a_label_of_another_form_is_refused_where_a_pack_is_read(label: str) -> None:
+    with pytest.raises(PackError, match="is not a valid label: write") as caught:
+        _pack(task=Task(("yes", label)))
+    assert str(caught.value).isprintable()
+    with pytest.raises(PackError, match="is not a valid label"):
+        load_pack("gsc12").with_labels(("yes", label))
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        *("für", "hey jarvis", "l'eau", "o’clock", "twenty-two", "on_2", "7", "_unknown_", "_silence_", "a" * 64),
+        *("مطبخ", "می\u200cخواهم", "厨房", "รถ", "हिन्दी"),
+    ],
+)
+def test_words_of_any_script_are_labels(label: str) -> None:
+    labels = (label, "yes")
+    assert load_pack("gsc12").with_labels(labels).labels == labels
+
+
+@pytest.mark.parametrize(
     "path",
     [
         *("/etc/passwd", "../up", "graphs/../../up", "graphs//x", "graphs/", "", ".hidden", "a\\b", "a\n", "a\0b"),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from auricle.process.times import Time, about, for_how_long, how_many, iso_time, time_zone, to_json
+from auricle.process.times import Time, about, count_in, for_how_long, how_many, iso_time, time_zone, to_json
 
 AT = 1_763_906_712.4
 
@@ -59,6 +59,15 @@ def test_lengths_of_time_are_in_peoples_units() -> None:
 def test_a_measured_time_is_said_about() -> None:
     said = [about(seconds) for seconds in (0, 41.4, 90, 5_399, 9_000, 9 * 86_400)]
     assert said == ["0 s", "41 s", "2 min", "90 min", "2.5 h", "9 days"]
+
+
+def test_a_rate_is_said_where_an_hour_shows_it() -> None:
+    assert [count_in(3, 240), count_in(3, 3_599)] == ["3 in 4 min", "3 in 60 min"]
+    assert [count_in(3, 3_600), count_in(0, 18_000)] == ["3 in 60 min (3.0/h)", "0 in 5.0 h (0.0/h)"]
+    assert [count_in(1, 8, "false accept"), count_in(1234, 60, "hit")] == [
+        "1 false accept in 8 s",
+        "1,234 hits in 60 s",
+    ]
 
 
 def test_counts_have_their_noun() -> None:

@@ -337,7 +337,7 @@ async def test_a_refused_device_that_was_worse_than_its_best_state_goes_back_to_
         status = await c.wait(Status)
         await until(lambda: agent.state == "idle")
 
-        assert status.reason.startswith("worse_false_accepts: 1800/h (8 in 0.3 min), 0/h (0 in 0.3 min)")
+        assert status.reason.startswith("worse_false_accepts: 8 in 16 s, 0 in 16 s")
         assert np.array_equal(agent.rounds.local.weights, unsure)
         assert not site.pending.exists()
         ((plugin, result),) = heard

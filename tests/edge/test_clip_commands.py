@@ -14,13 +14,13 @@ import typer
 from tests.edge.clip_sounds import new, tone
 
 from auricle.errors import AuricleError, DataError, SettingsError
-from auricle.packs.pack import load_pack
+from auricle.packs.pack import Task, load_pack
 from auricle.speech.audio import read_audio
 from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore
-from auricle_edge.clips.export import play
-from auricle_edge.commands.clip_commands import app
+from auricle_edge.clips.export import export, play
+from auricle_edge.commands.clip_commands import _cell, app
 
 Run = Callable[..., tuple[int, str]]
 
@@ -101,6 +101,21 @@ def test_exported_clips_are_a_speech_folder(kept: ClipStore, run: Run, tmp_path:
     assert {row["id"] for row in rows} == {clip.id for clip in kept.list()}
     with pytest.raises(DataError, match="not empty"):
         run("export", str(tmp_path / "out"))
+
+
+def test_what_is_exported_stays_in_its_folder(tmp_path: Path) -> None:
+    """Clips of a pack that was read before labels had one form."""
+    words = ("../../pwn", "/pwn", "a\x1bb")
+    frontend = LogMel(Task(labels=words))
+    store = ClipStore(tmp_path / "state" / "clips", ClipSettings(), frontend, draw=lambda: 0.0)
+    for seed, word in enumerate(words):
+        store.add(new(seed, word))
+    out = tmp_path / "some" / "out"
+    assert export(store, store.list(), out).clips == 3
+    assert {path.name for path in out.iterdir()} == {"_unlabelled_", "clips.jsonl"}
+    assert len(list((out / "_unlabelled_").iterdir())) == 3
+    assert {path.name for path in tmp_path.iterdir()} == {"some", "state"}
+    assert _cell("word", words[2]) == "a?b"
 
 
 def test_settings_and_their_mistakes_come_from_the_agents_file(

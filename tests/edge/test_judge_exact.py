@@ -61,7 +61,7 @@ def test_the_sign_test_is_that_of_a_fair_coin(worse: int, better: int, chance: f
 def test_what_was_heard_is_counted() -> None:
     heard = Heard(np.array([0, 2, 5], np.uint8), np.array([1, 1, 0, 1], np.uint8), 0.5)
     assert (heard.false_accepts, heard.per_hour) == (7, 14)
-    assert in_words(heard) == "14/h (7 in 30.0 min)"
+    assert in_words(heard) == "7 in 30 min"
     assert words_heard(heard) == "3 of 4 words heard"
     assert heard.detects(0.75)
     assert not heard.detects(0.76)

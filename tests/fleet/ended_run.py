@@ -17,7 +17,9 @@ SUMMARY = Summary(
     start="scratch",
     start_accuracy_unseen=None,
     start_false_accepts_per_hour=None,
-    false_accepts_per_hour=12.34,
+    false_accepts_per_hour=45.0,
+    false_accepts=3,
+    negative_seconds=240.0,
     judge=False,
     judged_seconds=60.0,
     refused_rounds=0,
@@ -48,6 +50,7 @@ def summary(**changes: Any) -> Summary:
     """Of another small run, which started from its pack and measured a ceiling."""
     known = {"plugin_accuracy_unseen": 0.71, "personal_accuracy": 0.64, "central_accuracy_unseen": 0.83, "devices": 3}
     unknown = {"confusion": None, "false_accepts_per_hour": None, "rates": {}, "pack": "", "version": ""}
+    unknown |= {"false_accepts": None, "negative_seconds": None}
     return msgspec.structs.replace(SUMMARY, **{"start": "pack", **known, **unknown, **changes})
 
 

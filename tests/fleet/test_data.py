@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -157,6 +158,12 @@ def fleet(pack: Pack) -> FleetData:
         clips = speech(pack, 16, i)
         parts.append((f"s{i}", DeviceData(clips, clips.chosen(nothing), None)))
     return FleetData(pack, tuple(parts), speech(pack, 20, 9), 1, np.zeros(20, np.int64), ())
+
+
+def test_a_run_says_where_too_few_clips_are_held_out(pack: Pack) -> None:
+    assert fleet(pack).caution.startswith("0 held-out clips, not one of each word on each device")
+    devices = tuple((name, replace(data, held_out=speech(pack, 2, 0))) for name, data in fleet(pack).devices)
+    assert replace(fleet(pack), devices=devices).caution == ""
 
 
 def test_an_easy_task_is_learnt_and_every_epoch_told(pack: Pack) -> None:

@@ -11,6 +11,7 @@ from tests.fleet.test_report import check
 
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
+from auricle_edge.training.judge.comparison import Heard, in_words
 from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_export.packs.start_weights import with_negatives
 from auricle_fleet.emulation.data import FleetData
@@ -43,14 +44,20 @@ def _always(word: str) -> np.ndarray:
     return weights
 
 
+def _accepts(judging: FleetJudging, word: str) -> Heard:
+    accepts = judging.false_accepts(_always(word))
+    assert accepts is not None
+    return accepts
+
+
 def test_devices_are_judged_by_one_half_of_the_unseen_and_plug_ins_measured_by_the_other() -> None:
     judging = FleetJudging(FleetSettings(start="pack"), _data())
     assert judging.seconds == 4
     assert "10%" in judging.describe(0.1) and "4 s" in judging.describe(0.1)
     assert judging.learn.judge
     # The other half's eight clips are one stretch of eight seconds, in which it is heard once.
-    assert judging.false_accepts_per_hour(_always("yes")) == pytest.approx(3600 / 8)
-    assert judging.false_accepts_per_hour(_always("_unknown_")) == 0
+    assert in_words(_accepts(judging, "yes")) == "1 in 8 s"
+    assert _accepts(judging, "_unknown_").false_accepts == 0
 
 
 def test_of_the_packs_negatives_one_half_of_each_stretch_judges_and_measures() -> None:
@@ -64,7 +71,7 @@ def test_of_the_packs_negatives_one_half_of_each_stretch_judges_and_measures() -
     assert judging.learn.carried == 0
     assert FleetJudging(FleetSettings(start="pack"), _data(pack)).learn.carried == 0.5
     assert FleetJudging(FleetSettings(carried=0.2), _data(pack)).learn.carried == 0.2
-    assert judging.false_accepts_per_hour(_always("no")) == pytest.approx(2 * 3600 / 45)
+    assert in_words(_accepts(judging, "no")) == "2 in 45 s"
 
 
 def test_what_the_pack_says_of_listening_counts() -> None:
@@ -73,8 +80,8 @@ def test_what_the_pack_says_of_listening_counts() -> None:
     pack = Pack(msgspec.structs.replace(PACK.manifest, listening=listening), PACK.files)
     judging = FleetJudging(FleetSettings(start="pack"), _data(pack))
     assert judging.judging.detect.wake == ("stop",) and judging.judging.detect.thresholds == {"stop": 0.95}
-    assert judging.false_accepts_per_hour(_always("yes")) == 0
-    assert judging.false_accepts_per_hour(_always("stop")) == pytest.approx(3600 / 8)
+    assert _accepts(judging, "yes").false_accepts == 0
+    assert _accepts(judging, "stop").per_hour == pytest.approx(3600 / 8)
 
 
 def test_without_negatives_nothing_is_measured() -> None:
@@ -85,7 +92,7 @@ def test_without_negatives_nothing_is_measured() -> None:
     judging = FleetJudging(FleetSettings(), bare)
     assert judging.seconds == 0
     assert "no sound" in judging.describe(0.1)
-    assert judging.false_accepts_per_hour(pack.plugin_table.initial(0)) is None
+    assert judging.false_accepts(pack.plugin_table.initial(0)) is None
 
 
 @pytest.mark.parametrize(
@@ -99,10 +106,16 @@ def test_left_open_a_run_is_judged_where_it_starts_from_the_pack(judge: str, sta
 def test_only_the_judges_reasons_are_refusals_and_the_report_shows_them() -> None:
     said = {"dev-002": "worse_accuracy: 3 of 9", "dev-001": "worse_false_accepts: 9/h", "dev-003": "The disk is full."}
     assert refusals(said) == ["dev-001", "dev-002"]
-    rounds = [line(1, false_accepts_per_hour=40.0, refused=[]), line(2, false_accepts_per_hour=20.0, refused=["dev-a"])]
-    about = {"judge": True, "refused_rounds": 1, "refusing_devices": 1, "start_false_accepts_per_hour": 66.0}
-    page = check(render(summary(**about), rounds))
+    of_an_hour = {"false_accepts_per_hour": 40.0, "refused": []}
+    counts = {"false_accepts": 2, "negative_seconds": 180.0}
+    rounds = [line(1, **of_an_hour, **counts), line(2, **{**of_an_hour, "refused": ["dev-a"]}, **counts)]
+    judged = {"judge": True, "refused_rounds": 1, "refusing_devices": 1, "false_accepts_per_hour": 40.0}
+    start = {"start_false_accepts_per_hour": 66.0, "start_false_accepts": 3}
+    page = check(render(summary(**judged, **start, **counts), rounds))
     assert page.tags.count("svg") == 3
-    assert "start 66/h" in page.text
+    assert "False accepts in 3 min" in page.text and "start 3" in page.text and "/h" not in page.text
+    assert "Last round: 2 in 3 min." in page.text
+    earlier = check(render(summary(**judged, **start), [line(1, **of_an_hour)]))
+    assert "start 66/h" in earlier.text and "Last round: 40/h." in earlier.text
     assert "Devices refused 1 round (1 device)" in page.text
     assert "Devices did not judge their rounds." in check(render(summary(judge=False), rounds)).text

@@ -12,7 +12,7 @@ from tests.fleet.ended_run import SUMMARY, line
 
 from auricle_fleet.results.live import BAR, SHOWN, View
 from auricle_fleet.results.result import RoundRow
-from auricle_fleet.units import duration, percent, size
+from auricle_fleet.units import duration, false_accepts, percent, size
 
 
 @pytest.fixture
@@ -24,6 +24,10 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_numbers_for_people() -> None:
     assert [percent(v) for v in (None, 0.0, 0.4567, 1.0)] == ["-", "0.0 %", "45.7 %", "100.0 %"]
     assert [size(v) for v in (0, 999, 1000, 1_500_000, 2.5e9)] == ["0 B", "999 B", "1.0 kB", "1.5 MB", "2.50 GB"]
+    assert false_accepts(3, 240.0, 45.0, "false accept") == "3 false accepts in 4 min"
+    assert [false_accepts(*v) for v in ((0, 5400.0, 0.0), (None, None, 45.2), (None, None, None))] == [
+        *("0 in 1.5 h (0.0/h)", "45/h", "-"),
+    ]
     assert [duration(v) for v in (None, 0, 59.9, 60, 3723)] == ["-", "0:00", "0:59", "1:00", "62:03"]
 
 
@@ -36,13 +40,16 @@ def row(number: int, **changes: Any) -> RoundRow:
 def test_where_nobody_watches_a_round_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with View(as_json=False) as view:
         view.say("data from /a/[folder]/[/with] brackets that is long enough to be wrapped by a terminal of 80 columns")
-        view.round(row(1))
+        view.round(row(1, false_accepts=1, negative_seconds=240.0, false_accepts_per_hour=15.0))
         view.result(SUMMARY)
         for done in range(1, 101):
             view.step("reading clips", done, 100)
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("data from /a/[folder]/[/with] brackets")
-    assert all(each in out[1] for each in ("1/20", "45.7 %", "18/20", "1.2 MB", "3.46 GB", "12.3 s", "62:03"))
+    assert all(
+        each in out[1]
+        for each in ("1/20", "45.7 %", "18/20", "1.2 MB", "3.46 GB", "12.3 s", "62:03", "1 false accept in 4 min")
+    )
     assert out[-1] == "reading clips: 100 of 100"
 
 

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from tests.fleet.ended_run import PACK, SUMMARY, line, summary
 
+from auricle.wire.kinds import plain
 from auricle_fleet.groups import Group, Network
 from auricle_fleet.results.card import card
 from auricle_fleet.results.report import chart, render, ticks, write_report
@@ -21,7 +22,7 @@ from auricle_fleet.settings.partition import Partition
 
 VOID = {"meta", "line", "circle", "polyline", "br"}
 TAGS = "html head meta title style body h1 h2 p div b span i svg line text polyline circle table tr th td"
-HOSTILE = "<script>alert('x')</script>&\"dev"
+HOSTILE = "<script>alert('x')</script>&\"dev\x1b\u202e"
 
 
 class Page(HTMLParser):
@@ -101,7 +102,7 @@ def test_names_of_devices_words_and_layers_are_only_text() -> None:
     rounds = [line(1, left_out={HOSTILE: [HOSTILE], "conv": ["dev-a"]})]
     page = check(render(summary(words=[HOSTILE, "no"], rule=HOSTILE, preset=HOSTILE), rounds))
     assert "script" not in page.tags
-    assert page.text.count(HOSTILE) == 5
+    assert page.text.count(plain(HOSTILE)) == 5
 
 
 def test_who_was_left_out_is_counted_by_layer() -> None:
@@ -205,7 +206,7 @@ def test_it_says_what_the_model_is_learnt_from_and_how_good_it_is() -> None:
     assert "Synthetic speech" in text and "1,280 clips on 4 emulated devices" in text
     assert "| rule | lpa |" in text and "| seed | 3 |" in text and "| rates | plugin=0.05, server=adam |" in text
     assert "| accuracy, 80 clips of 1 speaker that no device has | 75.0 % |" in text
-    assert "| false accepts an hour, sound without keywords | 12.3 |" in text
+    assert "| false accepts, sound without keywords | 3 in 4 min |" in text
     assert "| yes | 60 | 75.0 % | 90.0 % |" in text  # 45 of 60 said, 45 of 50 heard
     assert "| no | 20 | 75.0 % | 50.0 % |" in text
     assert "\n    auricle fleet run --seed 3 --words yes,no\n" in text
@@ -234,10 +235,10 @@ def test_no_password_no_markup_and_the_worst_device() -> None:
     counts = {"training_clips": 1, "held_out_clips": 1, "rounds": 1, "left_out": 0, "refused": 0}
     worst = DeviceRow(device="a", speaker="ana", model="crnn-base", accuracy=0.25, **counts)
     told: dict[str, object] = {"broker": "mqtt://u:secret@h", "central": True}
-    words = ("<b>|x`", "a\nb")
+    words = ("<b>|x`&lt;", "a\nb")
     text = card(msgspec.structs.replace(SUMMARY, words=words), PACK, (worst,), told)
     assert "secret" not in text and "auricle fleet run --central\n" in text
-    assert "<b>" not in text.replace("\\<b", "") and "| a?b |" in text and "\\|x" in text
+    assert "<" not in text and "&lt;b&gt;\\|x\\`&amp;lt;" in text and "| a?b |" in text
     assert "the worst device | 25.0 % |" in text
 
 

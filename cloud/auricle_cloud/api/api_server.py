@@ -31,7 +31,7 @@ async def listening(app: web.Application, settings: ApiSettings, patience: float
     """
     tls = settings.tls()
     connections = Connections(settings.connections, tls)
-    app.middlewares.insert(0, connections.mark)
+    app.middlewares.append(connections.mark)  # after what says why a request is refused
     runner = web.AppRunner(
         app,
         access_log=None,

@@ -33,10 +33,24 @@ class ConnectionLimits:
     """Of one address; loopback, where a proxy may stand, is bound by `most` only."""
     head_seconds: float = 15.0
     """Time for the TLS handshake, and for each request's head to arrive."""
+    body_seconds: float = 5.0
+    """Time for the rest of a request to arrive."""
+    most_bodies: int = 64
+    """Requests that wait for their bodies at once; each may hold `ApiSettings.largest_request` bytes."""
+    most_bodies_each: int = 16
+    """Of one address; loopback is bound by `most_bodies` only."""
 
     def __post_init__(self) -> None:
         """Refuse what would serve nobody."""
-        if not (self.most_each > 0 and self.most > 0 and self.head_seconds > 0):
+        limits = (
+            self.most,
+            self.most_each,
+            self.head_seconds,
+            self.body_seconds,
+            self.most_bodies,
+            self.most_bodies_each,
+        )
+        if min(limits) <= 0:
             raise SettingsError("The API needs room for at least one connection, and time for its request.")
 
 

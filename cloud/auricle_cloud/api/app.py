@@ -13,7 +13,6 @@ import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
-from auricle.mqtt_link.reconnection import within
 from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.api.enrolment_routes import EnrolmentRoutes
@@ -33,8 +32,6 @@ from auricle_cloud.storage.access_records import Tokens
 
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 THREADS = 8
-BODY_SECONDS = 30.0
-"""A body that takes longer to arrive is not waited for."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -154,12 +151,7 @@ async def _parameters(request: web.Request, route: Route) -> dict[str, object]:
 
 
 async def _body(request: web.Request) -> dict[str, object]:
-    try:
-        data = await within(request.read(), BODY_SECONDS)
-    except asyncio.TimeoutError as error:
-        raise RefusedError(408, "The body did not arrive in time.") from error
-    except (ValueError, web.RequestPayloadError, ConnectionError) as error:
-        raise RefusedError(400, "The body cannot be read.") from error
+    data = await request.read()
     if not data:
         return {}
     if request.content_type != "application/json":

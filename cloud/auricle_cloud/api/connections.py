@@ -2,7 +2,8 @@
 
 A TLS connection costs about 270 kB before it has said a word, and every connection a descriptor that the broker's link
 and the database may need. So connections are limited, in all and by address, a share of the process's descriptors is
-never given to them, and a connection has seconds to finish its handshake and to bring each request's head.
+never given to them, and a connection has seconds to finish its handshake and to bring each request. Until all of a
+request is there, its connection has asked for nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from aiohttp.web_protocol import RequestHandler
 
 from auricle.process.open_files import open_files_limit
 from auricle_cloud.api.api_settings import ConnectionLimits
-from auricle_cloud.api.gatekeeper import counted_address
+from auricle_cloud.api.bodies import Bodies
+from auricle_cloud.api.gatekeeper import address_of, counted_address
 from auricle_cloud.api.problems import Handler
 
 BACKLOG = 128
@@ -50,7 +52,7 @@ class Held:
     socket: socket.socket
     address: str
     since: float
-    """When it was opened, or ended its last request."""
+    """When it was opened, brought a request's head, or ended its last request."""
     asking: int = 0
     """Requests that are being answered."""
     task: asyncio.Task[None] | None = None
@@ -110,10 +112,18 @@ class Connections:
     _most_now: int = 1
     """So many leave the reserve untouched."""
 
+    def __post_init__(self) -> None:
+        """Nothing waits for its body yet."""
+        self._bodies = Bodies(self.limits)
+
     @web.middleware
     async def mark(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Note that a connection has asked for something: it may not be ended in favour of another."""
+        """Note that a connection has asked for something, body included: it may not be ended in favour of another."""
         held = self._held.get(request.protocol)
+        if held is not None:
+            held.since = asyncio.get_running_loop().time()
+        address = address_of(request)
+        await self._bodies.arrive(request, address, shared=_is_here(address))
         if held is None:
             return await handler(request)
         held.asking += 1

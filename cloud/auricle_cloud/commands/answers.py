@@ -165,9 +165,11 @@ def _hearing(answer: HearingPage) -> list[str | Grid]:
     whole = answer.fleet
     if not whole.devices:
         return [f"No device has reported in the last {answer.days:g} days: see [report] in docs/hearing-reports.md."]
+    span, hours = ("an hour", 1.0) if whole.hours >= 1 else ("in all", whole.hours)  # less shows no rate
+    detected, denied, missed = (rate * hours for rate in (whole.detections, whole.denied, whole.missed))
     said = (
-        f"{whole.devices} devices have reported {whole.hours:.4g} h in the last {answer.days:g} days; an hour they "
-        f"detected {whole.detections:.3g}, {whole.denied:.2g} were denied and {whole.missed:.2g} missed."
+        f"{whole.devices} devices have reported {whole.hours:.4g} h in the last {answer.days:g} days; {span} they "
+        f"detected {detected:.3g}, {denied:.2g} were denied and {missed:.2g} missed."
     )
     labels: list[str | Grid] = ["", table(answer.labels, ("label", "devices", *HEARING[2:]))]
     return [said, *(labels if answer.labels else []), "", table(answer.devices, HEARING), *_more(answer)]

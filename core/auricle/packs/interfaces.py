@@ -9,7 +9,7 @@ from msgspec import UNSET
 from auricle.errors import PackError
 from auricle.packs.graph_interface import ROLES, Graph, step_inputs, step_outputs
 from auricle.packs.listening import check_listening
-from auricle.packs.manifest import Manifest
+from auricle.packs.manifest import Manifest, refuse_label
 from auricle.wire.tensors import TensorTable
 
 DOCUMENTS = ("license", "license.txt", "notice", "notice.txt", "readme.md", "readme.txt")
@@ -22,11 +22,14 @@ def check_interfaces(manifest: Manifest, tables: Mapping[str, TensorTable], file
     Raises
     ------
     PackError
-        A label, file or model is named twice or is not there, or a graph has not the interface of its kind.
+        A label, file or model is named twice or is not there, a label has not the form of one, or a graph not the
+        interface of its kind.
     """
     labels = len(manifest.task.labels)
     if len(set(manifest.task.labels)) != labels:
         raise PackError(f"The pack {manifest.name} has a label twice.")
+    for label in manifest.task.labels:
+        refuse_label(label, f"the pack {manifest.name}")
     if manifest.plugin not in tables:
         raise PackError(f"The pack {manifest.name} names a plug-in {manifest.plugin} that it does not describe.")
     for name, table in tables.items():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from typing import Annotated, Literal
+from unicodedata import category, is_normalized
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from auricle.errors import PackError
 from auricle.packs.graph_interface import FilePath, Graph
-from auricle.wire.kinds import UNDECODABLE, Sha256, Short, Token
+from auricle.wire.kinds import UNDECODABLE, Sha256, Short, Token, plain
 from auricle.wire.tensors import Dim, Name, TensorSpec
 
 MANIFEST_FILE = "manifest.json"
@@ -37,6 +38,40 @@ SILENCE = "_silence_"
 
 SPECIAL_LABELS = frozenset({UNKNOWN, SILENCE})
 """Labels that are not words: their clips are made from other words and from noise."""
+
+LONGEST_LABEL = 64
+"""Characters."""
+JOINERS = "\u200c\u200d"
+"""What words of Persian and of Indian scripts have between letters, and nobody sees."""
+_INNER = f" -_'’{JOINERS}"
+
+
+def is_label(text: str) -> bool:
+    """Whether a text has the form of a label: it names folders, and stands on terminals and pages.
+
+    That is a special label, or at most `LONGEST_LABEL` letters, marks and digits of any script in Unicode's form NFC, a
+    letter or digit first, with spaces, hyphens, apostrophes, underscores and `JOINERS` only inside.
+    """
+    if text in SPECIAL_LABELS:
+        return True
+    kinds = [category(character)[0] for character in text]
+    return (
+        0 < len(text) <= LONGEST_LABEL
+        and kinds[0] in "LN"
+        and kinds[-1] in "LMN"
+        and all(kind in "LMN" or character in _INNER for kind, character in zip(kinds, text, strict=True))
+        and is_normalized("NFC", text)
+    )
+
+
+def refuse_label(label: str, where: str) -> None:
+    """PackError for a label that has not the form of one; `where` it stands, as the user knows it."""
+    if not is_label(label):
+        shown = plain(label if len(label) <= LONGEST_LABEL else f"{label[:LONGEST_LABEL]}...")
+        raise PackError(
+            f'"{shown}" in {where} is not a valid label: write at most {LONGEST_LABEL} letters and digits, in Unicode '
+            "NFC, with spaces, hyphens, apostrophes or underscores between them."
+        )
 
 
 class Frontend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -44,6 +44,15 @@ def about(seconds: float) -> str:
     return f"{seconds / 3_600:.1f} h" if seconds < 48 * 3_600 else f"{seconds / 86_400:.0f} days"
 
 
+def count_in(count: int, seconds: float, noun: str = "") -> str:
+    """How often something came in so much time, e.g. `3 in 4 min`, or with a noun `3 false accepts in 4 min`.
+
+    From an hour on the rate follows, e.g. `3 in 1.5 h (2.0/h)`: less time does not show one.
+    """
+    said = f"{how_many(count, noun) if noun else f'{count:,}'} in {about(seconds)}"
+    return said if seconds < 3_600 else f"{said} ({count * 3_600 / seconds:.1f}/h)"
+
+
 def to_json(answer: msgspec.Struct) -> str:
     """A struct as one line of JSON, the fields that are a `Time` in ISO 8601."""
     return msgspec.json.encode(_readable(answer)).decode()

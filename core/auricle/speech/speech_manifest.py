@@ -10,6 +10,7 @@ from pathlib import Path
 from unicodedata import category, normalize
 
 from auricle.errors import DataError, SettingsError, nearest
+from auricle.packs.manifest import JOINERS
 
 PATH_COLUMNS = ("path", "link", "file", "filename")
 """What collections call the column of the audio file; capitals do not matter."""
@@ -209,12 +210,12 @@ def _text(written: str, sentences: bool) -> str:
 def _words(written: str) -> list[str]:
     """Give the words in small letters: of punctuation and symbols only an apostrophe or hyphen inside a word stays."""
     kept = (mark if mark in _WITHIN or _is_part_of_word(mark) else " " for mark in normalize("NFC", written.lower()))
-    return [word for part in "".join(kept).split() if (word := part.strip(_WITHIN))]
+    return [word for part in "".join(kept).split() if (word := part.strip(_WITHIN + JOINERS))]
 
 
 def _is_part_of_word(mark: str) -> bool:
     kind = category(mark)
-    return kind[0] in "LMN" or kind == "Cf"
+    return kind[0] in "LMN" or mark in JOINERS
 
 
 def _inside(root: Path, written: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from auricle.errors import DataError, SettingsError, nearest
-from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
+from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN, refuse_label
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 """The ten commands of Speech Commands."""
@@ -66,12 +66,15 @@ def select_words(
         The choice cannot be understood, or names something that is neither a set nor a word of the data.
     DataError
         A word has fewer than `min_clips` clips, or the set's word has none.
+    PackError
+        A word cannot be a label.
     """
     name, colon, least = spec.strip().partition(":")
     if colon:
         return _common_words(name, least, counts, where)
     labels = WORD_SETS.get(name) or _listed_words(spec, counts, where)
     for label in labels:
+        refuse_label(label, where)
         if label not in SPECIAL_LABELS and counts.get(label, 0) < min_clips:
             raise DataError(
                 f'The word "{label}" has {counts.get(label, 0)} clips in {where} and needs {min_clips}: '
@@ -87,6 +90,8 @@ def _common_words(name: str, least: str, counts: Mapping[str, int], where: str) 
     if not (least.isascii() and least.isdigit() and int(least) > 0):
         raise SettingsError(f'"{name}:{least}" needs a number of clips after the colon, as in common:100.')
     labels = tuple(sorted(word for word, count in counts.items() if count >= int(least)))
+    for label in labels:
+        refuse_label(label, where)
     if len(labels) < 2:
         highest = sorted(counts.values())[-2:]
         raise DataError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from typing import Annotated, Literal, TypeVar
@@ -67,6 +68,11 @@ def plain(text: str) -> str:
     writing (U+202E and its like, with which one name looks like another), line and paragraph separators.
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else INSTEAD for c in text)
+
+
+def escaped(text: str) -> str:
+    """The plain text as HTML has it, between tags or in a quoted attribute."""
+    return html.escape(plain(text))
 
 
 def plain_fields(struct: S) -> S:

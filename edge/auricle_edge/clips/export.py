@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError, StorageError
 from auricle.files import describe, write_durably
+from auricle.packs.manifest import is_label
 from auricle.speech.clip_folder import SPEAKER_MARK
 from auricle_edge.clips.coding import AUDIO, FEATURES, encode_again
 from auricle_edge.clips.record import Clip, row
@@ -36,6 +37,8 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
 def export(store: ClipStore, clips: Sequence[Clip], folder: Path) -> Exported:
     """Write clips, not encrypted, as `<word>/device_nohash_<id>.flac` and what is known of them as `clips.jsonl`.
 
+    A word that is no label, which only a file that another program changed can have, names no folder.
+
     Raises
     ------
     DataError
@@ -56,7 +59,8 @@ def export(store: ClipStore, clips: Sequence[Clip], folder: Path) -> Exported:
         except DataError:
             continue
         suffix = AUDIO if content.samples is not None else FEATURES
-        place = folder / (clip.record.word or UNLABELLED) / f"device{SPEAKER_MARK}{clip.id}{suffix}"
+        word = clip.record.word or ""
+        place = folder / (word if is_label(word) else UNLABELLED) / f"device{SPEAKER_MARK}{clip.id}{suffix}"
         write_durably(place, encode_again(content, clip.record), mode=0o600, settle=False)
         written.append(row(clip))
     lines = b"".join(msgspec.json.encode(each) + b"\n" for each in written)

@@ -18,6 +18,7 @@ from auricle.packs.signature import trusted_key
 from auricle.process.table import Column, Grid, console, moment
 from auricle.process.times import to_json
 from auricle.speech.features import LogMel
+from auricle.wire.kinds import plain
 from auricle_edge.clips import ClipSettings, ClipStore
 from auricle_edge.clips.disk import Disk
 from auricle_edge.clips.export import export as export_clips
@@ -275,4 +276,4 @@ def _cell(column: str, value: object, short: bool = False) -> str:
         return "yes" if value else "no"
     if column == "created" and isinstance(value, float):
         return moment(value, short=short)
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else plain(str(value))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 from auricle.errors import StorageError
 from auricle.hearing.curve import RATES, Point
 from auricle.hearing.origins import Recordings
+from auricle.wire.kinds import escaped
 from auricle_edge.evaluate.files import Judgement
 from auricle_edge.evaluate.report import DRAWN, EVERYWHERE, Report, Row
 from auricle_edge.evaluate.tables import WORST, accepts_text, once_text, text_of
@@ -59,7 +59,7 @@ def page_of(judgement: Judgement) -> str:
     charts = "".join(_chart(kind, reports, hours) for kind in kinds)
     parts = [
         "<h1>How well it hears</h1>",
-        f"<p>{escape(facts)}</p>",
+        f"<p>{escaped(facts)}</p>",
         f'<h2>Hits over false accepts an hour</h2><p class="key">{_key(reports)}</p><div class="charts">{charts}</div>'
         if charts
         else "",
@@ -82,7 +82,7 @@ def _stroke(number: int) -> str:
 def _key(reports: Sequence[Report]) -> str:
     return "".join(
         f'<span><svg viewBox="0 0 32 10" aria-hidden="true"><path d="M0 5H32" {_stroke(i)}/></svg>'
-        f"{escape(report.name)}</span>"
+        f"{escaped(report.name)}</span>"
         for i, report in enumerate(reports)
     )
 
@@ -113,9 +113,9 @@ def _chart(kind: str, reports: Sequence[Report], hours: float) -> str:
         f'<text x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 4}" text-anchor="middle">false accepts an hour '
         "(shaded: too few hours to show it)</text>"
     )
-    name = f"Hits in percent over false accepts an hour, {escape(kind)}"
+    name = f"Hits in percent over false accepts an hour, {escaped(kind)}"
     return (
-        f"<figure><figcaption>{escape(kind)}, hits %</figcaption>"
+        f"<figure><figcaption>{escaped(kind)}, hits %</figcaption>"
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{name}">'
         f"{shade}{''.join(grid)}{''.join(lines)}{axis}</svg></figure>"
     )
@@ -143,9 +143,9 @@ def _listener(report: Report) -> str:
     )
     made = "".join(_table(title, rows) for title, rows in tables if rows)
     return (
-        f"<h2>{escape(report.name)}</h2><p>{report.weights:,} weights{_second(report)}.</p>{made}"
+        f"<h2>{escaped(report.name)}</h2><p>{report.weights:,} weights{_second(report)}.</p>{made}"
         f"{_false_accepts(report)}"
-        f"<details><summary>Everything as text</summary><pre>{escape(text_of(report))}</pre></details>"
+        f"<details><summary>Everything as text</summary><pre>{_lines(text_of(report))}</pre></details>"
     )
 
 
@@ -159,10 +159,10 @@ def _second(report: Report) -> str:
 def _table(title: str, rows: Sequence[Row]) -> str:
     head = "".join(f"<th>{rate:g}/h</th>" for rate in RATES)
     body = "".join(
-        f"<tr><td>{escape(row.what)}</td><td>{row.words}</td>{''.join(map(_cell, row.points))}</tr>" for row in rows
+        f"<tr><td>{escaped(row.what)}</td><td>{row.words}</td>{''.join(map(_cell, row.points))}</tr>" for row in rows
     )
     return (
-        f'<div class="wide"><table><caption>{escape(title)}</caption>'
+        f'<div class="wide"><table><caption>{escaped(title)}</caption>'
         f"<tr><th></th><th>words</th>{head}</tr>{body}</table></div>"
     )
 
@@ -176,7 +176,7 @@ def _cell(point: Point) -> str:
 def _false_accepts(report: Report) -> str:
     if not report.hours:
         return ""
-    head = "".join(f"<th>{escape(setting.name)}</th>" for setting in report.settings)
+    head = "".join(f"<th>{escaped(setting.name)}</th>" for setting in report.settings)
     kinds = [*report.hours, EVERYWHERE]
     body = ""
     for kind in kinds:
@@ -197,8 +197,12 @@ def _false_accepts(report: Report) -> str:
     )
 
 
+def _lines(text: str) -> str:
+    return "\n".join(map(escaped, text.splitlines()))
+
+
 def _row(head: str, cells: Sequence[str]) -> str:
-    return f"<tr><td>{escape(head)}</td>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    return f"<tr><td>{escaped(head)}</td>{''.join(f'<td>{escaped(cell)}</td>' for cell in cells)}</tr>"
 
 
 def _worst(recordings: Recordings) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from auricle.errors import SettingsError
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack, load_pack
+from auricle.process.times import how_many
 from auricle.speech import download
 from auricle.speech.augment import noise_energies
 from auricle.speech.clip_folder import scan_folder
@@ -60,6 +61,18 @@ class FleetData:
     def training_clips(self) -> int:
         """Clips that the devices train on."""
         return sum(len(data.train) for _, data in self.devices)
+
+    @property
+    def caution(self) -> str:
+        """What accuracies of the devices' own models do not show; empty where each holds out a clip of each label.
+
+        A clip held out of few leaves its label rarer in training: a model that has learnt nothing else takes it for
+        another, always.
+        """
+        held = sum(len(data.held_out) for _, data in self.devices)
+        if held >= len(self.devices) * len(self.pack.labels):
+            return ""
+        return f"{how_many(held, 'held-out clip')}, not one of each word on each device: personal accuracy says little"
 
 
 def to_synthesise(settings: FleetSettings, words: str) -> tuple[int, int, SynthesisSettings]:

@@ -132,13 +132,13 @@ class FleetJudging:
         taken = self.runtime.logits(self._name, plugin, self.features).argmax(axis=1)
         return np.bincount(self._targets * labels + taken, minlength=labels**2).reshape(labels, labels)
 
-    def false_accepts_per_hour(self, plugin: Flat) -> float | None:
-        """The false accepts of a plug-in (P,) an hour; None where there are no negatives."""
+    def false_accepts(self, plugin: Flat) -> Heard | None:
+        """The false accepts of a plug-in (P,) in sound without keywords; None where there is no such sound."""
         hours = self._measured.streams.hours
         if not hours:
             return None
         accepts = self._measured.accepts(self.runtime, self._name, plugin)
-        return Heard(accepts, np.zeros(0, np.uint8), hours).per_hour
+        return Heard(accepts, np.zeros(0, np.uint8), hours)
 
     @property
     def _name(self) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from auricle.packs.first_weights import chosen_weights
 from auricle.wire.tensors import Flat
 from auricle_cloud.aggregation.presets import Preset
+from auricle_edge.training.judge.comparison import Heard
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -25,8 +26,8 @@ class Start:
     """(P,) of the plug-in; None: drawn from the seed."""
     accuracy: float | None = None
     """On the unseen speakers' clips; None where it is drawn, or there are none."""
-    accepts: float | None = None
-    """False accepts an hour, likewise."""
+    accepts: Heard | None = None
+    """False accepts, likewise."""
     heard_before: bool = False
     """Whether its weights were trained on recordings of the run's own folder."""
 
@@ -46,7 +47,7 @@ def first_model(settings: FleetSettings, data: FleetData, judging: FleetJudging,
     trained = weights is not None and all(word in known for word in data.pack.labels)
     start = Start(settings.preset_for(trained=trained))
     if weights is not None:
-        accuracy, accepts = judging.accuracy(weights), judging.false_accepts_per_hour(weights)
+        accuracy, accepts = judging.accuracy(weights), judging.false_accepts(weights)
         heard = (data.origin or data.pack).manifest.start[data.pack.manifest.plugin].data
         again = Path(settings.data).resolve().name in heard
         start = Start(start.preset, weights, accuracy, accepts, again)

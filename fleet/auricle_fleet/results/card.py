@@ -5,6 +5,7 @@ After the model cards of Mitchell et al. (2019, https://arxiv.org/abs/1810.03993
 
 from __future__ import annotations
 
+import html
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,8 +15,9 @@ import numpy as np
 from auricle.packs.manifest import SPECIAL_LABELS, UNKNOWN
 from auricle.packs.pack import Pack
 from auricle.process.times import how_many
+from auricle.wire.kinds import INSTEAD, plain
 from auricle_fleet.results.result import HEARD_BEFORE, DeviceRow, Summary
-from auricle_fleet.units import percent
+from auricle_fleet.units import false_accepts, percent
 
 FEW_SPEAKERS = 20
 """Fewer unseen speakers say little about people."""
@@ -76,9 +78,9 @@ def _model(summary: Summary, pack: Pack) -> str:
     task, table = pack.manifest.task, pack.plugin_table
     seconds = task.clip_samples / task.sample_rate
     return (
-        f"The shared plug-in `{_plain(pack.manifest.plugin)}` of an emulated federation: {table.size:,} parameters "
+        f"The shared plug-in {_code(pack.manifest.plugin)} of an emulated federation: {table.size:,} parameters "
         f"(float32), {len(summary.words)} labels, {seconds:g} s of sound at {task.sample_rate / 1000:g} kHz. "
-        f"`model.safetensors` has its weights by tensor, `pack.tar.zst` the pack `{_plain(pack.manifest.name)}` with "
+        f"`model.safetensors` has its weights by tensor, `pack.tar.zst` the pack {_code(pack.manifest.name)} with "
         f"the graphs that run them (identity `{summary.pack[:12]}`). Made by Auricle {summary.version}.\n\n"
         f"Labels: {', '.join(_plain(word) for word in summary.words)}."
     )
@@ -86,7 +88,7 @@ def _model(summary: Summary, pack: Pack) -> str:
 
 def _trained(summary: Summary, told: Mapping[str, object]) -> str:
     data = str(told.get("data", "synthetic"))
-    heard = HEARD.get(data, f"Recordings of the folder `{_plain(Path(data).name)}`.")
+    heard = HEARD.get(data, f"Recordings of the folder {_code(Path(data).name)}.")
     start = "seeded noise" if summary.start == "scratch" else "the pack's trained weights"
     devices = how_many(summary.devices, "emulated device")
     return (
@@ -110,7 +112,10 @@ def _good(summary: Summary, devices: Sequence[DeviceRow]) -> str:
             f"accuracy, {summary.unseen_clips:,} clips of {speakers} that no device has",
             percent(summary.plugin_accuracy_unseen),
         ),
-        ("false accepts an hour, sound without keywords", _number(summary.false_accepts_per_hour)),
+        (
+            "false accepts, sound without keywords",
+            false_accepts(summary.false_accepts, summary.negative_seconds, summary.false_accepts_per_hour),
+        ),
         ("the devices' own models on their own held-out clips, mean", percent(summary.personal_accuracy)),
     ]
     known = [device.accuracy for device in devices if device.accuracy is not None]
@@ -177,22 +182,15 @@ def _again(told: Mapping[str, object], otherwise: str) -> str:
         option = f"--{name.replace('_', '-')}"
         command += [option] if value is True else [option, str(value)]
     where = " in this folder, whose settings.json has tables too" if tables else ""
-    return (
-        f"With the same version and the same recordings{where}:\n\n    {_plain(shlex.join(command), code=True)}\n\n"
-        + (
-            otherwise
-            or "The same seed gives the same weights on the same kind of machine where every device answers in time."
-        )
+    return f"With the same version and the same recordings{where}:\n\n    {plain(shlex.join(command))}\n\n" + (
+        otherwise
+        or "The same seed gives the same weights on the same kind of machine where every device answers in time."
     )
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *([_plain(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
 
 
 def _text(value: object) -> str:
@@ -203,9 +201,11 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _plain(text: str, *, code: bool = False) -> str:
-    """Text that Markdown shows as it is: a word may be called anything."""
-    line = "".join(character if character.isprintable() else "?" for character in text)
-    if code:
-        return line
-    return "".join(f"\\{character}" if character in "\\`*[]<>|" else character for character in line)
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is, none of it as HTML: a folder may be called anything."""
+    return html.escape("".join(f"\\{mark}" if mark in "\\`*[]|" else mark for mark in plain(text)), quote=False)
+
+
+def _code(text: str) -> str:
+    """Text between two backticks."""
+    return f"`{plain(text).replace('`', INSTEAD)}`"

@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -16,7 +17,9 @@ from auricle.wire.kinds import UNDECODABLE
 from auricle_fleet.results.result import Summary
 from auricle_fleet.results.run_folder import RunFolder
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.units import percent, size
+from auricle_fleet.units import false_accepts, percent, size
+
+Number = TypeVar("Number", int, float)
 
 REPEATED = frozenset({"seed", "port", "broker"})
 """Settings in which repetitions of one run may differ."""
@@ -28,7 +31,7 @@ COLUMNS = (
     Column("seeds", 1),
     Column("unseen", 0),
     Column("own models", 2),
-    Column("false accepts/h", 3),
+    Column("false accepts", 3),
     Column("rounds", 4),
     Column("sent up", 5),
 )
@@ -58,6 +61,10 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     personal: Spread | None
     """Mean accuracy of the devices' own models on their own held-out clips."""
     false_accepts_per_hour: Spread | None
+    false_accepts: int | None
+    """Of all these runs together; None where an earlier version counted none."""
+    negative_seconds: float | None
+    """In so much sound without keywords."""
     bytes_up: Spread | None
 
 
@@ -111,7 +118,11 @@ def rows(compared: Iterable[Compared]) -> list[list[str]]:
             ", ".join(map(str, each.seeds)),
             _shares(each.unseen),
             _shares(each.personal),
-            "-" if each.false_accepts_per_hour is None else f"{each.false_accepts_per_hour.mean:.0f}",
+            false_accepts(
+                each.false_accepts,
+                each.negative_seconds,
+                None if each.false_accepts_per_hour is None else each.false_accepts_per_hour.mean,
+            ),
             ", ".join(map(str, sorted(set(each.rounds)))),
             "-" if each.bytes_up is None else size(each.bytes_up.mean),
         ]
@@ -171,6 +182,8 @@ def _compared(runs: Sequence[tuple[Path, FleetSettings, Summary]], told: dict[st
         unseen=_spread(summary.plugin_accuracy_unseen for summary in summaries),
         personal=_spread(summary.personal_accuracy for summary in summaries),
         false_accepts_per_hour=_spread(summary.false_accepts_per_hour for summary in summaries),
+        false_accepts=_sum(summary.false_accepts for summary in summaries),
+        negative_seconds=_sum(summary.negative_seconds for summary in summaries),
         bytes_up=_spread(summary.bytes_up for summary in summaries),
     )
 
@@ -181,6 +194,12 @@ def _spread(values: Iterable[float | None]) -> Spread | None:
         return None
     deviation = statistics.stdev(known) if len(known) > 1 else None
     return Spread(mean=statistics.fmean(known), deviation=deviation, least=min(known), most=max(known))
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    """Of all; None where one is not known."""
+    known = list(values)
+    return None if None in known else sum(value for value in known if value is not None)
 
 
 def _shares(spread: Spread | None) -> str:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from auricle_fleet.results.result import RoundRow, Summary
-from auricle_fleet.units import duration, percent, size
+from auricle_fleet.units import duration, false_accepts, percent, size
 
 SHOWN = 14
 BAR = 8
@@ -27,8 +27,8 @@ SHOW_CURSOR = "\x1b[?25h"
 
 def _judged(row: RoundRow) -> str:
     """What a round's line says of false accepts and of refused rounds, where anything is known."""
-    accepts = row.false_accepts_per_hour
-    said = [f"false accepts {accepts:.0f}/h"] if accepts is not None else []
+    accepts = false_accepts(row.false_accepts, row.negative_seconds, row.false_accepts_per_hour, "false accept")
+    said = [accepts] if row.false_accepts_per_hour is not None else []
     said += [f"refused {len(row.refused)}"] if row.refused else []
     return "".join(f"{part}  " for part in said)
 

@@ -10,6 +10,7 @@ import msgspec
 
 from auricle.wire.messages import WORSE
 from auricle_cloud.settings import RoundDone
+from auricle_edge.training.judge.comparison import Heard
 from auricle_fleet.results.metrics import Metrics
 from auricle_fleet.results.parties import parties
 from auricle_fleet.results.result import RoundRow, round_rows
@@ -48,7 +49,7 @@ class Record:
         self,
         done: RoundDone,
         accuracy: float | None,
-        accepts: float | None,
+        accepts: Heard | None,
         up: int,
         down: int,
         turned: float | None = None,
@@ -62,7 +63,7 @@ class Record:
         accuracy
             Of its model on the unseen speakers.
         accepts
-            False accepts of its model an hour.
+            False accepts of its model; None where there was no sound without keywords.
         up, down
             Bytes that the devices sent and received since this process began.
         turned
@@ -94,7 +95,9 @@ class Record:
             bytes_up=up + (earlier.bytes_up if earlier else 0),
             bytes_down=down + (earlier.bytes_down if earlier else 0),
             inference_loss=_mean([update["loss"] for update in updates if update["loss"] is not None and not hidden]),
-            false_accepts_per_hour=accepts,
+            false_accepts=None if accepts is None else accepts.false_accepts,
+            negative_seconds=None if accepts is None else round(accepts.hours * 3_600, 1),
+            false_accepts_per_hour=None if accepts is None else accepts.per_hour,
             refused=tuple(refusals(done.report.get("failed", {}))),
             personal=personal,
             bounded=tuple(sorted({bounded["device"] for bounded in done.report.get("bounded") or ()})),

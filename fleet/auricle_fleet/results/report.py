@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from auricle.files import write_durably
-from auricle.process.times import how_many
+from auricle.process.times import about, how_many
+from auricle.wire.kinds import escaped
 from auricle_fleet.results.parties import by_party
 from auricle_fleet.results.report_tables import by_device, by_group, by_round, by_word, told
 from auricle_fleet.results.result import HEARD_BEFORE, DeviceRow, RoundRow, Summary, prolonged
-from auricle_fleet.units import duration, percent, size
+from auricle_fleet.units import duration, false_accepts, percent, size
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 300, 52, 36, 14, 14
 FIRST = 95
@@ -87,7 +87,7 @@ def chart(
     def y_of(y: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * min(y, high) / high
 
-    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(title)}">']
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escaped(title)}">']
     for tick in heights:
         shown = f"{100 * tick:.0f} %" if unit == "%" else f"{tick:g} {unit}"
         y = y_of(tick)
@@ -102,12 +102,12 @@ def chart(
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" '
             'stroke="var(--c)" stroke-dasharray="6 5"/>'
         )
-        parts.append(f'<text x="{LEFT + 6}" y="{y - 5:.1f}">{html.escape(level[0])}</text>')
+        parts.append(f'<text x="{LEFT + 6}" y="{y - 5:.1f}">{escaped(level[0])}</text>')
     for _, colour, line in series:
         path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in line)
         dots = "".join(f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="2.2" fill="{colour}"/>' for x, y in line)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}')
-    keys = "".join(f'<span><i style="background:{colour}"></i>{html.escape(name)}</span>' for name, colour, _ in series)
+    keys = "".join(f'<span><i style="background:{colour}"></i>{escaped(name)}</span>' for name, colour, _ in series)
     return "".join([f'<p class="keys">{keys}</p>', *parts, "</svg>"])
 
 
@@ -126,7 +126,7 @@ def _cards(summary: Summary) -> str:
         ("time", duration(summary.seconds)),
         ("sent up / down", f"{size(summary.bytes_up)} / {size(summary.bytes_down)}"),
     ]
-    return "".join(f'<div class="card"><b>{html.escape(v)}</b><span>{html.escape(k)}</span></div>' for k, v in cards)
+    return "".join(f'<div class="card"><b>{escaped(v)}</b><span>{escaped(k)}</span></div>' for k, v in cards)
 
 
 def _left_out(rounds: Sequence[RoundRow]) -> str:
@@ -142,30 +142,36 @@ def _left_out(rounds: Sequence[RoundRow]) -> str:
     if not counts:
         return note if rounds and unknown == len(rounds) else f"<p>The rule left nobody out.</p>{note}"
     layers = sorted({layer for row in counts.values() for layer in row})
-    head = "".join(f"<th>{html.escape(layer)}</th>" for layer in layers)
+    head = "".join(f"<th>{escaped(layer)}</th>" for layer in layers)
     rows = "".join(
-        f"<tr><td>{html.escape(name)}</td>" + "".join(f"<td>{row.get(layer, 0)}</td>" for layer in layers) + "</tr>"
+        f"<tr><td>{escaped(name)}</td>" + "".join(f"<td>{row.get(layer, 0)}</td>" for layer in layers) + "</tr>"
         for name, row in sorted(counts.items())
     )
     return f'<div class="scroll"><table><tr><th>device</th>{head}</tr>{rows}</table></div>{note}'
 
 
-def _false_accepts(points: list[tuple[float, float]], summary: Summary) -> str:
-    """The plug-in's false accepts an hour by round, and what the judge refused; nothing where neither is known."""
+def _false_accepts(points: list[tuple[float, float]], summary: Summary, *, counted: bool) -> str:
+    """The plug-in's false accepts by round, and what the judge refused; nothing where they are not known.
+
+    They are `counted`, or an hour where an earlier version made some of the rounds.
+    """
     if not points:
         return ""
-    start = summary.start_false_accepts_per_hour
-    level = None if start is None else (f"start {start:.0f}/h", start)
+    start = summary.start_false_accepts if counted else summary.start_false_accepts_per_hour
+    unit = "" if counted else "/h"
+    level = None if start is None else (f"start {start:.0f}{unit}", start)
+    title = f"False accepts in {about(summary.negative_seconds or 0)}" if counted else "False accepts an hour"
     high = max([y for _, y in points] + ([] if start is None else [start])) or 1.0
     series = [("plug-in, sound without keywords", "var(--a)", points)]
-    drawn = chart("False accepts an hour by round", series, high, "/h", level)
+    drawn = chart(f"{title} by round", series, high, unit, level)
     judged = (
         f"Devices refused {how_many(summary.refused_rounds, 'round')} "
         f"({how_many(summary.refusing_devices, 'device')}), because their models had become worse."
         if summary.judge
         else "Devices did not judge their rounds."
     )
-    return f"<h2>False accepts an hour</h2>{drawn}<p>{judged}</p>"
+    newest = false_accepts(summary.false_accepts, summary.negative_seconds, summary.false_accepts_per_hour)
+    return f"<h2>{title}</h2>{drawn}<p>Last round: {newest}. {judged}</p>"
 
 
 def render(
@@ -193,7 +199,8 @@ def render(
         max((y for _, y in losses), default=1.0) or 1.0,
         "",
     )
-    accepts = _points(rounds, lambda r: r.false_accepts_per_hour)
+    counted = all(r.false_accepts is not None for r in rounds if r.false_accepts_per_hour is not None)
+    accepts = _points(rounds, lambda r: r.false_accepts if counted else r.false_accepts_per_hour)
     words = ", ".join(summary.words)
     lead = (
         f"{summary.devices:,} devices, {summary.training_clips:,} training clips, rule {summary.rule}, preset "
@@ -205,9 +212,9 @@ def render(
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Auricle fleet run</title>'
-        f"<style>{STYLE}</style></head><body><h1>Fleet run</h1><p class='lead'>{html.escape(lead)}</p>"
+        f"<style>{STYLE}</style></head><body><h1>Fleet run</h1><p class='lead'>{escaped(lead)}</p>"
         f'<div class="cards">{_cards(summary)}</div><h2>Accuracy</h2>{accuracy}<h2>Inference loss</h2>{loss}'
-        f"{_false_accepts(accepts, summary)}<h2>Words</h2><p>{html.escape(words)}</p>"
+        f"{_false_accepts(accepts, summary, counted=counted)}<h2>Words</h2><p>{escaped(words)}</p>"
         f"{by_word(summary.words, summary.confusion)}{by_party(rounds)}"
         f"{by_device(devices)}{by_group(devices, len(rounds))}"
         f"<h2>Left out of a layer, rounds</h2>{_left_out(rounds)}<h2>Rounds</h2>{by_round(rounds)}"

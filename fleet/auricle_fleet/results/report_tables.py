@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.wire.kinds import escaped
 from auricle_fleet.results.result import DeviceRow, RoundRow
-from auricle_fleet.units import percent, size
+from auricle_fleet.units import false_accepts, percent, size
 
 WORST = 5
 """Devices that are named at most, of the worse half."""
@@ -21,14 +21,14 @@ ONE_LINE = 30
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose cells are escaped here."""
-    top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    top = "".join(f"<th>{escaped(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     return f'<div class="scroll"><table><tr>{top}</tr>{body}</table></div>'
 
 
 def _cell(text: str) -> str:
     """A cell: names and numbers stay on one line, a sentence does not."""
-    return f"<td{' class=long' if len(text) > ONE_LINE else ''}>{html.escape(text)}</td>"
+    return f"<td{' class=long' if len(text) > ONE_LINE else ''}>{escaped(text)}</td>"
 
 
 def by_word(words: Sequence[str], confusion: Sequence[Sequence[int]] | None) -> str:
@@ -57,7 +57,7 @@ def by_word(words: Sequence[str], confusion: Sequence[Sequence[int]] | None) -> 
 
 def _matrix(words: Sequence[str], counts: NDArray[np.int64]) -> str:
     """The confusion matrix, darker the more."""
-    head = "".join(f"<th>{html.escape(word)}</th>" for word in words)
+    head = "".join(f"<th>{escaped(word)}</th>" for word in words)
     rows = ""
     for i, word in enumerate(words):
         said = max(1, int(counts[i].sum()))
@@ -66,7 +66,7 @@ def _matrix(words: Sequence[str], counts: NDArray[np.int64]) -> str:
             f'{round(70 * int(counts[i, j]) / said)}%, transparent)">{int(counts[i, j]) or ""}</td>'
             for j in range(len(words))
         )
-        rows += f"<tr><td>{html.escape(word)}</td>{cells}</tr>"
+        rows += f"<tr><td>{escaped(word)}</td>{cells}</tr>"
     return (
         "<p>What was said, by row, and what it was taken for, by column:</p>"
         f'<div class="scroll"><table><tr><th></th>{head}</tr>{rows}</table></div>'
@@ -101,7 +101,7 @@ def told(settings: Mapping[str, object] | None, otherwise: str = "") -> str:
         return ""
     rows = [[name, _said(value)] for name, value in settings.items()]
     table = _table(("setting", "value"), rows) if rows else "<p>All settings are the defaults.</p>"
-    note = f"<p>{html.escape(otherwise)}</p>" if otherwise else ""
+    note = f"<p>{escaped(otherwise)}</p>" if otherwise else ""
     return f"<h2>Settings</h2>{table}<p>The same run again, typed where this one was: <code>{AGAIN}</code></p>{note}"
 
 
@@ -133,7 +133,7 @@ def by_group(devices: Sequence[DeviceRow], rounds: int) -> str:
         mine = [device for device in devices if device.group == name]
         heard = [device.accuracy for device in mine if device.accuracy is not None]
         rows += (
-            f"<tr><td>{html.escape(name or 'all others')}</td><td>{len(mine)}</td>"
+            f"<tr><td>{escaped(name or 'all others')}</td><td>{len(mine)}</td>"
             f"<td>{sum(device.rounds for device in mine) / len(mine):.1f} of {rounds}</td>"
             f"<td>{sum(device.left_out for device in mine) / len(mine):.1f}</td>"
             f"<td>{sum(device.harmful for device in mine) / len(mine):.1f}</td>"
@@ -147,7 +147,7 @@ ALWAYS: tuple[tuple[str, Callable[[RoundRow], str]], ...] = (
     ("unseen", lambda r: percent(r.plugin_accuracy_unseen)),
     ("personal", lambda r: percent(r.personal_accuracy)),
     ("loss", lambda r: "-" if r.inference_loss is None else f"{r.inference_loss:.3f}"),
-    ("false accepts/h", lambda r: "-" if r.false_accepts_per_hour is None else f"{r.false_accepts_per_hour:.0f}"),
+    ("false accepts", lambda r: false_accepts(r.false_accepts, r.negative_seconds, r.false_accepts_per_hour)),
     ("refused", lambda r: str(len(r.refused))),
     ("counted", lambda r: f"{r.counted}/{r.invited}"),
     ("up so far", lambda r: size(r.bytes_up)),

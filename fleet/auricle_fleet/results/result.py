@@ -40,7 +40,12 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     inference_loss: float | None
     """Mean loss of the round's first model on the devices' clips, in nats."""
     false_accepts_per_hour: float | None = None
-    """Of the plug-in on sound without keywords; None where there is no such sound."""
+    """Of the plug-in on sound without keywords; None where there is no such sound. Less than an hour of it shows no
+    rate: people are told `false_accepts` and `negative_seconds`."""
+    false_accepts: int | None = None
+    """How many these are; None in rounds of an earlier version, too."""
+    negative_seconds: float | None = None
+    """In so much sound."""
     refused: tuple[str, ...] = ()
     """Devices that gave the round up because it made them worse."""
     personal: dict[str, float | None] = {}
@@ -142,6 +147,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """(L, L) clips of unseen speakers by the word that was said, then by what the last plug-in took it for."""
     heard_before: bool = False
     """Whether the weights that it started from were trained on recordings of the same folder: the figures flatter."""
+    start_false_accepts: int | None = None
+    false_accepts: int | None = None
+    """Of the last round's plug-in."""
+    negative_seconds: float | None = None
+    """Of sound without keywords, in which these false accepts were counted."""
 
 
 @dataclass(frozen=True)

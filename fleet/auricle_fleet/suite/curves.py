@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import statistics
 from collections.abc import Sequence
 
+from auricle.wire.kinds import escaped
 from auricle_fleet.results.report import ticks
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.plan import Suite
@@ -44,7 +44,7 @@ def curves(suite: Suite, ended: Sequence[Ended], condition: str, figure: Figure)
     title = f"{figure.title}, {condition}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="{html.escape(title, quote=True)}" font-family="system-ui, sans-serif" font-size="12">',
+        f'aria-label="{escaped(title)}" font-family="system-ui, sans-serif" font-size="12">',
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
     ]
     for tick in ticks(0, 1):
@@ -104,5 +104,5 @@ def _key(i: int, name: str) -> list[str]:
     return [
         f'<line x1="{x:.0f}" x2="{x + 26:.0f}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2" '
         f'stroke-dasharray="{dash}"/>',
-        f'<text x="{x + 32:.0f}" y="{y + 4}" fill="#1c2330">{html.escape(name)}</text>',
+        f'<text x="{x + 32:.0f}" y="{y + 4}" fill="#1c2330">{escaped(name)}</text>',
     ]

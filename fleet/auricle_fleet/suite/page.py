@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from auricle import __version__
 from auricle.files import write_durably
+from auricle.wire.kinds import escaped
 from auricle_fleet.results.metrics import write_csv
 from auricle_fleet.results.report import STYLE
 from auricle_fleet.suite.curves import curves
@@ -74,25 +74,25 @@ def _page(
     made: Sequence[tuple[str, list[str], list[list[str]]]],
     drawn: Sequence[tuple[str, str, str]],
 ) -> str:
-    parts = [f"<h2>{html.escape(title)}</h2>{_table(head, rows)}" for title, head, rows in made]
+    parts = [f"<h2>{escaped(title)}</h2>{_table(head, rows)}" for title, head, rows in made]
     parts.append(
         "<p>Mean and standard deviation of the seeds. Beside the reference: the same condition, seed, devices, clips "
         "in each pair; p is that of the sign-flip test, with three seeds 0.25 at the least, with five 0.063.</p>"
     )
-    parts += (f"<h2>{html.escape(title)}</h2>{svg}" for _, title, svg in drawn)
+    parts += (f"<h2>{escaped(title)}</h2>{svg}" for _, title, svg in drawn)
     if what.failed:
         rows = [[name, why] for name, why in sorted(what.failed.items())]
         parts.append(f"<h2>Runs that failed</h2>{_table(['run', 'why'], rows)}")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(what.name)}</title><style>{STYLE}</style></head><body><h1>{html.escape(what.name)}</h1>"
-        f"<p class='lead'>{html.escape(what.suite.about)}</p><p>{html.escape(what.lead())}</p>{''.join(parts)}"
+        f"<title>{escaped(what.name)}</title><style>{STYLE}</style></head><body><h1>{escaped(what.name)}</h1>"
+        f"<p class='lead'>{escaped(what.suite.about)}</p><p>{escaped(what.lead())}</p>{''.join(parts)}"
         "</body></html>\n"
     )
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    top = "".join(f"<th>{escaped(cell)}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="scroll"><table><tr>{top}</tr>{body}</table></div>'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auricle.errors import DataError, SettingsError
+from auricle.errors import DataError, PackError, SettingsError
 from auricle.speech.words import ALL_WORDS, DIGITS, WORD_SETS, select_words
 
 _COUNTS = {"yes": 120, "no": 100, "up": 99, "cat": 3}
@@ -24,6 +24,12 @@ def test_the_named_sets_are_those_of_speech_commands() -> None:
 def test_a_list_keeps_its_order_and_may_name_special_labels() -> None:
     assert _select("yes, up,no") == ("yes", "up", "no")
     assert _select("yes,_unknown_,_silence_") == ("yes", "_unknown_", "_silence_")
+
+
+@pytest.mark.parametrize("spec", ["yes,../up", "common:99"])
+def test_a_folder_whose_name_is_no_label_is_refused(spec: str) -> None:
+    with pytest.raises(PackError, match=r'"\.\./up" in /speech is not a valid label'):
+        _select(spec, {**_COUNTS, "../up": 200})
 
 
 def test_common_takes_every_word_with_enough_clips_by_the_alphabet() -> None:

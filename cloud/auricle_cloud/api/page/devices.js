@@ -147,9 +147,13 @@ function head(row) {
 
 function heard(row) {
   if (!row.devices) return null;
+  // Less than an hour shows no rate.
+  const often = (name, rate) => row.hours < 1
+    ? [name, `${count(Math.round(rate * row.hours))} in ${Math.round(60 * row.hours)} min`]
+    : [`${name} an hour`, fixed(rate, 2)];
   return facts([
-    ["Heard in a week", `${fixed(row.hours, 1)} h`], ["Detected an hour", fixed(row.detections, 2)],
-    ["Denied an hour", fixed(row.denied, 2)], ["Missed an hour", fixed(row.missed, 2)],
+    ["Heard in a week", `${fixed(row.hours, 1)} h`], often("Detected", row.detections),
+    often("Denied", row.denied), often("Missed", row.missed),
     ["Level", decibels(row.level)], ["Noise", decibels(row.noise)],
     ["Microphone", row.troubles.length ? row.troubles.join(", ") : "no trouble"],
   ]);

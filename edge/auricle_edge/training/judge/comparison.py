@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.process.times import count_in
 from auricle_edge.training.training_job import LearnSettings
 
 Counts = NDArray[np.uint8]
@@ -50,8 +51,8 @@ def words_heard(heard: Heard) -> str:
 
 
 def in_words(heard: Heard) -> str:
-    """False accepts an hour, and how many they are in how much sound."""
-    return f"{heard.per_hour:.0f}/h ({heard.false_accepts} in {heard.hours * 60:.1f} min)"
+    """How many false accepts in how much sound."""
+    return count_in(heard.false_accepts, heard.hours * 3_600)
 
 
 Worse = Literal["false_accepts", "hits"]
