@@ -142,8 +142,8 @@ class Cohort:
         )
 
 
-BoundedWhat = Literal["samples", "loss", "share"]
-"""What of a client was bounded: what it said of itself, or the weight that a rule gave it."""
+BoundedWhat = Literal["samples", "loss", "share", "length"]
+"""What of a client was bounded: what it said of itself, the weight that a rule gave it, or the norm of its update."""
 
 
 class Bounded(NamedTuple):

@@ -192,6 +192,7 @@ def _counted(known: Indexed, name: str, number: int, update: CountedUpdate) -> D
 BOUNDED = {
     "samples": "It said {said:,.0f} training samples, which counted as {counted:,.0f}",
     "loss": "It said a loss of {said:.4g}, which counted as {counted:.4g}",
+    "length": "Its update was {said:.4g} long and was shortened to {counted:.4g}",
     "share": "The rule alone would have given it a share of up to {said:.4f}, it got {counted:.4f}",
 }
 

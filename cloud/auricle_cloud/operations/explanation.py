@@ -126,7 +126,7 @@ def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
     said += [sentence(text) for text in [report.flag, *report.warnings] if text]
     if report.bounded:
         less = {entry.device for entry in report.bounded}
-        said.append(f"Counted for less than they said or the rule gave them: {_names(less)}.")
+        said.append(f"Counted for less than they sent, said or were given by the rule: {_names(less)}.")
     said += _about_direction(report.direction)
     silent = set(invited) - {update.device for update in updates} - {*report.failed, *report.refused}
     for names, why in (

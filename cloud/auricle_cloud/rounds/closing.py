@@ -284,8 +284,9 @@ class Closing:
 
 
 def note_bounded(tx: sa.Connection, bounded: Sequence[Bounded], *, task: str, number: int) -> None:
-    """Enter an event for each device that counted for less than it said."""
-    for entry in sorted(bounded, key=lambda entry: -entry.said / max(entry.counted, 1e-9))[:MOST_NAMED]:
+    """Enter an event for each device that counted for less than it said; that an update was long is no news."""
+    lies = [entry for entry in bounded if entry.what != "length"]
+    for entry in sorted(lies, key=lambda entry: -entry.said / max(entry.counted, 1e-9))[:MOST_NAMED]:
         detail = f"{entry.what} {entry.said:.6g} counted as {entry.counted:.6g}"
         note(tx, "bounded", device=entry.device, task=task, number=number, detail=detail)
 

@@ -55,11 +55,11 @@ class LayerReport(Part, frozen=True, kw_only=True):
 
 
 class BoundedReport(Part, frozen=True, kw_only=True):
-    """A device that counted for less than it said, or than the rule alone would have given it."""
+    """A device that counted for less than it sent or said, or than the rule alone would have given it."""
 
     device: str
     what: str = "samples"
-    """`samples` or `loss` as it said them, or `share` as the rule gave it."""
+    """`samples` or `loss` as it said them, `length` of its update, or `share` as the rule gave it."""
     said: float | None = None
     counted: float | None = None
 

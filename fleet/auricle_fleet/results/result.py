@@ -46,7 +46,7 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     personal: dict[str, float | None] = {}
     """The devices counted, each with the accuracy of its own model on its own held-out clips."""
     bounded: tuple[str, ...] = ()
-    """Devices that counted for less than they said, or than the rule alone would have given them."""
+    """Devices that counted for less than they sent or said, or than the rule alone would have given them."""
     alarm: bool = False
     """Whether detection found the round's first model poisoned."""
     harmful: tuple[str, ...] = ()
