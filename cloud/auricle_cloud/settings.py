@@ -300,3 +300,5 @@ class RoundDone:
     invited: int
     counted: int
     report: dict[str, Any]
+    left_out: int = 0
+    """Devices whose update came, and got the weight 0 in every layer from the rule."""

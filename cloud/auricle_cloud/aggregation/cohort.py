@@ -208,6 +208,11 @@ class Aggregate:
     direction: Direction | None = None
     """The common direction that the rule agreed on, where it looks for one."""
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Clients that the rule gave the weight 0 in every layer; not those of `dropped`."""
+        return tuple(client for client, share in zip(self.ids, self.share, strict=True) if not share.any())
+
     def explain(self) -> list[LayerExplanation]:
         """Tell layer by layer who counted, as plain lists, strings and floats that go straight into JSON.
 

@@ -18,7 +18,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountedUpdate(Part, frozen=True, kw_only=True):
-    """An update that the round counted."""
+    """An update that the round counted, or that its rule left out."""
 
     device: str
     samples: int | None = None
@@ -26,6 +26,8 @@ class CountedUpdate(Part, frozen=True, kw_only=True):
     staleness: int | None = None
     unsupervised: int | None = None
     """Of the samples, those without labels; None where the plan did not ask for any."""
+    left_out: bool = False
+    """The rule gave it the weight 0 in every layer."""
 
 
 class DirectionReport(Part, frozen=True, kw_only=True):
