@@ -144,7 +144,12 @@ async def serve(told: dict[str, Any]) -> None:
     """Be the coordinator, and print a line a round."""
 
     async def show_round(done: RoundDone) -> None:
-        line = {"round": done.number, "state": done.state, "counted": done.counted, "seconds": done.seconds}
+        line = {
+            "round": done.number,
+            "state": done.state,
+            "counted": done.counted + done.left_out,
+            "seconds": done.seconds,
+        }
         print(json.dumps(line), flush=True)
 
     settings = RunSettings(

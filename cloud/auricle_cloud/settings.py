@@ -181,7 +181,9 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     ] = 3.0
     prune_few: Annotated[
         bool,
-        Meta(description="Where lpa removes nobody from so few devices, leave out the farthest fifth of each layer."),
+        Meta(
+            description="Where lpa removes nobody: below 5 devices shorten long updates, else prune the farthest fifth."
+        ),
     ] = True
     frames: Annotated[float, Meta(gt=0, description="Frames a second, in the long run.")] = 20.0
     burst: Annotated[float, Meta(ge=1, description="Frames that may come at once.")] = 200.0
@@ -298,3 +300,5 @@ class RoundDone:
     invited: int
     counted: int
     report: dict[str, Any]
+    left_out: int = 0
+    """Devices whose update came, and got the weight 0 in every layer from the rule."""

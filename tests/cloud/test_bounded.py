@@ -63,6 +63,33 @@ def test_a_zero_model_does_not_become_the_global_one_with_six_devices() -> None:
     assert "2 farthest" in made.warnings[0]
 
 
+@pytest.mark.parametrize(("far", "counted"), [(2.0, 2.0), (100.0, 2.0)])
+def test_of_three_devices_nobody_is_left_out_and_a_long_update_is_shortened(far: float, counted: float) -> None:
+    rows = [[1.0, 0, 0, 0, 0, 0], [0, 1.0, 0, 0, 0, 0], [0, 0, far, 0, 0, 0]]
+    made = BoundedRule(get_rule("lpa", prune_low=0.0, prune_high=0.3))(cohort(rows, [10.0] * 3))
+
+    assert made.weights.tolist() == pytest.approx([1 / 3, 1 / 3, counted / 3, 0, 0, 0])
+    assert made.kept.all()
+    assert made.bounded == ((Bounded("dev-02", "length", far, 2.0),) if far > 2 else ())
+    assert "leaves out nobody of 3 devices" in made.warnings[0]
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+@pytest.mark.parametrize("name", ["lpa", "lpa+fedvsa"])
+def test_from_five_devices_on_the_farthest_is_left_out(name: str, count: int) -> None:
+    given = cohort([*honest(count - 1), [5.0] * 6], [10.0] * count, [1.0] * count)
+    asked = BoundedRule(get_rule(name, prune_low=0.0, prune_high=1 / 3))(given)
+    made = BoundedRule(get_rule(name, prune_low=0.0, prune_high=0.3))(given)
+
+    assert made.kept[:-1].all() and made.kept[-1].all() == (count < 5)
+    assert not asked.kept[-1].any(), "who asks for a third has it"
+
+
+def test_two_updates_of_nothing_shorten_the_third_to_nothing() -> None:
+    rows = [[0.0] * 6, [0.0] * 6, [1.0] * 6]
+    assert not BoundedRule(get_rule("lpa"))(cohort(rows, [10.0] * 3)).weights.any()
+
+
 def test_lpa_of_ten_devices_or_two_is_what_it_was() -> None:
     for count in (2, 10, 12):
         given = cohort(honest(count), [50.0 + k for k in range(count)])

@@ -137,6 +137,21 @@ def test_numbers_that_are_not_finite_are_left_out() -> None:
     assert (found.loss, found.layers[0].deviation, found.layers[0].rank, found.layers[0].of) == (None, None, None, 2)
 
 
+def test_whom_the_rule_left_out_of_every_layer_did_not_count() -> None:
+    updates = [{**update, "left_out": update["device"] == "dev-d"} for update in REPORT["updates"]]
+    report = {**REPORT, "updates": updates}
+
+    found, said = one("dev-d", report), explain(read_report(report), task="t", number=12, state="published").sentences
+
+    assert found.outcome == "left_out" and one("dev-a", report).outcome == "counted"
+    assert "left out by the rule" in found.sentences[0] and "too far" in found.sentences[1]
+    assert said[0].startswith(
+        "Round 12 is published: 3 updates counted of 8 invited devices, 1 left out by the rule, with 300 "
+    )
+    assert "Left out in every layer: dev-d." in said
+    assert filter_by_outcome(read_report(report), ["dev-a", "dev-d"], "left_out") == ["dev-d"]
+
+
 def test_a_score_by_which_a_rule_chose_is_told_with_its_rank() -> None:
     score = {"dev-a": 3.25, "dev-b": 1.0, "dev-c": 9.5, "dev-d": None}
     share = {"dev-a": 0.5, "dev-b": 0.5, "dev-c": 0, "dev-d": 0}

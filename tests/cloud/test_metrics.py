@@ -61,3 +61,11 @@ def test_there_are_never_more_lines_than_are_allowed(store: Store) -> None:
 
     assert told(metrics, rolling)[0].keys() == set(names)
     assert told(metrics, rolling, most=2)[0].keys() == set(names[2:])
+
+
+def test_updates_that_the_rule_left_out_are_counted_from_0_on() -> None:
+    metrics = Metrics()
+    assert metrics.registry.get_sample_value("auricle_updates_left_out_total") == 0
+    metrics.round("published", 1.0, 2)
+    metrics.round("aborted", 1.0)
+    assert metrics.registry.get_sample_value("auricle_updates_left_out_total") == 2

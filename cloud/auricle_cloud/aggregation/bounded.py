@@ -25,6 +25,20 @@ FEW = 0.2
 """Share of a small cohort that LPA leaves out where its own fraction removes nobody; at least one device."""
 FEWEST = 3
 """With fewer devices nothing tells which of them is the odd one."""
+ENOUGH = 5
+"""With fewer devices the farthest is as a rule the one that sounds different: nobody is left out for that."""
+LONGEST = 2.0
+"""Among fewer than `ENOUGH` devices the longest update that counts whole, as a multiple of the middle one."""
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """A rule as it suits a cohort's size."""
+
+    rule: Rule
+    warnings: tuple[str, ...] = ()
+    shortens: bool = False
+    """Whether updates are shortened before it."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +52,8 @@ class BoundedRule:
     factor
         Largest multiple of the fair share 1 / m, m being the devices that count, at least 1.
     prune_few
-        Whether LPA, in a cohort in which `prune_high` removes nobody, leaves out the farthest fifth of each layer.
+        Whether LPA, in a cohort in which `prune_high` removes nobody, leaves out the farthest fifth of each layer; and
+        in one of three or four, with a `prune_high` below a third, nobody, but shortens updates as `shorten` does.
 
     Raises
     ------
@@ -66,36 +81,52 @@ class BoundedRule:
 
     def __call__(self, cohort: Cohort) -> Aggregate:
         """Aggregate a round; `bounded` of the result says whose numbers counted for less than was said."""
-        rule, warnings = self._fitted(len(cohort.ids))
-        capped, found = self._capped(cohort)
-        aggregate = _limited(rule(capped), capped, self.factor, mean=rule.mean)
-        return replace(aggregate, bounded=(*found, *aggregate.bounded), warnings=(*warnings, *aggregate.warnings))
+        fitted = self._fitted(len(cohort.ids))
+        capped, found = self._capped(cohort, fitted)
+        aggregate = _limited(fitted.rule(capped), capped, self.factor, mean=fitted.rule.mean)
+        return replace(
+            aggregate, bounded=(*found, *aggregate.bounded), warnings=(*fitted.warnings, *aggregate.warnings)
+        )
 
     def game(self, cohort: Cohort) -> tuple[Cohort, Callable[[Cohort], Aggregate]]:
         """A round as it was counted, and the rule that its coalitions are aggregated by: both fitted to all of it."""
-        rule, _ = self._fitted(len(cohort.ids))
-        capped, _ = self._capped(cohort)
-        return capped, lambda part: _limited(rule(part), part, self.factor, mean=rule.mean)
+        fitted = self._fitted(len(cohort.ids))
+        capped, _ = self._capped(cohort, fitted)
+        return capped, lambda part: _limited(fitted.rule(part), part, self.factor, mean=fitted.rule.mean)
 
-    def _fitted(self, count: int) -> tuple[Rule, tuple[str, ...]]:
+    def _fitted(self, count: int) -> _Fitted:
         """The rule for a cohort of this size, and what is to be said of it."""
-        settings = self.rule.defaults | self.options
+        settings, few = self.rule.defaults | self.options, count < ENOUGH
         high = settings.get("prune_high")
         if not self.prune_few or count < FEWEST or not isinstance(high, float | int) or not high:
-            return self.rule, ()
-        if fraction_of(high, count):
-            return self.rule, ()
-        left = max(1, math.ceil(FEW * count - SLACK))
+            return _Fitted(self.rule)
+        if fraction_of(high, FEWEST if few else count):
+            return _Fitted(self.rule)
+        left = 0 if few else max(1, math.ceil(FEW * count - SLACK))
         fitted = replace(self.rule, options={**self.options, "prune_low": 0.0, "prune_high": left / count})
+        if few:
+            instead = f"an update longer than {LONGEST:g} times the middle one is shortened to that"
+            return _Fitted(
+                fitted,
+                (f"prune_high {high:g} leaves out nobody of {count} devices: {instead} (limits.prune_few).",),
+                shortens=True,
+            )
         who = "the farthest one in each layer was" if left == 1 else f"the {left} farthest in each layer were"
-        return fitted, (
-            f"prune_high {high:g} removes nobody from {count} devices: {who} left out instead (limits.prune_few).",
+        return _Fitted(
+            fitted,
+            (f"prune_high {high:g} removes nobody from {count} devices: {who} left out instead (limits.prune_few).",),
         )
 
-    def _capped(self, cohort: Cohort) -> tuple[Cohort, list[Bounded]]:
-        """The cohort with what its devices said of themselves brought into bounds, and who was."""
+    def _capped(self, cohort: Cohort, fitted: _Fitted) -> tuple[Cohort, list[Bounded]]:
+        """The cohort with what its devices sent and said of themselves brought into bounds, and who was."""
         if not cohort.ids:
             return cohort, []
+        cohort, found = shorten(cohort, LONGEST) if fitted.shortens else (cohort, [])
+        capped, more = self._said_less(cohort)
+        return capped, [*found, *more]
+
+    def _said_less(self, cohort: Cohort) -> tuple[Cohort, list[Bounded]]:
+        """The cohort with the numbers that its rule weighs by brought into bounds, and whose were."""
         weight = self.rule.weighed_by
         if weight == "samples":
             samples = cap_samples(cohort.samples, cohort.registered, self.factor)
@@ -110,6 +141,31 @@ class BoundedRule:
                 said = np.where(lower, cohort.losses, losses)
                 return replace(cohort, losses=losses), _changes(cohort, "loss", said, losses)
         return cohort, []
+
+
+def shorten(cohort: Cohort, factor: float) -> tuple[Cohort, list[Bounded]]:
+    """Shorten the updates longer than `factor` times the middle one to that, and tell whose were.
+
+    With Δ_k = w_k - w^t and m the median of ||Δ_k||_2 (of an even number the lower of the middle two), w_k becomes
+    w^t + min(1, `factor` m / ||Δ_k||_2) Δ_k.
+
+    Parameters
+    ----------
+    cohort
+        K updates, at least one: `weights` (K, P), `start` (P,).
+    factor
+        At least 1.
+    """
+    start = cohort.start.astype(np.float64)
+    norms = cohort.matrix.layer_norms([(slice(0, start.size),)], centre=start)[:, 0]
+    limit = factor * float(np.sort(norms)[(norms.size - 1) // 2])
+    if (norms <= limit).all():
+        return cohort, []
+    weights = cohort.weights.copy()
+    for k in np.flatnonzero(norms > limit):
+        weights[k] = start + limit / norms[k] * (cohort.weights[k] - start)
+    counted = np.minimum(norms, limit)
+    return replace(cohort, weights=weights), _changes(cohort, "length", norms, counted)
 
 
 def cap_samples(samples: Float64Array, registered: Float64Array | None, factor: float) -> Float64Array:

@@ -142,8 +142,8 @@ class Cohort:
         )
 
 
-BoundedWhat = Literal["samples", "loss", "share"]
-"""What of a client was bounded: what it said of itself, or the weight that a rule gave it."""
+BoundedWhat = Literal["samples", "loss", "share", "length"]
+"""What of a client was bounded: what it said of itself, the weight that a rule gave it, or the norm of its update."""
 
 
 class Bounded(NamedTuple):
@@ -207,6 +207,11 @@ class Aggregate:
     """What became of the features that stand for all clients', where the rule has some."""
     direction: Direction | None = None
     """The common direction that the rule agreed on, where it looks for one."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Clients that the rule gave the weight 0 in every layer; not those of `dropped`."""
+        return tuple(client for client, share in zip(self.ids, self.share, strict=True) if not share.any())
 
     def explain(self) -> list[LayerExplanation]:
         """Tell layer by layer who counted, as plain lists, strings and floats that go straight into JSON.

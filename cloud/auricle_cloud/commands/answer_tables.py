@@ -19,7 +19,19 @@ from auricle_cloud.operations.rollout_answers import (
 )
 from auricle_cloud.operations.round_answers import RoundPage, RoundRow, ScheduleList
 
-ROUND = ("round", "state", "mode", "request", "invited", "failed", "counted", "loss", "plugin_accuracy", "closed")
+ROUND = (
+    "round",
+    "state",
+    "mode",
+    "request",
+    "invited",
+    "failed",
+    "counted",
+    "left_out",
+    "loss",
+    "plugin_accuracy",
+    "closed",
+)
 MEMBER = ("device", "state", "samples", "loss", "staleness", "seconds", "received", "reason")
 DEVICE = (
     "device",
@@ -31,6 +43,7 @@ DEVICE = (
     "samples",
     "selected",
     "harmful_count",
+    "left_out_rounds",
     "last_seen",
     "ineligible",
 )
@@ -124,7 +137,20 @@ RANKS: tuple[Sequence[str], ...] = (
     ("device", "rollout", "path", "name", "version", "code", "token"),
     ("state", "standing", "kind", "at", "reason", "detail", "ineligible", "current"),
     ("online", "counted", "invited", "expires", "count", "updated", "failed", "hours", "detections", "role", "label"),
-    ("round", "loss", "accuracy", "last_seen", "last", "stage", "stages", "idle", "rounds", "revoked", "origin"),
+    (
+        "round",
+        "left_out",
+        "loss",
+        "accuracy",
+        "last_seen",
+        "last",
+        "stage",
+        "stages",
+        "idle",
+        "rounds",
+        "revoked",
+        "origin",
+    ),
     (
         "waiting",
         "offline_since",

@@ -50,7 +50,7 @@ from auricle_cloud.operations.round_answers import (
     Waiting,
 )
 from auricle_cloud.operations.types import Done
-from auricle_cloud.states.round import FINISHED
+from auricle_cloud.states.round import FINISHED, counted_words
 
 
 def say(text: str, *, fit: bool = False) -> None:
@@ -210,7 +210,7 @@ def _overview(answer: Overview) -> list[str | Grid]:
         parts += [line for line in waiting_lines(answer.waiting) if line not in answer.trouble]
     elif answer.under_way is not None:
         row = answer.under_way
-        parts.append(f"Round {row.round} is {row.state}: {row.counted} of {row.invited} counted.")
+        parts.append(f"Round {row.round} is {row.state}: {counted_words(row.counted, row.invited, row.left_out)}.")
     if answer.model is not None:
         accuracy = "" if answer.model.accuracy is None else f", accuracy {answer.model.accuracy:.4f}"
         parts.append(f"Version {answer.model.version} is current{accuracy}.")

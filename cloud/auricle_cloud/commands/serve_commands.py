@@ -30,6 +30,7 @@ from auricle_cloud.commands.embedded_broker import EMBEDDED, EmbeddedBroker, emb
 from auricle_cloud.commands.serve_options import TOLD, by_table
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.settings import NAME, RoundDone, RunSettings
+from auricle_cloud.states.round import counted_words
 from auricle_cloud.storage.state_folders import require_unserved, serving
 
 if TYPE_CHECKING:
@@ -141,9 +142,11 @@ async def _tell(done: RoundDone, as_json: bool) -> None:
         "state": done.state,
         "invited": done.invited,
         "counted": done.counted,
+        "left_out": done.left_out,
         "seconds": round(done.seconds, 3),
     }
-    text = f"round {done.number} {done.state}: {done.counted} of {done.invited} counted in {done.seconds:.1f} s" + (
+    words = counted_words(done.counted, done.invited, done.left_out)
+    text = f"round {done.number} {done.state}: {words} in {done.seconds:.1f} s" + (
         f", accuracy {done.report['accuracy']:.3f}" if done.report.get("accuracy") is not None else ""
     )
     typer.echo(json.dumps(line) if as_json else text)

@@ -24,7 +24,7 @@ from auricle_cloud.identity.broker_folder import read_duration
 from auricle_cloud.operations.operating import NotFoundError
 from auricle_cloud.operations.operations import Operations, Overview
 from auricle_cloud.operations.round_answers import RoundPage, RoundRow
-from auricle_cloud.states.round import FINISHED
+from auricle_cloud.states.round import FINISHED, counted_words
 
 POLL = 1.0
 """Seconds between looks at the database; an event of a server comes at once."""
@@ -89,7 +89,8 @@ def sentence(row: RoundRow) -> str:
     """A round in one sentence."""
     request = f", asked to {row.request}" if row.request and row.state not in FINISHED else ""
     loss = "" if row.loss is None else f", loss {row.loss:.4g}"
-    return f"Round {row.round} is {row.state}{request}: {row.counted} of {row.invited} counted{loss}."
+    words = counted_words(row.counted, row.invited, row.left_out)
+    return f"Round {row.round} is {row.state}{request}: {words}{loss}."
 
 
 def watch_rounds(place: Place, number: int | None, *, as_json: bool) -> int:

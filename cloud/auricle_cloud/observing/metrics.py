@@ -29,6 +29,7 @@ class Metrics:
             "auricle_update_seconds", "Seconds from the last part of an update to its acknowledgement.", **own
         )
         self._rounds = Counter("auricle_rounds", "Finished rounds by state.", ["state"], **own)
+        self._left_out = Counter("auricle_updates_left_out", "Updates that the rule gave the weight 0.", **own)
         self._round_seconds = Histogram(
             "auricle_round_seconds", "Seconds a round took.", buckets=(1, 3, 10, 30, 60, 180, 600, 1800, 7200), **own
         )
@@ -63,9 +64,10 @@ class Metrics:
         """A frame was refused."""
         self._refused.labels(code if code in CODES else OTHER).inc()
 
-    def round(self, state: str, seconds: float) -> None:
-        """A round has ended."""
+    def round(self, state: str, seconds: float, left_out: int = 0) -> None:
+        """A round has ended, and its rule has left so many devices out of every layer."""
         self._rounds.labels(state).inc()
+        self._left_out.inc(left_out)
         self._round_seconds.observe(seconds)
 
     def alarm(self) -> None:

@@ -29,6 +29,8 @@ class DeviceRow(Answer, frozen=True, kw_only=True):
     """Rounds it was invited to."""
     harmful_count: int
     """Times that detection named it harmful."""
+    left_out_rounds: int
+    """Of the rounds that it took part in, how many of the last, running, the rule left it out of."""
     first_seen: Time
     last_seen: Time
     """When its last message came."""

@@ -121,7 +121,9 @@ def explain_device(known: Indexed, name: str, number: int, state: State, now: st
 def outcome_of(known: Indexed, name: str) -> Outcome:
     """What became of a device's invitation."""
     if name in known.updates:
-        return "dropped" if name in known.dropped else "counted"
+        if name in known.dropped:
+            return "dropped"
+        return "left_out" if known.updates[name].left_out else "counted"
     return _outcome(known, name, 0, "published", None)[0]
 
 
@@ -142,7 +144,7 @@ def _outcome(known: Indexed, name: str, number: int, state: State, now: str | No
         return "not_invited", f"{name} was not invited to round {number}.{_ineligible(known, name, now)}"
     if name in known.report.elsewhere:
         to = known.report.elsewhere[name]
-        return "elsewhere", f"{name} was invited to round {number}, and its update counted in round {to}."
+        return "elsewhere", f"{name} was invited to round {number}, and its update went into round {to}."
     until = "before it was aborted" if state == "aborted" else "before it closed"
     return "silent", f"{name} was invited to round {number}, and no update of it arrived {until}."
 
@@ -167,7 +169,8 @@ def _counted(known: Indexed, name: str, number: int, update: CountedUpdate) -> D
         if known.report.secure_sum.dropped.get(name) == "reveal":
             hidden.append(f"{name} was gone when shares were revealed; those of the others were enough.")
         return DeviceWhy(device=name, outcome=outcome_of(known, name), sentences=hidden)
-    said = [f"{name} counted in round {number} with {how_many(update.samples or 0, 'training sample')}"]
+    verb = "was left out by the rule in" if update.left_out else "counted in"
+    said = [f"{name} {verb} round {number} with {how_many(update.samples or 0, 'training sample')}"]
     said[0] += "" if loss is None else f" and an inference loss of {loss:.4g}"
     said[0] += f", {how_many(staleness, 'model')} behind." if staleness else "."
     if dropped:
@@ -192,6 +195,7 @@ def _counted(known: Indexed, name: str, number: int, update: CountedUpdate) -> D
 BOUNDED = {
     "samples": "It said {said:,.0f} training samples, which counted as {counted:,.0f}",
     "loss": "It said a loss of {said:.4g}, which counted as {counted:.4g}",
+    "length": "Its update was {said:.4g} long and was shortened to {counted:.4g}",
     "share": "The rule alone would have given it a share of up to {said:.4f}, it got {counted:.4f}",
 }
 

@@ -113,10 +113,11 @@ def secure_sum_of(told: SecureReport | None) -> SecureWhy | None:
 
 def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
     invited, updates = report.invited, report.updates
-    samples = sum(update.samples or 0 for update in updates)
+    samples = sum(update.samples or 0 for update in updates if not update.left_out)
+    out = sum(update.left_out for update in updates)
     said = [
-        f"Round {number} is {state}: {how_many(len(updates), 'update')} counted of "
-        f"{how_many(len(invited), 'invited device')}"
+        f"Round {number} is {state}: {how_many(len(updates) - out, 'update')} counted of "
+        f"{how_many(len(invited), 'invited device')}{f', {out} left out by the rule' if out else ''}"
     ]
     said[0] += f", with {how_many(samples, 'training sample')}." if updates and not report.secure_sum else "."
     if report.reason:
@@ -126,7 +127,7 @@ def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
     said += [sentence(text) for text in [report.flag, *report.warnings] if text]
     if report.bounded:
         less = {entry.device for entry in report.bounded}
-        said.append(f"Counted for less than they said or the rule gave them: {_names(less)}.")
+        said.append(f"Counted for less than they sent, said or were given by the rule: {_names(less)}.")
     said += _about_direction(report.direction)
     silent = set(invited) - {update.device for update in updates} - {*report.failed, *report.refused}
     for names, why in (
@@ -175,9 +176,11 @@ def _about_rule(report: RoundReport) -> list[str]:
     pruned = Counter(name for layer in layers for name in {*layer.pruned_low, *layer.pruned_high})
     if pruned:
         (most, times), *_ = sorted(pruned.items(), key=lambda item: (-item[1], item[0]))
+        out = [update.device for update in report.updates if update.left_out]
         return [
             f"{rule} pruned {how_many(len(pruned), 'device')} somewhere, most often {most}: in {times} of "
-            f"{how_many(len(layers), 'layer')}."
+            f"{how_many(len(layers), 'layer')}.",
+            *([f"Left out in every layer: {_names(out)}."] if out else []),
         ]
     left = {name for layer in layers for name in set(layer.share) - set(layer.kept)}
     if left:

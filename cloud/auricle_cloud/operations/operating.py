@@ -121,8 +121,10 @@ def as_answer(kind: type[T], row: Row, **more: object) -> T:
 
 
 def outcome_state(row: MemberRow) -> str:
-    """The state of an invitation, or that the update which came of it counted."""
-    return row.state if row.received is None else "counted"
+    """The state of an invitation, or whether the update which came of it counted."""
+    if row.received is None:
+        return row.state
+    return "left_out" if row.left_out else "counted"
 
 
 def absent(error: StorageError, hint: str = "") -> AuricleError:

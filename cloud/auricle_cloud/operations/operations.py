@@ -23,7 +23,10 @@ from auricle_cloud.storage.access_rows import Role
 from auricle_cloud.storage.device_records import STANDINGS
 from auricle_cloud.storage.rows import Standing
 
-ALARMS = ("alarm", "verdict", "repair", "loss set aside", "conflict", "quarantined", "rolled back", "rollout paused")
+ALARMS = (
+    *("alarm", "verdict", "repair", "loss set aside", "left out", "conflict", "quarantined", "rolled back"),
+    "rollout paused",
+)
 """Kinds of events that an operator should not miss."""
 
 BY_ITSELF = ("", "policy", "devices", "serve")

@@ -11,8 +11,11 @@ from auricle_cloud.operations.types import Answer
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import State
 
-Outcome = Literal["not_invited", "silent", "failed", "declined", "late", "refused", "dropped", "counted", "elsewhere"]
-"""What became of a device in a round. `dropped`: weights not finite; `elsewhere`: it counted in a later round."""
+Outcome = Literal[
+    "not_invited", "silent", "failed", "declined", "late", "refused", "dropped", "counted", "left_out", "elsewhere"
+]
+"""What became of a device in a round. `dropped`: weights not finite; `left_out`: the rule gave its update the weight 0
+in every layer; `elsewhere`: its update went into a later round."""
 
 OutcomeFilter = Literal[Outcome, "pruned", "harmful"]
 """What devices of a round are looked for by: an outcome, left out by the rule in some layer, or named by detection."""
@@ -41,6 +44,8 @@ class RoundRow(Answer, frozen=True, kw_only=True):
     invited: int
     failed: int
     counted: int
+    left_out: int
+    """Whose update came, and got the weight 0 in every layer from the rule."""
     samples: int
     """Training samples behind the counted updates."""
     loss: float | None
@@ -80,7 +85,7 @@ class Member(Answer, frozen=True, kw_only=True):
 
     device: str
     state: str
-    """invited, failed, declined, late, refused, or counted."""
+    """invited, failed, declined, late, refused, counted, or left_out by the rule."""
     reason: str | None
     invited: Time
     received: Time | None

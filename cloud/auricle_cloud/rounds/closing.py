@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import sqlalchemy as sa
 from msgspec import convert
@@ -16,22 +16,19 @@ from msgspec.structs import replace
 
 from auricle.errors import AuricleError, StorageError
 from auricle.wire.tensors import Flat, encode
-from auricle_cloud.aggregation.cohort import Aggregate, Bounded
+from auricle_cloud.aggregation.cohort import Aggregate
 from auricle_cloud.aggregation.next_model import NextModel
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.context import POLL, RoundContext
 from auricle_cloud.rounds.personal import groups_told, keep_made, synthesis_told
 from auricle_cloud.rounds.privacy import NoisyRound
+from auricle_cloud.rounds.rule_events import note_rule
 from auricle_cloud.settings import RoundDone
 from auricle_cloud.states.report import Document
-from auricle_cloud.states.round import GAVE_UP
-from auricle_cloud.storage.journal import note
+from auricle_cloud.states.round import GAVE_UP, counted_words
 from auricle_cloud.storage.rows import ModelRow, RoundChanges, RoundRow, UpdateRow
 
 log = logging.getLogger("auricle.cloud")
-
-MOST_NAMED = 20
-"""Devices of a round that have an event each for being bounded, those that said most first."""
 
 Entry = Callable[[sa.Connection], None]
 
@@ -130,7 +127,7 @@ class Closing:
             with site.store.rounds.moving(self._task, number, "closing", "aggregated", **values) as tx:
                 if before is not None:
                     before(tx)
-                note_bounded(tx, aggregate.bounded, task=self._task, number=number)
+                note_rule(tx, aggregate, task=self._task, number=number, rule=site.rule.name)
                 version = site.store.models.add(
                     tx,
                     self._task,
@@ -165,8 +162,9 @@ class Closing:
         loss: float | None,
     ) -> Document:
         """The report of a round that made a model."""
+        out = {*aggregate.left_out}
         made = {
-            "updates": counted,
+            "updates": [replace(update, left_out=update.device in out) for update in counted],
             "layers": aggregate.explain(),
             "flag": aggregate.flag,
             "dropped": list(aggregate.dropped),
@@ -251,27 +249,30 @@ class Closing:
         """Clear up after a finished round, log it, and tell the watcher."""
         site, number = self.site, row.round
         await asyncio.to_thread(self.forget, number)
-        invited, counted, weights = await self._outcome(number)
+        invited, counted, out, weights = await self._outcome(number)
         seconds = time.monotonic() - began
-        log.info("round %d %s: %d of %d counted in %.1f s", number, row.state, counted, invited, seconds)
-        site.metrics.round(row.state, seconds)
+        words = counted_words(counted, invited, out)
+        log.info("round %d %s: %s in %.1f s", number, row.state, words, seconds)
+        site.metrics.round(row.state, seconds, out)
         if site.watcher is not None and weights is not None:
             await site.watcher(
-                RoundDone(number, site.horizon, row.state, weights, seconds, invited, counted, row.report or {})
+                RoundDone(number, site.horizon, row.state, weights, seconds, invited, counted, row.report or {}, out)
             )
 
-    async def _outcome(self, number: int) -> tuple[int, int, Flat | None]:
-        """How many were invited to a round and counted, and for a watcher the model after it.
+    async def _outcome(self, number: int) -> tuple[int, int, int, Flat | None]:
+        """How many were invited to a round, counted and left out by its rule, and for a watcher the model after it.
 
         The round has ended and nobody will come back to it: where the database or the blobs are away, this waits.
         """
         site, place = self.site, (self._task, number)
 
-        def look() -> tuple[int, int, Flat | None]:
+        def look() -> tuple[int, int, int, Flat | None]:
             current = None if site.watcher is None else site.store.models.current(self._task).blob
+            out = len(site.store.updates.left_out(*place))
             return (
                 len(site.store.rounds.invited(*place)),
-                len(site.store.updates.counted_devices(*place)),
+                len(site.store.updates.counted_devices(*place)) - out,
+                out,
                 None if current is None else site.weights(current),
             )
 
@@ -281,13 +282,6 @@ class Closing:
             except StorageError as error:
                 log.error("round %d has ended and waits to be told: %s", number, error)
                 await asyncio.sleep(POLL)
-
-
-def note_bounded(tx: sa.Connection, bounded: Sequence[Bounded], *, task: str, number: int) -> None:
-    """Enter an event for each device that counted for less than it said."""
-    for entry in sorted(bounded, key=lambda entry: -entry.said / max(entry.counted, 1e-9))[:MOST_NAMED]:
-        detail = f"{entry.what} {entry.said:.6g} counted as {entry.counted:.6g}"
-        note(tx, "bounded", device=entry.device, task=task, number=number, detail=detail)
 
 
 def _files(model: ModelRow) -> list[str]:

@@ -18,7 +18,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountedUpdate(Part, frozen=True, kw_only=True):
-    """An update that the round counted."""
+    """An update that the round counted, or that its rule left out."""
 
     device: str
     samples: int | None = None
@@ -26,6 +26,8 @@ class CountedUpdate(Part, frozen=True, kw_only=True):
     staleness: int | None = None
     unsupervised: int | None = None
     """Of the samples, those without labels; None where the plan did not ask for any."""
+    left_out: bool = False
+    """The rule gave it the weight 0 in every layer."""
 
 
 class DirectionReport(Part, frozen=True, kw_only=True):
@@ -55,11 +57,11 @@ class LayerReport(Part, frozen=True, kw_only=True):
 
 
 class BoundedReport(Part, frozen=True, kw_only=True):
-    """A device that counted for less than it said, or than the rule alone would have given it."""
+    """A device that counted for less than it sent or said, or than the rule alone would have given it."""
 
     device: str
     what: str = "samples"
-    """`samples` or `loss` as it said them, or `share` as the rule gave it."""
+    """`samples` or `loss` as it said them, `length` of its update, or `share` as the rule gave it."""
     said: float | None = None
     counted: float | None = None
 

@@ -63,6 +63,11 @@ TRANSITIONS: tuple[tuple[State, State], ...] = (
 asynchronous round collects until its buffer is full."""
 
 
+def counted_words(counted: int, invited: int, left_out: int) -> str:
+    """How many counted, in words: `2 of 3 counted, 1 left out by the rule`."""
+    return f"{counted} of {invited} counted" + (f", {left_out} left out by the rule" if left_out else "")
+
+
 def label(old: State, new: State) -> str:
     """Name a transition, e.g. in a log."""
     return f"{old} -> {new}"

@@ -35,6 +35,7 @@ class UpdateTally(Row, frozen=True):
 
     round: int
     counted: int
+    left_out: int
     samples: int
     loss: float | None
     plugin_accuracy: float | None
@@ -42,12 +43,13 @@ class UpdateTally(Row, frozen=True):
 
 
 class Tally(Row, frozen=True, kw_only=True):
-    """A round in figures: who was invited and failed (or declined), what was counted, and means by samples."""
+    """A round in figures: who was invited and failed (or declined), what was counted or left out, means by samples."""
 
     round: int
     invited: int = 0
     failed: int = 0
     counted: int = 0
+    left_out: int = 0
     samples: int = 0
     loss: float | None = None
     plugin_accuracy: float | None = None
@@ -65,6 +67,7 @@ class MemberRow(InvitationRow, frozen=True):
     seconds: float | None
     plugin_accuracy: float | None
     personal_accuracy: float | None
+    left_out: bool | None
 
 
 class StandingCount(Row, frozen=True):
@@ -105,8 +108,11 @@ class Listings:
         cohorts = cohorts.where(invitations.c.round.in_(wanted)).group_by(invitations.c.round)
         bodies = sa.select(
             updates.c.counted_in.label("round"),
-            sa.func.count().label("counted"),
-            sa.cast(sa.func.sum(updates.c.samples), sa.BigInteger).label("samples"),
+            sa.func.sum(_one(~updates.c.left_out)).label("counted"),
+            sa.func.sum(_one(updates.c.left_out)).label("left_out"),
+            sa.cast(sa.func.sum(sa.case((updates.c.left_out, 0), else_=updates.c.samples)), sa.BigInteger).label(
+                "samples"
+            ),
             _mean(sa.case((_HIDDEN, None), else_=updates.c.loss), updates.c.samples).label("loss"),
             _mean(updates.c.plugin_accuracy, updates.c.held_out).label("plugin_accuracy"),
             _mean(updates.c.personal_accuracy, updates.c.held_out).label("personal_accuracy"),

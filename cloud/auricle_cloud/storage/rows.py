@@ -93,6 +93,7 @@ class DeviceRow(Row, frozen=True):
     sensitivity_now: int | None
     offline_since: float | None
     capabilities: str
+    left_out_rounds: int = 0
 
 
 class RoundGlance(Row, frozen=True):
@@ -220,6 +221,7 @@ class UpdateRow(Row, frozen=True):
     held_out: int
     received: float
     unsupervised: int | None = None
+    left_out: bool = False
 
 
 class ModelRow(Row, frozen=True):

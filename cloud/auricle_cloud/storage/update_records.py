@@ -17,7 +17,9 @@ from auricle_cloud.storage.schema import invitations, updates
 from auricle_cloud.storage.verdicts import UpdateJudge
 
 COPIED = tuple(
-    c.name for c in updates.columns if c.name not in ("received", "loss", "counted_in", "staleness", "unsupervised")
+    c.name
+    for c in updates.columns
+    if c.name not in ("received", "loss", "counted_in", "staleness", "unsupervised", "left_out")
 )
 
 
@@ -81,19 +83,25 @@ class Updates:
 
     def counted(self, task: str, number: int) -> list[UpdateRow]:
         """The updates that count in a round, by device and by the round they were invited to."""
-        query = UpdateRow.select(updates).where((updates.c.task == task) & (updates.c.counted_in == number))
+        query = UpdateRow.select(updates).where(_in_round(task, number))
         with self._db.reading() as tx:
             return UpdateRow.read(tx, query.order_by(updates.c.device, updates.c.round))
 
     def counted_devices(self, task: str, number: int) -> set[str]:
         """Whose update counts in a round."""
-        query = sa.select(updates.c.device).where((updates.c.task == task) & (updates.c.counted_in == number))
+        query = sa.select(updates.c.device).where(_in_round(task, number))
+        with self._db.reading() as tx:
+            return set(tx.execute(query).scalars())
+
+    def left_out(self, task: str, number: int) -> set[str]:
+        """Of those devices, the ones that the round's rule left out."""
+        query = sa.select(updates.c.device).where(_in_round(task, number) & updates.c.left_out)
         with self._db.reading() as tx:
             return set(tx.execute(query).scalars())
 
     def how_many(self, task: str, number: int) -> int:
         """How many updates count in a round."""
-        of_round = (updates.c.task == task) & (updates.c.counted_in == number)
+        of_round = _in_round(task, number)
         with self._db.reading() as tx:
             return tx.execute(sa.select(sa.func.count()).select_from(updates).where(of_round)).scalar() or 0
 
@@ -111,3 +119,7 @@ class Updates:
         query = sa.select(updates.c.device).where((updates.c.task == task) & (updates.c.round == number))
         with self._db.reading() as tx:
             return set(tx.execute(query).scalars())
+
+
+def _in_round(task: str, number: int) -> sa.ColumnElement[bool]:
+    return (updates.c.task == task) & (updates.c.counted_in == number)

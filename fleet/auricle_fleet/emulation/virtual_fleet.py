@@ -24,6 +24,7 @@ from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.evaluation.labelled_clips import LabelledClips, labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.settings import RoundDone
+from auricle_cloud.states.round import counted_words
 from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
@@ -161,7 +162,7 @@ class VirtualFleet:
         self._take(ended)
         self._clock = clock + max(ended.lasted, settings.round_every)
         state, seconds = ("aborted" if ended.model is None else "published"), time.monotonic() - began
-        log.info("round %d %s: %d of %d counted", number, state, ended.counted, len(ended.invited))
+        log.info("round %d %s: %s", number, state, counted_words(ended.counted, len(ended.invited), ended.left_out))
         return RoundDone(
             number,
             settings.rounds,
@@ -171,6 +172,7 @@ class VirtualFleet:
             len(ended.invited),
             ended.counted,
             ended.report,
+            ended.left_out,
         )
 
     def _next(self, number: int) -> tuple[float, int]:

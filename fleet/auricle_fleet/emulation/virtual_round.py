@@ -65,6 +65,7 @@ class Ended:
     """Whether most devices found its model worse: the next round begins with the one before."""
     invited: tuple[str, ...]
     counted: int
+    left_out: int
     answers: Mapping[str, Answer]
     fetched: int
     """Bytes that each of these devices was sent."""
@@ -139,16 +140,17 @@ class VirtualRounds:
             raise AuricleError(f"All devices failed in round {order.number}: {min(failed.values())}")
         if doubts.prevail(invited) and before is not None:
             reason = f"{len(doubts.said)} of {len(invited)} devices find the model worse than one they had before"
-            return Ended(None, True, tuple(invited), 0, answers, fetched, {**report, "reason": reason}, seconds)
+            return Ended(None, True, tuple(invited), 0, 0, answers, fetched, {**report, "reason": reason}, seconds)
         if names is None:
-            return Ended(None, False, tuple(invited), 0, answers, fetched, {**report, "reason": NO_QUORUM}, seconds)
+            return Ended(None, False, tuple(invited), 0, 0, answers, fetched, {**report, "reason": NO_QUORUM}, seconds)
         table = self.pack.plugin_table
         more = [parted(answers[name].body, table, order.plan.codec)[1] for name in sorted(names)]
         cohort = self._cohort([updates[name] for name in sorted(names)], model, order, more)
         made = next_model(cohort, self.rule, order.server, self._optimizer(model))
         said = explained(made.aggregate, [updates[name][0] for name in sorted(names)])
         following = Model(made.weights, made.kept, own_models(model, made.aggregate))
-        return Ended(following, False, tuple(invited), len(names), answers, fetched, {**report, **said}, seconds)
+        out, told = len(made.aggregate.left_out), {**report, **said}
+        return Ended(following, False, tuple(invited), len(names) - out, out, answers, fetched, told, seconds)
 
     def _answers(
         self, order: Order, invited: list[str], model: Model, lent: bytes

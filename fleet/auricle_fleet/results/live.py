@@ -26,10 +26,11 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 def _judged(row: RoundRow) -> str:
-    """What a round's line says of false accepts and of refused rounds, where anything is known."""
+    """What a round's line says of false accepts, refused rounds and whom the rule left out, where anything is known."""
     accepts = false_accepts(row.false_accepts, row.negative_seconds, row.false_accepts_per_hour, "false accept")
     said = [accepts] if row.false_accepts_per_hour is not None else []
     said += [f"refused {len(row.refused)}"] if row.refused else []
+    said += [f"left out by the rule {row.left_out_by_rule}"] if row.left_out_by_rule else []
     return "".join(f"{part}  " for part in said)
 
 

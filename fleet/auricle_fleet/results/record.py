@@ -105,6 +105,7 @@ class Record:
             harmful=tuple(sorted(found.get("bad") or ())),
             epsilon=noise.get("epsilon"),
             device_epsilon=noise.get("device_epsilon"),
+            left_out_by_rule=done.left_out,
             left_out=left_out(done.report),
             **parties(done.report),
             groups=(done.report.get("groups") or {}).get("of"),

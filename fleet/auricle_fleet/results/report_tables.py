@@ -160,6 +160,7 @@ SOME: tuple[tuple[str, Callable[[RoundRow], str | None]], ...] = (
     ("clock, s", lambda r: None if r.clock is None else f"{r.clock:,.0f}"),
     ("could be invited", lambda r: None if r.available is None else str(r.available)),
     ("models made", lambda r: str(len(set(r.groups.values()))) if r.groups else None),
+    ("left out by the rule", lambda r: str(r.left_out_by_rule) if r.left_out_by_rule else None),
     ("counted for less", lambda r: str(len(r.bounded)) if r.bounded else None),
     ("blamed after an alarm", lambda r: (", ".join(r.harmful) or "nobody") if r.alarm else None),
     ("epsilon", lambda r: None if r.epsilon is None else f"{r.epsilon:.3g}"),

@@ -28,7 +28,7 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     """Mean of the devices' newest accuracies on their own held-out clips; None where none has any."""
     invited: int
     counted: int
-    """Devices whose update arrived in time."""
+    """Devices whose update arrived in time, without those that the rule left out of every layer."""
     seconds: float
     seconds_total: float
     """Of all rounds so far, those before an interruption included."""
@@ -51,7 +51,7 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     personal: dict[str, float | None] = {}
     """The devices counted, each with the accuracy of its own model on its own held-out clips."""
     bounded: tuple[str, ...] = ()
-    """Devices that counted for less than they said, or than the rule alone would have given them."""
+    """Devices that counted for less than they sent or said, or than the rule alone would have given them."""
     alarm: bool = False
     """Whether detection found the round's first model poisoned."""
     harmful: tuple[str, ...] = ()
@@ -70,6 +70,8 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     """Mean of those between the directions of devices with labels and the round's."""
     unlabelled_angle: float | None = None
     """The same for devices without."""
+    left_out_by_rule: int = 0
+    """Devices whose update arrived in time, and got the weight 0 in every layer from the rule."""
     left_out: dict[str, tuple[str, ...]] | None = None
     """By layer, the devices that did not count in it; None in rounds of a version that did not record it."""
     groups: dict[str, int] | None = None

@@ -3,7 +3,7 @@
 import { get, may } from "./api.js";
 import { curves } from "./charts.js";
 import { admitDevice, approveAll, deviceActions } from "./actions.js";
-import { address, badge, count, deviceLink, facts, fixed, h, link, percent, roundLink, seconds, signed, table, time } from "./dom.js";
+import { address, badge, count, deviceLink, facts, fixed, h, link, percent, plural, roundLink, seconds, signed, table, time } from "./dom.js";
 import { EVENTS } from "./fleet.js";
 import { panel } from "./panel.js";
 import { whyOf } from "./rounds.js";
@@ -19,6 +19,7 @@ const COLUMNS = [
   { head: "Can take part", minor: true, cell: ({ ineligible: why }) => (why ? `no, it ${why}` : "yes") },
   { head: "Rounds", number: true, minor: true, cell: ({ selected }) => count(selected) },
   { head: "Harmful", number: true, minor: true, cell: ({ harmful_count: harmful }) => count(harmful) },
+  { head: "Left out", number: true, minor: true, cell: ({ left_out_rounds: out }) => (out ? `last ${plural(out, "round")}` : "–") },
   { head: "Samples", number: true, minor: true, cell: ({ samples }) => count(samples) },
   { head: "Last seen", minor: true, cell: ({ last_seen: at }) => time(at) },
   { head: "Actions", cell: (row) => admitDevice(row) },
@@ -135,7 +136,8 @@ function head(row) {
     facts([
       ["Label", row.label], ["Can take part now", row.ineligible ? `no, it ${row.ineligible}` : "yes"],
       ["Invited to", `${count(row.selected)} round${row.selected === 1 ? "" : "s"}`],
-      ["Named harmful", row.harmful_count ? `${count(row.harmful_count)} times` : "never"], ["Training samples", count(row.samples)],
+      ["Named harmful", row.harmful_count ? `${count(row.harmful_count)} times` : "never"],
+      ["Left out by the rule", row.left_out_rounds ? `of its last ${plural(row.left_out_rounds, "round")}` : null], ["Training samples", count(row.samples)],
       ["Architecture", row.architecture], ["Agent", row.agent], ["Pack", row.pack && h("code", {}, row.pack.slice(0, 12))],
       ["First seen", time(row.first_seen)], ["Last seen", time(row.last_seen)],
       ["Sensitivity", row.sensitivity_now === null ? "not taken from here" : `${signed(row.sensitivity_now, 0)}${row.sensitivity === row.sensitivity_now ? "" : `, ${signed(row.sensitivity, 0)} is wanted`}`],

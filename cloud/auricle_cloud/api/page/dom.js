@@ -59,7 +59,7 @@ const SIGNS = {
   collecting: ["◐", "busy"], closing: ["◐", "busy"], aggregated: ["◐", "busy"], published: ["✓", "good"],
   aborted: ["✕", "bad"], pending: ["?", "wait"], approved: ["✓", "good"], quarantined: ["▲", "bad"],
   revoked: ["✕", "bad"], online: ["●", "good"], offline: ["○", "idle"], unknown: ["?", "idle"], invited: ["◐", "busy"],
-  counted: ["✓", "good"], failed: ["✕", "bad"], declined: ["○", "idle"], late: ["○", "wait"],
+  counted: ["✓", "good"], left_out: ["–", "wait"], failed: ["✕", "bad"], declined: ["○", "idle"], late: ["○", "wait"],
   refused: ["✕", "bad"], dropped: ["✕", "bad"], silent: ["○", "wait"], elsewhere: ["✓", "good"],
   harmful: ["▲", "bad"], current: ["✓", "good"], running: ["◐", "busy"], paused: ["▲", "bad"], finished: ["✓", "good"],
   replaced: ["○", "idle"], valid: ["✓", "good"], expired: ["○", "idle"], waiting: ["○", "idle"], asked: ["◐", "busy"],

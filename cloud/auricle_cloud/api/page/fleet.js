@@ -13,6 +13,7 @@ const ROUNDS = 200;
 export function advance(row) {
   if (row.state === "planned") return h("p", {}, "It has not begun.");
   const words = `${count(row.counted)} counted of ${plural(row.invited, "invited device")}` +
+    (row.left_out ? `, ${count(row.left_out)} left out by the rule` : "") +
     (row.failed ? `, ${count(row.failed)} failed or declined` : "");
   return progress(row.counted, row.invited, words);
 }
@@ -79,7 +80,7 @@ function round({ trouble, under_way: now, last, planned, waiting }) {
     facts([
       ["Waiting", planned ? plural(planned, "planned round") : null],
       ["Last round", last && [link(`Round ${last.round}`, ["rounds", last.round]), " ", badge(last.state),
-        ` ${count(last.counted)} of ${count(last.invited)} counted`]],
+        ` ${count(last.counted)} of ${count(last.invited)} counted${last.left_out ? `, ${count(last.left_out)} left out by the rule` : ""}`]],
     ]),
     h("p", { class: "buttons" }, startRounds(), now && roundActions(now)),
   ];

@@ -13,7 +13,8 @@ import { panel } from "./panel.js";
 const COLUMNS = [
   { head: "Round", cell: ({ round }) => link(`Round ${round}`, ["rounds", round]) },
   { head: "State", cell: ({ state, request }) => [badge(state), request && ` ${request} was asked`] },
-  { head: "Counted", number: true, cell: ({ counted, invited }) => `${count(counted)} of ${count(invited)}` },
+  { head: "Counted", number: true, cell: ({ counted, invited, left_out: out }) =>
+    `${count(counted)} of ${count(invited)}${out ? `, ${count(out)} left out` : ""}` },
   { head: "Failed", number: true, minor: true, cell: ({ failed }) => count(failed) },
   { head: "Samples", number: true, minor: true, cell: ({ samples }) => count(samples) },
   { head: "Loss (nats)", number: true, cell: ({ loss }) => fixed(loss) },
@@ -49,7 +50,7 @@ const schedules = () => [
 ].filter(({ head }) => head !== "Actions" || may("operator"));
 
 const OUTCOMES = [
-  "counted", "pruned", "harmful", "silent", "failed", "declined", "late", "refused", "dropped", "elsewhere", "not_invited",
+  "counted", "left_out", "pruned", "harmful", "silent", "failed", "declined", "late", "refused", "dropped", "elsewhere", "not_invited",
 ];
 
 const COHORT = (number, isOver) => [

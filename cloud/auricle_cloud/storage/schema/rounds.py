@@ -48,8 +48,10 @@ devices = sa.Table(
     sa.Column("sensitivity_now", sa.Integer),
     sa.Column("offline_since", sa.Float),
     sa.Column("capabilities", sa.Text, nullable=False, server_default=""),
+    sa.Column("left_out_rounds", sa.Integer, nullable=False, server_default="0"),
 )
 """`standing`: pending, approved, quarantined or revoked. `harmful_count`: how often detection named it harmful.
+`left_out_rounds`: of the rounds that it took part in, how many of the last, running, the rule left it out of.
 
 `last_seen`: its last message. `offline_since` is NULL while it is online, and while nobody knows: a coordinator that
 starts believes nobody to be here until it is heard.
@@ -146,11 +148,13 @@ updates = sa.Table(
     sa.Column("held_out", sa.BigInteger, nullable=False),
     sa.Column("received", sa.Float, nullable=False),
     sa.Column("unsupervised", sa.BigInteger),
+    sa.Column("left_out", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index(None, "task", "counted_in"),
 )
 """Counted updates. `round` is the one the device was invited to, `counted_in` the one whose model it went into.
 
-`unsupervised`: of the samples, those without labels; NULL where the plan did not ask for any.
+`unsupervised`: of the samples, those without labels; NULL where the plan did not ask for any. `left_out`: whether the
+round's rule gave it the weight 0 in every layer.
 """
 
 models = sa.Table(

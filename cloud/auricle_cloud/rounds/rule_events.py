@@ -1,0 +1,62 @@
+"""What a round's rule made of single devices, noted in the transaction that enters its model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from auricle_cloud.aggregation.cohort import Aggregate, Bounded
+from auricle_cloud.storage.journal import note
+from auricle_cloud.storage.schema import devices, updates
+
+MOST_NAMED = 20
+"""Devices of a round that have an event each for being bounded, those that said most first."""
+RUNNING = 5
+"""Rounds running, of those that a device took part in, after which an event says that the rule leaves it out."""
+AT_ONCE = 500
+"""Devices that one statement changes."""
+
+
+def note_rule(tx: sa.Connection, aggregate: Aggregate, *, task: str, number: int, rule: str) -> None:
+    """Note whom a rule bounded, and whom it left out of every layer.
+
+    Parameters
+    ----------
+    tx
+        The transaction that enters the round's model.
+    aggregate
+        What the rule made of the round's updates.
+    task, number, rule
+        The round, and the rule's name.
+    """
+    note_bounded(tx, aggregate.bounded, task=task, number=number)
+    out = [*aggregate.left_out]
+    _count_rounds(tx, [name for name in aggregate.ids if name not in {*out}], 0)
+    _count_rounds(tx, out, devices.c.left_out_rounds + 1)
+    for start in range(0, len(out), AT_ONCE):
+        some = out[start : start + AT_ONCE]
+        mine = (updates.c.task == task) & (updates.c.counted_in == number) & updates.c.device.in_(some)
+        tx.execute(sa.update(updates).where(mine).values(left_out=True))
+        again = devices.c.device.in_(some) & (devices.c.left_out_rounds % RUNNING == 0)
+        for name, rounds in tx.execute(sa.select(devices.c.device, devices.c.left_out_rounds).where(again)).all():
+            detail = (
+                f"left out by {rule} in {rounds} rounds running: auricle cloud rounds why {number} {name} says how far "
+                "it is from the others; quarantine it if its microphone or labels are wrong, or serve with --rule "
+                "norm-clip if it only sounds different"
+            )
+            note(tx, "left out", device=name, task=task, number=number, detail=detail)
+
+
+def note_bounded(tx: sa.Connection, bounded: Sequence[Bounded], *, task: str, number: int) -> None:
+    """Enter an event for each device that counted for less than it said; that an update was long is no news."""
+    lies = [entry for entry in bounded if entry.what != "length"]
+    for entry in sorted(lies, key=lambda entry: -entry.said / max(entry.counted, 1e-9))[:MOST_NAMED]:
+        detail = f"{entry.what} {entry.said:.6g} counted as {entry.counted:.6g}"
+        note(tx, "bounded", device=entry.device, task=task, number=number, detail=detail)
+
+
+def _count_rounds(tx: sa.Connection, names: Sequence[str], rounds: int | sa.ColumnElement[int]) -> None:
+    for start in range(0, len(names), AT_ONCE):
+        some = devices.c.device.in_(names[start : start + AT_ONCE])
+        tx.execute(sa.update(devices).where(some).values(left_out_rounds=rounds))
