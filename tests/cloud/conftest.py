@@ -23,6 +23,9 @@ from auricle_cloud.ota.repository import Repository
 from auricle_cloud.storage import migrations
 from auricle_cloud.storage.store import Store
 
+EITHER = ("sqlite", pytest.param("postgresql", marks=pytest.mark.slow))
+"""The fast tests need no server."""
+
 
 @pytest.fixture(scope="session")
 def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -54,7 +57,7 @@ def tables_are_copied(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     monkeypatch.setattr(migrations, "upgrade", copied)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=EITHER)
 def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path | str]:
     """Where a database may be made, on either system."""
     if request.param == "sqlite":
@@ -66,7 +69,7 @@ def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path | str
     server.drop(url)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=EITHER)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path | str]:
     """A database with the newest tables and nothing in them, on either system."""
     if request.param == "sqlite":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle_export.flash.boards import BoardError, load_board, profile_path, read_profile, read_text
@@ -178,6 +178,7 @@ def test_a_file_that_is_no_profile_by_its_size_is_refused(tmp_path: Path) -> Non
         read_profile(tmp_path)
 
 
+@settings(max_examples=40)
 @given(st.integers(0, len(PI5) - 1), st.integers(0, 40), st.text(max_size=20))
 def test_any_damage_is_a_board_or_a_list_of_mistakes(at: int, length: int, text: str) -> None:
     damaged = PI5[:at] + text + PI5[at + length :]

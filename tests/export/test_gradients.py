@@ -165,6 +165,7 @@ def test_every_model_computes_pytorchs_gradients_and_stays_with_it(model: str) -
         _stays(case, 10, 1e-3)
 
 
+@pytest.mark.slow
 def test_rows_that_are_known_are_not_computed_again(tmp_path: Path) -> None:
     """And a runtime that is not there is a reason in the row."""
 

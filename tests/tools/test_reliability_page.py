@@ -31,6 +31,7 @@ def test_other() -> None: ...
 """
 
 
+@pytest.mark.slow
 def test_the_page_is_as_the_markers_say_which_have_rows_and_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
