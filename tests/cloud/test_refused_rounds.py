@@ -71,7 +71,7 @@ async def test_a_round_that_all_refuse_is_aborted_and_the_next_one_is_made_by_th
     assert [(d.state, d.invited, d.counted) for d in site.done] == [("aborted", 3, 0), ("published", 3, 3)]
     failed = site.done[0].report["failed"]
     assert sorted(failed) == list(DEVICES[:3])
-    assert all(reason.startswith("worse_false_accepts: 1800/h") for reason in failed.values())
+    assert all(reason.startswith("worse_false_accepts: ") and " in " in reason for reason in failed.values())
 
 
 @on_a_site
