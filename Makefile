@@ -14,6 +14,7 @@ PART ?= core
 CHECK_ENV := .venv-check-$(PART)
 CHECK_STAMP := $(CHECK_ENV)/.ready
 CHECK_core := check-core
+CHECK_learning := check,edge
 CHECK_edge := check,edge,updates,wyoming
 CHECK_cloud := check,cloud-base,postgres
 CHECK_export := check,export
@@ -43,13 +44,13 @@ fleet: $(FLEET_STAMP) ## Federate synthetic speech on 20 emulated devices; optio
 	$(FLEET_ENV)/bin/auricle fleet run $(ARGS)
 
 $(CHECK_STAMP): pyproject.toml
-	$(if $(CHECK_$(PART)),,$(error PART is core, edge, cloud, export or fleet, not "$(PART)"))
+	$(if $(CHECK_$(PART)),,$(error PART is core, learning, edge, cloud, export or fleet, not "$(PART)"))
 	$(PYTHON) -m venv $(CHECK_ENV)
 	$(CHECK_ENV)/bin/pip install -q --disable-pip-version-check --no-compile -e '.[$(CHECK_$(PART))]'
 	$(CHECK_ENV)/bin/pip uninstall -q -y setuptools pip
 	@touch $@
 
-check: $(CHECK_STAMP) ## One part, PART=core, edge, cloud, export or fleet: lint, types and its unit tests in a minute
+check: $(CHECK_STAMP) ## One part, PART=core, learning, edge, cloud, export or fleet: lint, types and its unit tests in a minute
 	$(CHECK_ENV)/bin/python tools/check_part.py $(PART) $(ARGS)
 
 test: $(TEST_STAMP) ## Lint, types, import rules and the fast tests: before every commit

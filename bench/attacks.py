@@ -31,14 +31,14 @@ from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
 from auricle.wire.plan import Plan
-from auricle_cloud.aggregation.bounded import BoundedRule
-from auricle_cloud.aggregation.cohort import Aggregate, Cohort, FloatArray, layers_of
-from auricle_cloud.aggregation.rules import Rule, get_rule
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import LocalState, Trainer
+from auricle_learning.aggregation.bounded import BoundedRule
+from auricle_learning.aggregation.cohort import Aggregate, Cohort, FloatArray, layers_of
+from auricle_learning.aggregation.rules import Rule, get_rule
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import LocalState, Trainer
 
 RULES = ("fedavg", "lpa", "lpa+fedvsa", "fedvsa", "trimmed-mean", "median", "multi-krum", "geometric-median")
 PLAN = Plan(mode="supervised", rate=0.02, epochs=1)

@@ -31,7 +31,8 @@ from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.detect.calibration import calibrate, unsmoothed
 from auricle_edge.listening.detect.decision import Decider
 from auricle_edge.listening.detect.recognisers import Posteriors
-from auricle_edge.runtimes import choose_runtime, recogniser
+from auricle_edge.runtimes import choose_runtime
+from auricle_learning.runtimes import recogniser
 
 Sound = NDArray[np.int16]
 WORDS = 60

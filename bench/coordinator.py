@@ -35,9 +35,9 @@ from tests.system.simulated_device import SimulatedDevice
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import load_pack
 from auricle.wire.tensors import CODECS
-from auricle_cloud.aggregation.presets import PAPER
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
+from auricle_learning.aggregation.presets import PAPER
 
 RESEND = 120.0
 """Seconds: an update that is sent twice would be measured twice."""

@@ -37,13 +37,13 @@ from auricle_edge.labels import Enrolment, Labeller, LabelSettings
 from auricle_edge.labels.candidates import reconsider
 from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
 from auricle_edge.listening.sound import Block, Detection
-from auricle_edge.runtimes import Runtime
 from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.own_model import own_model
-from auricle_edge.training.speech_data import DataSource
-from auricle_edge.training.train import RoundResult, Trainer
-from auricle_edge.training.training_job import LearnSettings
+from auricle_learning.runtimes import Runtime
+from auricle_learning.training.speech_data import DataSource
+from auricle_learning.training.train import RoundResult, Trainer
+from auricle_learning.training.training_job import LearnSettings
 
 FLEET = "listening"
 ALWAYS = DetectTable(wake=())

@@ -27,8 +27,9 @@ from auricle_edge.evaluate.plan import composed
 from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import said_of
 from auricle_edge.listening.detect import detect_settings
-from auricle_edge.runtimes import choose_runtime, recogniser
+from auricle_edge.runtimes import choose_runtime
 from auricle_edge.training.own_model import own_model
+from auricle_learning.runtimes import recogniser
 
 RATES = (1.0, 5.0, 20.0)
 """False accepts an hour of all devices together at which hits are stated."""

@@ -28,8 +28,8 @@ from bench.privacy_speech import Speech
 
 from auricle.wire.plan import Noise
 from auricle.wire.tensors import Flat
-from auricle_cloud.aggregation.accounting import device_epsilon
-from auricle_edge.training.noise import with_noise
+from auricle_learning.aggregation.accounting import device_epsilon
+from auricle_learning.training.noise import with_noise
 
 DELTA = 1e-5
 LEAST = 16

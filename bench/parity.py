@@ -38,7 +38,7 @@ from bench.step_process import ROOT, say
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack, pack_bytes
-from auricle_edge.runtimes import StepRuntime
+from auricle_learning.runtimes import StepRuntime
 
 Row = dict[str, Any]
 PARTIAL = 1

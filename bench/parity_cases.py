@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.packs.pack import Pack
-from auricle_edge.runtimes import Job, StepRuntime
+from auricle_learning.runtimes import Job, StepRuntime
 
 Array = NDArray[Any]
 Batch = dict[str, Array]

@@ -13,7 +13,7 @@ from bench.parity_reference import SHIPPED, Authors, Reference
 
 from auricle.packs.graph_interface import SLOTS
 from auricle.wire.tensors import Flat, TensorTable
-from auricle_edge.runtimes import Job, StepRuntime
+from auricle_learning.runtimes import Job, StepRuntime
 
 Tensors = dict[str, dict[str, Array]]
 """By role and tensor."""

@@ -18,10 +18,10 @@ from bench.parity_cases import LOSSES, Batch, batches, cases, job
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
 from auricle.wire.tensors import Flat
-from auricle_edge.runtimes import Job
 from auricle_edge.runtimes.ort_model import OrtArtifacts, OrtModel
 from auricle_edge.runtimes.ort_training import OrtTrainingRuntime
 from auricle_export.packs.ort_artifacts import with_artifacts
+from auricle_learning.runtimes import Job
 
 
 def gradients(pack: Pack, given: Job, batch: Batch) -> dict[str, Flat]:

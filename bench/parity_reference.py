@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, TensorTable
-from auricle_edge.runtimes import Job
 from auricle_export.packs.models import ARCHITECTURES, Crnn
+from auricle_learning.runtimes import Job
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import LocalState, Trainer
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import LocalState, Trainer
 
 PLAN = Plan(mode="supervised", epochs=2, rate=0.1, clip=5.0)
 

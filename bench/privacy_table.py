@@ -28,8 +28,8 @@ from bench.privacy_speech import PLAN, Speech
 
 from auricle.wire.plan import Noise
 from auricle.wire.tensors import Flat
-from auricle_cloud.aggregation.accounting import Release, device_epsilon, fleet_epsilon
-from auricle_edge.training.noise import with_noise
+from auricle_learning.aggregation.accounting import Release, device_epsilon, fleet_epsilon
+from auricle_learning.training.noise import with_noise
 
 CLIPS = 10
 """Of a device."""

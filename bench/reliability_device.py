@@ -26,9 +26,9 @@ from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import LocalState, RoundResult, Trainer, TrainingStopped
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
 
 PACK = "digits"
 

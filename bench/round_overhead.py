@@ -24,12 +24,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from auricle_cloud.aggregation import presets
 from auricle_cloud.settings import RoundDone
-from auricle_edge.runtimes import Job, Runtime
-from auricle_edge.training.training_job import graph_optimizer
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.aggregation import presets
+from auricle_learning.runtimes import Job, Runtime
+from auricle_learning.training.training_job import graph_optimizer
 
 LOCAL, PLUGIN = "crnn-base", "crnn-lite"
 

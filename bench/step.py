@@ -36,7 +36,7 @@ from bench.step_table import Series, report
 
 from auricle.packs.graph_interface import LOSSES, SCALARS, carried
 from auricle.packs.pack import Pack, load_pack, pack_bytes
-from auricle_edge.runtimes.interface import NEUTRAL, named_parts
+from auricle_learning.runtimes.interface import NEUTRAL, named_parts
 
 BATCHES, COMPARED = 8, 5
 SCENARIOS: dict[str, tuple[str, str, dict[str, str]]] = {

@@ -51,7 +51,7 @@ def runtime(spec: Facts) -> tuple[Step, Facts]:
     import numpy as np
 
     from auricle.packs.pack import load_pack
-    from auricle_edge.runtimes import Job
+    from auricle_learning.runtimes import Job
 
     name, module = {"runtime": ("StepRuntime", "step"), "native": ("NativeRuntime", "native.runtime")}[spec["mode"]]
     chosen = getattr(import_module(f"auricle_edge.runtimes.{module}"), name)

@@ -38,11 +38,11 @@ from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
-from auricle_edge.runtimes.interface import joined_parts, named_parts
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import tensor_specs
 from auricle_export.packs.build import Model, Recipe, assemble
 from auricle_export.packs.stepgraph import trace
+from auricle_learning.runtimes.interface import joined_parts, named_parts
 
 NETS: dict[str, tuple[Callable[[int], nn.Module], float]] = {
     "ds-cnn": (DsCnn, 3e-3),

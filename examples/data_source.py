@@ -10,9 +10,9 @@ import numpy as np
 from auricle import load_pack
 from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
-from auricle_edge import Trainer
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.speech_data import DataSource, DeviceData, device_data
+from auricle_learning import Trainer
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.speech_data import DataSource, DeviceData, device_data
 
 WORDS = ("low", "middle", "high")
 PITCH = np.array([300.0, 900.0, 2700.0])

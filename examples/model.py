@@ -13,8 +13,8 @@ from torch import nn
 
 from auricle import load_pack
 from auricle.packs.pack import pack_bytes
-from auricle_edge.runtimes import StepRuntime
 from auricle_export.packs.build import build_author_pack
+from auricle_learning.runtimes import StepRuntime
 
 WORDS = ("yes", "no", "stop")
 

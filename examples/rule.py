@@ -7,10 +7,10 @@ auricle fleet run --rule nearest-half
 
 import numpy as np
 
-from auricle_cloud.aggregation.cohort import Aggregate, Cohort, Layer
-from auricle_cloud.aggregation.options import check_number
-from auricle_cloud.aggregation.rules import Rule, get_rule
-from auricle_cloud.aggregation.rules.average import average, sample_share, unchanged
+from auricle_learning.aggregation.cohort import Aggregate, Cohort, Layer
+from auricle_learning.aggregation.options import check_number
+from auricle_learning.aggregation.rules import Rule, get_rule
+from auricle_learning.aggregation.rules.average import average, sample_share, unchanged
 
 
 def check(*, part: float) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.nightly import nightly_but
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("core", "edge", "cloud", "export", "fleet")
+SOURCES = ("core", "learning", "edge", "cloud", "export", "fleet")
 
 IMPORT_ALL = """
 import importlib, sys

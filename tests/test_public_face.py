@@ -26,8 +26,9 @@ PROMISED = {
         "RoundRow",
         "View",
     },
-    "auricle_cloud": {"Aggregate", "Cohort", "Coordinator", "Operations", "Rule", "RunSettings"},
-    "auricle_edge": {"Agent", "AgentSettings", "Runtime", "Trainer"},
+    "auricle_learning": {"Aggregate", "Cohort", "Rule", "Runtime", "Trainer"},
+    "auricle_cloud": {"Coordinator", "Operations", "RunSettings"},
+    "auricle_edge": {"Agent", "AgentSettings"},
 }
 HEAVY = {"numpy", "msgspec", "onnxruntime", "sqlalchemy", "aiohttp", "typer", "rich", "cryptography", "paho"}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Union, get_args, get_origin
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-PARTS = ("auricle", "auricle_fleet", "auricle_cloud", "auricle_edge")
+PARTS = ("auricle", "auricle_fleet", "auricle_learning", "auricle_cloud", "auricle_edge")
 METHODS = {
     "FleetRun": ("run", "run_async", "resume", "stop"),
     "Pack": ("table", "with_labels", "negatives"),

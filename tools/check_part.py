@@ -24,10 +24,12 @@ from pathlib import Path
 from rooms import PARTS, ROOT
 
 MAY_IMPORT = {part: {"auricle", package} for part, package in PARTS.items()}
-MAY_IMPORT["fleet"] |= {"auricle_edge", "auricle_cloud"}
-MAY_IMPORT["export"] |= {"auricle_edge"}
-"""A fleet is made of edge and cloud; what export compiles is tried in edge's runtimes, for which its own libraries are
-enough."""
+MAY_IMPORT["edge"] |= {"auricle_learning"}
+MAY_IMPORT["cloud"] |= {"auricle_learning"}
+MAY_IMPORT["fleet"] |= {"auricle_learning", "auricle_edge", "auricle_cloud"}
+MAY_IMPORT["export"] |= {"auricle_learning", "auricle_edge"}
+"""Edge and cloud run what learning says that a round is, a fleet is made of both; what export compiles is tried in the
+runtimes of learning and edge, for which its own libraries are enough."""
 FAST = "not several and not slow and not arm64 and not boards and not firstboot"
 RESERVE = 4.0
 """Seconds kept back for the tests that are under way when the time is over."""

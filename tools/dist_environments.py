@@ -18,13 +18,13 @@ NOT_FOR_USERS = {"check", "check-core", "dev"}
 """Extras with what tests need."""
 
 PARTS = {
-    "edge": ["auricle_edge"],
+    "edge": ["auricle_learning", "auricle_edge"],
     "native": ["auricle_edge"],
     "mic": ["auricle_edge"],
     "wyoming": ["auricle_edge"],
     "updates": ["auricle_edge"],
-    "cloud": ["auricle_cloud"],
-    "fleet": ["auricle_edge", "auricle_cloud", "auricle_fleet"],
+    "cloud": ["auricle_learning", "auricle_cloud"],
+    "fleet": ["auricle_learning", "auricle_edge", "auricle_cloud", "auricle_fleet"],
     "export": ["auricle_export"],
 }
 """The parts that run with an extra alone: each name that they promise is imported, their command is asked for help."""

@@ -23,6 +23,7 @@ from auricle.settings import tomllib
 
 FOLDERS = (
     "core",
+    "learning",
     "edge",
     "cloud",
     "export",

@@ -71,6 +71,7 @@ STAGES = {
 }
 NIGHTLY = {
     "core": nightly("tests/core", "tests/test_imports.py", "tests/test_public_face.py"),
+    "learning": nightly("tests/learning"),
     "edge": nightly("tests/edge"),
     "cloud": nightly("tests/cloud"),
     "export": nightly("tests/export"),

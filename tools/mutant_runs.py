@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-PARTS = ("core", "edge", "cloud", "export", "fleet")
+PARTS = ("core", "learning", "edge", "cloud", "export", "fleet")
 LEFT_OUT = (".*", "__pycache__", "node_modules")
 SLACK = 30.0
 """Seconds that a run may take beyond ten times what it takes without a change."""

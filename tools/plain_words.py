@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("core", "edge", "cloud", "export", "fleet")
+PARTS = ("core", "learning", "edge", "cloud", "export", "fleet")
 INSTEAD = {
     r"\banew\b": "again",
     r"\bis none\b": "is not a ..., or: there is no ...",

@@ -22,12 +22,20 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PARTS = {
     "core": "auricle",
+    "learning": "auricle_learning",
     "edge": "auricle_edge",
     "cloud": "auricle_cloud",
     "export": "auricle_export",
     "fleet": "auricle_fleet",
 }
-MOST = {"core": (11, 6, 20), "edge": (13, 8, 45), "cloud": (15, 8, 50), "export": (7, 4, 6), "fleet": (9, 6, 21)}
+MOST = {
+    "core": (11, 6, 20),
+    "learning": (3, 2, 1),
+    "edge": (13, 7, 41),
+    "cloud": (14, 8, 45),
+    "export": (7, 4, 6),
+    "fleet": (9, 6, 21),
+}
 """Rooms, floors and arrows that a part may have; no part has an arrow up."""
 
 

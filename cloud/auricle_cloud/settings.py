@@ -12,10 +12,10 @@ from msgspec import Meta, Struct
 from auricle.errors import SettingsError
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.wire.tensors import Flat
-from auricle_cloud.aggregation.accounting import require_accounting
-from auricle_cloud.aggregation.needs import check_needs, given_with
-from auricle_cloud.aggregation.presets import PRACTICAL, Preset
-from auricle_cloud.aggregation.rules import get_rule
+from auricle_learning.aggregation.accounting import require_accounting
+from auricle_learning.aggregation.needs import check_needs, given_with
+from auricle_learning.aggregation.presets import PRACTICAL, Preset
+from auricle_learning.aggregation.rules import get_rule
 
 NAME = "coordinator"
 """What a coordinator is called at its broker."""

@@ -10,10 +10,8 @@ from auricle.promised import promised
 if TYPE_CHECKING:
     from auricle_edge.fleet.agent import Agent
     from auricle_edge.fleet.agent_context import AgentSettings
-    from auricle_edge.runtimes import Runtime
-    from auricle_edge.training.train import Trainer
 
-__all__ = ["Agent", "AgentSettings", "Runtime", "Trainer"]
+__all__ = ["Agent", "AgentSettings"]
 
 if sys.maxsize <= 1 << 32:  # before anything is missed that pip could not install there
     raise AuricleError(
@@ -27,7 +25,5 @@ if not TYPE_CHECKING:
         {
             "Agent": "auricle_edge.fleet.agent",
             "AgentSettings": "auricle_edge.fleet.agent_context",
-            "Runtime": "auricle_edge.runtimes",
-            "Trainer": "auricle_edge.training.train",
         },
     )

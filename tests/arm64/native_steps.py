@@ -12,7 +12,8 @@ import sys
 import numpy as np
 
 from auricle.packs.pack import load_pack
-from auricle_edge.runtimes import Job, choose_runtime
+from auricle_edge.runtimes import choose_runtime
+from auricle_learning.runtimes import Job
 
 
 def main(name: str, steps: int, arrays: str) -> dict[str, str]:

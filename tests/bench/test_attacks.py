@@ -62,9 +62,9 @@ def held(rule: str, attacks: Sequence[str], liars: int) -> None:
         pytest.skip("there is no recorded speech beside this checkout")
     from bench.attacks import make_fleet, play, rule_of
 
-    from auricle_cloud.aggregation.bounded import BoundedRule
-    from auricle_cloud.aggregation.rules import get_rule
     from auricle_cloud.commands.coordinator_settings import CoordinatorSettings
+    from auricle_learning.aggregation.bounded import BoundedRule
+    from auricle_learning.aggregation.rules import get_rule
 
     preset = CoordinatorSettings().preset_for(trained=True)
     whole = BoundedRule(rule_of(rule) if rule else get_rule(preset.rule, **preset.rule_options))

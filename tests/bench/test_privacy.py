@@ -8,7 +8,7 @@ from bench.membership import area, found_at
 from bench.privacy_table import Fleet, multiplier_for
 from bench.secure_sum import degree_of, measure
 
-from auricle_cloud.aggregation.accounting import Release, fleet_epsilon
+from auricle_learning.aggregation.accounting import Release, fleet_epsilon
 
 
 def test_the_area_counts_pairs_in_which_the_member_scores_higher() -> None:

@@ -129,7 +129,7 @@ def either(place: Path | str, make: Callable[..., Desk]) -> Desk:
 def runtime() -> Any:
     """What the devices of a `coordinator_site` train with."""
     from auricle.packs.pack import load_pack
-    from auricle_edge.runtimes import StepRuntime
+    from auricle_learning.runtimes import StepRuntime
 
     return StepRuntime(load_pack("digits"))
 

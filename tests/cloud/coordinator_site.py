@@ -19,10 +19,6 @@ from auricle.wire.frames import Topics, seal
 from auricle.wire.identity import Identity
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import encode
-from auricle_cloud.aggregation.next_model import next_model
-from auricle_cloud.aggregation.presets import Preset
-from auricle_cloud.aggregation.rules import get_rule
-from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.rounds.read_cohort import cohort_of
@@ -31,10 +27,14 @@ from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import Store
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import Trainer
 from auricle_fleet.broker.broker import Broker, start_broker
+from auricle_learning.aggregation.next_model import next_model
+from auricle_learning.aggregation.presets import Preset
+from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import Trainer
 
 FLEET, TASK = "f", "keywords"
 TOPICS = Topics(FLEET)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from auricle_cloud.aggregation.cohort import Float64Array, FloatArray
+from auricle_learning.aggregation.cohort import Float64Array, FloatArray
 
 
 def replacement(

@@ -15,13 +15,13 @@ from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.split import split_by_speaker
 from auricle.wire.plan import Plan
-from auricle_cloud.aggregation.cohort import Cohort, FloatArray, layers_of
-from auricle_cloud.aggregation.rules.fedvsa import fedvsa, limit_losses, softmax_share
 from auricle_cloud.detection.alarm import Alarm, alarm, next_reference
 from auricle_cloud.evaluation.validation_set import ValidationSet
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import LocalState, Trainer
+from auricle_learning.aggregation.cohort import Cohort, FloatArray, layers_of
+from auricle_learning.aggregation.rules.fedvsa import fedvsa, limit_losses, softmax_share
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import LocalState, Trainer
 
 CLIENTS, ATTACKER = 20, "client-07"
 PACK: Pack = load_pack("digits")

@@ -13,7 +13,7 @@ from tests.cloud.coordinator_site import DEVICES, Site, keep_updates, run
 
 from auricle.packs.pack import load_pack
 from auricle_cloud.rounds.coordinator import Coordinator
-from auricle_edge.runtimes import StepRuntime
+from auricle_learning.runtimes import StepRuntime
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.cloud.rule_cases import PLAIN
+from tests.learning.rule_cases import PLAIN
 
 from auricle.errors import SettingsError
-from auricle_cloud.aggregation.bounded import BoundedRule, cap_samples, ceiling
-from auricle_cloud.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, Layer
-from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.read_cohort import by_device
+from auricle_learning.aggregation.bounded import BoundedRule, cap_samples, ceiling
+from auricle_learning.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, Layer
+from auricle_learning.aggregation.rules import get_rule
 
 LAYERS = (Layer("conv", (slice(0, 2),)), Layer("head", (slice(2, 6),)))
 UNKNOWN = math.nan
@@ -198,8 +198,8 @@ def test_a_round_bounds_a_liar_and_tells_operators(tmp_path: Path, monkeypatch: 
     from tests.cloud.coordinator_site import FEDAVG, TASK, Site, run
 
     from auricle.packs.pack import load_pack
-    from auricle_edge.runtimes import StepRuntime
-    from auricle_edge.training.train import RoundResult, Trainer
+    from auricle_learning.runtimes import StepRuntime
+    from auricle_learning.training.train import RoundResult, Trainer
 
     honest_trainer = coordinator_site.trainer
 

@@ -160,7 +160,7 @@ def test_a_coordinators_health_names_the_chore_and_the_others_go_on(tmp_path: Pa
 
     from auricle_cloud.api.api_settings import ApiSettings
     from auricle_cloud.service import application
-    from auricle_edge.runtimes import StepRuntime
+    from auricle_learning.runtimes import StepRuntime
 
     async def case(site: Site) -> None:
         coordinator = site.coordinator(None)

@@ -30,11 +30,11 @@ from auricle.wire.frames import open_frame, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import CoordinatorState, Model, Status
 from auricle.wire.tensors import digest, encode
-from auricle_cloud.aggregation.presets import Preset
-from auricle_cloud.aggregation.server_optimizer import OptimizerState
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.storage import schema
+from auricle_learning.aggregation.presets import Preset
+from auricle_learning.aggregation.server_optimizer import OptimizerState
 
 
 @on_site

@@ -11,14 +11,11 @@ import pytest
 from tests.cloud import coordinator_site
 from tests.cloud.arrivals import update
 from tests.cloud.coordinator_site import PLAN, TASK, Site, run, trainer
-from tests.cloud.test_rules_labelled import plane
+from tests.learning.test_rules_labelled import plane
 
 from auricle.errors import WireError
 from auricle.packs.pack import load_pack
 from auricle.wire.plan import FixMatch, Plan
-from auricle_cloud.aggregation.direction import angles_to
-from auricle_cloud.aggregation.presets import PRACTICAL, Preset
-from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.evaluation.labelled_clips import labelled_clips
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_cloud.link.update_checks import require_header
@@ -26,9 +23,12 @@ from auricle_cloud.operations.explanation import explain
 from auricle_cloud.rounds.read_cohort import by_device, with_labels
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.report import read_report
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.speech_data import DeviceData
-from auricle_edge.training.train import Trainer
+from auricle_learning.aggregation.direction import angles_to
+from auricle_learning.aggregation.presets import PRACTICAL, Preset
+from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.speech_data import DeviceData
+from auricle_learning.training.train import Trainer
 
 DIGITS = load_pack("digits")
 

@@ -15,15 +15,15 @@ soundfile = pytest.importorskip("soundfile", reason="recordings are read with it
 from auricle.errors import DataError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import Pack, load_pack
-from auricle_cloud.aggregation.extras import Extras
-from auricle_cloud.aggregation.presets import Preset
-from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.labelled_clips import labelled_clips
 from auricle_cloud.evaluation.validation_set import ValidationSet, load_validation
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.settings import RunSettings
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.aggregation.extras import Extras
+from auricle_learning.aggregation.presets import Preset
+from auricle_learning.aggregation.rules import get_rule
 
 DIGITS = load_pack("digits")
 LEARNING = ("zeno", "fedlaw", "fedrpo")

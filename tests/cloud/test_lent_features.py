@@ -18,13 +18,13 @@ from auricle.wire.identity import Identity
 from auricle.wire.plan import Lent
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import digest, encode
-from auricle_cloud.aggregation.presets import Preset
 from auricle_cloud.link.messenger import Messenger, chunks_of
 from auricle_cloud.operations.group_explanation import about_prior
 from auricle_cloud.states.report import read_report
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.rows import ModelRow
-from auricle_edge.training.train import Trainer
+from auricle_learning.aggregation.presets import Preset
+from auricle_learning.training.train import Trainer
 
 
 @on_site

@@ -108,8 +108,8 @@ def test_a_coordinator_sets_a_lie_aside_and_names_its_device(
 
     from auricle.packs.pack import load_pack
     from auricle_cloud.operations.operations import Operations
-    from auricle_edge.runtimes import StepRuntime
-    from auricle_edge.training.train import Trainer
+    from auricle_learning.runtimes import StepRuntime
+    from auricle_learning.training.train import Trainer
 
     # The class is patched and not its objects: training computes the loss itself.
     truth = Trainer.inference_loss

@@ -15,9 +15,6 @@ from tests.cloud.site_runs import runtime as runtime
 
 from auricle.wire.messages import Invite
 from auricle.wire.tensors import decode, digest, encode
-from auricle_cloud.aggregation.extras import Extras
-from auricle_cloud.aggregation.presets import Preset
-from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.operations.group_explanation import about_group, about_groups
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.read_cohort import cohort_of
@@ -27,6 +24,9 @@ from auricle_cloud.storage.personal_records import MadeModel, personal_files
 from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import Store
 from auricle_cloud.storage.verdicts import UpdateJudge
+from auricle_learning.aggregation.extras import Extras
+from auricle_learning.aggregation.presets import Preset
+from auricle_learning.aggregation.rules import get_rule
 
 ACMU = Preset(PLAN, "acmu", {"max_clusters": 2})
 OWN = "e" * 64

@@ -12,14 +12,14 @@ pytest.importorskip("onnxruntime", reason="the clients train and the models are 
 
 from tests.cloud.poisoned_fleet import ATTACKER, CLIENTS, PACK, PoisonedFleet, recorded, synthetic
 
-from auricle_cloud.aggregation.cohort import FloatArray
-from auricle_cloud.aggregation.rules.fedvsa import fedvsa
-from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
 from auricle_cloud.detection.coalitions import fedvsa_models, worth
 from auricle_cloud.detection.repair import Repair, hotfix, reaggregate
 from auricle_cloud.detection.shapley import Shapley, shapley
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
+from auricle_learning.aggregation.cohort import FloatArray
+from auricle_learning.aggregation.rules.fedvsa import fedvsa
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 
 RECORDED = Path(os.environ.get("AURICLE_SPEECH", Path(__file__).parents[3] / "shared" / "data")) / "gsc"
 NONE = OptimizerSettings()

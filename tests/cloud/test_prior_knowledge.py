@@ -9,22 +9,22 @@ import msgspec
 import numpy as np
 import pytest
 from tests.cloud.coordinator_site import PLAN
-from tests.cloud.rule_cases import line
 from tests.cloud.site_runs import runtime as runtime
+from tests.learning.rule_cases import line
 
 from auricle.errors import DataError, PackError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import load_pack
 from auricle.wire.prior_knowledge import PriorKnowledge, Tuning, class_gradient, gradients_size, split_classifier
-from auricle_cloud.aggregation.cohort import Cohort, CohortError, Layer
-from auricle_cloud.aggregation.extras import MAGIC, Extras, RuleState, optimizer_beside
-from auricle_cloud.aggregation.feature_synthesis import first_features, lent_after, match_loss_grad
-from auricle_cloud.aggregation.next_model import next_model, optimizer_in
-from auricle_cloud.aggregation.presets import Preset
-from auricle_cloud.aggregation.rules import get_rule
-from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
 from auricle_cloud.settings import Detection, Privacy, RunSettings, SecureSum
-from auricle_edge.runtimes import StepRuntime
+from auricle_learning.aggregation.cohort import Cohort, CohortError, Layer
+from auricle_learning.aggregation.extras import MAGIC, Extras, RuleState, optimizer_beside
+from auricle_learning.aggregation.feature_synthesis import first_features, lent_after, match_loss_grad
+from auricle_learning.aggregation.next_model import next_model, optimizer_in
+from auricle_learning.aggregation.presets import Preset
+from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.runtimes import StepRuntime
 
 CLASSES, WIDTH, EACH = 3, 4, 6
 HEAD = CLASSES * WIDTH + CLASSES
@@ -96,7 +96,7 @@ def test_a_match_that_fails_or_leads_away_leaves_the_features_as_they_were_and_s
     assert matched is not None
     features, known = matched.arrays["features"], np.ones((1, CLASSES))
     for size, rate, says in ((1e300, 0.1, "values that are not finite"), (1.0, 1e4, "the match led away from")):
-        monkeypatch.setattr("auricle_cloud.aggregation.feature_synthesis.MATCH_RATE", rate)
+        monkeypatch.setattr("auricle_learning.aggregation.feature_synthesis.MATCH_RATE", rate)
         state = RuleState("acmu", {"features": features.astype(np.float64) * size, "known": known})
 
         found = RULE(cohort(gradients(0), state=state))
@@ -170,7 +170,7 @@ def test_the_option_says_how_devices_tune_and_what_follows_their_updates(runtime
 def test_features_beyond_what_devices_fetch_are_refused(
     largest: int, noun: str, monkeypatch: pytest.MonkeyPatch, runtime: StepRuntime
 ) -> None:
-    monkeypatch.setattr("auricle_cloud.aggregation.presets.LARGEST_BLOB", largest)
+    monkeypatch.setattr("auricle_learning.aggregation.presets.LARGEST_BLOB", largest)
     with pytest.raises(PackError, match=noun):
         Preset(PLAN, "fedavg").with_rule("acmu", {"pkcf": True}).require_pack(runtime.pack)
 

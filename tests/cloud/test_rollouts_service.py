@@ -27,7 +27,7 @@ from auricle_cloud.ota.candidate import read_candidate
 from auricle_cloud.ota.repository import Repository
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.service import application
-from auricle_edge.runtimes import StepRuntime
+from auricle_learning.runtimes import StepRuntime
 
 
 class Board:

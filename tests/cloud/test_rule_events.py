@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from tests.cloud.arrivals import BASE, TASK, begin, open_round, update
 
-from auricle_cloud.aggregation.cohort import Aggregate, Cohort, layers_of
-from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.rule_events import note_rule
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import Store
+from auricle_learning.aggregation.cohort import Aggregate, Cohort, layers_of
+from auricle_learning.aggregation.rules import get_rule
 
 DEVICES = ("dev-a", "dev-b", "dev-c")
 

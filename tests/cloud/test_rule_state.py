@@ -19,14 +19,14 @@ from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.graph_interface import step_inputs, step_outputs
 from auricle.wire.plan import Bavd
 from auricle.wire.tensors import encode
-from auricle_cloud.aggregation.extras import MAGIC, Extras
-from auricle_cloud.aggregation.presets import PRACTICAL, Preset, get_preset
-from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.settings import Buffer, Detection, RunSettings
 from auricle_cloud.storage import schema
-from auricle_edge.runtimes import StepRuntime
+from auricle_learning.aggregation.extras import MAGIC, Extras
+from auricle_learning.aggregation.presets import PRACTICAL, Preset, get_preset
+from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.runtimes import StepRuntime
 
 FEDOPT = Preset(PLAN, "fedopt", {"variant": "yogi", "lr": 0.05})
 

@@ -24,7 +24,7 @@ from auricle_cloud.storage.backup import write_backup
 from auricle_cloud.storage.blobs import RemoteBlobs, open_blobs
 from auricle_cloud.storage.restore import restore_backup
 from auricle_cloud.storage.store import FILE, Store
-from auricle_edge.runtimes import StepRuntime
+from auricle_learning.runtimes import StepRuntime
 
 SENTENCE = r"^The object store at [a-z/]+ failed \([^\n]*{}[^\n]*\)[^\n]+$"
 

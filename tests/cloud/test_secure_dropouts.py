@@ -21,7 +21,7 @@ from auricle_cloud.settings import SecureSum
 from auricle_cloud.states.report import read_report
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.update_delivery import Pending
-from auricle_edge.runtimes import StepRuntime
+from auricle_learning.runtimes import StepRuntime
 
 LAST = DEVICES[3]
 SILENT: dict[int, type[SumQuestion]] = {1: JoinSum, 2: SumNeighbours, 4: RevealSum}

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.errors import DataError
-from auricle_cloud.aggregation.cohort import BoolArray, Cohort, Float64Array, Layer
-from auricle_cloud.aggregation.rules.fedavg import fedavg
-from auricle_cloud.aggregation.rules.fedvsa import fedvsa
 from auricle_cloud.detection.coalitions import fedvsa_models, rule_models, worth
 from auricle_cloud.detection.shapley import Shapley, Values, shapley
+from auricle_learning.aggregation.cohort import BoolArray, Cohort, Float64Array, Layer
+from auricle_learning.aggregation.rules.fedavg import fedavg
+from auricle_learning.aggregation.rules.fedvsa import fedvsa
 
 RNG = np.random.default_rng(0)
 

@@ -22,10 +22,10 @@ from auricle.wire.plan import Plan
 from auricle.wire.tensors import digest, encode
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import Trainer
 from auricle_fleet.broker.broker import start_broker
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import Trainer
 
 FLEET, DEVICE, TASK = "f", "dev-a", "keywords"
 TOPICS = Topics(FLEET)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.edge.toy import PACK as THREE
-from tests.edge.toy import clips
+from tests.learning.toy import PACK as THREE
+from tests.learning.toy import clips
 
 from auricle.packs.pack import Pack
 from auricle.speech.features import Energies, LogMel
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.runtimes import StepRuntime
 from auricle_edge.training.judge.sound import Negatives
 from auricle_edge.training.judge.streams import Streams
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import Trainer
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import Trainer
 
 PACK: Pack = THREE.with_labels(("low", "middle", "_unknown_"))
 RUNTIME = StepRuntime(PACK)

@@ -17,10 +17,11 @@ import numpy as np
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
 from auricle.wire.plan import Plan
-from auricle_edge.runtimes import Job, StepRuntime, choose_runtime
-from auricle_edge.runtimes.interface import Runtime
+from auricle_edge.runtimes import choose_runtime
 from auricle_edge.runtimes.ort_model import OrtArtifacts, OrtModel
-from auricle_edge.training.train import LocalState, Trainer
+from auricle_learning.runtimes import Job, StepRuntime
+from auricle_learning.runtimes.interface import Runtime
+from auricle_learning.training.train import LocalState, Trainer
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -53,7 +54,7 @@ def gradient(pack: Pack, model: str, batches: Arrays) -> np.ndarray[Any, Any]:
 
 def rounds(runtime: Runtime, plan: Plan, state: LocalState | None = None) -> Arrays:
     """Two rounds of a device whose state is kept."""
-    from tests.edge.toy import device
+    from tests.learning.toy import device
 
     trainer = Trainer(runtime, "crnn-base", device(20), 3)
     state, plugin = trainer.first_state(), runtime.pack.plugin_table.initial(0)

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 import pytest
 from tests.edge.agent_site import TASK, Site, at_site, trainer, until
-from tests.edge.toy import PACK, device
-from tests.edge.toy_training import RUNTIME, trainer_of
+from tests.learning.toy import PACK, device
+from tests.learning.toy_training import RUNTIME, trainer_of
 
 from auricle.errors import DataError
 from auricle.speech.features import LogMel
@@ -24,6 +24,7 @@ from auricle.wire.messages import DeviceState, Loss, Measure, Register, Status, 
 from auricle.wire.plan import Bavd, FixMatch, Plan
 from auricle.wire.tensors import Flat, encode
 from auricle_edge.board.gate import Decision
+from auricle_edge.board.priority import NICENESS, yield_to_detection
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.gate_watch import Declined, GateWatch, RoundControl
 from auricle_edge.listening.detect import DetectSettings
@@ -33,9 +34,9 @@ from auricle_edge.training.judge.round_judge import PERSONAL, PLUGIN
 from auricle_edge.training.judge.sound import Judging, Negatives
 from auricle_edge.training.judge.streams import Streams
 from auricle_edge.training.local_store import LocalStore
-from auricle_edge.training.speech_data import Clips, DataSource, DeviceData
-from auricle_edge.training.train import LocalState, RoundResult, Trainer
-from auricle_edge.training.training_job import NICENESS, LearnSettings, yield_to_detection
+from auricle_learning.training.speech_data import Clips, DataSource, DeviceData
+from auricle_learning.training.train import LocalState, RoundResult, Trainer
+from auricle_learning.training.training_job import LearnSettings
 
 OPEN = Decision("train", "Nothing speaks against training.")
 HOT = Decision("wait", "It is hot.", "heat")

@@ -17,8 +17,9 @@ from auricle_edge.listening.capture.frames import Sound
 from auricle_edge.listening.capture.levels import LevelMeter, Levels
 from auricle_edge.listening.capture.settings import CaptureSettings
 from auricle_edge.listening.capture.state import CaptureState
-from auricle_edge.runtimes import choose_runtime, recogniser
+from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.microphone_check import examine_levels, examine_state
+from auricle_learning.runtimes import recogniser
 
 NOISE = np.random.default_rng(2).integers(-3000, 3000, 4000).astype(np.int16)
 

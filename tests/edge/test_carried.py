@@ -7,21 +7,21 @@ import pytest
 from tests.core.bare_pack import bare_pack
 from tests.edge.judge_toy import DETECT as TOY_DETECT
 from tests.edge.judge_toy import PACK, stretches, taught
-from tests.edge.toy import clips
+from tests.learning.toy import clips
 
 from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.batches import Pseudo, batches, fixmatch_batches, mixed_batches
-from auricle_edge.training.carried import Carried, carried_to_train, judged_part, trained_frames
 from auricle_edge.training.judge.sound import carried_negatives
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import RoundResult, Trainer
-from auricle_edge.training.training_job import LearnSettings
 from auricle_export.packs.start_weights import with_negatives
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.batches import Pseudo, batches, fixmatch_batches, mixed_batches
+from auricle_learning.training.carried import Carried, carried_to_train, judged_part, trained_frames
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import RoundResult, Trainer
+from auricle_learning.training.training_job import LearnSettings
 
 TWELVE = bare_pack("gsc12")
 UNKNOWN, SILENCE = TWELVE.labels.index("_unknown_"), TWELVE.labels.index("_silence_")

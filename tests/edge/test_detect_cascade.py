@@ -18,7 +18,7 @@ from auricle_edge.listening.detect.decision import Decider
 from auricle_edge.listening.detect.recognisers import Candidate, Merit, both, cascade, choose_model, merit, most_hits
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.hearing_model import HearingModel
-from auricle_edge.training.speech_data import Clips
+from auricle_learning.training.speech_data import Clips
 
 LABELS = ("yes", "no", "_silence_")
 KEYWORDS = np.array([True, True, False])

@@ -23,7 +23,7 @@ from auricle.speech.features import LogMel
 from auricle_edge.listening.detect import Detector, DetectSettings, Recognise, ensemble
 from auricle_edge.listening.detect.hops import Ring
 from auricle_edge.listening.sound import RATE, Block, Detection
-from auricle_edge.runtimes import StepRuntime, recogniser
+from auricle_learning.runtimes import StepRuntime, recogniser
 
 PACK = load_pack("gsc12")
 TASK = PACK.manifest.task

@@ -34,7 +34,8 @@ from auricle_edge.evaluate.windows import said_of
 from auricle_edge.listening.detect import Detector, DetectSettings, DetectTable, detect_settings
 from auricle_edge.listening.detect.calibration import unsmoothed
 from auricle_edge.listening.sound import RATE, Block
-from auricle_edge.runtimes import choose_runtime, recogniser
+from auricle_edge.runtimes import choose_runtime
+from auricle_learning.runtimes import recogniser
 
 PACK = load_pack("gsc12")
 FRONTEND = LogMel(PACK.manifest.task)

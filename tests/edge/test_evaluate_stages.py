@@ -26,7 +26,8 @@ from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import said_of, waiting_levels
 from auricle_edge.listening.detect import Cascade, Detector, DetectSettings, DetectTable, detect_settings
 from auricle_edge.listening.sound import RATE, Block
-from auricle_edge.runtimes import choose_runtime, recogniser
+from auricle_edge.runtimes import choose_runtime
+from auricle_learning.runtimes import recogniser
 
 PACK = load_pack("gsc12")
 FRONTEND = LogMel(PACK.manifest.task)

@@ -12,11 +12,12 @@ from auricle.packs.start import start_weights
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectTable
 from auricle_edge.listening.detect.settings import SecondStage
-from auricle_edge.runtimes import Runtime, choose_runtime
+from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.training.local_store import LocalStore
-from auricle_edge.training.speech_data import Clips
-from auricle_edge.training.train import LocalState
+from auricle_learning.runtimes import Runtime
+from auricle_learning.training.speech_data import Clips
+from auricle_learning.training.train import LocalState
 
 
 @pytest.mark.slow

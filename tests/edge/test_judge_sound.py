@@ -6,17 +6,17 @@ import msgspec
 import numpy as np
 import pytest
 from tests.edge.judge_toy import DETECT, PACK, RUNTIME, negatives
-from tests.edge.toy import clips
+from tests.learning.toy import clips
 
 from auricle.errors import SettingsError
 from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.runtimes import Runtime
-from auricle_edge.training.carried import LEAST_WINDOWS
 from auricle_edge.training.judge.sound import REMEMBERED, JudgedSound, Judging, Negatives, carried_negatives
 from auricle_edge.training.judge.streams import Streams, in_quiet
-from auricle_edge.training.speech_data import Clips
+from auricle_learning.runtimes import Runtime
+from auricle_learning.training.carried import LEAST_WINDOWS
+from auricle_learning.training.speech_data import Clips
 
 FRAMES = PACK.manifest.task.frames
 

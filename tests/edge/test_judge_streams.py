@@ -6,17 +6,17 @@ import msgspec
 import numpy as np
 import pytest
 from tests.edge.judge_toy import DETECT, PACK, RUNTIME, louder, negatives, taught
-from tests.edge.toy import clips
+from tests.learning.toy import clips
 
 from auricle.packs.first_weights import first_weights
 from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel, stream_energies
 from auricle_edge.listening.detect import Detector, DetectSettings
 from auricle_edge.listening.sound import RATE, Block
-from auricle_edge.runtimes import StepRuntime, recogniser
 from auricle_edge.training.judge.sound import JudgedSound, carried_negatives
 from auricle_edge.training.judge.streams import Streams, detections, first_part, in_quiet, joined
-from auricle_edge.training.speech_data import Clips
+from auricle_learning.runtimes import StepRuntime, recogniser
+from auricle_learning.training.speech_data import Clips
 
 NONE = Clips(np.zeros((0, 100, 40), np.float32), np.zeros(0, np.int64))
 

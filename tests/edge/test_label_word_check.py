@@ -23,7 +23,8 @@ from auricle_edge.labels import Enrolment, LabelSettings, Step
 from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.word_check import WordCheck, cepstra, distance
 from auricle_edge.listening.sound import Block
-from auricle_edge.runtimes import choose_runtime, recogniser
+from auricle_edge.runtimes import choose_runtime
+from auricle_learning.runtimes import recogniser
 
 PACK = load_pack("gsc12")
 FRONTEND = LogMel(PACK.manifest.task)

@@ -18,7 +18,7 @@ from safetensors.numpy import save
 
 from auricle.wire.tensors import TensorSpec, TensorTable
 from auricle_edge.training.local_store import LocalStore
-from auricle_edge.training.train import LocalState
+from auricle_learning.training.train import LocalState
 
 TABLE = TensorTable((TensorSpec("head.weight", (2, 3), "head", 0.5), TensorSpec("head.bias", (2,), "head", 0.5)))
 PACK = "a" * 64

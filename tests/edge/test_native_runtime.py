@@ -16,21 +16,22 @@ import pytest
 from onnx import helper
 from tests.core import tiny_pack
 from tests.edge import native_probe
-from tests.edge.toy import PACK, clips, device
-from tests.edge.toy_training import PLUGIN
+from tests.learning.toy import PACK, clips, device
+from tests.learning.toy_training import PLUGIN
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
 from auricle.process.cli import main
 from auricle.wire.plan import FixMatch, Plan
-from auricle_edge.runtimes import Job, StepRuntime, choose_runtime, recogniser
+from auricle_edge.runtimes import choose_runtime
 from auricle_edge.runtimes.native import library as native_library
 from auricle_edge.runtimes.native.library import LoadedProgram, compile_library, compiler, library
 from auricle_edge.runtimes.native.program import Program, UnsupportedError
 from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_edge.service import checkup
-from auricle_edge.training.speech_data import DeviceData
-from auricle_edge.training.train import Trainer
+from auricle_learning.runtimes import Job, StepRuntime, recogniser
+from auricle_learning.training.speech_data import DeviceData
+from auricle_learning.training.train import Trainer
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
 ROOT = Path(__file__).parents[2]

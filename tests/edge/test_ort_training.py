@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from tests.edge.ort_environment import ort_python, run_there
 from tests.edge.ort_probe import job_of, trained
-from tests.edge.toy import PACK
+from tests.learning.toy import PACK
 
 from auricle.files import write_durably
 from auricle.packs.pack import load_pack, pack_bytes
-from auricle_edge.runtimes import StepRuntime
+from auricle_learning.runtimes import StepRuntime
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(1500)]
 

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 from tests.edge.agent_site import Site, run, trainer, until
-from tests.edge.toy import PACK, device
-from tests.edge.toy_training import LITE, PLUGIN, plan_of, ran, trainer_of
+from tests.learning.toy import PACK, device
+from tests.learning.toy_training import LITE, PLUGIN, plan_of, ran, trainer_of
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import load_pack
@@ -21,11 +21,11 @@ from auricle.wire.plan import Lent, Noise, Plan
 from auricle.wire.prior_knowledge import PriorKnowledge, Tuning, class_gradient, gradients_size, split_classifier
 from auricle.wire.tensors import Flat, decode, digest
 from auricle.wire.update_codec import length_of
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.noise import noised
-from auricle_edge.training.prior_knowledge import class_gradients, said_gradients, tuned
-from auricle_edge.training.train import RoundResult
-from auricle_edge.training.update_body import update_body
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.noise import noised
+from auricle_learning.training.prior_knowledge import class_gradients, said_gradients, tuned
+from auricle_learning.training.train import RoundResult
+from auricle_learning.training.update_body import update_body
 
 CLASSES, WIDTH = LITE.specs[-2].shape
 HEAD = CLASSES * WIDTH + CLASSES

@@ -16,8 +16,9 @@ from tests.core import tiny_pack
 from auricle.errors import AuricleError
 from auricle.packs.manifest import Buffer, OrtTraining, Tflite
 from auricle.packs.pack import Pack
-from auricle_edge.runtimes import InferenceOnly, Job, StepRuntime, choose_runtime
+from auricle_edge.runtimes import choose_runtime
 from auricle_edge.runtimes.native import library as native_library
+from auricle_learning.runtimes import InferenceOnly, Job, StepRuntime
 
 ROOT = Path(__file__).parents[2]
 FILES = {"training": tiny_pack.STEP, "evaluation": tiny_pack.EVALUATE, "checkpoint": tiny_pack.WEIGHTS}

@@ -16,8 +16,8 @@ from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.training.judge.streams import detections
 from auricle_edge.training.local_store import LocalStore
-from auricle_edge.training.speech_data import Clips
-from auricle_edge.training.train import LocalState
+from auricle_learning.training.speech_data import Clips
+from auricle_learning.training.train import LocalState
 
 LABELS = ("on", "off", "_unknown_")
 PLAIN = DetectSettings(smoothing=1, patience=1, threshold=0.8, refractory=0.0)

@@ -17,8 +17,8 @@ from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.detect.decision import Decider
 from auricle_edge.listening.detect.rules import shifted, tuned
 from auricle_edge.listening.tuning import FILE, Tuning
-from auricle_edge.runtimes import StepRuntime
 from auricle_edge.settings import read_settings
+from auricle_learning.runtimes import StepRuntime
 
 LABELS = ("yes", "no", "_silence_")
 

@@ -17,7 +17,8 @@ from tests.export.tflite_toy import by_onnxruntime, features, needs_litert, oper
 from auricle.errors import AuricleError, PackError
 from auricle.packs.manifest import FileEntry
 from auricle.packs.pack import Pack, load_pack, pack_bytes
-from auricle_edge.runtimes import Job, choose_runtime
+from auricle_edge.runtimes import choose_runtime
+from auricle_learning.runtimes import Job
 
 needs_litert()
 

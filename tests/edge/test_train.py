@@ -8,18 +8,18 @@ import threading
 import msgspec
 import numpy as np
 import pytest
-from tests.edge.toy import clips, device
-from tests.edge.toy_training import FAST, LITE, PLUGIN, RUNTIME, distance, plan_of, ran, trainer_of
+from tests.learning.toy import clips, device
+from tests.learning.toy_training import FAST, LITE, PLUGIN, RUNTIME, distance, plan_of, ran, trainer_of
 
 from auricle.errors import AuricleError
 from auricle.wire.plan import Plan
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.gate_watch import OPEN, RoundControl
-from auricle_edge.runtimes import Job
-from auricle_edge.training.batches import batches
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import LocalState, RoundResult, TrainingStopped
-from auricle_edge.training.training_job import graph_kind, graph_optimizer, scalars_of
+from auricle_learning.runtimes import Job
+from auricle_learning.training.batches import batches
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import LocalState, RoundResult, TrainingStopped
+from auricle_learning.training.training_job import graph_kind, graph_optimizer, scalars_of
 
 # -- inference loss
 

@@ -38,8 +38,8 @@ from auricle_edge.ota.records import (
     write_record,
 )
 from auricle_edge.ota.slots.commands import main as guard
-from auricle_edge.runtimes import StepRuntime
 from auricle_edge.settings import EdgeSettings, UpdateSettings
+from auricle_learning.runtimes import StepRuntime
 
 DIGITS = load_pack("digits")
 """What the agent trains with; the packs that are updated here are tiny ones."""

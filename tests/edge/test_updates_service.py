@@ -17,7 +17,7 @@ from tests.system.virtual_room import VirtualRoom
 
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.wire.messages import Release, Target
-from auricle_edge.runtimes import StepRuntime
+from auricle_learning.runtimes import StepRuntime
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -17,12 +17,12 @@ from torch.nn import functional as F
 from auricle.checks.graph_check import check_graph
 from auricle.packs.manifest import Frontend, Task
 from auricle.packs.pack import Pack
-from auricle_edge.runtimes.interface import joined_parts, named_parts
 from auricle_export.compiler.layers import Bavd
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import tensor_specs
 from auricle_export.packs.build import Model, Recipe, assemble
 from auricle_export.packs.stepgraph import trace
+from auricle_learning.runtimes.interface import joined_parts, named_parts
 
 LABELS, BATCH, FRAMES, MELS = 5, 4, 12, 10
 SMALLEST = 1e-2

@@ -25,8 +25,8 @@ from bench.parity_reference import SHIPPED as AUTHORS
 from bench.parity_reference import Model
 
 from auricle.packs.pack import load_pack
-from auricle_edge.runtimes import StepRuntime
 from auricle_export.packs.models import ARCHITECTURES
+from auricle_learning.runtimes import StepRuntime
 
 TOLERANCE = 1e-5
 SHIPPED = load_pack("gsc12")

@@ -17,7 +17,7 @@ from auricle.packs.graph_interface import Graph, step_inputs, step_outputs
 from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Manifest, Task
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, TensorSpec
-from auricle_edge.runtimes.interface import named_parts
+from auricle_learning.runtimes.interface import named_parts
 
 FILE = "graphs/net.evaluate.onnx"
 GRAPH = Graph(kind="evaluate", model="net", file=FILE, inputs=(), outputs=())

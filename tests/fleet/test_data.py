@@ -12,11 +12,11 @@ import soundfile
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.words import COMMANDS, DIGITS
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_fleet.emulation.central import train_centrally
 from auricle_fleet.emulation.data import FleetData, load_data, task_pack, usual_words
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.speech_data import Clips, DeviceData
 
 WORDS, SPEAKERS, TAKES = ("yes", "no", "up"), ("ana", "bob", "cyd", "dan"), 5
 

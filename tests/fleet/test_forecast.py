@@ -16,8 +16,6 @@ from auricle.errors import DataError, PackError, SettingsError
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle.process.cli import main
 from auricle.speech.speech_set import set_without_sound
-from auricle_edge.training.speech_data import split_held_out
-from auricle_edge.training.training_job import LearnSettings
 from auricle_fleet import FleetRun, Group, Network
 from auricle_fleet.emulation.data import load_data
 from auricle_fleet.emulation.forecast import forecast as forecasts
@@ -29,6 +27,8 @@ from auricle_fleet.emulation.forecast.needs import Needed, Needs
 from auricle_fleet.emulation.forecast.speed import Speed, speed_of
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Partition
+from auricle_learning.training.speech_data import split_held_out
+from auricle_learning.training.training_job import LearnSettings
 
 pytest.importorskip("espeakng_loader")
 

@@ -18,15 +18,15 @@ from auricle.errors import SettingsError
 from auricle.packs.pack import load_pack
 from auricle.speech.augment import word_level
 from auricle.wire.plan import Plan
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import LocalState, RoundResult, Trainer, TrainingStopped
 from auricle_fleet.commands import read_settings
 from auricle_fleet.emulation.attacks import Colluders, forged, forged_together, strength_of, supported
 from auricle_fleet.emulation.behaviour import GroupTrainer
 from auricle_fleet.emulation.conditions import RoundClips, data_of, flipped, in_noise, mistaken, target_of, triggered
 from auricle_fleet.emulation.slow_link import slow_link
 from auricle_fleet.groups import Group, Network, assigned
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
 
 PACK = load_pack("digits")
 RUNTIME = StepRuntime(PACK)

@@ -12,13 +12,13 @@ from tests.fleet.test_report import check
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
 from auricle_edge.training.judge.comparison import Heard, in_words
-from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_export.packs.start_weights import with_negatives
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.results.record import refusals
 from auricle_fleet.results.report import render
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.training.speech_data import Clips, DeviceData
 
 PACK = bare_pack("gsc12")
 LABELS = len(PACK.labels)

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.edge.toy import clips, device
 from tests.fleet.ended_run import line
 from tests.fleet.test_fleet_run import small
+from tests.learning.toy import clips, device
 
 from auricle.errors import SettingsError
 from auricle.packs.pack import load_pack
 from auricle.wire.plan import FixMatch
 from auricle_cloud.evaluation.validation_set import ValidationSet
-from auricle_edge.training.speech_data import DeviceData
 from auricle_fleet import FleetRun, Group
 from auricle_fleet.emulation.labels import with_labels_of
 from auricle_fleet.results.parties import by_party, parties
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.training.speech_data import DeviceData
 
 
 def rows_of(data: DeviceData) -> set[bytes]:

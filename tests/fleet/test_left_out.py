@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from tests.fleet.ended_run import line
 
-from auricle_cloud.aggregation.cohort import Aggregate, Cohort, Float64Array, Layer
-from auricle_cloud.aggregation.extras import Extras
-from auricle_cloud.aggregation.rules import RULES, get_rule
 from auricle_fleet.results.record import left_out
 from auricle_fleet.results.report import _left_out
+from auricle_learning.aggregation.cohort import Aggregate, Cohort, Float64Array, Layer
+from auricle_learning.aggregation.extras import Extras
+from auricle_learning.aggregation.rules import RULES, get_rule
 
 FRONT, HEAD = [0.0, 1.0, 2.0, 3.0, 100.0, math.nan], [0.0] * 6
 FIVE = {"prune_low": 0.2, "prune_high": 0.2}
@@ -47,8 +47,8 @@ EXPECTED: dict[str, tuple[dict[str, Any], str, str]] = {
 
 NEAREST = """
 import numpy as np
-from auricle_cloud.aggregation.cohort import Aggregate
-from auricle_cloud.aggregation.rules import Rule
+from auricle_learning.aggregation.cohort import Aggregate
+from auricle_learning.aggregation.rules import Rule
 
 def nearest(cohort):
     kept = np.zeros((len(cohort.ids), len(cohort.layers)), bool)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from auricle.errors import AuricleError
 from auricle.packs.pack import load_pack
 from auricle_cloud.settings import RoundDone
-from auricle_edge.training.speech_data import Clips, DeviceData
 from auricle_fleet.emulation.attacks import supported
 from auricle_fleet.emulation.behaviour import GroupTrainer
 from auricle_fleet.emulation.data import FleetData
@@ -26,6 +25,7 @@ from auricle_fleet.emulation.virtual_fleet import VirtualFleet
 from auricle_fleet.groups import Group, Trace
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Fresh, Partition
+from auricle_learning.training.speech_data import Clips, DeviceData
 
 
 def fleet_of(groups: tuple[Group, ...], state: Path, **changes: Any) -> VirtualFleet:

@@ -12,14 +12,14 @@ from pathlib import Path
 from auricle.mqtt_link.broker_rights import Roles, covers
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, decode, digest, encode
-from auricle_cloud.aggregation.next_model import next_model
-from auricle_cloud.aggregation.presets import Preset
-from auricle_cloud.aggregation.rules import get_rule
-from auricle_cloud.aggregation.server_optimizer import OptimizerState
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.rows import RoundRow, UpdateRow
 from auricle_cloud.storage.store import Store
+from auricle_learning.aggregation.next_model import next_model
+from auricle_learning.aggregation.presets import Preset
+from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.aggregation.server_optimizer import OptimizerState
 from tests.system.killed_coordinator import FLEET
 
 

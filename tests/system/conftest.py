@@ -148,7 +148,7 @@ def live_fleet(tmp_path: Path) -> Iterator[LiveFleet]:
     from auricle_cloud.api.api_settings import ApiSettings
     from auricle_cloud.service import application
     from auricle_cloud.settings import Detection
-    from auricle_edge.runtimes import StepRuntime
+    from auricle_learning.runtimes import StepRuntime
     from tests.cloud.coordinator_site import DEVICES, LPA, Site, run
 
     found, ready = LiveFleet(), threading.Event()

@@ -32,8 +32,8 @@ from auricle_edge.fleet import agent as agent_module
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.fleet.update_delivery import Pending, UpdateDelivery
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.train import LocalState, RoundResult, Trainer
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.train import LocalState, RoundResult, Trainer
 from tests.system.shifted_clock import ShiftedClock
 from tests.system.toy_trainer import ASK, RESEND, toy_trainer
 

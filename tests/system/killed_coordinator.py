@@ -36,13 +36,13 @@ from auricle.process.until_signal import until_signal
 from auricle.wire.frames import device_of
 from auricle.wire.messages import Asked, Update
 from auricle.wire.plan import Plan
-from auricle_cloud.aggregation.presets import Preset
-from auricle_cloud.aggregation.server_optimizer import OptimizerSettings
 from auricle_cloud.rounds import coordinator as coordinator_module
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import Buffer, Detection, RoundDone, RunSettings, SecureSum
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.store import FILE
+from auricle_learning.aggregation.presets import Preset
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from tests.system.full_disk import SmallDisk
 from tests.system.shifted_clock import ShiftedClock
 

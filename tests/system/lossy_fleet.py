@@ -21,7 +21,7 @@ from typing import Any
 from auricle.wire.messages import Message, Update
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_edge.training.train import Trainer
+from auricle_learning.training.train import Trainer
 from tests.system.killed_coordinator import TASK
 from tests.system.network_proxy import NetworkProxy
 from tests.system.toy_fleet import succeeded, toy_fleet, watching

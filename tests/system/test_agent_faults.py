@@ -13,7 +13,7 @@ from auricle.wire.plan import Plan
 from auricle_cloud.storage.rows import InvitationRow
 from auricle_cloud.storage.store import Store
 from auricle_edge.fleet.agent import Agent
-from auricle_edge.training.train import RoundResult
+from auricle_learning.training.train import RoundResult
 from tests.nightly import nightly_but
 from tests.system.child import until
 from tests.system.full_disk import SmallDisk

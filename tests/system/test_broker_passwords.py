@@ -27,8 +27,8 @@ from auricle_cloud.identity.certificates import new_key
 from auricle_cloud.rounds.coordinator import NAME
 from auricle_cloud.storage.blobs import Blobs
 from auricle_edge.fleet.identity_claim import claim as steps
-from auricle_edge.runtimes import StepRuntime
 from auricle_fleet.broker.broker import Broker
+from auricle_learning.runtimes import StepRuntime
 from tests.cloud.api_server import GENEROUS, serving
 from tests.cloud.coordinator_site import DEVICES, Site
 from tests.cloud.filled_store import Filled

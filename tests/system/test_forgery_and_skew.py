@@ -17,7 +17,7 @@ from auricle.wire.frames import CHUNK, UPGRADE, seal
 from auricle.wire.messages import Invite, Message, Status, Update
 from auricle.wire.tensors import digest, encode
 from auricle_edge.fleet.agent import Agent
-from auricle_edge.runtimes import StepRuntime
+from auricle_learning.runtimes import StepRuntime
 from tests.cloud.desk import signed
 from tests.edge.agent_site import DEVICE, KEY, OTHER, TASK, TOPICS, Site, until, with_broker
 from tests.system.tls_site import NEEDS_MOSQUITTO, running

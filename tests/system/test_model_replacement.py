@@ -14,15 +14,15 @@ import pytest
 
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
-from auricle_cloud.aggregation.presets import Preset
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import Detection, RoundDone, RunSettings
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_edge.training.train import LocalState, RoundResult, Trainer
 from auricle_fleet.broker.broker import start_broker
+from auricle_learning.aggregation.presets import Preset
+from auricle_learning.training.train import LocalState, RoundResult, Trainer
 from tests.cloud.model_replacement import replacement
 from tests.cloud.poisoned_fleet import ATTACKER, EPOCHS_OF_THE_ATTACK, PACK, PoisonedFleet, recorded, synthetic
 

@@ -18,7 +18,7 @@ from auricle.wire.frames import open_frame, seal
 from auricle.wire.messages import Ack, Message, Update
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_edge.training.train import Trainer
+from auricle_learning.training.train import Trainer
 from tests.system.child import Child, until
 from tests.system.killed_coordinator import TASK
 from tests.system.network_proxy import NetworkProxy

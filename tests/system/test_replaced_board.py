@@ -23,10 +23,10 @@ from auricle.wire.messages import Invite
 from auricle_cloud.storage.store import FILE, Store
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.train import Trainer
 from auricle_fleet.broker.mosquitto import find_mosquitto
 from auricle_fleet.broker.process import BrokerProcess
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.train import Trainer
 from tests.system.command_lines import serve
 from tests.system.tls_site import FLEET, NEEDS_MOSQUITTO, free_port, link, until
 from tests.system.toy_trainer import ASK, RESEND, toy_trainer

@@ -19,9 +19,9 @@ from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import FILE, Store
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.train import Trainer
 from auricle_fleet.broker.broker import Broker, Kind, start_broker
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.train import Trainer
 from tests.system import crowd, killed_agent, killed_coordinator
 from tests.system.canary import USERS, start_canaries
 from tests.system.checker import DeviceLog, check, check_models, open_store

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from auricle_edge.runtimes import StepRuntime
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import Trainer
+from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import Trainer
 
 T = TypeVar("T", bound=Trainer)
 

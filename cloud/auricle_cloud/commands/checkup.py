@@ -14,11 +14,11 @@ from auricle.mqtt_link.link import BrokerAddress, LinkSettings
 from auricle.process import checkup as checks
 from auricle.process.checkup import Finding, Verdict, size, versions_of
 from auricle.process.table import Column, print_grid
-from auricle_cloud.aggregation.compute.accelerator import accelerators
 from auricle_cloud.commands.answer_tables import plain
 from auricle_cloud.commands.answers import show
 from auricle_cloud.operations.types import Answer
 from auricle_cloud.storage.store import Store
+from auricle_learning.aggregation.compute.accelerator import accelerators
 
 LITTLE_DISK = 1 << 30
 FAILED = 1

@@ -18,7 +18,6 @@ from auricle.settings import declared, from_mapping, read_toml
 from auricle.wire.kinds import Count, FleetName
 from auricle.wire.kinds import Token as Name
 from auricle.wire.tensors import Flat
-from auricle_cloud.aggregation.presets import Preset, get_preset
 from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits, listen_address
 from auricle_cloud.commands.coordinator_tables import (
     ApiTable,
@@ -29,6 +28,7 @@ from auricle_cloud.commands.coordinator_tables import (
     StorageTable,
 )
 from auricle_cloud.settings import NAME, Buffer, Limits, Privacy, RunSettings, SecureSum
+from auricle_learning.aggregation.presets import Preset, get_preset
 
 PRUNING = ("lpa", "lpa+fedvsa")
 AMONG_STRANGERS: Options = {"prune_low": 0.0, "prune_high": 0.3}

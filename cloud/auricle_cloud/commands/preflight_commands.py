@@ -16,8 +16,6 @@ from auricle.packs.signature import trusted_key
 from auricle.process.checkup import Finding, disk, finding
 from auricle.process.options import Given, with_options
 from auricle.process.until_signal import broker_of
-from auricle_cloud.aggregation.needs import check_needs, given_with
-from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.api.api_settings import require_address
 from auricle_cloud.commands.checkup import LITTLE_DISK, broker_admits, database, tell
 from auricle_cloud.commands.coordinator_settings import CoordinatorSettings, read_coordinator
@@ -30,6 +28,8 @@ from auricle_cloud.evaluation.labelled_clips import labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.settings import NAME
 from auricle_cloud.storage.store import FILE
+from auricle_learning.aggregation.needs import check_needs, given_with
+from auricle_learning.aggregation.rules import get_rule
 
 
 @with_options(given=[option for _, option in TOLD if option.name not in PLACE])

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from auricle_cloud.aggregation.cohort import Aggregate, BoolArray, Cohort, Float64Array, FloatArray
-from auricle_cloud.aggregation.rules.fedvsa import limit_losses, softmax_share
 from auricle_cloud.detection.shapley import Values
+from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, Float64Array, FloatArray
+from auricle_learning.aggregation.rules.fedvsa import limit_losses, softmax_share
 
 Models = Callable[[BoolArray], FloatArray]
 """Coalitions (M, K) -> the models (M, P) that their members alone would have made."""

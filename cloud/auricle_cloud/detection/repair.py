@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auricle.wire.tensors import Flat
-from auricle_cloud.aggregation.cohort import Aggregate, BoolArray, Cohort, CohortError, FloatArray
-from auricle_cloud.aggregation.next_model import DIVERGED, NextModel, follow
-from auricle_cloud.aggregation.options import check_number
-from auricle_cloud.aggregation.server_optimizer import OptimizerSettings, OptimizerState
 from auricle_cloud.detection.coalitions import subset
+from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, CohortError, FloatArray
+from auricle_learning.aggregation.next_model import DIVERGED, NextModel, follow
+from auricle_learning.aggregation.options import check_number
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings, OptimizerState
 
 
 @dataclass(frozen=True, eq=False)

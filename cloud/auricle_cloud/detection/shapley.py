@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from auricle.errors import DataError
-from auricle_cloud.aggregation.cohort import BoolArray, Float64Array
+from auricle_learning.aggregation.cohort import BoolArray, Float64Array
 
 Values = Callable[[BoolArray], Float64Array]
 """Coalitions (M, K) as rows of True for members -> their values (M,), finite."""

@@ -20,10 +20,10 @@ from auricle.checks.graph_check import check_graph
 from auricle.errors import AuricleError, DataError, PackError, SettingsError, nearest
 from auricle.packs.graph_interface import PARTS, Graph
 from auricle.packs.pack import Pack
-from auricle_cloud.aggregation.cohort import Float64Array, FloatArray
-from auricle_cloud.aggregation.compute.accelerator import gpu_in_sight
-from auricle_cloud.aggregation.compute.matrix import usable_threads
 from auricle_cloud.evaluation.validation_set import ValidationSet
+from auricle_learning.aggregation.cohort import Float64Array, FloatArray
+from auricle_learning.aggregation.compute.accelerator import gpu_in_sight
+from auricle_learning.aggregation.compute.matrix import usable_threads
 
 BATCH = 64
 """Samples that a model recognises at once."""

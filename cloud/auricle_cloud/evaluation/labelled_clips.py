@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from auricle.packs.graph_interface import PARTS, SCALARS
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
-from auricle_cloud.aggregation.cohort import Float64Array
-from auricle_cloud.aggregation.extras import Objective
 from auricle_cloud.evaluation.evaluator import open_session
 from auricle_cloud.evaluation.validation_set import ValidationSet
+from auricle_learning.aggregation.cohort import Float64Array
+from auricle_learning.aggregation.extras import Objective
 
 NEUTRAL = {"rate": 0.0, "momentum": 0.0, "decay": 0.0, "clip": np.inf}
 """Of a step that changes nothing and leaves the gradient in the momentum."""

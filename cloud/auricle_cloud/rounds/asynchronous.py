@@ -16,13 +16,13 @@ import msgspec
 from auricle.wire.messages import Status, Update
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
-from auricle_cloud.aggregation.next_model import NextModel, next_model
 from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.context import Pace, RoundContext
 from auricle_cloud.states.round import FINISHED
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.rows import RoundChanges, RoundRow
+from auricle_learning.aggregation.next_model import NextModel, next_model
 
 
 class Asynchronous:

@@ -16,8 +16,6 @@ from msgspec.structs import replace
 
 from auricle.errors import AuricleError, StorageError
 from auricle.wire.tensors import Flat, encode
-from auricle_cloud.aggregation.cohort import Aggregate
-from auricle_cloud.aggregation.next_model import NextModel
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.context import POLL, RoundContext
 from auricle_cloud.rounds.personal import groups_told, keep_made, synthesis_told
@@ -27,6 +25,8 @@ from auricle_cloud.settings import RoundDone
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import GAVE_UP, counted_words
 from auricle_cloud.storage.rows import ModelRow, RoundChanges, RoundRow, UpdateRow
+from auricle_learning.aggregation.cohort import Aggregate
+from auricle_learning.aggregation.next_model import NextModel
 
 log = logging.getLogger("auricle.cloud")
 

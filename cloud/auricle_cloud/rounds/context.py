@@ -19,13 +19,6 @@ from auricle.wire.messages import BAVD, FIXMATCH, NOISE, SECURE_SUM, Asked, Invi
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import CODECS, Flat, decode
 from auricle.wire.update_codec import NO_TAIL, Tail
-from auricle_cloud.aggregation.bounded import BoundedRule
-from auricle_cloud.aggregation.cohort import Cohort, Float64Array
-from auricle_cloud.aggregation.compute.matrix import NumpyMatrix, Opener
-from auricle_cloud.aggregation.extras import MAGIC, NOTHING, Extras, RuleState
-from auricle_cloud.aggregation.next_model import optimizer_in
-from auricle_cloud.aggregation.presets import tail_of
-from auricle_cloud.aggregation.server_optimizer import OptimizerState
 from auricle_cloud.evaluation.labelled_clips import LabelledClips
 from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.announcements import Announcements
@@ -37,6 +30,13 @@ from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.rows import DeviceRow, ModelRow, RoundRow, UpdateRow
 from auricle_cloud.storage.store import Store
+from auricle_learning.aggregation.bounded import BoundedRule
+from auricle_learning.aggregation.cohort import Cohort, Float64Array
+from auricle_learning.aggregation.compute.matrix import NumpyMatrix, Opener
+from auricle_learning.aggregation.extras import MAGIC, NOTHING, Extras, RuleState
+from auricle_learning.aggregation.next_model import optimizer_in
+from auricle_learning.aggregation.presets import tail_of
+from auricle_learning.aggregation.server_optimizer import OptimizerState
 
 log = logging.getLogger("auricle.cloud")
 

@@ -20,9 +20,6 @@ from auricle.packs.pack import Pack
 from auricle.wire.frames import device_of
 from auricle.wire.identity import Identity
 from auricle.wire.tensors import Flat, encode
-from auricle_cloud.aggregation.bounded import BoundedRule
-from auricle_cloud.aggregation.compute.accelerator import choose
-from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.evaluation.labelled_clips import labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
@@ -47,6 +44,9 @@ from auricle_cloud.storage.database import Pulse, SupersededError
 from auricle_cloud.storage.release_folder import FOLDER
 from auricle_cloud.storage.state_folders import KEY
 from auricle_cloud.storage.store import FILE, Store
+from auricle_learning.aggregation.bounded import BoundedRule
+from auricle_learning.aggregation.compute.accelerator import choose
+from auricle_learning.aggregation.rules import get_rule
 
 __all__ = ["NAME", "Coordinator", "Watcher"]
 

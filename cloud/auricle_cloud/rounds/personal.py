@@ -15,14 +15,14 @@ from msgspec import to_builtins
 
 from auricle.wire.plan import Lent
 from auricle.wire.tensors import encode
-from auricle_cloud.aggregation.cohort import Aggregate, Float64Array
-from auricle_cloud.aggregation.extras import Clusters, Synthesis
-from auricle_cloud.aggregation.feature_synthesis import lent_after
 from auricle_cloud.link.messenger import chunks_of
 from auricle_cloud.rounds.context import RoundContext
 from auricle_cloud.states.report import Document
 from auricle_cloud.storage.personal_records import MadeModel
 from auricle_cloud.storage.rows import LENT, ModelRow, RoundRow, UpdateRow
+from auricle_learning.aggregation.cohort import Aggregate, Float64Array
+from auricle_learning.aggregation.extras import Clusters, Synthesis
+from auricle_learning.aggregation.feature_synthesis import lent_after
 
 
 def own_bases(site: RoundContext, version: int, names: Sequence[str]) -> dict[str, str]:

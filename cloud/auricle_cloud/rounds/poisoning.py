@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from auricle.errors import StorageError
 from auricle.process.times import how_many
 from auricle.wire.tensors import Flat, encode
-from auricle_cloud.aggregation.cohort import Cohort
 from auricle_cloud.detection.alarm import alarm, believed, next_reference, set_aside
 from auricle_cloud.detection.coalitions import fedvsa_models, rule_models, worth
 from auricle_cloud.detection.repair import Repair, hotfix, reaggregate
@@ -26,6 +25,7 @@ from auricle_cloud.states.round import State
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.rows import ModelRow, RoundChanges, RoundRow, UpdateRow
 from auricle_cloud.storage.schema import devices
+from auricle_learning.aggregation.cohort import Cohort
 
 Progress = Callable[[int, int], None]
 """Told how many evaluations are done, and of how many."""

@@ -10,11 +10,11 @@ from itertools import islice
 from msgspec import Struct, convert, to_builtins
 
 from auricle.wire.plan import Noise
-from auricle_cloud.aggregation.accounting import Release, device_epsilon, fleet_epsilon
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.selection import Candidate, draw
 from auricle_cloud.storage.round_records import Rounds
+from auricle_learning.aggregation.accounting import Release, device_epsilon, fleet_epsilon
 
 
 class NoisyRound(Struct, frozen=True, kw_only=True):

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from auricle.wire.tensors import Flat, TensorTable
 from auricle.wire.update_codec import NO_TAIL, Tail, decode_update, parted
-from auricle_cloud.aggregation.cohort import Cohort, Float64Array, layers_of
-from auricle_cloud.aggregation.compute.matrix import NumpyMatrix, Opener
-from auricle_cloud.aggregation.extras import NOTHING, Extras
-from auricle_cloud.aggregation.rules.average import sample_share
 from auricle_cloud.states.verdict import staleness_weight
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.rows import UpdateRow
+from auricle_learning.aggregation.cohort import Cohort, Float64Array, layers_of
+from auricle_learning.aggregation.compute.matrix import NumpyMatrix, Opener
+from auricle_learning.aggregation.extras import NOTHING, Extras
+from auricle_learning.aggregation.rules.average import sample_share
 
 
 def cohort_of(
@@ -47,7 +47,7 @@ def cohort_of(
         Of asynchronous rounds: the model (P,) that the devices invited to a round started from. An update then stands
         for w^t + (w_k - base_k) / sqrt(1 + staleness), FedBuff's weighted difference.
     opener
-        What rules compute with, see `auricle_cloud.aggregation.compute.accelerator`.
+        What rules compute with, see `auricle_learning.aggregation.compute.accelerator`.
     registered
         Clips that devices registered, by name.
     extras

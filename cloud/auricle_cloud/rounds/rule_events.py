@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from auricle_cloud.aggregation.cohort import Aggregate, Bounded
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import devices, updates
+from auricle_learning.aggregation.cohort import Aggregate, Bounded
 
 MOST_NAMED = 20
 """Devices of a round that have an event each for being bounded, those that said most first."""

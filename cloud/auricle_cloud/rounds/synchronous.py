@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from auricle.wire.messages import WORSE
 from auricle.wire.plan import Plan
-from auricle_cloud.aggregation.next_model import NextModel, next_model
 from auricle_cloud.rounds.closing import Closing, Entry, RoundAbortedError, RoundFailedError, WorseModelError, obey
 from auricle_cloud.rounds.cohort_choice import choose_cohort, fewest
 from auricle_cloud.rounds.cohort_progress import CohortProgress
@@ -28,6 +27,7 @@ from auricle_cloud.rounds.poisoning import Found, Judgement
 from auricle_cloud.rounds.secure.phases import SecureRounds, sum_in
 from auricle_cloud.states.round import FINISHED, TRANSITIONS, State
 from auricle_cloud.storage.rows import RoundChanges, RoundRow, UpdateRow
+from auricle_learning.aggregation.next_model import NextModel, next_model
 
 log = logging.getLogger("auricle.cloud")
 

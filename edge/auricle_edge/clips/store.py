@@ -25,7 +25,7 @@ from auricle_edge.clips.index import DamagedIndexError
 from auricle_edge.clips.record import JUDGING, SOURCES, WORDLESS, Clip, NewClip, Record, Source
 from auricle_edge.clips.training_set import training_set
 from auricle_edge.clips.wipe import Wiped
-from auricle_edge.training.speech_data import DeviceData
+from auricle_learning.training.speech_data import DeviceData
 
 _log = logging.getLogger(__name__)
 _P = ParamSpec("_P")

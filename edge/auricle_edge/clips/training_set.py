@@ -14,7 +14,7 @@ from auricle.speech.features import LogMel
 from auricle_edge.clips.choice import ClipSettings
 from auricle_edge.clips.coding import Content, energies_of
 from auricle_edge.clips.record import Clip, value
-from auricle_edge.training.speech_data import Clips, DeviceData
+from auricle_learning.training.speech_data import Clips, DeviceData
 
 NO_LABEL = -1
 """Target of an unlabelled clip."""

@@ -14,6 +14,7 @@ from auricle.packs.first_weights import chosen_weights
 from auricle.process import ending
 from auricle.process.until_signal import until_signal
 from auricle.speech.clip_folder import describe_skipped
+from auricle_edge.board.priority import yield_to_detection
 from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, config_file
 from auricle_edge.control import ControlServer, ControlSettings
 from auricle_edge.fleet.agent import Agent
@@ -25,9 +26,8 @@ from auricle_edge.service.process import say, serve
 from auricle_edge.service.questions import TrainingOnly
 from auricle_edge.settings import EdgeSettings, agent_settings, read_settings
 from auricle_edge.training.own_model import own_model, passed_over
-from auricle_edge.training.speech_data import load_clips
-from auricle_edge.training.train import Trainer
-from auricle_edge.training.training_job import yield_to_detection
+from auricle_learning.training.speech_data import load_clips
+from auricle_learning.training.train import Trainer
 
 
 def add_to(app: typer.Typer) -> None:

@@ -17,7 +17,7 @@ from auricle.packs.start import read_start, start_weights
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import Cascade, DetectSettings, Recognise, ensemble
 from auricle_edge.listening.detect.rules import is_keyword
-from auricle_edge.runtimes import Runtime, recogniser
+from auricle_learning.runtimes import Runtime, recogniser
 
 
 @dataclass(frozen=True, eq=False)

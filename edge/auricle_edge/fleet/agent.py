@@ -32,8 +32,8 @@ from auricle_edge.fleet.secure_sum.part import SumTalk
 from auricle_edge.fleet.update_delivery import Pending, UpdateDelivery
 from auricle_edge.listening.tuning import Tunable
 from auricle_edge.training.judge.sound import Judging
-from auricle_edge.training.speech_data import DataSource
-from auricle_edge.training.train import Trainer
+from auricle_learning.training.speech_data import DataSource
+from auricle_learning.training.train import Trainer
 
 log = logging.getLogger("auricle.edge")
 

@@ -36,7 +36,7 @@ from auricle_edge.fleet.agent_context import Standing
 from auricle_edge.fleet.gate_watch import OPEN
 from auricle_edge.fleet.report.period import HearingFigures
 from auricle_edge.fleet.update_delivery import Pending
-from auricle_edge.training.train import RoundResult, Trainer
+from auricle_learning.training.train import RoundResult, Trainer
 
 LONGEST_REASON = 200
 

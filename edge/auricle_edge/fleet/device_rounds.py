@@ -26,9 +26,9 @@ from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.local_store import LocalStore
-from auricle_edge.training.noise import noised
-from auricle_edge.training.train import LocalState, RoundResult, Trainer, TrainingStopped
-from auricle_edge.training.update_body import update_body
+from auricle_learning.training.noise import noised
+from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
+from auricle_learning.training.update_body import update_body
 
 log = logging.getLogger("auricle.edge")
 

@@ -14,8 +14,8 @@ from auricle.files import describe
 from auricle.wire.plan import Plan
 from auricle_edge.fleet.fleet_word import FleetWord
 from auricle_edge.fleet.gate_watch import Declined, GateWatch
-from auricle_edge.training.speech_data import DataSource
-from auricle_edge.training.train import Trainer, TrainingStopped
+from auricle_learning.training.speech_data import DataSource
+from auricle_learning.training.train import Trainer, TrainingStopped
 
 ROOM = 1 << 16
 """Bytes on disk beside a round's models: headers, folders, and what a file system rounds up."""

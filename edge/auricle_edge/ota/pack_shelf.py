@@ -15,8 +15,9 @@ from auricle.packs.archive import read_file
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.packs.signature import trusted_key
 from auricle.wire.kinds import UNDECODABLE, Sha256
-from auricle_edge.runtimes import Runtime, choose_runtime
+from auricle_edge.runtimes import choose_runtime
 from auricle_edge.training.own_model import own_model
+from auricle_learning.runtimes import Runtime
 
 if TYPE_CHECKING:
     from auricle_edge.settings import EdgeSettings

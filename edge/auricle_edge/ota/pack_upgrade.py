@@ -14,6 +14,7 @@ from auricle.errors import PackError
 from auricle.packs.pack import load_pack
 from auricle.packs.signature import trusted_key
 from auricle_edge.board.memory import be_small
+from auricle_edge.board.priority import yield_to_detection
 from auricle_edge.board.trusted_time import time_here
 from auricle_edge.ota.bundle_upgrade import first_root
 from auricle_edge.ota.download import download
@@ -26,7 +27,6 @@ from auricle_edge.ota.signed_targets import SignedTargets, alone
 from auricle_edge.ota.update_server import server_of
 from auricle_edge.settings import EdgeSettings
 from auricle_edge.training.own_model import own_model
-from auricle_edge.training.training_job import yield_to_detection
 
 
 class PackJob(msgspec.Struct, frozen=True, kw_only=True):

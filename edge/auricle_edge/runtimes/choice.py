@@ -8,12 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.packs.pack import Pack
-from auricle_edge.runtimes.interface import Runtime
+from auricle_learning.runtimes.interface import Runtime
 
 STEP, NATIVE, ORT_TRAINING, TFLITE = "step", "native", "ort-training", "tflite"
 RUNTIMES = ("auto", STEP, NATIVE, ORT_TRAINING, TFLITE)
-STEP_GRAPHS = (STEP, NATIVE)
-"""Those that run every step graph of a pack."""
 _LITERT = ("ai_edge_litert", "tflite_runtime")
 """Modules that run `.tflite`, the newer one first."""
 
@@ -141,6 +139,6 @@ def _make(name: str, pack: Pack, threads: int) -> Runtime:
         from auricle_edge.runtimes.native.runtime import NativeRuntime
 
         return NativeRuntime(pack, threads)
-    from auricle_edge.runtimes.step import StepRuntime
+    from auricle_learning.runtimes.step import StepRuntime
 
     return StepRuntime(pack, threads)

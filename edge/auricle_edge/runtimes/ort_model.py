@@ -19,8 +19,8 @@ from auricle.packs.graph_interface import PARTS, SLOTS
 from auricle.packs.manifest import OrtTraining
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
-from auricle_edge.runtimes.interface import Array
 from auricle_edge.runtimes.ort_checkpoint import Checkpoint
+from auricle_learning.runtimes.interface import Array
 
 if TYPE_CHECKING:
     from onnxruntime.training.api import CheckpointState

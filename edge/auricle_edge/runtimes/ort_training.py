@@ -11,9 +11,9 @@ from auricle.errors import AuricleError, PackError
 from auricle.packs.graph_interface import SLOTS
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
-from auricle_edge.runtimes.interface import Array, Job
 from auricle_edge.runtimes.ort_model import ATTRIBUTES, OrtArtifacts, OrtModel
-from auricle_edge.runtimes.step import StepRuntime
+from auricle_learning.runtimes.interface import Array, Job
+from auricle_learning.runtimes.step import StepRuntime
 
 KINDS = ("supervised", "mutual", "alternating")
 UNKNOWN = {"sgd": ("momentum", "decay"), "adamw": ("l2",)}
@@ -57,6 +57,11 @@ class OrtTrainingRuntime:
         """What the classifier sees (N, H), for the same."""
         return self._evaluator.embeddings(model, weights, features)
 
+    def has(self, kind: str, model: str, optimizer: str) -> bool:
+        """Whether the pack has artifacts for such jobs."""
+        entry = self.pack.manifest.ort_training.get(model)
+        return kind in KINDS and entry is not None and optimizer in entry.optimizers
+
     def begin(self, job: Job) -> ArtifactTraining:
         """Begin a job of supervised or mutual learning: tens of milliseconds, since every job loads its models again.
 
@@ -76,6 +81,9 @@ class OrtTrainingRuntime:
                 "--runtime step."
             )
         return ArtifactTraining(job, {role: self._model(job, role) for role in job.models})
+
+    def end_training(self) -> None:
+        """Nothing to give up: a job's models go with it."""
 
     def _model(self, job: Job, role: str) -> OrtModel:
         names = [name for name in ATTRIBUTES if name == "clip" or job.optimizer == "adamw"]

@@ -17,7 +17,7 @@ from auricle.errors import AuricleError, PackError
 from auricle.packs.manifest import Tflite
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
-from auricle_edge.runtimes.interface import InferenceOnly
+from auricle_learning.runtimes.interface import InferenceOnly
 
 PRECISIONS = ("float32", "int8")
 INTERPRETERS = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter")

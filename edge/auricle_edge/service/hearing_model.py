@@ -15,12 +15,12 @@ from auricle.wire.tensors import Flat, digest, encode
 from auricle_edge.listening.detect import DetectSettings, DetectTable, Recognise, detect_settings
 from auricle_edge.listening.detect.recognisers import Candidate, Cascade, ModelChoice, both, cascade, choose_model
 from auricle_edge.listening.detect.score_level import ScoreLevel, levelled, moved_by, score_level
-from auricle_edge.runtimes import Runtime, recogniser
-from auricle_edge.training.carried import judged_part
 from auricle_edge.training.judge.streams import Streams
 from auricle_edge.training.local_store import LocalStore
-from auricle_edge.training.speech_data import Clips
-from auricle_edge.training.train import LocalState
+from auricle_learning.runtimes import Runtime, recogniser
+from auricle_learning.training.carried import judged_part
+from auricle_learning.training.speech_data import Clips
+from auricle_learning.training.train import LocalState
 
 
 class ThresholdFollower:

@@ -22,7 +22,7 @@ from auricle_edge.service.status import summary
 from auricle_edge.service.systemd import Notifier
 from auricle_edge.service.upkeep import Upkeep
 from auricle_edge.settings import EdgeSettings
-from auricle_edge.training.train import RoundResult
+from auricle_learning.training.train import RoundResult
 
 log = logging.getLogger("auricle.edge")
 

@@ -18,6 +18,7 @@ from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.board.gate import Gate
+from auricle_edge.board.priority import yield_to_detection
 from auricle_edge.board.sensors import Sensors
 from auricle_edge.clips import ClipStore
 from auricle_edge.control.server import FEEDBACK_TOKEN, device_token
@@ -41,9 +42,8 @@ from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.settings import EdgeSettings, agent_settings
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.own_model import own_model, passed_over
-from auricle_edge.training.speech_data import DataSource, DeviceData
-from auricle_edge.training.train import Trainer
-from auricle_edge.training.training_job import yield_to_detection
+from auricle_learning.training.speech_data import DataSource, DeviceData
+from auricle_learning.training.train import Trainer
 
 log = logging.getLogger("auricle.edge")
 

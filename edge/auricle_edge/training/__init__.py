@@ -1,1 +1,1 @@
-"""Training of a device's models on its own clips, and the judge of a round."""
+"""What a device keeps of its training, and the judge of its rounds."""

@@ -19,7 +19,7 @@ from safetensors.numpy import load, save
 from auricle.errors import StorageError
 from auricle.files import describe, sync_folder, write_durably
 from auricle.wire.tensors import Flat, TensorTable
-from auricle_edge.training.train import LocalState
+from auricle_learning.training.train import LocalState
 
 KEPT = 2
 """States kept before the newest one."""

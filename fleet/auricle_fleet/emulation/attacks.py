@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat, digest, encode
-from auricle_edge.training.train import Trainer
 from auricle_fleet.emulation.conditions import RoundClips
 from auricle_fleet.groups import STRENGTHS, Group
+from auricle_learning.training.train import Trainer
 
 TOGETHER = ("alie", "inner-product")
 """Attacks for which the devices of a group put their honest updates together."""

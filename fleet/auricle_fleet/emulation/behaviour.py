@@ -14,10 +14,6 @@ from auricle.packs.graph_interface import maps_sent
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
-from auricle_edge.runtimes import Runtime
-from auricle_edge.training.speech_data import DeviceData
-from auricle_edge.training.train import LocalState, RoundResult, Trainer, TrainingStopped
-from auricle_edge.training.training_job import LearnSettings
 from auricle_fleet.emulation.attacks import TOGETHER, Colluders, forged, forged_together, strength_of
 from auricle_fleet.emulation.conditions import RoundClips
 from auricle_fleet.emulation.data import FleetData
@@ -26,6 +22,10 @@ from auricle_fleet.emulation.partition import device_seed, fresh_labels
 from auricle_fleet.emulation.start import started
 from auricle_fleet.groups import Group, assigned
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.runtimes import Runtime
+from auricle_learning.training.speech_data import DeviceData
+from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
+from auricle_learning.training.training_job import LearnSettings
 
 _LOOK = 0.05
 """Seconds between two looks whether the round is over, while a slow device waits."""

@@ -10,11 +10,11 @@ import numpy as np
 from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
-from auricle_edge.runtimes import Runtime, accuracy
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import Trainer
-from auricle_edge.training.training_job import LearnSettings
 from auricle_fleet.emulation.data import FleetData
+from auricle_learning.runtimes import Runtime, accuracy
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import Trainer
+from auricle_learning.training.training_job import LearnSettings
 
 RATE, DECAY, WARMUP = 3e-3, 0.01, 3
 

@@ -23,10 +23,10 @@ from auricle.speech.split import DEFAULT_MIN_CLIPS
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle.speech.voices import most_voices
 from auricle.speech.words import MIN_WORD_CLIPS, WORD_SETS
-from auricle_edge.training.speech_data import Clips, DeviceData, device_data
 from auricle_fleet.emulation.partition import divided
 from auricle_fleet.groups import require_room
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.training.speech_data import Clips, DeviceData, device_data
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it, of how much."""

@@ -15,16 +15,17 @@ from auricle.wire.tensors import Flat
 from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_edge.listening.detect import DetectTable, detect_settings
-from auricle_edge.runtimes import accuracy, choose_runtime
+from auricle_edge.runtimes import choose_runtime
 from auricle_edge.training.judge.clips import NEGATIVES
 from auricle_edge.training.judge.comparison import Heard
 from auricle_edge.training.judge.sound import Judging, carried_negatives
 from auricle_edge.training.judge.streams import joined
-from auricle_edge.training.speech_data import Clips
-from auricle_edge.training.training_job import LearnSettings
 from auricle_fleet.emulation.conditions import target_of, triggered
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.runtimes import accuracy
+from auricle_learning.training.speech_data import Clips
+from auricle_learning.training.training_job import LearnSettings
 
 MEASURED_MINUTES = 3.0
 """Most minutes of the unseen speakers' clips on which each round's plug-in is measured."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from auricle_edge.training.speech_data import DeviceData
+from auricle_learning.training.speech_data import DeviceData
 
 
 def with_labels_of(data: DeviceData, share: float, seed: int) -> DeviceData:

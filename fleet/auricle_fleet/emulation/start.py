@@ -8,12 +8,12 @@ from pathlib import Path
 
 from auricle.packs.first_weights import chosen_weights
 from auricle.wire.tensors import Flat
-from auricle_cloud.aggregation.presets import Preset
 from auricle_edge.training.judge.comparison import Heard
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.units import percent
+from auricle_learning.aggregation.presets import Preset
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from auricle.errors import StorageError
 from auricle.files import describe, write_durably
 from auricle.wire.tensors import TensorTable, decode, encode
 from auricle_edge.training.local_store import as_tensors, of_tensors
-from auricle_edge.training.train import LocalState
 from auricle_fleet.emulation.virtual_model import Model
+from auricle_learning.training.train import LocalState
 
 NOTE = "virtual.msgpack"
 DAMAGED = "{} is damaged, so that this run cannot go on: begin another."

@@ -13,10 +13,10 @@ from auricle.wire.tensors import Flat
 from auricle_edge.fleet.device_messages import DeviceMessages
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging
-from auricle_edge.training.train import LocalState, Trainer, TrainingStopped
-from auricle_edge.training.update_body import update_body
 from auricle_fleet.emulation.behaviour import GroupTrainer
 from auricle_fleet.emulation.traces import Timeline
+from auricle_learning.training.train import LocalState, Trainer, TrainingStopped
+from auricle_learning.training.update_body import update_body
 
 BOOT = "virtual"
 

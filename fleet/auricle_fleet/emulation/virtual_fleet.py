@@ -18,9 +18,6 @@ from pathlib import Path
 import numpy as np
 
 from auricle.errors import AuricleError, SettingsError
-from auricle_cloud.aggregation.bounded import BoundedRule
-from auricle_cloud.aggregation.presets import Preset
-from auricle_cloud.aggregation.rules import get_rule
 from auricle_cloud.evaluation.labelled_clips import LabelledClips, labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.settings import RoundDone
@@ -36,6 +33,9 @@ from auricle_fleet.emulation.virtual_device import VirtualDevice
 from auricle_fleet.emulation.virtual_model import Model
 from auricle_fleet.emulation.virtual_round import FLEET, Ended, Order, VirtualRounds
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.aggregation.bounded import BoundedRule
+from auricle_learning.aggregation.presets import Preset
+from auricle_learning.aggregation.rules import get_rule
 
 log = logging.getLogger("auricle.fleet")
 

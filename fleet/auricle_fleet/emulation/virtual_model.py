@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from auricle.wire.messages import Invite, Update
 from auricle.wire.tensors import Flat, digest, encode
-from auricle_cloud.aggregation.cohort import Aggregate
 from auricle_cloud.rounds.personal import groups_told, synthesis_told
+from auricle_learning.aggregation.cohort import Aggregate
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,6 @@ from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat, digest, encode
 from auricle.wire.update_codec import Tail, length_of, parted
-from auricle_cloud.aggregation.bounded import BoundedRule
-from auricle_cloud.aggregation.cohort import Cohort, layers_of
-from auricle_cloud.aggregation.extras import MAGIC, Extras, RuleState
-from auricle_cloud.aggregation.feature_synthesis import lent_after
-from auricle_cloud.aggregation.next_model import next_model, optimizer_in
-from auricle_cloud.aggregation.presets import tail_of
-from auricle_cloud.aggregation.server_optimizer import OptimizerSettings, OptimizerState
 from auricle_cloud.evaluation.labelled_clips import LabelledClips
 from auricle_cloud.link.update_checks import require_body, require_header
 from auricle_cloud.rounds.cohort_progress import Doubts
@@ -34,6 +27,13 @@ from auricle_cloud.states.selection import choose
 from auricle_fleet.emulation.virtual_clock import Pace, answered, lasted
 from auricle_fleet.emulation.virtual_device import BOOT, Answer, VirtualDevice
 from auricle_fleet.emulation.virtual_model import Model, explained, own_invite, own_models, starts
+from auricle_learning.aggregation.bounded import BoundedRule
+from auricle_learning.aggregation.cohort import Cohort, layers_of
+from auricle_learning.aggregation.extras import MAGIC, Extras, RuleState
+from auricle_learning.aggregation.feature_synthesis import lent_after
+from auricle_learning.aggregation.next_model import next_model, optimizer_in
+from auricle_learning.aggregation.presets import tail_of
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings, OptimizerState
 
 FLEET, TASK = "emulated", "keywords"
 NO_QUORUM = "no quorum at the deadline"

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import StorageError
-from auricle_edge.training.speech_data import DeviceData
 from auricle_fleet.results.run_folder import RunFolder
+from auricle_learning.training.speech_data import DeviceData
 
 
 class RoundRow(msgspec.Struct, frozen=True, kw_only=True):

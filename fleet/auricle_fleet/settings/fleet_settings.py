@@ -15,13 +15,13 @@ from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import Pack
 from auricle.settings import from_mapping
 from auricle.wire.kinds import UNDECODABLE
-from auricle_cloud.aggregation.presets import Preset, get_preset
 from auricle_cloud.settings import Buffer, Detection, Limits, Privacy, SecureSum
 from auricle_edge.training.own_model import own_model
-from auricle_edge.training.training_job import LearnSettings
 from auricle_fleet.groups import Group
 from auricle_fleet.settings.check import BROKERS, LOCALS, check_run
 from auricle_fleet.settings.partition import Partition
+from auricle_learning.aggregation.presets import Preset, get_preset
+from auricle_learning.training.training_job import LearnSettings
 
 
 class NoRunError(StorageError):

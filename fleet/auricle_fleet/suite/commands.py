@@ -13,11 +13,11 @@ from auricle.errors import SettingsError
 from auricle.process.ending import fitted
 from auricle.process.table import Column, print_grid
 from auricle.process.until_signal import until_signal
-from auricle_cloud.aggregation.compute.matrix import usable_threads
 from auricle_fleet.results.live import View
 from auricle_fleet.suite.plan import Suite, read_suite, shipped
 from auricle_fleet.suite.suite_run import SuiteResult, SuiteRun, narrowed
 from auricle_fleet.suite.written import tables
+from auricle_learning.aggregation.compute.matrix import usable_threads
 
 MOST_JOBS = 256
 

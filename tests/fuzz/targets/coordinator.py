@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 
 from auricle.errors import AuricleError, DataError, SettingsError
-from auricle_cloud.aggregation.server_optimizer import OptimizerState
 from auricle_cloud.api.remote import _refused
 from auricle_cloud.commands.coordinator_settings import read_coordinator, template
 from auricle_cloud.commands.serve_options import rule_options
@@ -25,6 +24,7 @@ from auricle_cloud.storage.backup import write_backup
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.restore import restore_backup
 from auricle_cloud.storage.store import Store
+from auricle_learning.aggregation.server_optimizer import OptimizerState
 from tests.fuzz.certificates import site
 from tests.fuzz.target import scratch, target, written
 from tests.fuzz.targets.wire import _name, messages
@@ -156,7 +156,7 @@ def _state() -> bytes:
 
 @target(
     "optimizer-state",
-    "auricle_cloud.aggregation.server_optimizer",
+    "auricle_learning.aggregation.server_optimizer",
     examples=lambda: {"state": _state()},
     refusals=(DataError,),
 )

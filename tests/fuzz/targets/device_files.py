@@ -29,7 +29,7 @@ from auricle_edge.ota.records import Answer, PackTrial, Progress, Wanted, own_re
 from auricle_edge.training.judge.best import Best, BestStore
 from auricle_edge.training.judge.comparison import Heard
 from auricle_edge.training.local_store import LocalStore
-from auricle_edge.training.train import LocalState
+from auricle_learning.training.train import LocalState
 from tests.core import tiny_pack
 from tests.fuzz.target import scratch, target, written
 from tests.fuzz.targets.wire import HASH, KEY, messages

@@ -13,8 +13,8 @@ from auricle.wire.secure_sum.masks import BYTES
 from auricle.wire.secure_sum.quantised import Words, words_of
 from auricle.wire.secure_sum.server import ServerSum
 from auricle.wire.tensors import Flat, TensorTable
-from auricle_cloud.aggregation.cohort import Aggregate, Float64Array, layers_of
 from auricle_cloud.storage.rows import SumRow
+from auricle_learning.aggregation.cohort import Aggregate, Float64Array, layers_of
 
 
 def total_of(sum_id: str, rows: Sequence[SumRow], threshold: int, bodies: Mapping[str, bytes], size: int) -> Words:

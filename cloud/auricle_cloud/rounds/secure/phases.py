@@ -19,7 +19,6 @@ from auricle.wire.plan import Plan, SecureSum
 from auricle.wire.secure_sum.kinds import FEWEST
 from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumBoxes, SumNeighbours
 from auricle.wire.secure_sum.quantised import Words, sum_of
-from auricle_cloud.aggregation.next_model import NextModel, follow
 from auricle_cloud.rounds.closing import RoundAbortedError, obey
 from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import Pace, RoundContext
@@ -27,6 +26,7 @@ from auricle_cloud.rounds.secure.graph import readable, remaining, seated, thres
 from auricle_cloud.rounds.secure.opening import box_for, mean_of, total_of
 from auricle_cloud.states.report import Document
 from auricle_cloud.storage.rows import RoundRow, SumRow, UpdateRow
+from auricle_learning.aggregation.next_model import NextModel, follow
 
 
 def sum_in(row: RoundRow) -> SecureSum | None:

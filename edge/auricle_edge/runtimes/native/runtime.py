@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from auricle.errors import AuricleError
 from auricle.packs.pack import Graph, Pack
 from auricle.wire.tensors import Flat
-from auricle_edge.runtimes.feeds import GraphTraining, first_feeds, graph_of, not_given_back
-from auricle_edge.runtimes.interface import EVALUATION_BATCH, Array, Job, Runtime, Training, named_parts
 from auricle_edge.runtimes.native.library import LoadedProgram
 from auricle_edge.runtimes.native.planner import Plan, Slot, plan_graph
 from auricle_edge.runtimes.native.program import UnsupportedError
 from auricle_edge.runtimes.native.self_test import tested_library
+from auricle_learning.runtimes.feeds import GraphTraining, first_feeds, graph_of, has_graph, not_given_back
+from auricle_learning.runtimes.interface import EVALUATION_BATCH, Array, Job, Runtime, Training, named_parts
 
 if TYPE_CHECKING:
-    from auricle_edge.runtimes.step import StepRuntime
+    from auricle_learning.runtimes.step import StepRuntime
 
 log = logging.getLogger("auricle.edge")
 
@@ -122,7 +122,7 @@ class NativeRuntime:
                 f"The runtime native cannot run {graph.file} ({self.reasons[graph.file]}), and onnxruntime, which "
                 'could, is not installed: pip install "auricle[edge]".'
             )
-        from auricle_edge.runtimes.step import StepRuntime
+        from auricle_learning.runtimes.step import StepRuntime
 
         with self._lock:
             if self._other is None:
@@ -187,6 +187,10 @@ class NativeRuntime:
         with self._lock:
             ready.idle.append(memory)
         return made
+
+    def has(self, kind: str, model: str, optimizer: str) -> bool:
+        """Whether the pack has a step graph for such jobs; what this library cannot run, onnxruntime does."""
+        return has_graph(self.pack, kind, model, optimizer)
 
     def begin(self, job: Job) -> Training:
         """Begin a job on the step graph that has its terms, or on one that has more and leaves them neutral.

@@ -16,7 +16,7 @@ from auricle_edge.training.judge.best import Best, BestStore
 from auricle_edge.training.judge.clips import answers, worsened
 from auricle_edge.training.judge.comparison import Heard, Worse, improves, in_words, outgrows, words_heard, worse_in
 from auricle_edge.training.judge.sound import JudgedSound, Judging, Negatives, carried_negatives
-from auricle_edge.training.train import LocalState, RoundResult, Trainer
+from auricle_learning.training.train import LocalState, RoundResult, Trainer
 
 PLUGIN, PERSONAL = "plug-in", "personal model"
 

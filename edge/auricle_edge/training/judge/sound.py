@@ -14,12 +14,12 @@ from auricle.packs.pack import Pack
 from auricle.speech.features import Energies, LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect.settings import DetectSettings
-from auricle_edge.runtimes import Runtime, recogniser
-from auricle_edge.training.carried import LEAST_WINDOWS, judged_part
 from auricle_edge.training.judge.clips import NEGATIVES
 from auricle_edge.training.judge.comparison import Counts, Heard
 from auricle_edge.training.judge.streams import Streams, first_part, in_quiet, joined
-from auricle_edge.training.speech_data import Clips
+from auricle_learning.runtimes import Runtime, recogniser
+from auricle_learning.training.carried import LEAST_WINDOWS, judged_part
+from auricle_learning.training.speech_data import Clips
 
 REMEMBERED = 8
 """Models whose answers are kept, so that a state that is compared again is not played to again."""

@@ -17,7 +17,7 @@ from auricle_edge.listening.detect.recognisers import Posteriors, Recognise
 from auricle_edge.listening.detect.rules import make_rules
 from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.listening.detect.voice import make_gate
-from auricle_edge.runtimes.interface import EVALUATION_BATCH
+from auricle_learning.runtimes.interface import EVALUATION_BATCH
 
 Hops = NDArray[np.int64]
 NOTHING = np.zeros(0, np.int16)

@@ -11,12 +11,9 @@ from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import SLOTS
 from auricle.speech.audio import CLIP_SAMPLES
 from auricle.wire.update_codec import length_of
-from auricle_cloud.aggregation.presets import Preset
-from auricle_cloud.aggregation.rules import get_rule
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.sound import carried_negatives
-from auricle_edge.training.training_job import graph_optimizer
 from auricle_fleet.emulation.forecast.constants import (
     AT_ONCE,
     END_MEMORY,
@@ -32,6 +29,9 @@ from auricle_fleet.emulation.forecast.speed import Speed
 from auricle_fleet.emulation.judging import MEASURED_MINUTES
 from auricle_fleet.settings.check import BROKERS
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.aggregation.presets import Preset
+from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.training.training_job import graph_optimizer
 
 
 class Needs(Struct, frozen=True, kw_only=True):

@@ -23,12 +23,12 @@ from auricle.speech.download import cache_folder
 from auricle.speech.features import LogMel
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.plan import Plan
-from auricle_edge.runtimes import Job, StepRuntime
-from auricle_edge.runtimes.interface import EVALUATION_BATCH
-from auricle_edge.training.carried import carried_to_train
-from auricle_edge.training.speech_data import Clips, DeviceData
-from auricle_edge.training.train import Trainer
-from auricle_edge.training.training_job import (
+from auricle_learning.runtimes import Job, StepRuntime
+from auricle_learning.runtimes.interface import EVALUATION_BATCH
+from auricle_learning.training.carried import carried_to_train
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.train import Trainer
+from auricle_learning.training.training_job import (
     LearnSettings,
     graph_kind,
     graph_optimizer,

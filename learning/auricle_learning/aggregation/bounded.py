@@ -1,0 +1,257 @@
+"""A bound on what one device decides, around every rule: what it says of itself is capped before, its shares after.
+
+Sample counts and losses are self-reported (PROTOCOL section 5; FedVSA leaves it to trust), and a rule computes what its
+paper says. So the numbers are bounded before a rule sees them, and the shares of a rule that is a mean after it.
+Gradients of the classifier, of which `acmu` with PKCF takes a mean, have no such bound, only `Limits.weight`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from auricle_learning.aggregation.cohort import Aggregate, Bounded, BoundedWhat, Cohort, Float64Array
+from auricle_learning.aggregation.options import check_number
+from auricle_learning.aggregation.rules.average import average, fraction_of
+from auricle_learning.aggregation.rules.fedvsa import limit_losses
+from auricle_learning.aggregation.rules.rule import Rule
+
+SLACK = 1e-9
+"""Relative: a share that is above its bound by rounding alone is left as it is."""
+FEW = 0.2
+"""Share of a small cohort that LPA leaves out where its own fraction removes nobody; at least one device."""
+FEWEST = 3
+"""With fewer devices nothing tells which of them is the odd one."""
+ENOUGH = 5
+"""With fewer devices the farthest is as a rule the one that sounds different: nobody is left out for that."""
+LONGEST = 2.0
+"""Among fewer than `ENOUGH` devices the longest update that counts whole, as a multiple of the middle one."""
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """A rule as it suits a cohort's size."""
+
+    rule: Rule
+    warnings: tuple[str, ...] = ()
+    shortens: bool = False
+    """Whether updates are shortened before it."""
+
+
+@dataclass(frozen=True)
+class BoundedRule:
+    """A rule in whose results no device counts for more than some times its fair share.
+
+    Parameters
+    ----------
+    rule
+        The rule itself; what it computes for given numbers is not changed.
+    factor
+        Largest multiple of the fair share 1 / m, m being the devices that count, at least 1.
+    prune_few
+        Whether LPA, in a cohort in which `prune_high` removes nobody, leaves out the farthest fifth of each layer; and
+        in one of three or four, with a `prune_high` below a third, nobody, but shortens updates as `shorten` does.
+
+    Raises
+    ------
+    SettingsError
+        The factor is below 1.
+    """
+
+    rule: Rule
+    factor: float = 3.0
+    prune_few: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a bound that not even equal devices could keep."""
+        check_number("the bound on a share", self.factor, least=1.0)
+
+    @property
+    def name(self) -> str:
+        """The rule's."""
+        return self.rule.name
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The rule's, as they were set."""
+        return dict(self.rule.options)
+
+    def __call__(self, cohort: Cohort) -> Aggregate:
+        """Aggregate a round; `bounded` of the result says whose numbers counted for less than was said."""
+        fitted = self._fitted(len(cohort.ids))
+        capped, found = self._capped(cohort, fitted)
+        aggregate = _limited(fitted.rule(capped), capped, self.factor, mean=fitted.rule.mean)
+        return replace(
+            aggregate, bounded=(*found, *aggregate.bounded), warnings=(*fitted.warnings, *aggregate.warnings)
+        )
+
+    def game(self, cohort: Cohort) -> tuple[Cohort, Callable[[Cohort], Aggregate]]:
+        """A round as it was counted, and the rule that its coalitions are aggregated by: both fitted to all of it."""
+        fitted = self._fitted(len(cohort.ids))
+        capped, _ = self._capped(cohort, fitted)
+        return capped, lambda part: _limited(fitted.rule(part), part, self.factor, mean=fitted.rule.mean)
+
+    def _fitted(self, count: int) -> _Fitted:
+        """The rule for a cohort of this size, and what is to be said of it."""
+        settings, few = self.rule.defaults | self.options, count < ENOUGH
+        high = settings.get("prune_high")
+        if not self.prune_few or count < FEWEST or not isinstance(high, float | int) or not high:
+            return _Fitted(self.rule)
+        if fraction_of(high, FEWEST if few else count):
+            return _Fitted(self.rule)
+        left = 0 if few else max(1, math.ceil(FEW * count - SLACK))
+        fitted = replace(self.rule, options={**self.options, "prune_low": 0.0, "prune_high": left / count})
+        if few:
+            instead = f"an update longer than {LONGEST:g} times the middle one is shortened to that"
+            return _Fitted(
+                fitted,
+                (f"prune_high {high:g} leaves out nobody of {count} devices: {instead} (limits.prune_few).",),
+                shortens=True,
+            )
+        who = "the farthest one in each layer was" if left == 1 else f"the {left} farthest in each layer were"
+        return _Fitted(
+            fitted,
+            (f"prune_high {high:g} removes nobody from {count} devices: {who} left out instead (limits.prune_few).",),
+        )
+
+    def _capped(self, cohort: Cohort, fitted: _Fitted) -> tuple[Cohort, list[Bounded]]:
+        """The cohort with what its devices sent and said of themselves brought into bounds, and who was."""
+        if not cohort.ids:
+            return cohort, []
+        cohort, found = shorten(cohort, LONGEST) if fitted.shortens else (cohort, [])
+        capped, more = self._said_less(cohort)
+        return capped, [*found, *more]
+
+    def _said_less(self, cohort: Cohort) -> tuple[Cohort, list[Bounded]]:
+        """The cohort with the numbers that its rule weighs by brought into bounds, and whose were."""
+        weight = self.rule.weighed_by
+        if weight == "samples":
+            samples = cap_samples(cohort.samples, cohort.registered, self.factor)
+            return replace(cohort, samples=samples), _changes(cohort, "samples", cohort.samples, samples)
+        if weight == "fedvsa":
+            settings = self.rule.defaults | self.options
+            clip, limit = float(str(settings["clip"])), str(settings["limit"])
+            limited = limit_losses(cohort.losses, clip=clip, limit=limit)
+            losses = cap_losses(limited, self.factor)
+            lower = losses < limited
+            if lower.any():
+                said = np.where(lower, cohort.losses, losses)
+                return replace(cohort, losses=losses), _changes(cohort, "loss", said, losses)
+        return cohort, []
+
+
+def shorten(cohort: Cohort, factor: float) -> tuple[Cohort, list[Bounded]]:
+    """Shorten the updates longer than `factor` times the middle one to that, and tell whose were.
+
+    With Δ_k = w_k - w^t and m the median of ||Δ_k||_2 (of an even number the lower of the middle two), w_k becomes
+    w^t + min(1, `factor` m / ||Δ_k||_2) Δ_k.
+
+    Parameters
+    ----------
+    cohort
+        K updates, at least one: `weights` (K, P), `start` (P,).
+    factor
+        At least 1.
+    """
+    start = cohort.start.astype(np.float64)
+    norms = cohort.matrix.layer_norms([(slice(0, start.size),)], centre=start)[:, 0]
+    limit = factor * float(np.sort(norms)[(norms.size - 1) // 2])
+    if (norms <= limit).all():
+        return cohort, []
+    weights = cohort.weights.copy()
+    for k in np.flatnonzero(norms > limit):
+        weights[k] = start + limit / norms[k] * (cohort.weights[k] - start)
+    counted = np.minimum(norms, limit)
+    return replace(cohort, weights=weights), _changes(cohort, "length", norms, counted)
+
+
+def cap_samples(samples: Float64Array, registered: Float64Array | None, factor: float) -> Float64Array:
+    """Bound sample counts.
+
+    With m the median of n (of an even number the lower of the middle two), n_k becomes the least of n_k, `factor` m,
+    and, where k registered r_k clips, max(`factor` r_k, m): clips grow between two registrations, and what goes
+    beyond that counts up to what is usual. Then the largest are cut until none is more than `factor` / K of the sum.
+
+    Parameters
+    ----------
+    samples
+        (K,) n_k, at least one.
+    registered
+        (K,) r_k, NaN where not known; None: not known of any.
+    factor
+        At least 1.
+    """
+    middle = float(np.sort(samples)[(samples.size - 1) // 2])
+    capped = np.minimum(samples, factor * middle) if middle > 0 else samples.copy()
+    if registered is not None:
+        known = np.isfinite(registered)
+        capped[known] = np.minimum(capped, np.maximum(factor * registered, middle))[known]
+    return np.minimum(capped, ceiling(capped, factor))
+
+
+def cap_losses(limited: Float64Array, factor: float) -> Float64Array:
+    """Cut the largest losses until none has more than `factor` / m of the softmax over the m that are known.
+
+    Parameters
+    ----------
+    limited
+        (K,) losses as the rule limits them; NaN stays NaN.
+    factor
+        At least 1.
+    """
+    known = ~np.isnan(limited)
+    if not known.any():
+        return limited
+    top = float(limited[known].max())
+    highest = ceiling(np.exp(limited[known] - top), factor)
+    return limited if math.isinf(highest) else np.minimum(limited, top + math.log(highest))
+
+
+def ceiling(weights: Float64Array, factor: float) -> float:
+    """The largest c with which no min(w_k, c) is above `factor` / m of their sum, m counting those above 0.
+
+    Infinite where the weights keep this as they are. With b = `factor` / m and the j largest cut, c is
+    b (rest) / (1 - j b); the least j is taken for which nobody else is above it.
+    """
+    descending = np.sort(weights[weights > 0])[::-1]
+    count = descending.size
+    if not count or factor >= count:
+        return math.inf
+    share = factor / count
+    rest = descending[::-1].cumsum()[::-1]
+    if descending[0] <= share * rest[0] * (1 + SLACK):
+        return math.inf
+    for cut in range(1, count):
+        highest = float(share * rest[cut] / (1 - cut * share)) if cut * share < 1 else math.inf
+        if descending[cut] <= highest * (1 + SLACK):
+            return highest
+    return float(descending[-1])
+
+
+def _limited(aggregate: Aggregate, cohort: Cohort, factor: float, *, mean: bool) -> Aggregate:
+    """Bound the shares of a mean, layer by layer, the sums being kept; average again where one was above."""
+    share = aggregate.share.copy()
+    for column in range(share.shape[1]):
+        highest = ceiling(share[:, column], factor) if mean else math.inf
+        if not math.isinf(highest):
+            total, cut = share[:, column].sum(), np.minimum(share[:, column], highest)
+            share[:, column] = cut * (total / cut.sum())
+    above = aggregate.share > share * (1 + SLACK)
+    if not above.any():
+        return aggregate
+    # Of each device the layer in which it would have counted most.
+    worst = np.where(above, aggregate.share, -1.0).argmax(axis=1)
+    found = tuple(
+        Bounded(client, "share", float(aggregate.share[k, worst[k]]), float(share[k, worst[k]]))
+        for k, client in enumerate(cohort.ids)
+        if above[k].any()
+    )
+    return replace(aggregate, weights=average(cohort, share), share=share, bounded=(*aggregate.bounded, *found))
+
+
+def _changes(cohort: Cohort, what: BoundedWhat, said: Float64Array, counted: Float64Array) -> list[Bounded]:
+    lower = np.flatnonzero((counted < said) & ~np.isclose(counted, said, rtol=SLACK, atol=0.0))
+    return [Bounded(cohort.ids[k], what, float(said[k]), float(counted[k])) for k in lower]

@@ -1,0 +1,195 @@
+"""What a rule may be given beyond the updates of a round, and the state that it may keep from round to round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from auricle.errors import DataError
+from auricle.wire.kinds import UNDECODABLE
+from auricle_learning.aggregation.cohort_checks import CohortError
+from auricle_learning.aggregation.compute.distances import Float64Array
+
+Objective = Callable[[Float64Array], tuple[float, Float64Array]]
+"""Mean cross-entropy of a model (P,) on a batch of the coordinator's labelled clips, and its gradient (P,)."""
+
+MAGIC = b"AURS"
+"""What a saved state begins with."""
+
+
+class _Saved(msgspec.Struct, frozen=True):
+    rule: str
+    step: int
+    arrays: dict[str, bytes]
+    shapes: dict[str, Annotated[tuple[Annotated[int, Meta(ge=0, le=1 << 26)], ...], Meta(max_length=4)]] = {}
+    """Of those that are no vectors."""
+    optimizer: bytes = b""
+    """The state of the server's optimizer, where one follows the rule."""
+
+
+@dataclass(frozen=True, eq=False)
+class RuleState:
+    """What a rule remembers from round to round: kept with the model, so a restarted coordinator goes on from it."""
+
+    rule: str
+    """Name of the rule, without its options."""
+    arrays: Mapping[str, NDArray[Any]]
+    """By name: vectors (P,), or tables of any shape, which may be float32."""
+    step: int = 0
+    """Rounds that the rule has done, without those in which nobody counted."""
+
+    def array(self, name: str, size: int) -> Float64Array:
+        """A vector (P,), zeros where the rule has not kept it yet."""
+        return self.arrays[name] if name in self.arrays else np.zeros(size)
+
+    def to_bytes(self, optimizer: bytes = b"") -> bytes:
+        """Write it for `from_bytes`: little-endian, 8 bytes a number, 4 in a table of float32, and a few for names.
+
+        Parameters
+        ----------
+        optimizer
+            State of the server's optimizer, kept beside it, see `optimizer_beside`.
+        """
+        arrays = {name: np.asarray(values, _kept_as(values)).tobytes() for name, values in self.arrays.items()}
+        shapes = {name: values.shape for name, values in self.arrays.items() if values.ndim > 1}
+        return MAGIC + msgspec.msgpack.encode(_Saved(self.rule, self.step, arrays, shapes, optimizer))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, size: int) -> RuleState:
+        """Read what `to_bytes` wrote for a model of `size` values.
+
+        Raises
+        ------
+        DataError
+            It is damaged, or of a model of another size.
+        """
+        saved = _read(data)
+        arrays = {}
+        for name, raw in saved.arrays.items():
+            shape = saved.shapes.get(name, (size,))
+            numbers = math.prod(shape)
+            kind = "<f4" if name in saved.shapes and len(raw) == 4 * numbers else "<f8"
+            if len(raw) != np.dtype(kind).itemsize * numbers:
+                raise DataError(
+                    f"the rule's state is not one of a model of {size} values; it belongs to another pack or was cut "
+                    "short, restore an older checkpoint."
+                )
+            arrays[name] = np.frombuffer(raw, kind).astype(kind[1:]).reshape(shape)
+        if saved.step < 0 or not all(np.isfinite(values).all() for values in arrays.values()):
+            raise DataError("the rule's state is damaged; restore an older checkpoint.")
+        return cls(saved.rule, arrays, saved.step)
+
+
+def _kept_as(values: NDArray[Any]) -> str:
+    """Tables may be kept as float32; vectors are always float64, so that their length says of which model they are."""
+    return "<f4" if values.dtype == np.float32 and values.ndim > 1 else "<f8"
+
+
+def optimizer_beside(saved: bytes) -> bytes | None:
+    """The state of the server's optimizer in what was kept with a model, alone or beside a rule's.
+
+    None where a rule's state was kept alone; DataError where that is damaged.
+    """
+    return (_read(saved).optimizer or None) if saved.startswith(MAGIC) else saved
+
+
+def _read(data: bytes) -> _Saved:
+    try:
+        return msgspec.msgpack.decode(data.removeprefix(MAGIC), type=_Saved)
+    except UNDECODABLE as error:
+        raise DataError("the rule's state is damaged; restore an older checkpoint.") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Extras:
+    """What some rules need. Rows of the (K, ...) arrays are the clients of `Cohort.build`, in the order given there."""
+
+    steps: Float64Array | None = None
+    """(K,) local steps that each client took."""
+    class_counts: Float64Array | None = None
+    """(K, C) training clips of each class."""
+    maps: Float64Array | None = None
+    """(K, M) activation maps, the layers' one after the other in the order of their names."""
+    gradients: Sequence[NDArray[Any] | None] | None = None
+    """(K) of each client its gradients (C, C d + C) of the classifier by class, zeros where it has no clip of one; None
+    for a client that says none."""
+    starts: Float64Array | None = None
+    """(K, P) the models that the clients began the round with; None: all with w^t."""
+    labelled: Float64Array | None = None
+    """(K,) 1 for a client that trained on labels, 0 for one that had none; None: nobody had any."""
+    rate: float | None = None
+    """η of the clients' plain SGD."""
+    clients: int | None = None
+    """N, all clients of the fleet; None: those of this round."""
+    total_samples: float | None = None
+    """Σ n over all clients; None: N times the mean of this round."""
+    objectives: Sequence[Objective] = ()
+    """The coordinator's labelled clips, a batch each."""
+    reference: Float64Array | None = None
+    """(P,) what the coordinator's own training on labelled clips gave: w^t - w_server."""
+    reference_samples: float = 0.0
+    """Clips behind `reference`."""
+    state: RuleState | None = None
+    """What this rule kept of the round before; None before its first."""
+    round: int = 0
+    """Number of the round, from which what is drawn is drawn."""
+
+    def taken(self, rows: Sequence[int], count: int) -> Extras:
+        """The extras of some of `count` clients, in this order; CohortError where an array has another length."""
+        found: dict[str, Float64Array] = {}
+        for name in ("steps", "class_counts", "maps", "starts", "labelled"):
+            values = getattr(self, name)
+            if values is None:
+                continue
+            array = np.array(values, np.float64)
+            if array.ndim == 0 or len(array) != count:
+                raise CohortError(f"{name} has the shape {array.shape}; one row for each of the {count} clients.")
+            if not np.isfinite(array).all():
+                raise CohortError(f"{name} has values that are not finite.")
+            found[name] = array[list(rows)]
+        said = self.gradients
+        if said is not None:
+            if len(said) != count or not all(one is None or np.isfinite(one).all() for one in said):
+                raise CohortError(f"gradients are those of {len(said)} clients of {count}, or not finite.")
+            said = tuple(said[row] for row in rows)
+        return replace(self, gradients=said, **found)  # type: ignore[arg-type]
+
+    def kept_by(self, rule: str) -> RuleState:
+        """This rule's state, an empty one before its first round or after another rule's."""
+        return self.state if self.state is not None and self.state.rule == rule else RuleState(rule, {})
+
+
+NOTHING = Extras()
+"""Of a round in which the rule gets the updates alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Which clients belong together, and the model of each group."""
+
+    labels: tuple[int, ...]
+    """(K,) number of each client's cluster, from 0 in the order of the clients."""
+    silhouette: float | None
+    """Mean silhouette of the chosen number; None where there was nothing to choose."""
+    models: Float64Array = field(repr=False)
+    """(K, P) each client's own model."""
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """What a round's gradients of the classifier did to the features that stand for all clients' (PKCF)."""
+
+    classes: tuple[int, ...]
+    """That a gradient came of."""
+    clients: int
+    """That sent some."""
+    before: float
+    """Mean of 1 - cos between the clients' gradients and the features', before they moved."""
+    after: float

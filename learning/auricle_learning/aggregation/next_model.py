@@ -1,0 +1,81 @@
+"""From a cohort to the next model: apply the rule, then the server's optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from auricle.wire.tensors import Flat
+from auricle_learning.aggregation.cohort import Aggregate, Cohort, FloatArray
+from auricle_learning.aggregation.extras import optimizer_beside
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings, OptimizerState, first_state, step
+
+DIVERGED = "the server optimizer's step is not finite: the model is unchanged; lower its learning rate"
+
+
+@dataclass(frozen=True)
+class NextModel:
+    """What a round made."""
+
+    weights: Flat
+    optimizer: OptimizerState | None
+    aggregate: Aggregate
+
+    @property
+    def kept(self) -> bytes | None:
+        """What is kept with the model for the next round: the rule's state, the server optimizer's, or both."""
+        optimizer = None if self.optimizer is None else self.optimizer.to_bytes()
+        state = self.aggregate.state
+        return optimizer if state is None else state.to_bytes(optimizer or b"")
+
+
+def optimizer_in(saved: bytes | None, size: int) -> OptimizerState | None:
+    """The server optimizer's state in what was kept with a model of `size` values; None where it has none."""
+    own = None if saved is None else optimizer_beside(saved)
+    return None if own is None else OptimizerState.from_bytes(own, size)
+
+
+def next_model(
+    cohort: Cohort, rule: Callable[[Cohort], Aggregate], server: OptimizerSettings, state: OptimizerState | None
+) -> NextModel:
+    """Aggregate a cohort and let the model follow.
+
+    Parameters
+    ----------
+    cohort
+        The round's updates, in device order.
+    rule, server
+        How to average, and how the model follows the average.
+    state
+        The server optimizer's state; None before its first step.
+    """
+    aggregate = rule(cohort)
+    if not aggregate.kept.any():
+        return NextModel(np.asarray(aggregate.weights, np.float32), state, aggregate)
+    return follow(cohort.start, aggregate, server, state)
+
+
+def follow(
+    start: FloatArray, aggregate: Aggregate, server: OptimizerSettings, state: OptimizerState | None
+) -> NextModel:
+    """Let the model go from w^t towards an aggregate; a step that is not finite keeps model and state, with a flag.
+
+    Parameters
+    ----------
+    start
+        (P,) w^t.
+    aggregate
+        What the rule made.
+    server, state
+        As in `next_model`.
+    """
+    if server.kind == "none":
+        return NextModel(np.asarray(aggregate.weights, np.float32), state, aggregate)
+    before = np.asarray(start, np.float32)
+    with np.errstate(over="ignore"):
+        moved, new = step(state or first_state(before.size, server), before, aggregate.weights, server)
+    if not np.isfinite(new).all():
+        return NextModel(before.copy(), state, replace(aggregate, flag=DIVERGED))
+    return NextModel(np.asarray(new, np.float32), moved, aggregate)

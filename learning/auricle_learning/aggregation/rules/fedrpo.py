@@ -1,0 +1,187 @@
+"""Relaxed Pareto optimization, FedRPO: a common direction of labelled and unlabelled clients by a linear program."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from auricle.errors import AuricleError, SettingsError
+from auricle.wire.plan import FixMatch, Plan
+from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, Float64Array
+from auricle_learning.aggregation.direction import Direction, angles_to
+from auricle_learning.aggregation.options import check_choice, check_count, check_number
+from auricle_learning.aggregation.rules.average import unchanged
+from auricle_learning.aggregation.rules.weighting import (
+    moved,
+    of_clients,
+    products_with,
+    reference_of,
+    update_norms,
+    update_products,
+)
+
+SCORE = "weight of the client's direction in the common one"
+STATIONARY = "no update has a direction: the model is unchanged"
+
+
+def check_fedrpo(
+    *,
+    c: float,
+    lr: float,
+    epochs: int,
+    server_lr: float | None,
+    weighting: str,
+    threshold: float,
+    unlabelled: float,
+) -> None:
+    """Refuse a relaxation outside [-1, 0], steps that could not be taken, or what no plan could say of FixMatch.
+
+    Raises
+    ------
+    SettingsError
+        An option is not allowed.
+    """
+    if isinstance(c, bool) or not isinstance(c, float | int) or not -1 <= c <= 0:
+        raise SettingsError(f"c is {c!r}; it must be a number from -1 to 0.")
+    check_number("lr", lr, above=True)
+    check_count("epochs", epochs, least=1, optional=False)
+    if server_lr is not None:
+        check_number("server_lr", server_lr, above=True)
+    check_choice("weighting", weighting, ("samples", "uniform"))
+    check_number("threshold", threshold, above=True, below=1 + 1e-9)
+    check_number("unlabelled", unlabelled, below=100 + 1e-9)
+
+
+def fedrpo(
+    cohort: Cohort,
+    *,
+    c: float = -0.1,
+    lr: float = 0.05,
+    epochs: int = 1,
+    server_lr: float | None = None,
+    weighting: str = "samples",
+    threshold: float = 0.7,
+    unlabelled: float = 1.0,
+) -> Aggregate:
+    """Step along the direction that helps most and hurts no labelled party, and unlabelled ones little.
+
+    With g_k = (w^t - w_k) / η_local, ĝ_k = g_k / ‖g_k‖ and Q = Ĝ Ĝᵀ: max αᵀ Q w with (Qα)_i ≥ 0 for labelled i and ≥ c
+    for the others, Σ α = 1, α ≥ 0 (A32, A33). d = (Σ w_k ‖g_k‖) Σ α_k ĝ_k, w ← w - η d. Updates of length 0 are left
+    out. The coordinator's own training on its labelled clips is one more labelled party.
+
+    Parameters
+    ----------
+    cohort
+        K updates; `extras.reference` or `extras.objectives` for the coordinator's own, `extras.labelled` (K,) for
+        clients with labels, `extras.rate` for η_local (1 without).
+    c
+        Relaxation, from -1 (none is held back) to 0.
+    lr
+        η.
+    epochs, server_lr
+        Of the coordinator's own training; `server_lr` None for the clients' rate.
+    weighting
+        The prioritisation w_k: "samples", the coordinator's by `extras.reference_samples`, or "uniform".
+    threshold, unlabelled
+        τ and λ of the devices' FixMatch (`fedrpo_plan`); the rule itself does not use them. λ = 0: no FixMatch.
+
+    Returns
+    -------
+    Aggregate
+        `weights` (P,); `share` of each update as it was sent; `score` (K,) α of the clients; `direction` with the
+        angles. w^t with a flag where no update has a direction.
+
+    Raises
+    ------
+    SettingsError
+        An option is not allowed.
+    AuricleError
+        SciPy is not installed.
+    """
+    check_fedrpo(
+        c=c,
+        lr=lr,
+        epochs=epochs,
+        server_lr=server_lr,
+        weighting=weighting,
+        threshold=threshold,
+        unlabelled=unlabelled,
+    )
+    if not cohort.ids:
+        return unchanged(cohort)
+    extras, rate = cohort.extras, cohort.extras.rate or 1.0
+    own = np.zeros(cohort.start.size)
+    if extras.reference is not None or extras.objectives:
+        own = reference_of(cohort, epochs=epochs, lr=server_lr)
+    products, norms = update_products(cohort), np.append(update_norms(cohort), np.sqrt(own @ own))
+    with_own = np.append(products_with(cohort, -own), own @ own)
+    whole = np.vstack([np.column_stack([products, with_own[:-1]]), with_own])
+    labels = np.append(np.zeros(norms.size - 1) if extras.labelled is None else extras.labelled, 1.0) > 0
+    sizes = np.append(cohort.samples, extras.reference_samples or cohort.samples.mean())
+    priority = (sizes if weighting == "samples" and sizes.sum() > 0 else np.ones(norms.size)) * (norms > 0)
+    if not priority.any():
+        return unchanged(cohort, STATIONARY)
+    priority /= priority.sum()
+    used = np.flatnonzero(norms > 0)
+    cosines = whole[np.ix_(used, used)] / np.outer(norms[used], norms[used])
+    alpha = np.zeros(norms.size)
+    alpha[used] = relaxed_pareto(cosines, priority[used], labels[used], c)
+    length = lr * float(priority @ norms) / rate
+    counted = length * alpha / np.where(norms > 0, norms, 1.0)
+    weights = moved(cohort, counted[:-1]) - counted[-1] * own
+    angles = np.full(norms.size, np.nan)
+    angles[used] = angles_to(cosines, alpha[used])
+    direction = Direction(angles[:-1], labels[:-1].astype(np.float64), float(angles[-1]), float(alpha[-1]))
+    return of_clients(cohort, weights, counted[:-1], score=alpha[:-1], score_of=SCORE, direction=direction)
+
+
+def fedrpo_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
+    """Clients train the model itself, by FixMatch where they have clips without labels; as the plan was for λ = 0."""
+    weight = float(str(options["unlabelled"]))
+    if not weight:
+        return plan
+    told = FixMatch(threshold=float(str(options["threshold"])), weight=weight)
+    return msgspec.structs.replace(plan, mode="supervised", fixmatch=told)
+
+
+def relaxed_pareto(cosines: Float64Array, priority: Float64Array, labelled: BoolArray, c: float) -> Float64Array:
+    """α (K,) of the linear program by HiGHS; the least-norm point of the hull where the solver fails (A34).
+
+    Parameters
+    ----------
+    cosines
+        Q (K, K).
+    priority
+        w (K,), which sums to 1.
+    labelled
+        (K,) whose (Qα)_i may not be negative.
+    c
+        Least (Qα)_i of the others.
+    """
+    optimize = _scipy()
+    count = priority.size
+    least = np.where(labelled, 0.0, c)
+    found = optimize.linprog(  # type: ignore[attr-defined]
+        -(cosines @ priority), A_ub=-cosines, b_ub=-least, A_eq=np.ones((1, count)), b_eq=[1.0], method="highs"
+    )
+    alpha = np.maximum(0.0, found.x) if found.status == 0 else min_norm_alpha(cosines)
+    return np.asarray(alpha / alpha.sum(), np.float64)
+
+
+def min_norm_alpha(cosines: Float64Array) -> Float64Array:
+    """α (K,) of the point of the hull that is nearest to 0, by non-negative least squares: min ‖A u‖² + (1 - Σu)²."""
+    values, vectors = np.linalg.eigh(cosines)
+    root = np.sqrt(np.maximum(0.0, values))[:, None] * vectors.T
+    system = np.vstack([root, np.ones(len(cosines))])
+    solution, _ = _scipy().nnls(system, np.append(np.zeros(len(cosines)), 1.0))  # type: ignore[attr-defined]
+    return np.asarray(solution / solution.sum(), np.float64)
+
+
+def _scipy() -> object:
+    try:
+        return importlib.import_module("scipy.optimize")
+    except ModuleNotFoundError as error:
+        raise AuricleError('FedRPO needs SciPy, which is not installed: pip install "auricle[lp]".') from error

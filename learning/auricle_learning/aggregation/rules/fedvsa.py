@@ -1,0 +1,113 @@
+"""Aggregation by inference loss (FedVSA, eq. 6-8)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, Float64Array
+from auricle_learning.aggregation.options import check_choice, check_number
+from auricle_learning.aggregation.rules.average import average, unchanged
+
+NO_LOSS = "no usable inference loss: the model is unchanged"
+
+
+def check_limit(*, clip: float, limit: str) -> None:
+    """Refuse a limit on the losses that does not exist or would not be one.
+
+    Raises
+    ------
+    SettingsError
+        `clip` is not finite and greater than 0, or `limit` is neither "clamp" nor "norm".
+    """
+    check_number("clip", clip, above=True)
+    check_choice("limit", limit, ("clamp", "norm"))
+
+
+def fedvsa(cohort: Cohort, *, clip: float = 5.0, limit: str = "clamp") -> Aggregate:
+    """Weigh the clients by the loss that the received model had on their data.
+
+    f_k = clip(F_k, 0, C), p = softmax(f), w = Σ_k p_k w_k (eq. 6-8); n_k is not used. F_k is the *mean* loss (A37). A
+    client whose loss is NaN is left out, +inf counts as C. This holds for a single client too: without a loss it does
+    not count and w^t stays.
+
+    The loss is self-reported. With "clamp" no client outweighs another by more than e^C; that a client tells the truth
+    is a trust assumption which the paper answers with a trusted execution environment.
+
+    Parameters
+    ----------
+    cohort
+        K updates: `weights` (K, P), `losses` (K,).
+    clip
+        C, greater than 0, in the unit of the loss (nats). 5 is above ln(classes) + 1 for 35 words (A38).
+    limit
+        "clamp", or "norm" for f · min(1, C / ||f||_2) over the clients with a usable loss.
+
+    Returns
+    -------
+    Aggregate
+        `weights` (P,); w^t with a flag where nobody has a usable loss.
+
+    Raises
+    ------
+    SettingsError
+        An option is not allowed.
+    """
+    check_limit(clip=clip, limit=limit)
+    if not cohort.ids:
+        return unchanged(cohort)
+    limited = limit_losses(cohort.losses, clip=clip, limit=limit)
+    usable = ~np.isnan(limited)
+    if not usable.any():
+        return unchanged(cohort, NO_LOSS)
+    columns = len(cohort.layers)
+    share = np.repeat(softmax_share(limited, usable)[:, None], columns, axis=1)
+    return Aggregate(
+        weights=average(cohort, share),
+        ids=cohort.ids,
+        layers=cohort.names,
+        kept=np.repeat(usable[:, None], columns, axis=1),
+        share=share,
+        dropped=cohort.dropped,
+    )
+
+
+def limit_losses(losses: Float64Array, *, clip: float, limit: str) -> Float64Array:
+    """Bring the losses into a range that a softmax can weigh (eq. 6-7, A38).
+
+    Parameters
+    ----------
+    losses
+        (K,) inference losses; NaN stays NaN and takes no part in the norm.
+    clip
+        C. +inf becomes C before either limit, -inf becomes 0.
+    limit
+        "clamp" to [0, C], or "norm" for f · min(1, C / ||f||_2).
+
+    Returns
+    -------
+    array (K,)
+        Limited losses, NaN where unknown.
+    """
+    if limit == "clamp":
+        return np.clip(losses, 0.0, clip)
+    finite = np.where(np.isposinf(losses), clip, np.where(np.isneginf(losses), 0.0, losses))
+    length = math.hypot(*finite[~np.isnan(finite)].tolist())
+    return finite * min(1.0, clip / length) if length > 0 else finite
+
+
+def softmax_share(limited: Float64Array, chosen: BoolArray) -> Float64Array:
+    """Return the softmax over the chosen clients (eq. 8), 0 for the others; the largest is subtracted first.
+
+    Parameters
+    ----------
+    limited
+        (K,) limited losses.
+    chosen
+        (K,) at least one client, none of them with NaN.
+    """
+    share = np.zeros(limited.shape)
+    exponents = np.exp(limited[chosen] - limited[chosen].max())
+    share[chosen] = exponents / exponents.sum()
+    return share

@@ -1,0 +1,117 @@
+"""Rules of other packages, found by the entry point group `auricle.rules` and loaded only when one is asked for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+
+from auricle.errors import AuricleError, SettingsError
+from auricle_learning.aggregation.cohort import Aggregate, Cohort
+from auricle_learning.aggregation.rules.rule import Rule
+
+GROUP = "auricle.rules"
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class RuleError(AuricleError):
+    """A rule of another package that does not do what a rule does."""
+
+
+def offered() -> dict[str, list[EntryPoint]]:
+    """Entry points by the name of the rule; nothing is imported."""
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        if not any(entry.value == other.value for other in found.get(entry.name, [])):  # listed twice on the path
+            found.setdefault(entry.name, []).append(entry)
+    return found
+
+
+def load(name: str, entries: list[EntryPoint]) -> Rule:
+    """Import a rule of another package.
+
+    Raises
+    ------
+    SettingsError
+        Two packages offer it, it cannot be imported, or it is not a `Rule`.
+    """
+    if len(entries) > 1:
+        packages = " and ".join(sorted(_package(entry) for entry in entries))
+        raise SettingsError(f'the rule "{name}" comes from {packages}; uninstall one of them.')
+    package = _package(entries[0])
+    try:
+        rule = entries[0].load()
+    except Exception as error:
+        raise SettingsError(
+            f'the rule "{name}" of {package} cannot be loaded ({_first_line(error)}); update or uninstall the package.'
+        ) from error
+    if not isinstance(rule, Rule):
+        raise SettingsError(
+            f'the rule "{name}" of {package} is no auricle_learning.aggregation.rules.Rule but a '
+            f"{type(rule).__name__}; update or uninstall the package."
+        )
+    where = f'the rule "{name}" of {package}'
+    checked: Callable[..., None] = _guarded(rule.check, where, SettingsError)
+    return replace(
+        rule, name=name, function=_answering(_guarded(rule.function, where, RuleError), where), check=checked
+    )
+
+
+def _guarded(function: Callable[P, R], where: str, kind: type[AuricleError]) -> Callable[P, R]:
+    """Turn what a foreign function raises into one sentence."""
+
+    @functools.wraps(function)
+    def guarded(*given: P.args, **options: P.kwargs) -> R:
+        try:
+            return function(*given, **options)
+        except AuricleError:
+            raise
+        except Exception as error:
+            raise kind(f"{where} failed ({_first_line(error)}); choose another rule or update the package.") from error
+
+    return guarded
+
+
+def _answering(function: Callable[..., Aggregate], where: str) -> Callable[..., Aggregate]:
+    """Refuse an answer that is not an aggregate of the cohort."""
+
+    @functools.wraps(function)
+    def answering(cohort: Cohort, **options: object) -> Aggregate:
+        answer = function(cohort, **options)
+        if not isinstance(answer, Aggregate) or not _fits(answer, cohort):
+            raise RuleError(
+                f"{where} gave no finite model of {cohort.start.size} values with its tables; choose another rule or "
+                "update the package."
+            )
+        return answer
+
+    return answering
+
+
+def _fits(answer: Aggregate, cohort: Cohort) -> bool:
+    table = (len(cohort.ids), len(cohort.layers))
+    return (
+        answer.ids == cohort.ids
+        and answer.layers == cohort.names
+        and answer.kept.shape == answer.share.shape == table
+        and answer.weights.shape == cohort.start.shape
+        and answer.weights.dtype == cohort.start.dtype
+        and bool(np.isfinite(answer.weights).all())
+        and isinstance(answer.flag, str | None)
+        and isinstance(answer.score_of, str | None)
+        and all(isinstance(text, str) for text in answer.warnings)
+    )
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else entry.value
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

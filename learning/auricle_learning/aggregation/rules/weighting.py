@@ -1,0 +1,130 @@
+"""What rules share that weigh a client as a whole: by samples, equally, by its loss, or by labelled clips."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, CohortError, Float64Array, FloatArray
+from auricle_learning.aggregation.options import check_choice
+from auricle_learning.aggregation.rules.average import sample_share
+from auricle_learning.aggregation.rules.fedvsa import check_limit, limit_losses, softmax_share
+
+WEIGHTINGS = ("samples", "uniform", "fedvsa")
+NO_CLIPS = "the rule needs labelled clips at the coordinator, or the update that they gave."
+
+
+def check_weighting(*, weighting: str, clip: float, limit: str) -> None:
+    """Refuse a weighting that does not exist, or a limit on the losses that is not valid.
+
+    Raises
+    ------
+    SettingsError
+        `weighting` is not "samples", "uniform" or "fedvsa", or `clip` or `limit` is not allowed.
+    """
+    check_choice("weighting", weighting, WEIGHTINGS)
+    check_limit(clip=clip, limit=limit)
+
+
+def client_share(
+    cohort: Cohort, weighting: str, *, clip: float = 5.0, limit: str = "clamp", kept: BoolArray | None = None
+) -> Float64Array:
+    """(K,) weights of the kept clients that sum to 1; all 0 where no loss is usable.
+
+    Parameters
+    ----------
+    cohort
+        K clients, at least one.
+    weighting
+        "samples" for n_k / Σ n, "uniform" for 1 / K, "fedvsa" for the softmax of the limited losses (FedVSA eq. 8).
+    clip, limit
+        As in `fedvsa`, with that weighting.
+    kept
+        (K,) who counts; None: everybody.
+    """
+    kept = np.ones(len(cohort.ids), np.bool_) if kept is None else kept
+    if weighting == "fedvsa":
+        limited = limit_losses(cohort.losses, clip=clip, limit=limit)
+        usable = kept & ~np.isnan(limited)
+        return softmax_share(limited, usable) if usable.any() else np.zeros(usable.shape)
+    samples = cohort.samples if weighting == "samples" else np.ones_like(cohort.samples)
+    return sample_share(samples, kept[:, None])[:, 0] if kept.any() else np.zeros(kept.shape)
+
+
+def moved(cohort: Cohort, share: Float64Array) -> Float64Array:
+    """w^t + Σ_k s_k (w_k - w^t) (P,) in float64, for weights (K,) that need not sum to 1."""
+    total = cohort.matrix.weighted_sum(share[:, None], [(slice(0, cohort.start.size),)])
+    rest = 1.0 - float(share.sum())
+    if abs(rest) > 1e-12:
+        total += rest * cohort.start
+    return total
+
+
+def update_norms(cohort: Cohort) -> Float64Array:
+    """(K,) ||w_k - w^t||."""
+    whole = [(slice(0, cohort.start.size),)]
+    return cohort.matrix.layer_norms(whole, centre=cohort.start.astype(np.float64))[:, 0]
+
+
+def update_products(cohort: Cohort) -> Float64Array:
+    """(K, K) ⟨w_i - w^t, w_j - w^t⟩, from the norms and the clients' distances from each other."""
+    squares = np.square(update_norms(cohort))
+    products: Float64Array = (squares[:, None] + squares - cohort.matrix.squared_distances()) / 2
+    np.fill_diagonal(products, squares)
+    return products
+
+
+def products_with(cohort: Cohort, vector: Float64Array) -> Float64Array:
+    """(K,) ⟨w_k - w^t, vector⟩ for a vector (P,), from two norms."""
+    whole = [(slice(0, cohort.start.size),)]
+    there = cohort.matrix.layer_norms(whole, centre=cohort.start + vector)[:, 0]
+    return (np.square(update_norms(cohort)) + float(vector @ vector) - np.square(there)) / 2
+
+
+def of_clients(cohort: Cohort, weights: FloatArray, share: Float64Array, **more: object) -> Aggregate:
+    """A result (P,) with one weight (K,) a client in all layers; `more` are further fields of the aggregate."""
+    by_layer = np.repeat(share[:, None], len(cohort.layers), axis=1)
+    return Aggregate(
+        weights=weights.astype(cohort.start.dtype),
+        ids=cohort.ids,
+        layers=cohort.names,
+        kept=by_layer != 0,
+        share=by_layer,
+        dropped=cohort.dropped,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def reference_of(cohort: Cohort, *, epochs: int, lr: float | None) -> Float64Array:
+    """g_r = w^t - w_server (P,): what is given, or plain SGD from w^t over the coordinator's batches.
+
+    Parameters
+    ----------
+    cohort
+        With `extras.reference`, or with `extras.objectives`.
+    epochs
+        Times that every batch is taken, in order.
+    lr
+        Of the SGD; None for the clients' `extras.rate`.
+
+    Raises
+    ------
+    CohortError
+        There are neither clips nor a reference, no learning rate is known, or the training diverged.
+    """
+    extras = cohort.extras
+    if extras.reference is not None:
+        reference = np.asarray(extras.reference, np.float64)
+        if reference.shape != cohort.start.shape or not np.isfinite(reference).all():
+            raise CohortError("the coordinator's own update is not a finite one of this model.")
+        return reference
+    rate = extras.rate if lr is None else lr
+    if not extras.objectives or rate is None:
+        raise CohortError(NO_CLIPS)
+    start = cohort.start.astype(np.float64)
+    weights = start.copy()
+    for _ in range(epochs):
+        for objective in extras.objectives:
+            weights -= rate * objective(weights)[1]
+    if not np.isfinite(weights).all():
+        raise CohortError("training on the coordinator's labelled clips diverged: lower the rule's lr.")
+    return np.asarray(start - weights)

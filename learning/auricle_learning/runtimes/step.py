@@ -1,0 +1,140 @@
+"""Stock onnxruntime over step graphs: one session per graph, shared by all who use the same pack."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from auricle.checks.graph_check import check_graph
+from auricle.errors import PackError
+from auricle.packs.pack import Graph, Pack
+from auricle.wire.tensors import Flat
+from auricle_learning.runtimes.feeds import GraphTraining, first_feeds, graph_of, has_graph, not_given_back
+from auricle_learning.runtimes.interface import EVALUATION_BATCH, Job, named_parts
+
+Array = NDArray[Any]
+
+
+class StepRuntime:
+    """Runs a pack's graphs. Thread-safe: weights are inputs, a session holds no state.
+
+    Parameters
+    ----------
+    pack
+        The pack whose graphs to run.
+    threads
+        Threads inside one operator; 1 where many devices share the machine.
+    """
+
+    name = "step"
+
+    def __init__(self, pack: Pack, threads: int = 1) -> None:
+        self.pack = pack
+        self._threads = threads
+        self._sessions: dict[str, ort.InferenceSession] = {}
+        self._lock = threading.Lock()
+
+    def _session(self, graph: Graph) -> ort.InferenceSession:
+        """The session of a graph, made at its first use; only of a file that is what the manifest says."""
+        with self._lock:
+            if graph.file not in self._sessions:
+                check_graph(self.pack, graph)
+                options = ort.SessionOptions()
+                options.intra_op_num_threads = self._threads
+                options.inter_op_num_threads = 1
+                options.log_severity_level = 3
+                options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+                options.enable_cpu_mem_arena = graph.kind != "evaluate"  # it would keep what the largest batch needed
+                try:
+                    self._sessions[graph.file] = ort.InferenceSession(
+                        self.pack.files[graph.file], options, providers=["CPUExecutionProvider"]
+                    )
+                except Exception as error:
+                    raise PackError(f"onnxruntime does not load {graph.file}: {error}") from error
+            return self._sessions[graph.file]
+
+    @property
+    def trains(self) -> bool:
+        """Whether memory is held for training."""
+        return any(graph.file in self._sessions for graph in self._step_graphs())
+
+    def end_training(self) -> None:
+        """Give up what only training needs, until the next job."""
+        with self._lock:
+            for graph in self._step_graphs():
+                self._sessions.pop(graph.file, None)
+
+    def _step_graphs(self) -> list[Graph]:
+        return [graph for graph in self.pack.manifest.graphs if graph.kind != "evaluate"]
+
+    def step(self, graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
+        """Run one bare training step; the outputs in the order of `graph.outputs`."""
+        return self._session(graph).run(list(graph.outputs), dict(feeds))  # type: ignore[no-any-return]
+
+    def logits(self, model: str, weights: Flat, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Logits (N, labels) of a model with weights (P,) for log-mels (N, T, mels)."""
+        return self._evaluate("logits", len(self.pack.labels), model, weights, features)
+
+    def embeddings(self, model: str, weights: Flat, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What the classifier sees (N, H), for the same."""
+        return self._evaluate("features", self.pack.table(model).specs[-2].shape[1], model, weights, features)
+
+    def _evaluate(
+        self, output: str, width: int, model: str, weights: Flat, features: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        graph = self.pack.graph("evaluate", model)
+        session = self._session(graph)
+        feeds: dict[str, Array] = named_parts("model", self.pack.table(model), weights)
+        parts = [
+            session.run([output], {**feeds, "x": features[i : i + EVALUATION_BATCH]})[0]
+            for i in range(0, len(features), EVALUATION_BATCH)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+
+    def has(self, kind: str, model: str, optimizer: str) -> bool:
+        """Whether the pack has a step graph for such jobs."""
+        return has_graph(self.pack, kind, model, optimizer)
+
+    def begin(self, job: Job) -> StepTraining:
+        """Begin a job on the step graph that has its terms, or on one that has more and leaves them neutral.
+
+        Raises
+        ------
+        PackError
+            The pack carries no such graph, or none with the layers that the job needs.
+        AuricleError
+            The job leaves out what the graph takes.
+        """
+        graph = graph_of(self.pack, job)
+        return StepTraining(self._session(graph), graph, self.pack, job)
+
+
+class StepTraining(GraphTraining):
+    """A job on a step graph: the inputs of the next step, of which each step replaces those that change."""
+
+    def __init__(self, session: ort.InferenceSession, graph: Graph, pack: Pack, job: Job) -> None:
+        super().__init__(graph, pack, job)
+        self._session = session
+        self._values = first_feeds(graph, self._tables, job)
+        empty = {f"new/{name}" for name in not_given_back(graph, job)}
+        self._outputs = [name for name in graph.outputs if name not in empty]
+        self._changed = [name.removeprefix("new/") for name in self._outputs[len(self._loss_names) :]]
+
+    def step(self, batch: Mapping[str, Array]) -> dict[str, float]:
+        """Run the graph once and keep what it changed for the next time."""
+        feeds = self._values
+        feeds.update(batch)
+        self.steps += 1
+        for name in self._counters:
+            feeds[name] = np.array(self.steps, np.float32)
+        for name, shape in sorted(self._graph.noise.items()):
+            feeds[name] = self._rng.random(shape, np.float32)
+        values = self._session.run(self._outputs, feeds)
+        losses = self._loss_names
+        feeds.update(zip(self._changed, values[len(losses) :], strict=True))
+        return {name: float(value) for name, value in zip(losses, values, strict=False)}

@@ -1,0 +1,1 @@
+"""Training of a device's models on its own clips in a round."""

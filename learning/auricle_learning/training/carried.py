@@ -1,0 +1,94 @@
+"""The negatives that a pack carries: of each stretch one half to train on, the other half to judge rounds by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec import UNSET
+
+from auricle.packs.manifest import SILENCE, UNKNOWN
+from auricle.packs.pack import Pack
+from auricle.speech.features import Energies
+from auricle_learning.training.speech_data import Clips
+
+LEAST_WINDOWS = 3
+"""A part of a stretch has at least so many clips' frames."""
+HALVED_BY = 200
+"""Own negatives with which a device trains on half as many of the pack's."""
+NOISE = frozenset({"noise", "silence"})
+"""Kinds of stretches in which nobody speaks: their label is `_silence_`, that of all others `_unknown_`."""
+
+
+def trained_frames(length: int, frames: int) -> int:
+    """How many frames of a stretch are for training: its first half; 0 where the halves would be too short.
+
+    Parameters
+    ----------
+    length
+        Of the stretch, in frames.
+    frames
+        Of a clip.
+    """
+    return length // 2 if length // 2 >= LEAST_WINDOWS * frames else 0
+
+
+def judged_part(stretches: Sequence[Energies], frames: int) -> list[Energies]:
+    """Of each stretch (frames, mels) what nobody trains on: its second half, or all of a short one."""
+    return [stretch[trained_frames(len(stretch), frames) :] for stretch in stretches]
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """Sound without keywords from which a round draws windows."""
+
+    stretches: tuple[Energies, ...]
+    """(F, mels) each, F at least a clip's frames."""
+    targets: tuple[int, ...]
+    """Label of each stretch."""
+    frames: int
+    """Of a window."""
+    share: float
+    """What the windows weigh in a batch, 0 to below 1."""
+
+    def places(self, size: int) -> int:
+        """How many of a batch of `size` are windows; a place is left for clips."""
+        return min(round(self.share * size), size - 1)
+
+    def draw(self, count: int, rng: np.random.Generator) -> Clips:
+        """Draw so many windows, every place in every stretch as likely as the others."""
+        starts = np.cumsum([len(stretch) - self.frames + 1 for stretch in self.stretches])
+        drawn = rng.integers(0, starts[-1], count)
+        which = np.searchsorted(starts, drawn, side="right")
+        first = drawn - np.concatenate([[0], starts])[which]
+        windows = [self.stretches[w][at : at + self.frames] for w, at in zip(which, first, strict=True)]
+        return Clips(np.stack(windows), np.array(self.targets, np.int64)[which])
+
+
+def carried_to_train(pack: Pack, share: float, own: int) -> Carried | None:
+    """The part of the pack's negatives that rounds train on; None where it carries none, or no label is theirs.
+
+    A device with n own negatives takes `share` * h / (h + n), h = `HALVED_BY`: the more it has heard of its own room,
+    the less it needs the pack's sound.
+
+    Parameters
+    ----------
+    share
+        Of a batch, for a device without own negatives; 0: none.
+    own
+        The device's own negatives among the clips that it trains on.
+    """
+    carried, frames = pack.manifest.negatives, pack.manifest.task.frames
+    if not share or carried is UNSET:
+        return None
+    stretches, targets = [], []
+    for kind, stretch in zip(carried.kinds, pack.negatives(), strict=True):
+        label = SILENCE if kind in NOISE and SILENCE in pack.labels else UNKNOWN
+        length = trained_frames(len(stretch), frames)
+        if label in pack.labels and length:
+            stretches.append(stretch[:length])
+            targets.append(pack.labels.index(label))
+    if not stretches:
+        return None
+    return Carried(tuple(stretches), tuple(targets), frames, share * HALVED_BY / (HALVED_BY + own))

@@ -1,0 +1,300 @@
+"""A round's training on the device: mutual learning of the local model and the plug-in, over any runtime."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import AuricleError
+from auricle.packs.manifest import SPECIAL_LABELS
+from auricle.speech.augment import Augmenter
+from auricle.speech.features import LogMel
+from auricle.wire.plan import Plan
+from auricle.wire.prior_knowledge import PriorKnowledge
+from auricle.wire.tensors import Flat
+from auricle_learning.runtimes import Job, Runtime, Training, accuracy, cross_entropy
+from auricle_learning.runtimes.interface import EVALUATION_BATCH
+from auricle_learning.training.batches import Features, Pseudo, batches, fixmatch_batches, mixed_batches
+from auricle_learning.training.carried import Carried, carried_to_train
+from auricle_learning.training.fixmatch import WEAK, Count, counted, has_graph, labelled_by, taught_by, two_view_batches
+from auricle_learning.training.prior_knowledge import said_gradients, tuned
+from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.training_job import (
+    LearnSettings,
+    adjusted,
+    fitting_slots,
+    graph_kind,
+    graph_optimizer,
+    remembered,
+    scalars_of,
+    terms_of,
+    vectors_of,
+)
+
+Array = NDArray[Any]
+
+NOT_FINITE = "The loss is not finite: the learning rate is too high or the clips are damaged."
+
+
+class TrainingStopped(AuricleError):  # noqa: N818 - not an error: somebody asked for it
+    """The round was aborted or a newer one began."""
+
+
+@dataclass(frozen=True)
+class LocalState:
+    """What a device keeps between rounds: its own model, and the optimizers' state."""
+
+    weights: Flat
+    """(Q,) the local model."""
+    slots: Mapping[str, Flat] = field(default_factory=dict)
+    """Optimizer vectors by `model.slot`; empty at first or when the plan does not keep them."""
+    steps: int = 0
+    """Steps the kept optimizer state has seen."""
+    variates: Mapping[str, Flat] = field(default_factory=dict)
+    """(P,) vectors of the plug-in's size that a plan's memory keeps, by its name; empty without one."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all its vectors."""
+        return self.weights.nbytes + sum(kept.nbytes for kept in (*self.slots.values(), *self.variates.values()))
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """What came out of a round on one device."""
+
+    plugin: Flat
+    """(P,) the trained plug-in: this is what travels."""
+    local: LocalState
+    loss: float
+    """Inference loss of the received plug-in on the training clips, before training."""
+    steps: int
+    seconds: float
+    samples: int
+    """Clips that were trained on: labelled ones, and the others where the plan asks for FixMatch."""
+    personal_accuracy: float | None
+    plugin_accuracy: float | None
+    held_out: int
+    sure: int = 0
+    """Clips without labels of which the received plug-in was sure."""
+    unsupervised: int | None = None
+    """Those without labels among the samples, where the plan asks for FixMatch."""
+    maps: Flat | None = None
+    """(M,) the plug-in's last activation maps, where the plan asks for them."""
+    gradients: Flat | None = None
+    """(G,) the classifier's gradients by class, where the round asks for them and the owner gives them away."""
+
+
+class Trainer:
+    """Trains one device's models.
+
+    Parameters
+    ----------
+    runtime
+        What trains and recognises; shared between devices.
+    architecture
+        The device's local model.
+    data
+        Its clips.
+    seed
+        Of its initial local model and of everything it draws, together with the round's.
+    start
+        Weights (Q,) of its initial local model; without, drawn from the seed.
+    settings
+        How it learns from clips without labels, and how its rounds are judged; without, with the defaults of the
+        former, whatever its number of clips, and without a judge.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        architecture: str,
+        data: DeviceData,
+        seed: int,
+        start: Flat | None = None,
+        settings: LearnSettings | None = None,
+    ) -> None:
+        self.runtime, self.architecture, self.seed, self.start = runtime, architecture, seed, start
+        self.settings = settings or LearnSettings(clips=1, judge=False)
+        self.pack = runtime.pack
+        self.pack.table(architecture)
+        self._frontend = LogMel(self.pack.manifest.task)
+        self.renew(data)
+
+    def renew(self, data: DeviceData) -> None:
+        """Go on with other clips; not while a round is trained."""
+        self.data = data
+        self._augmenter, self._weak = Augmenter(self._frontend, data.noise), Augmenter(self._frontend, None, WEAK)
+
+    def logits(self, architecture: str, weights: Flat, clips: Clips) -> NDArray[np.float32]:
+        """Logits (N, labels) of a model for clips as they are; their log-mels are made in pieces and not kept."""
+        return np.concatenate([self.runtime.logits(architecture, weights, x) for x in self._pieces(clips)])
+
+    def _pieces(self, clips: Clips) -> Iterator[NDArray[np.float32]]:
+        for i in range(0, max(1, len(clips)), EVALUATION_BATCH):
+            yield self._frontend.finish(clips.energies[i : i + EVALUATION_BATCH])
+
+    def first_state(self) -> LocalState:
+        """State of a device that was never trained: what it starts from, or a seeded initialisation."""
+        return LocalState(self.pack.table(self.architecture).initial(self.seed) if self.start is None else self.start)
+
+    def inference_loss(self, plugin: Flat) -> float:
+        """Mean cross-entropy of a plug-in on the training clips: eval mode, no augmentation (FedVSA 6.1, A37)."""
+        return cross_entropy(self.logits(self.pack.manifest.plugin, plugin, self.data.train), self.data.train.targets)
+
+    def held_out_accuracy(self, architecture: str, weights: Flat) -> float | None:
+        """Accuracy of a model on the clips that are never trained on."""
+        return accuracy(self.logits(architecture, weights, self.data.held_out), self.data.held_out.targets)
+
+    def run(
+        self,
+        plan: Plan,
+        round_number: int,
+        plugin: Flat,
+        state: LocalState,
+        checkpoint: Callable[[], bool] = lambda: False,
+        prior: PriorKnowledge | None = None,
+    ) -> RoundResult:
+        """Train for one round from the received plug-in (P,).
+
+        Parameters
+        ----------
+        checkpoint
+            Called before every batch. It may wait, as while the board is busy, and says whether the round is over.
+        prior
+            What the plug-in's classifier is tuned by before it is trained.
+
+        Raises
+        ------
+        TrainingStopped
+            `checkpoint` said so between two batches.
+        AuricleError
+            A loss or a trained weight is not finite: the round is given up and the state stays as it was.
+        """
+        began, mutual = time.monotonic(), plan.mode == "mutual"
+        loss = self.inference_loss(plugin)
+        pseudo, count = self._pseudo(plan, plugin), self.clips_of(plan)
+        loss = pseudo.loss if pseudo is not None and math.isnan(loss) else loss
+        job = self._job(plan, round_number, plugin, state, pseudo, tuned(plugin, prior, checkpoint))
+        training = self.runtime.begin(job)
+        epoch = self._epochs(job.kind, training.batch, plan, round_number, pseudo)
+        learnt = self._optimize(training, plan, epoch, checkpoint)
+        final = {role: training.weights(role) for role in job.models}
+        if not all(np.isfinite(weights).all() for weights in final.values()):
+            raise AuricleError(NOT_FINITE)
+        slots = training.slots() if plan.keep_state else {}
+        role, name = "plugin" if mutual else "model", self.pack.manifest.plugin
+        trained = adjusted(final[role], self.data.train, -plan.prior, self.pack) if learnt else plugin.copy()
+        kept = remembered(plan, state.variates, plugin, trained)
+        local = LocalState(final.get("local", state.weights), slots, training.steps, kept)
+        return RoundResult(
+            trained,
+            local,
+            loss,
+            training.steps - job.steps,
+            time.monotonic() - began,
+            count.all,
+            self.held_out_accuracy(*((self.architecture, local.weights) if mutual else (name, trained))),
+            self.held_out_accuracy(name, plugin),
+            len(self.data.held_out),
+            0 if pseudo is None else len(pseudo.sure),
+            count.unlabelled if plan.fixmatch else None,
+            np.nan_to_num(training.maps(role), posinf=0.0, neginf=0.0) if plan.bavd and plan.bavd.maps else None,
+            self._gradients(trained, prior, checkpoint) if prior is not None and self.settings.gradients else None,
+        )
+
+    def clips_of(self, plan: Plan | None) -> Count:
+        """How many clips it trains on in a round of this plan; without one, how many have labels."""
+        return counted(plan, self.settings, self.data)
+
+    def _pseudo(self, plan: Plan, plugin: Flat) -> Pseudo | None:
+        """The clips without labels as the received plug-in labels them; None where they can teach nothing."""
+        name, graph = self.pack.manifest.plugin, has_graph(self.runtime, plan)
+        return labelled_by(lambda c: self.logits(name, plugin, c), plan, self.settings, self.data, graph=graph)
+
+    def _gradients(self, trained: Flat, prior: PriorKnowledge, checkpoint: Callable[[], bool]) -> Flat | None:
+        """The classifier's gradients by class on the clips with a label, as the trained plug-in sees them."""
+        see = partial(self.runtime.embeddings, self.pack.manifest.plugin, trained)
+        return said_gradients(map(see, self._pieces(self.data.train)), self.data.train.targets, prior, checkpoint)
+
+    def _job(
+        self, plan: Plan, round_number: int, plugin: Flat, state: LocalState, pseudo: Pseudo | None, begun: Flat
+    ) -> Job:
+        """What a plan means for this device, whose plug-in begins with the weights `begun` (P,)."""
+        name = self.pack.manifest.plugin
+        received, first = (adjusted(each, self.data.train, plan.prior, self.pack) for each in (plugin, begun))
+        if plan.mode == "mutual":
+            models, weights = {"local": self.architecture, "plugin": name}, {"local": state.weights, "plugin": first}
+        else:
+            models, weights = {"model": name}, {"model": first}
+        kept = fitting_slots(self.pack, models, plan, state.slots)
+        kind, vectors = graph_kind(plan), vectors_of(plan, received, state.variates)
+        scalars, taught = scalars_of(plan), taught_by(plan, self.settings)
+        if pseudo is not None and taught is not None and has_graph(self.runtime, plan):
+            kind, vectors = "fixmatch", {"teacher": plugin}
+            scalars.update({"threshold": taught.threshold, "lambda": taught.weight})
+        return Job(
+            kind=kind,
+            models=models,
+            optimizer=graph_optimizer(plan),
+            weights=weights,
+            terms=terms_of(plan),
+            vectors=vectors,
+            scalars=scalars,
+            slots=kept,
+            bavd=bool(plan.bavd),
+            steps=state.steps if kept else 0,
+            seed=int(np.random.SeedSequence([self.seed, plan.seed, round_number]).generate_state(1)[0]),
+        )
+
+    def _epochs(
+        self, kind: str, size: int, plan: Plan, round_number: int, pseudo: Pseudo | None
+    ) -> Callable[[], Iterator[dict[str, Array]]]:
+        """What gives one epoch's batches at each call."""
+        rng = np.random.default_rng([self.seed, plan.seed, round_number])
+        clips, labels, weak = self.data.train, len(self.pack.labels), self._frontend.finish
+        strong, moved = partial(self._augmenter, rng=rng), partial(self._weak, rng=rng)
+        features: Features = moved if plan.fixmatch else strong if plan.augment else weak
+        carried, taught = self._carried(), taught_by(plan, self.settings)
+        if pseudo is None or taught is None:
+            return lambda: batches(clips, labels, size, rng, features, carried)
+        if kind == "fixmatch" and plan.fixmatch:
+            return lambda: two_view_batches(clips, pseudo.clips, labels, size, rng, moved, strong, carried)
+        if not len(clips):
+            return lambda: batches(pseudo.clips.chosen(pseudo.sure), labels, size, rng, strong)
+        if kind == "fixmatch":
+            return lambda: fixmatch_batches(clips, pseudo, labels, size, rng, features, weak, strong, carried)
+        return lambda: mixed_batches(clips, pseudo, taught.weight, labels, size, rng, features, strong, carried)
+
+    def _carried(self) -> Carried | None:
+        """The pack's negatives to train on beside the device's own; None for who has no clip with a label."""
+        if not len(self.data.train):
+            return None
+        negative = np.array([name in SPECIAL_LABELS for name in self.pack.labels])
+        return carried_to_train(self.pack, self.settings.carried, int(negative[self.data.train.targets].sum()))
+
+    def _optimize(
+        self,
+        training: Training,
+        plan: Plan,
+        epoch: Callable[[], Iterator[dict[str, Array]]],
+        checkpoint: Callable[[], bool],
+    ) -> bool:
+        """Train on every batch of every epoch; whether one of them had a clip with a label, or one to be sure of."""
+        learnt = False
+        for _ in range(plan.epochs):
+            for batch in epoch():
+                if checkpoint():
+                    raise TrainingStopped("The round was stopped.")
+                losses = training.step(batch)
+                if not all(map(math.isfinite, losses.values())):
+                    raise AuricleError(NOT_FINITE)
+                learnt |= bool(losses.get("confident", 1.0) or batch["weight"].any())
+        return learnt

@@ -1,0 +1,182 @@
+"""Rules of other packages: real distributions in a folder of their own on the path."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.learning.rule_cases import in_one_layer
+
+from auricle.errors import SettingsError
+from auricle_learning.aggregation.cohort import Aggregate, Cohort
+from auricle_learning.aggregation.rules import RULES, Rule, get_rule, rule_names
+from auricle_learning.aggregation.rules.plugins import RuleError
+
+GOOD = """
+import numpy as np
+from auricle.errors import SettingsError
+from auricle_learning.aggregation.cohort import Aggregate
+from auricle_learning.aggregation.rules import Rule
+
+def first(cohort, *, place=0):
+    kept = np.zeros((len(cohort.ids), len(cohort.layers)), bool)
+    kept[place] = True
+    return Aggregate(cohort.weights[place].copy(), cohort.ids, cohort.names, kept, kept.astype(float))
+
+def check(*, place):
+    if place < 0:
+        raise SettingsError("place is negative; count from 0.")
+
+rule = Rule("whatever it says", first, check)
+no_rule = first
+wrong = Rule("wrong", lambda cohort: cohort.weights[0], lambda: None)
+short = Rule("short", lambda cohort: Aggregate(
+    cohort.weights[0, :1], cohort.ids, cohort.names, np.ones((2, 1), bool), np.ones((2, 1))), lambda: None)
+raising = Rule("raising", lambda cohort: 1 / 0, lambda: None)
+
+def warns(cohort, text):
+    table = np.ones((len(cohort.ids), len(cohort.layers)), bool)
+    return Aggregate(cohort.start, cohort.ids, cohort.names, table, table * 0.5, warnings=("b is alone", text))
+
+warning = Rule("warning", lambda cohort: warns(cohort, "a is odd"), lambda: None)
+numbers = Rule("numbers", lambda cohort: warns(cohort, 7), lambda: None)
+"""
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Write distributions as an installer leaves them."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+
+    def installed(package: str, rules: str, code: str = GOOD) -> None:
+        module = package.replace("-", "_")
+        (tmp_path / f"{module}.py").write_text(code)
+        info = tmp_path / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[auricle.rules]\n{rules}\n")
+
+    yield installed
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def two_clients() -> Cohort:
+    return in_one_layer(np.array([[3, 4], [1, 2]], np.float32), ids=["b", "a"])
+
+
+def test_a_rule_of_another_package_is_found_by_its_name_and_takes_options(install: Install) -> None:
+    install("acme-rules", "first = acme_rules:rule")
+
+    rule = get_rule("first", place=1)
+
+    assert rule.name == "first"
+    assert rule.defaults == {"place": 0}
+    assert rule(two_clients()).weights.tolist() == [3, 4]
+    with pytest.raises(SettingsError, match="plase"):
+        get_rule("first", plase=1)
+    with pytest.raises(SettingsError, match="place is negative"):
+        get_rule("first", place=-1)
+
+
+def test_the_rule_of_the_documentation_works(install: Install) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
+    install("acme-rules", "nearest-half = acme_rules:rule", page.split("```python")[1].split("```")[0])
+
+    result = get_rule("nearest-half", part=0.5)(two_clients())
+
+    assert result.weights.tolist() == [1, 2]
+    assert result.explain()[0]["score_of"] == "norm of the update"
+
+
+def test_nothing_is_imported_until_a_rule_is_asked_for(install: Install) -> None:
+    install("acme-rules", "first = acme_rules:rule")
+
+    assert "first" in rule_names()
+    get_rule("lpa")
+    with pytest.raises(SettingsError, match='did you mean "first"'):
+        get_rule("firts")
+    assert "acme_rules" not in sys.modules
+
+
+def test_our_rules_cannot_be_replaced(install: Install) -> None:
+    install("acme-rules", "lpa = acme_rules:rule")
+
+    assert get_rule("lpa").function is RULES["lpa"].function
+    assert "acme_rules" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "sentence"),
+    [
+        ("acme_rules:rule", "import no_such_module_anywhere", "No module"),
+        ("acme_rules:rule", "raise RuntimeError('out of\\norder')", "cannot be loaded .out of."),
+        ("acme_rules:rule", f"raise RuntimeError('{'x' * 300}')", r"\(x{200}\);"),
+        ("acme_rules:rule", "this is no Python", "loaded"),
+        ("acme_rules:none", GOOD, "loaded"),
+        ("acme_rules:no_rule", GOOD, "a function"),
+        ("acme_rules:odd", GOOD + '\nodd = Rule("odd", first, lambda *, place: 1 / 0)\n', "division by zero"),
+    ],
+)
+def test_a_broken_package_is_one_sentence(install: Install, target: str, code: str, sentence: str) -> None:
+    install("acme-rules", f"first = {target}", code)
+
+    with pytest.raises(SettingsError, match=sentence) as caught:
+        get_rule("first")
+
+    assert 'the rule "first" of acme-rules' in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("wrong", "gave no finite model"),
+        ("short", "of 2 values"),
+        ("raising", "failed .division by zero"),
+        ("numbers", "gave no finite model"),
+    ],
+)
+def test_a_rule_that_does_not_do_what_a_rule_does_is_named(install: Install, target: str, sentence: str) -> None:
+    install("acme-rules", f"first = acme_rules:{target}")
+
+    with pytest.raises(RuleError, match=sentence):
+        get_rule("first")(two_clients())
+
+
+def test_a_rules_warnings_are_texts(install: Install) -> None:
+    install("acme-rules", "first = acme_rules:warning")
+
+    assert get_rule("first")(two_clients()).warnings == ("b is alone", "a is odd")
+
+
+def test_two_packages_with_one_name_are_told_apart_by_the_operator(install: Install) -> None:
+    install("acme-rules", "first = acme_rules:rule")
+    install("other-rules", "first = other_rules:rule")
+
+    with pytest.raises(SettingsError, match="acme-rules and other-rules"):
+        get_rule("first")
+
+
+def test_a_rule_says_what_clients_are_weighed_by() -> None:
+    """By its option `weighting`, the option's default, or else what the rule itself says."""
+
+    def weighing(cohort: Cohort, *, weighting: str = "uniform") -> Aggregate:
+        raise NotImplementedError
+
+    def plain(cohort: Cohort) -> Aggregate:
+        raise NotImplementedError
+
+    def unchecked(**_: object) -> None: ...
+
+    assert Rule("a", weighing, unchecked, {"weighting": "fedvsa"}).weighed_by == "fedvsa"
+    assert Rule("a", weighing, unchecked).weighed_by == "uniform"
+    assert Rule("a", plain, unchecked).weighed_by == "samples"
+    assert Rule("a", plain, unchecked, weight="fedvsa").weighed_by == "fedvsa"
+    assert not Rule("a", plain, unchecked).mean
