@@ -23,7 +23,7 @@ from auricle_cloud.operations.group_explanation import about_prior
 from auricle_cloud.states.report import read_report
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.rows import ModelRow
-from auricle_learning.aggregation.presets import Preset
+from auricle_learning.presets import Preset
 from auricle_learning.training.train import Trainer
 
 

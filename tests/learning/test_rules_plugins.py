@@ -12,8 +12,9 @@ from tests.learning.rule_cases import in_one_layer
 
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
-from auricle_learning.aggregation.rules import RULES, Rule, get_rule, rule_names
-from auricle_learning.aggregation.rules.plugins import RuleError
+from auricle_learning.aggregation.rules import Rule
+from auricle_learning.methods import RULES, get_rule, rule_names
+from auricle_learning.methods.plugins import RuleError
 
 GOOD = """
 import numpy as np

@@ -140,7 +140,7 @@ class Synchronous:
             "base_version": current.version,
             "base": current.blob,
             "plan": msgspec.msgpack.encode(choice.plan),
-            "report": {**choice.report, **await asyncio.to_thread(keep_lent, site, current)},
+            "report": {**choice.report, **await asyncio.to_thread(keep_lent, site, current, choice.plan)},
         }
         new: State = "losses" if settings.detection is not None and not settings.detection.one_phase else "inviting"
         new = "keys" if choice.plan.secure_sum else new
@@ -208,8 +208,7 @@ class Synchronous:
             await self._secure.invite(row, message)
             return
         own = await asyncio.to_thread(self.site.store.personal.asked, self._task, row.round)
-        prior = await lend(self.site, own, row)
-        await self.progress.ask(message if prior is None else replace(message, prior=prior), own)
+        await self.progress.ask(await lend(self.site, own, row, message), own)
 
     async def _collect(self, row: RoundRow) -> None:
         await self._call(row)

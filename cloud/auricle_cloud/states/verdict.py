@@ -17,6 +17,7 @@ CODES = frozenset(
         "standing",
         "codec",
         "shape",
+        "vectors",
         "samples",
         "loss",
         "part",

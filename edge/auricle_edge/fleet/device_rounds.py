@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from auricle.errors import AuricleError, WireError
 from auricle.wire.messages import Asked, Invite, Measure
@@ -150,7 +150,21 @@ class DeviceRounds:
             self._model = (asked.base, decode(block, self._trainer.pack.plugin_table.size, asked.codec))
         return self._model[1]
 
-    async def _lent(self, invite: Invite) -> PriorKnowledge | None:
+    async def _lent(self, invite: Invite) -> dict[str, Any]:
+        """What the round lends beside the model, as the trainer's arguments: none that is not lent, or it may not take.
+
+        Raises
+        ------
+        WireError
+            A vector of the plan's method cannot be had: without it the round would be another algorithm's.
+        """
+        prior, vectors = await self._prior(invite), {}
+        for each in invite.vectors or ():
+            data = await self._uplink.fetch(each)
+            vectors[each.name] = decode(data, self._trainer.pack.plugin_table.size, each.codec)
+        return {**({} if prior is None else {"prior": prior}), **({"vectors": vectors} if vectors else {})}
+
+    async def _prior(self, invite: Invite) -> PriorKnowledge | None:
         """What the round lends to tune the classifier by; None where it lends nothing, or it cannot be had or used."""
         if not invite.prior:
             return None
@@ -172,11 +186,11 @@ class DeviceRounds:
         """Train and keep: the update, which is on disk, and what came out. Declined: the judge refused the round."""
         judged = 0 if self._judge is None else self._judge.nbytes
         await asyncio.to_thread(require_room, self._settings.folder, self.local.nbytes + invite.length + judged)
-        plugin, prior = await self._fetched(invite), await self._lent(invite)
+        plugin, lent = await self._fetched(invite), await self._lent(invite)
         self._uplink.enter("training")
         control = self._gate.begin(deadline - time.monotonic())
         result, verdict = await asyncio.get_running_loop().run_in_executor(
-            self._executor, self._train, invite, plugin, self.local, control, prior
+            self._executor, self._train, invite, plugin, self.local, control, lent
         )
         if verdict.received is not None and not invite.plan.noise and not invite.plan.secure_sum:
             await self._uplink.say("st", self._messages.status(invite, "training", verdict.received))
@@ -194,8 +208,8 @@ class DeviceRounds:
             masked = await self._sums.masked(invite, told, received, leaves.plugin)
             return self._messages.update(invite, leaves, masked), result
         table = self._trainer.pack.plugin_table
-        body, leaves = update_body(leaves, received, invite.plan, table, self.local.variates)
-        return self._messages.update(invite, leaves, body), replace(result, local=leaves.local)
+        body, vectors, leaves = update_body(leaves, received, invite.plan, table, self.local.variates)
+        return self._messages.update(invite, leaves, body, vectors), replace(result, local=leaves.local)
 
     def _train(
         self,
@@ -203,10 +217,9 @@ class DeviceRounds:
         plugin: Flat,
         local: LocalState,
         control: RoundControl,
-        prior: PriorKnowledge | None,
+        lent: dict[str, Any],
     ) -> tuple[RoundResult, Verdict]:
         """In the training thread: train, and ask the judge."""
-        lent = {} if prior is None else {"prior": prior}  # not named to a trainer that may not take it
         result = self._trainer.run(invite.plan, invite.round, plugin, local, control, **lent)
         if self._judge is None:
             return result, Verdict(None, plugin)

@@ -34,8 +34,8 @@ from auricle_fleet.emulation.virtual_model import Model
 from auricle_fleet.emulation.virtual_round import FLEET, Ended, Order, VirtualRounds
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.aggregation.bounded import BoundedRule
-from auricle_learning.aggregation.presets import Preset
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import Preset
 
 log = logging.getLogger("auricle.fleet")
 

@@ -10,8 +10,8 @@ from auricle.packs.first_weights import check_start
 from auricle.wire.update_codec import UPDATE_CODECS
 from auricle_fleet.groups import check_groups, require_room
 from auricle_learning.aggregation.needs import check_needs, given_with
-from auricle_learning.aggregation.presets import get_preset
-from auricle_learning.aggregation.rules import get_rule, rule_names
+from auricle_learning.methods import get_rule, rule_names
+from auricle_learning.presets import get_preset
 
 if TYPE_CHECKING:
     from auricle_fleet.settings.fleet_settings import FleetSettings

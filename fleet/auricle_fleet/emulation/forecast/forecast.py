@@ -18,7 +18,7 @@ from auricle_fleet.emulation.virtual_fleet import require_virtual
 from auricle_fleet.settings.check import not_live
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.units import size
-from auricle_learning.training.training_job import LearnSettings
+from auricle_learning.training.learn_settings import LearnSettings
 
 DOUBT = 1.5
 """A run is refused for memory or disk where even its need divided by this is not there: the forecast may be too high by

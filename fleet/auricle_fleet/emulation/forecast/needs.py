@@ -11,6 +11,7 @@ from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import SLOTS
 from auricle.speech.audio import CLIP_SAMPLES
 from auricle.wire.update_codec import length_of
+from auricle.wire.vectors import bytes_of
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.sound import carried_negatives
@@ -29,8 +30,8 @@ from auricle_fleet.emulation.forecast.speed import Speed
 from auricle_fleet.emulation.judging import MEASURED_MINUTES
 from auricle_fleet.settings.check import BROKERS
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_learning.aggregation.presets import Preset
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import Preset
 from auricle_learning.training.training_job import graph_optimizer
 
 
@@ -183,9 +184,9 @@ class Needed:
         return max(1, math.ceil(self._settings.quorum * self.invited - 1e-9))
 
     def _sent(self) -> int:
-        """Bytes of an update's weights, and of the maps and gradients after them, as they travel."""
+        """Bytes of an update's weights, and of the vectors after them, as they travel."""
         pack = self._crowd.pack
-        return length_of(pack.plugin_table, self._settings.codec) + 4 * sum(self.preset.tail_of(pack))
+        return length_of(pack.plugin_table, self._settings.codec) + bytes_of(self.preset.declared(pack))
 
     def _state(self, model: str) -> int:
         """Bytes of what a device has learnt."""
@@ -194,7 +195,7 @@ class Needed:
         if plan.keep_state:
             trained = own + self._plugin if plan.mode == "mutual" else self._plugin
             vectors = len(SLOTS[graph_optimizer(plan)]) * trained
-        return 4 * (own + vectors + (self._plugin if plan.memory is not UNSET else 0))
+        return 4 * (own + vectors + (self._plugin if plan.method else 0))
 
     @property
     def whole_states(self) -> int:
@@ -224,7 +225,7 @@ class Needed:
         loading = max(2 * sound if crowd.synthetic else 0, sound + clips + at_once)
         running = clips + self.state_bytes(engine) + has.device_memory * crowd.devices
         running += has.update_memory * 4 * self._plugin * trains
-        running += OF_FEATURES * self.preset.lent_with(crowd.pack) + trains * 4 * sum(self.preset.tail_of(crowd.pack))
+        running += OF_FEATURES * self.preset.lent_with(crowd.pack) + trains * bytes_of(self.preset.declared(crowd.pack))
         return max(has.base_memory - END_MEMORY + loading, has.base_memory + running)
 
     def _disk(self, engine: str, trains: float) -> float:

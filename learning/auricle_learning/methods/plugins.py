@@ -1,4 +1,4 @@
-"""Rules of other packages, found by the entry point group `auricle.rules` and loaded only when one is asked for."""
+"""Rules and methods of other packages, found by the entry point group `auricle.rules`, loaded when one is asked for."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from auricle.errors import AuricleError, SettingsError
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.rules.rule import Rule
+from auricle_learning.methods.method import Method
 
 GROUP = "auricle.rules"
 
@@ -33,34 +34,37 @@ def offered() -> dict[str, list[EntryPoint]]:
     return found
 
 
-def load(name: str, entries: list[EntryPoint]) -> Rule:
-    """Import a rule of another package.
+def load(name: str, entries: list[EntryPoint]) -> Method:
+    """Import a rule or method of another package.
 
     Raises
     ------
     SettingsError
-        Two packages offer it, it cannot be imported, or it is not a `Rule`.
+        Two packages offer it, it cannot be imported, or it is neither a `Rule` nor a `Method`.
     """
     if len(entries) > 1:
         packages = " and ".join(sorted(_package(entry) for entry in entries))
         raise SettingsError(f'the rule "{name}" comes from {packages}; uninstall one of them.')
     package = _package(entries[0])
     try:
-        rule = entries[0].load()
+        loaded = entries[0].load()
     except Exception as error:
         raise SettingsError(
             f'the rule "{name}" of {package} cannot be loaded ({_first_line(error)}); update or uninstall the package.'
         ) from error
-    if not isinstance(rule, Rule):
+    method = Method(loaded) if isinstance(loaded, Rule) else loaded
+    if not isinstance(method, Method):
         raise SettingsError(
             f'the rule "{name}" of {package} is no auricle_learning.aggregation.rules.Rule but a '
-            f"{type(rule).__name__}; update or uninstall the package."
+            f"{type(loaded).__name__}; update or uninstall the package."
         )
+    rule = method.rule
     where = f'the rule "{name}" of {package}'
     checked: Callable[..., None] = _guarded(rule.check, where, SettingsError)
-    return replace(
+    guarded = replace(
         rule, name=name, function=_answering(_guarded(rule.function, where, RuleError), where), check=checked
     )
+    return replace(method, rule=guarded)
 
 
 def _guarded(function: Callable[P, R], where: str, kind: type[AuricleError]) -> Callable[P, R]:
