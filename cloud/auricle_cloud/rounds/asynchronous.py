@@ -8,7 +8,6 @@ waited for.
 from __future__ import annotations
 
 import asyncio
-import time
 from functools import lru_cache
 
 import msgspec
@@ -57,7 +56,7 @@ class Asynchronous:
 
     async def run(self, number: int) -> None:
         """Take a round from the state in which it is to its end."""
-        began = time.monotonic()
+        began = self.site.clock.monotonic()
         row = await self._read(number)
         try:
             while row.state not in FINISHED:
@@ -105,7 +104,7 @@ class Asynchronous:
         current = site.store.models.current(self._task)
         plan = site.settings.preset.plan_for(row.round, site.horizon, site.settings.seed)
         values: RoundChanges = {
-            "opened": time.time(),
+            "opened": site.clock.now(),
             "base_version": current.version,
             "base": current.blob,
             "plan": msgspec.msgpack.encode(plan),
@@ -119,10 +118,10 @@ class Asynchronous:
         """
         site, number, updates = self.site, row.round, self.site.store.updates
         self._plan = msgspec.msgpack.decode(row.begun.plan, type=Plan)
-        began, pace = time.monotonic(), Pace()
+        began, pace = site.clock.monotonic(), Pace(site.clock)
         while True:
             count = await asyncio.to_thread(updates.how_many, self._task, number)
-            late = time.monotonic() - began > site.settings.deadline
+            late = site.clock.monotonic() - began > site.settings.deadline
             if count >= site.settings.buffer.size or (count and late):
                 return True
             if pace.due:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -55,7 +54,7 @@ class Synchronous:
             "closing": self._aggregate,
             "aggregated": self._closing.publish,
         }
-        progress, began = self.progress, time.monotonic()
+        progress, began = self.progress, self.site.clock.monotonic()
         progress.begin(number)
         row = await asyncio.to_thread(self.site.store.rounds.get, self._task, number)
         try:
@@ -136,7 +135,7 @@ class Synchronous:
         current = await asyncio.to_thread(site.store.models.current, self._task)
         own = await asyncio.to_thread(own_bases, site, current.version, choice.names)
         values: RoundChanges = {
-            "opened": time.time(),
+            "opened": site.clock.now(),
             "base_version": current.version,
             "base": current.blob,
             "plan": msgspec.msgpack.encode(choice.plan),
@@ -161,14 +160,14 @@ class Synchronous:
         self.progress.answered = set(known)
         await self.progress.ask(site.messenger.question(number, row.begun.base))
         assert site.settings.detection is not None
-        until = time.monotonic() + min(site.settings.detection.wait, site.settings.deadline)
-        pace = Pace()
-        while time.monotonic() < until and (waited := self.progress.waited_for()):
+        until = site.clock.monotonic() + min(site.settings.detection.wait, site.settings.deadline)
+        pace = Pace(site.clock)
+        while site.clock.monotonic() < until and (waited := self.progress.waited_for()):
             if pace.due:
                 await obey(site, row.round)
                 if not waited & await pace.look(site.store.devices.not_gone):
                     break
-            await site.wait_change(min(1.0, until - time.monotonic()))
+            await site.wait_change(min(1.0, until - site.clock.monotonic()))
         new, detection = await asyncio.to_thread(self._judgement.compare, row)
         site.warn(detection.get("warning"))
         judgement, whole = self._judgement, {**(row.detection or {}), **detection}
@@ -226,16 +225,16 @@ class Synchronous:
             There is no quorum at the deadline, most devices find the model worse, or an operator aborts.
         """
         site, settings, progress = self.site, self.site.settings, self.progress
-        began, reached = time.monotonic(), None
+        began, reached = site.clock.monotonic(), None
         quorum = max(1, math.ceil(settings.quorum * len(progress.cohort) - 1e-9))
         wanted = (row.report or {}).get("wanted", len(progress.cohort))
-        pace, online, is_enough = Pace(), progress.cohort, await self._secure.is_enough(row)
+        pace, online, is_enough = Pace(site.clock), progress.cohort, await self._secure.is_enough(row)
         while True:
             await self._heed_doubts(row)
             if pace.due:
                 await obey(site, row.round)
                 online = await pace.look(site.store.devices.not_gone)
-            now = time.monotonic()
+            now = site.clock.monotonic()
             waited = progress.waited_for()
             closable = len(progress.answered) >= quorum and is_enough(progress.answered)
             if closable and len(progress.answered) >= wanted:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -97,7 +96,7 @@ class DeviceRounds:
 
     async def take_part(self, invite: Invite) -> None:
         """Train, keep what was learnt, and send the update until it is answered; AuricleError: the device does not."""
-        deadline = time.monotonic() + invite.ttl
+        deadline = self._settings.clock.monotonic() + invite.ttl
         await self._consent(invite)
         try:
             told = invite.plan.secure_sum
@@ -174,7 +173,7 @@ class DeviceRounds:
         await asyncio.to_thread(require_room, self._settings.folder, self.local.nbytes + invite.length + judged)
         plugin, prior = await self._fetched(invite), await self._lent(invite)
         self._uplink.enter("training")
-        control = self._gate.begin(deadline - time.monotonic())
+        control = self._gate.begin(deadline - self._settings.clock.monotonic())
         result, verdict = await asyncio.get_running_loop().run_in_executor(
             self._executor, self._train, invite, plugin, self.local, control, prior
         )

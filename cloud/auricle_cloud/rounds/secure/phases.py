@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -87,14 +86,15 @@ class SecureRounds:
 
     async def _wait(self, number: int, is_enough: Callable[[], bool]) -> None:
         """Wait for all who are asked; past `wait` seconds, or where the others are gone, only until it is enough."""
-        settings, began, pace = self._site.settings, time.monotonic(), Pace()
+        settings, clock = self._site.settings, self._site.clock
+        began, pace = clock.monotonic(), Pace(clock)
         until, last = began + settings.secure_sum.wait, began + settings.deadline
         online = self._progress.cohort
         while waited := self._progress.waited_for():
             if pace.due:
                 await obey(self._site, number)
                 online = await pace.look(self._site.store.devices.not_gone)
-            now = time.monotonic()
+            now = clock.monotonic()
             if now >= last or (is_enough() and (now >= until or not waited & online)):
                 return
             await self._site.wait_change(min(1.0, last - now))
