@@ -20,7 +20,8 @@ from auricle.errors import AuricleError, SettingsError
 from auricle.process.clock import SYSTEM_CLOCK, Clock, VirtualClock
 from auricle_cloud.evaluation.labelled_clips import LabelledClips, labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
-from auricle_cloud.settings import RoundDone
+from auricle_cloud.rounds.policy import Timing, devices_invited, updates_wanted
+from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.round import counted_words
 from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.data import FleetData
@@ -28,7 +29,6 @@ from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.traces import timelines
 from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
-from auricle_fleet.emulation.virtual_clock import Pace
 from auricle_fleet.emulation.virtual_device import VirtualDevice
 from auricle_fleet.emulation.virtual_model import Model
 from auricle_fleet.emulation.virtual_round import FLEET, Ended, Order, VirtualRounds
@@ -117,13 +117,14 @@ class VirtualFleet:
         settings, preset, written = self._settings, start.preset, self._clock.monotonic()
         rule = get_rule(preset.rule, **preset.rule_options)
         bounded = BoundedRule(rule, settings.limits.share, settings.limits.prune_few)
-        pace, labelled = Pace(settings.quorum, settings.deadline), LabelledClips()
+        labelled = LabelledClips()
+        timing = Timing(settings.quorum, settings.deadline, RunSettings.patience, RunSettings.least_wait)
         if settings.labelled is not None:
             clips = await asyncio.to_thread(load_validation, Path(settings.labelled), self._pack)
             labelled = labelled_clips(self._pack, clips, settings.seed)
         with ThreadPoolExecutor(os.cpu_count() or 1, "train") as workers:
             rounds = VirtualRounds(
-                self._pack, self._fleet, bounded, settings.limits, pace, labelled, workers, lambda: self._stopped
+                self._pack, self._fleet, bounded, settings.limits, timing, labelled, workers, lambda: self._stopped
             )
             try:
                 while number < settings.rounds:
@@ -158,8 +159,8 @@ class VirtualFleet:
         """Make a round in a thread, and take over what came of it once it has ended."""
         settings, began = self._settings, self._clock.monotonic()
         able = self._next(number)
-        wanted = max(1, round(settings.participation * able))
-        size = min(able, math.ceil(wanted * settings.over_selection - 1e-9))
+        wanted = updates_wanted(able, settings.participation)
+        size = devices_invited(able, wanted, settings.over_selection)
         plan = preset.plan_for(number, settings.rounds, settings.seed)
         server, moment = preset.server_for(number, settings.rounds), self._run_clock.now()
         order = Order(number, plan, server, size, wanted, settings.seed, moment)
