@@ -13,6 +13,7 @@ import pytest
 from auricle.errors import StorageError
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import load_pack
+from auricle.process.clock import VirtualClock
 from auricle_cloud.rounds.chores import PATIENCE, Chores, Every
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RunSettings
@@ -54,14 +55,19 @@ def test_what_is_done_every_so_often_is_tried_again_after_a_failure() -> None:
         if len(tried) == 1:
             broken()
 
-    every = Every(3600.0, chore)
+    clock = VirtualClock()
+    every = Every(3600.0, chore, clock)
 
     with pytest.raises(StorageError):
         every()
     every()
+    clock.sleep(3599.0)
+    every()
+    assert len(tried) == 2
+    clock.sleep(1.0)
     every()
 
-    assert len(tried) == 2
+    assert len(tried) == 3
 
 
 def test_who_was_overtaken_stops() -> None:

@@ -197,7 +197,7 @@ def test_what_is_lent_beside_models_goes_with_its_own_number_of_chunks(lending: 
     async def case() -> None:
         await messenger.lend([first, beside.blob])
         assert kept.model(beside.blob) == data and beside.chunks == 4
-        await messenger.recall([first], beside)
+        await messenger.recall([first], [beside])
         assert not kept.retained
 
     asyncio.run(case())

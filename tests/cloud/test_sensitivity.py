@@ -12,6 +12,7 @@ import pytest
 from tests.cloud.hearing_reports import approve
 
 from auricle.errors import SettingsError
+from auricle.process.clock import VirtualClock
 from auricle.wire.messages import DeviceState
 from auricle_cloud.api.remote import checked
 from auricle_cloud.commands.answers import _sensitivity
@@ -73,7 +74,8 @@ def test_a_device_is_told_until_it_says_so_and_again_when_it_comes_back(store: S
         async def tune(self, device: str, sensitivity: int) -> None:
             told.append((device, sensitivity))
 
-    tuner = Tuner(store, cast(Messenger, Voice()))
+    clock = VirtualClock()
+    tuner = Tuner(store, cast(Messenger, Voice()), clock)
 
     def look() -> list[tuple[str, int]]:
         told.clear()
@@ -85,6 +87,10 @@ def test_a_device_is_told_until_it_says_so_and_again_when_it_comes_back(store: S
     do.set_sensitivity(1, label="room=kitchen")
     assert look() == [("dev-a", 1), ("dev-b", 1)]
     assert look() == []  # it is on its way
+    clock.sleep(59.0)
+    assert look() == []
+    clock.sleep(1.0)
+    assert look() == [("dev-a", 1), ("dev-b", 1)]  # a minute without an answer
     tuner.came("dev-a")
     assert look() == [("dev-a", 1)]
     do.set_sensitivity(2, ["dev-b"])

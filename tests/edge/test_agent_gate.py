@@ -19,6 +19,7 @@ from tests.learning.toy import PACK, device
 from tests.learning.toy_training import RUNTIME, trainer_of
 
 from auricle.errors import DataError
+from auricle.process.clock import VirtualClock
 from auricle.speech.features import LogMel
 from auricle.wire.messages import DeviceState, Loss, Measure, Register, Status, Update
 from auricle.wire.plan import Bavd, FixMatch, Plan
@@ -419,6 +420,15 @@ def test_a_round_that_waits_hears_every_change(end: str) -> None:
         else:
             assert asked.result(10) == (end == "stop")
     assert control.waited >= 0
+
+
+def test_a_round_waits_for_as_long_as_its_update_would_count_and_no_longer() -> None:
+    clock = VirtualClock(50.0)
+    control = RoundControl(HOT, 600.0, clock)
+    clock.sleep(200.0)
+    with pytest.raises(Declined, match="time ran out"):
+        control()
+    assert clock.now() == 650.0
 
 
 def test_a_round_that_is_stopped_while_it_waits_is_stopped_even_out_of_time() -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.edge.gate_case import DEFAULT, FINE, NOON, changed, decide
 
 from auricle.errors import SettingsError
+from auricle.process.clock import VirtualClock
 from auricle.settings import from_mapping
 from auricle_edge.board.gate import Closed, Decision, Gate, GateSettings, Readings, Throttling, look, tightened
 
@@ -224,6 +225,19 @@ def test_what_ends_at_once_leaves_nothing_behind() -> None:
         state, decision = look(Closed(), replace(FINE, **seen), changed(**limits), NOON, 0.0)  # type: ignore[arg-type]
         assert state == Closed()
         assert decision.gate != "train"
+
+
+def test_a_running_gate_asks_its_clock_for_the_time_of_day_and_how_long_it_has_been_well() -> None:
+    seen = iter([replace(FINE, temperature=80.0), FINE, FINE, FINE, FINE])
+    clock = VirtualClock(datetime(2026, 11, 26, 23, 30).timestamp())
+    gate = Gate(lambda: next(seen), changed(hours=("22:00-06:00",), settle=60.0), clock=clock)
+    assert (gate().gate, gate().gate) == ("wait", "wait")
+    clock.sleep(59.0)
+    assert gate().gate == "wait"
+    clock.sleep(1.0)
+    assert gate().gate == "train"
+    clock.sleep(7 * 3600.0)
+    assert (gate().gate, clock.now()) == ("decline", datetime(2026, 11, 27, 6, 31).timestamp())
 
 
 def test_a_gate_that_is_told_nothing_hears_nobody_and_remembers() -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from auricle.errors import SettingsError, StorageError
+from auricle.process.clock import VirtualClock
 from auricle.wire.messages import HearingReport
 from auricle_edge.fleet.report import HearingReporter, ReportSettings
 from auricle_edge.fleet.report.period import STEPS, Period, Reading, decibels, full_scale, offset, reading_of, rounded
@@ -42,7 +43,7 @@ class Ears:
     """A detector's tally, a microphone and a clock, by the hand of a test."""
 
     def __init__(self) -> None:
-        self.tally, self.now = Tally(), 1000.0
+        self.tally, self.clock = Tally(), VirtualClock(1000.0)
         self.state = CaptureState(running=True, level_dbfs=-40.0)
 
     def figures(self) -> DetectFigures:
@@ -52,13 +53,13 @@ class Ears:
         """So much sound, with these words in it."""
         self.tally.sound(round(hours * HOUR * RATE), 0.0)
         for place, word in enumerate(words):
-            name = f"{self.now}-{place}"
+            name = f"{self.clock.now()}-{place}"
             self.tally.detected(Detection(name, word, 0.9, "plugin", 0, 1, 1, 0.0, 0.1))
-        self.now += (hours if passed is None else passed) * HOUR
+        self.clock.sleep((hours if passed is None else passed) * HOUR)
 
     def reporter(self, folder: Path, **allowed: Any) -> HearingReporter:
         settings = ReportSettings(hearing=True, **allowed)
-        return HearingReporter(settings, folder, WORDS, self.figures, lambda: self.state, lambda: self.now)
+        return HearingReporter(settings, folder, WORDS, self.figures, lambda: self.state, self.clock)
 
 
 def ended(reporter: HearingReporter) -> tuple[int, Any]:

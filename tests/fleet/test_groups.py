@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import socket
 import struct
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
@@ -16,6 +15,7 @@ import pytest
 
 from auricle.errors import SettingsError
 from auricle.packs.pack import load_pack
+from auricle.process.clock import VirtualClock
 from auricle.speech.augment import word_level
 from auricle.wire.plan import Plan
 from auricle_fleet.commands import read_settings
@@ -96,10 +96,11 @@ def test_who_drops_out_answers_nothing_in_its_share_of_rounds(clips: DeviceData)
 
 
 def test_a_slow_device_waits_and_ends_when_its_round_does(clips: DeviceData) -> None:
-    slow = GroupTrainer(Group(name="g", delay=0.4, attack="free-ride"), RUNTIME, "crnn-lite", clips, 7)
-    began = time.monotonic()
+    group, clock = Group(name="g", delay=400.0, attack="free-ride"), VirtualClock()
+    slow = GroupTrainer(group, RUNTIME, "crnn-lite", clips, 7, clock=clock)
     slow.run(PLAN, 1, PLUGIN, slow.first_state())
-    assert time.monotonic() - began >= 0.2
+    assert clock.now() == pytest.approx(slow.late(1), abs=1e-6)
+    assert 200.0 <= clock.now() <= 600.0
     with pytest.raises(TrainingStopped):
         slow.run(PLAN, 1, PLUGIN, LocalState(PLUGIN), lambda: True)
 

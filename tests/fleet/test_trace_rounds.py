@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import load_pack
+from auricle_cloud.rounds.policy import Timing
 from auricle_cloud.settings import RoundDone
 from auricle_fleet.emulation.attacks import supported
 from auricle_fleet.emulation.behaviour import GroupTrainer
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start
-from auricle_fleet.emulation.virtual_clock import Pace, answered, lasted
+from auricle_fleet.emulation.virtual_clock import closed
 from auricle_fleet.emulation.virtual_fleet import VirtualFleet
 from auricle_fleet.groups import Group, Trace
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -101,7 +102,7 @@ def test_a_run_that_no_device_can_go_on_with_says_so(tmp_path: Path) -> None:
         seen(fleet, fleet._settings)
 
 
-PACE = Pace(quorum=0.5, deadline=60.0, patience=2.0, least=5.0)
+TIMING = Timing(quorum=0.5, deadline=60.0, patience=2.0, least_wait=5.0)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ PACE = Pace(quorum=0.5, deadline=60.0, patience=2.0, least=5.0)
     ],
 )
 def test_who_counts(times: dict[str, float], invited: int, wanted: int, counts: str | None) -> None:
-    assert answered(times, invited, wanted, PACE) == (counts and list(counts))
+    assert closed(times, {}, invited, wanted, TIMING).names == (counts and list(counts))
 
 
 @given(
@@ -129,11 +130,11 @@ def test_whoever_counts_answered_in_time_and_before_everybody_who_does_not(
     times: dict[str, float], silent: int, wanted: int
 ) -> None:
     invited = len(times) + silent
-    found = answered(times, max(invited, 1), wanted, PACE)
+    found = closed(times, {}, max(invited, 1), wanted, TIMING).names
     if found is None:
-        assert sum(at <= PACE.deadline for at in times.values()) < max(1, -(-max(invited, 1) // 2))
+        assert sum(at <= TIMING.deadline for at in times.values()) < max(1, -(-max(invited, 1) // 2))
         return
-    assert all(times[name] <= PACE.deadline for name in found)
+    assert all(times[name] <= TIMING.deadline for name in found)
     last = max(times[name] for name in found)
     assert all(times[name] >= last for name in times.keys() - set(found))
 
@@ -141,19 +142,36 @@ def test_whoever_counts_answered_in_time_and_before_everybody_who_does_not(
 @pytest.mark.parametrize("quorum", [0.1, 0.7, 1.0])
 def test_a_quorum_is_rounded_up(quorum: float) -> None:
     """As a coordinator does it: 0.7 of ten are seven, not eight by a rounding error."""
-    pace = Pace(quorum=quorum, deadline=60.0)
+    timing = Timing(quorum, 60.0, 2.0, 5.0)
     count = round(10 * quorum)
     times = {str(k): 1.0 for k in range(count)}
-    assert answered(times, 10, 10, pace) is not None
-    assert answered(dict(list(times.items())[1:]), 10, 10, pace) is None
+    assert closed(times, {}, 10, 10, timing).names is not None
+    assert closed(dict(list(times.items())[1:]), {}, 10, 10, timing).names is None
 
 
-def test_a_round_lasts_until_nobody_is_waited_for() -> None:
-    assert lasted({"a": 4.0, "b": 10.0}, ["a", "b"], {}, 2, 2, PACE) == 10.0
-    assert lasted({"a": 4.0, "b": 10.0}, ["a", "b"], {}, 4, 2, PACE) == 10.0  # over-selected: enough are there
-    assert lasted({"a": 4.0, "b": 10.0}, ["a", "b"], {}, 4, 4, PACE) == 30.0  # two are waited for in vain
-    assert lasted({"a": 4.0, "b": 10.0}, ["a", "b"], {"c": 3.0, "d": 12.0}, 4, 4, PACE) == 12.0  # these two failed
-    assert lasted({"a": 4.0, "b": 10.0}, ["a", "b"], {"c": 3.0, "d": 50.0}, 4, 4, PACE) == 30.0  # too late to wait for
-    assert lasted({"a": 4.0}, None, {}, 4, 4, PACE) == 60.0
-    assert lasted({"a": 4.0}, None, {"b": 1.0, "c": 6.0, "d": 2.0}, 4, 4, PACE) == 6.0  # nobody is left
-    assert lasted({"a": 4.0, "b": 70.0}, None, {"c": 6.0, "d": 2.0}, 4, 4, PACE) == 60.0
+@pytest.mark.parametrize(
+    ("times", "failed", "invited", "wanted", "lasts", "counts", "why"),
+    [
+        ({"a": 4.0, "b": 10.0}, {}, 2, 2, 10.0, "ab", ""),
+        ({"a": 4.0, "b": 10.0}, {}, 4, 2, 10.0, "ab", ""),  # over-selected: enough are there
+        ({"a": 4.0, "b": 10.0}, {}, 4, 4, 30.0, "ab", ""),  # two are waited for in vain
+        ({"a": 4.0, "b": 10.0}, {"c": 3.0, "d": 12.0}, 4, 4, 12.0, "ab", ""),  # these two failed
+        ({"a": 4.0, "b": 10.0}, {"c": 3.0, "d": 50.0}, 4, 4, 30.0, "ab", ""),  # too late to wait for
+        ({"a": 4.0}, {}, 4, 4, 60.0, None, "deadline"),
+        ({"a": 4.0}, {"b": 1.0, "c": 6.0, "d": 2.0}, 4, 4, 6.0, None, "nobody is left"),  # nobody is left
+        ({"a": 4.0, "b": 70.0}, {"c": 6.0, "d": 2.0}, 4, 4, 60.0, None, "deadline"),
+        ({}, {}, 4, 4, 60.0, None, "deadline"),
+    ],
+)
+def test_a_round_lasts_until_nobody_is_waited_for(
+    times: dict[str, float],
+    failed: dict[str, float],
+    invited: int,
+    wanted: int,
+    lasts: float,
+    counts: str | None,
+    why: str,
+) -> None:
+    ended = closed(times, failed, invited, wanted, TIMING)
+    assert (ended.lasted, ended.names) == (lasts, counts and list(counts))
+    assert bool(ended.reason) == bool(why) and why in ended.reason

@@ -8,7 +8,6 @@ waited for.
 from __future__ import annotations
 
 import asyncio
-import time
 from functools import lru_cache
 
 import msgspec
@@ -18,6 +17,7 @@ from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.context import Pace, RoundContext
+from auricle_cloud.rounds.policy import idle_devices, is_buffer_full, is_late, oldest_counting
 from auricle_cloud.states.round import FINISHED
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.states.verdict import Verdict
@@ -57,7 +57,7 @@ class Asynchronous:
 
     async def run(self, number: int) -> None:
         """Take a round from the state in which it is to its end."""
-        began = time.monotonic()
+        began = self.site.clock.monotonic()
         row = await self._read(number)
         try:
             while row.state not in FINISHED:
@@ -105,7 +105,7 @@ class Asynchronous:
         current = site.store.models.current(self._task)
         plan = site.settings.preset.plan_for(row.round, site.horizon, site.settings.seed)
         values: RoundChanges = {
-            "opened": time.time(),
+            "opened": site.clock.now(),
             "base_version": current.version,
             "base": current.blob,
             "plan": msgspec.msgpack.encode(plan),
@@ -118,18 +118,19 @@ class Asynchronous:
         False: something else is to be done about the round.
         """
         site, number, updates = self.site, row.round, self.site.store.updates
+        size = site.settings.buffer.size
         self._plan = msgspec.msgpack.decode(row.begun.plan, type=Plan)
-        began, pace = time.monotonic(), Pace()
+        began, pace = site.clock.monotonic(), Pace(site.clock)
         while True:
             count = await asyncio.to_thread(updates.how_many, self._task, number)
-            late = time.monotonic() - began > site.settings.deadline
-            if count >= site.settings.buffer.size or (count and late):
+            late = is_late(began, site.clock.monotonic(), site.settings.deadline)
+            if is_buffer_full(count, size, is_late=late):
                 return True
             if pace.due:
                 if await asyncio.to_thread(site.store.rounds.request_for, self._task, number):
                     return False
                 idle, left = await pace.look(lambda: self._look(number))
-                if count and not left and await site.all_heard():
+                if is_buffer_full(count, size, is_nobody_left=not left) and await site.all_heard():
                     return True
                 await self._invite(row, self._plan, sorted(idle))
             await site.wait_change()
@@ -138,9 +139,10 @@ class Asynchronous:
         """Who is idle, and who could still add to the round: those and the ones at work."""
         site = self.site
         fit, _ = site.eligible()
-        left = {entry.device for entry in fit} - site.store.updates.sent_for(self._task, number)
-        oldest = max(1, number - site.settings.buffer.stale_limit)
-        return left - site.store.updates.unanswered(self._task, oldest, number), left
+        answered = site.store.updates.sent_for(self._task, number)
+        oldest = oldest_counting(number, site.settings.buffer.stale_limit)
+        working = site.store.updates.unanswered(self._task, oldest, number)
+        return idle_devices({entry.device for entry in fit}, answered, working)
 
     async def _invite(self, row: RoundRow, plan: Plan, names: list[str]) -> None:
         site, number = self.site, row.round

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from auricle.errors import StorageError
+from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle_cloud.storage.database import SupersededError
 
 log = logging.getLogger("auricle.cloud")
@@ -24,16 +24,18 @@ class Every:
         Between two times.
     chore
         What is done.
+    clock
+        Whom it asks for the time.
     """
 
-    def __init__(self, seconds: float, chore: Callable[[], object]) -> None:
-        self._seconds, self._chore, self._done = seconds, chore, -seconds
+    def __init__(self, seconds: float, chore: Callable[[], object], clock: Clock = SYSTEM_CLOCK) -> None:
+        self._seconds, self._chore, self._clock, self._done = seconds, chore, clock, -seconds
 
     def __call__(self) -> None:
         """Do it if it is time; after a failure it is time again."""
-        if time.monotonic() - self._done >= self._seconds:
+        if self._clock.monotonic() - self._done >= self._seconds:
             self._chore()
-            self._done = time.monotonic()
+            self._done = self._clock.monotonic()
 
 
 class Chores:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 
 import sqlalchemy as sa
@@ -250,7 +249,7 @@ class Closing:
         site, number = self.site, row.round
         await asyncio.to_thread(self.forget, number)
         invited, counted, out, weights = await self._outcome(number)
-        seconds = time.monotonic() - began
+        seconds = site.clock.monotonic() - began
         words = counted_words(counted, invited, out)
         log.info("round %d %s: %s in %.1f s", number, row.state, words, seconds)
         site.metrics.round(row.state, seconds, out)
@@ -281,7 +280,7 @@ class Closing:
                 return await asyncio.to_thread(look)
             except StorageError as error:
                 log.error("round %d has ended and waits to be told: %s", number, error)
-                await asyncio.sleep(POLL)
+                await site.clock.pause(POLL)
 
 
 def _files(model: ModelRow) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from auricle.wire.plan import Plan, SecureSum
 from auricle.wire.secure_sum.kinds import FEWEST
 from auricle.wire.secure_sum.quantised import MOST
 from auricle_cloud.rounds.context import RoundContext
+from auricle_cloud.rounds.policy import devices_invited, updates_wanted
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.selection import choose
 from auricle_cloud.storage.rows import DeviceRow
@@ -48,10 +48,10 @@ def choose_cohort(site: RoundContext, number: int, fit: Sequence[DeviceRow], oth
     """
     settings, privacy = site.settings, site.privacy
     plan = settings.preset.plan_for(number, site.horizon, settings.seed)
-    wanted = max(fewest(site), round(settings.participation * len(fit)))
+    wanted = updates_wanted(len(fit), settings.participation, fewest(site))
     report: Document = {"passed_over": others, "wanted": wanted}
     if privacy is None:
-        size = min(len(fit), math.ceil(wanted * settings.over_selection - 1e-9))
+        size = devices_invited(len(fit), wanted, settings.over_selection)
         return _hidden(site, Choice(choose(fit, size, f"{settings.seed}/{number}"), plan, report))
     names = privacy.draw(fit)
     begun = privacy.begin(len(names))

@@ -11,7 +11,8 @@ from auricle.errors import StorageError
 from auricle.wire.messages import WORSE_RECEIVED, Asked, Invite, Loss, Measure, Status, Update
 from auricle.wire.secure_sum.messages import SumAnswer, SumKeys, SumReveal, SumShares
 from auricle_cloud.rounds.context import RoundContext
-from auricle_cloud.states.round import GAVE_UP, TAKING, UNCOUNTED, State
+from auricle_cloud.rounds.policy import uncounted_as
+from auricle_cloud.states.round import GAVE_UP, TAKING, State
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.rows import InvitationRow, RoundRow
 
@@ -124,11 +125,8 @@ class CohortProgress:
         Not in an asynchronous round: there the device counts as idle once its invitation has ended, and would train at
         once for the same refusal.
         """
-        if verdict.code in ("late", "closed"):
-            state: UNCOUNTED = "late"
-        elif verdict.code.startswith("rejected:"):
-            state = "refused"
-        else:
+        state = uncounted_as(verdict.code)
+        if state is None:
             return
 
         def enter() -> bool:

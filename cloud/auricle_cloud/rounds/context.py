@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,8 +12,8 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from auricle.mqtt_link.reconnection import within
 from auricle.packs.pack import Pack
+from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.messages import Asked, Invite, Measure
 from auricle.wire.plan import BAVD, FIXMATCH, METHODS, NOISE, SECURE_SUM, Plan
 from auricle.wire.tensors import CODECS, Flat, decode
@@ -51,19 +50,19 @@ Watcher = Callable[[RoundDone], Awaitable[None]]
 class Pace:
     """Keeps looks at the database to a fifth of the time, however many devices there are."""
 
-    def __init__(self) -> None:
-        self._next = 0.0
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._next = clock, 0.0
 
     @property
     def due(self) -> bool:
         """Whether it is time to look again."""
-        return time.monotonic() >= self._next
+        return self._clock.monotonic() >= self._next
 
     async def look(self, work: Callable[[], T]) -> T:
         """Look, in a thread."""
-        began = time.monotonic()
+        began = self._clock.monotonic()
         found = await asyncio.to_thread(work)
-        now = time.monotonic()
+        now = self._clock.monotonic()
         self._next = now + min(POLL, 5 * (now - began))
         return found
 
@@ -89,6 +88,8 @@ class RoundContext:
     warned: set[str] = field(default_factory=set)
     presence_known: bool = False
     """Whether devices that were not heard since the coordinator started count as gone."""
+    clock: Clock = SYSTEM_CLOCK
+    """Whom all of them ask for the time."""
 
     @property
     def task(self) -> str:
@@ -216,10 +217,7 @@ class RoundContext:
     async def wait_change(self, timeout: float = POLL) -> None:
         """Wait until something happened, or for some seconds."""
         self.changed.clear()
-        try:
-            await within(self.changed.wait(), max(0.01, timeout))
-        except asyncio.TimeoutError:
-            return
+        await self.clock.wait_set(self.changed, max(0.01, timeout))
 
     def warn(self, *sentences: str | None) -> None:
         """Log what a rule or detection has to say, each sentence once (A13)."""

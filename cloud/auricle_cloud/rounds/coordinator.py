@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from auricle.errors import StorageError
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink, Will
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack
+from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.frames import device_of
 from auricle.wire.identity import Identity
 from auricle.wire.tensors import Flat, encode
@@ -72,6 +72,8 @@ class Coordinator:
         Judges models on the operator's validation set, where there is one.
     probe
         See `Database`.
+    clock
+        Whom its rounds and chores ask for the time.
 
     Raises
     ------
@@ -86,6 +88,7 @@ class Coordinator:
         watcher: Watcher | None = None,
         evaluator: Evaluator | None = None,
         probe: Callable[[str], None] = lambda _: None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.settings, self.pack = settings, pack
         settings.preset.require_pack(pack)
@@ -104,7 +107,17 @@ class Coordinator:
         rule = BoundedRule(wanted, settings.limits.share, settings.limits.prune_few)
         opener = choose(settings.compute).opener
         self.site = RoundContext(
-            settings, pack, self.store, self.blobs, rule, messenger, self.announcements, self.metrics, watcher, opener
+            settings,
+            pack,
+            self.store,
+            self.blobs,
+            rule,
+            messenger,
+            self.announcements,
+            self.metrics,
+            watcher,
+            opener,
+            clock=clock,
         )
         if settings.labelled is not None:
             self.site.labelled = labelled_clips(pack, load_validation(settings.labelled, pack), settings.seed)
@@ -113,7 +126,7 @@ class Coordinator:
         judgement = None if detection is None else Judgement(self.site, detection, evaluator)
         self.rounds = RoundLoop(self.site, Synchronous(self.site, judgement, closing), Asynchronous(self.site, closing))
         self.conductor = Conductor(self.store, messenger, self.announcements, settings.fleet)
-        self.tuner = Tuner(self.store, messenger)
+        self.tuner = Tuner(self.store, messenger, clock)
         self.dispatcher = Dispatcher(self.site, self.rounds, self.conductor, self.tuner)
         self.inbox = Inbox(
             settings.fleet,
@@ -164,7 +177,9 @@ class Coordinator:
             with contextlib.suppress(StorageError):  # another coordinator has taken over, or the disk is full
                 await asyncio.to_thread(self.inbox.flush)
                 await asyncio.to_thread(self.store.devices.forget_presence)  # who leaves now is not heard by anybody
-                await asyncio.to_thread(self.store.database.beat, Pulse(time.time(), running=False, connected=False))
+                await asyncio.to_thread(
+                    self.store.database.beat, Pulse(self.site.clock.now(), running=False, connected=False)
+                )
             self.store.close()
 
     def _begin(self) -> None:

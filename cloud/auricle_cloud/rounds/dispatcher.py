@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 
 from auricle.errors import AuricleError
@@ -51,7 +50,7 @@ class Dispatcher:
 
     def update_came(self, device: str) -> None:
         """Note when a part of an update came, for the metrics."""
-        self._came[device] = time.monotonic()
+        self._came[device] = self._site.clock.monotonic()
 
     async def on_register(self, message: Register) -> None:
         """A device is known now."""
@@ -122,7 +121,9 @@ class Dispatcher:
             await self._rounds.current.on_update(update, verdict)
         await self._rounds.progress.note_late(update, verdict)
         await site.messenger.acknowledge(update, verdict)
-        site.metrics.update(verdict.code, time.monotonic() - self._came.pop(update.device, time.monotonic()))
+        site.metrics.update(
+            verdict.code, self._site.clock.monotonic() - self._came.pop(update.device, self._site.clock.monotonic())
+        )
         site.announcements.tell("update", device=update.device, round=update.round, verdict=verdict.code)
 
     async def on_kept(self, device: str) -> None:

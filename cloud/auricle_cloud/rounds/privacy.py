@@ -10,6 +10,7 @@ from itertools import islice
 from msgspec import Struct, convert, to_builtins
 
 from auricle.wire.plan import Noise
+from auricle_cloud.rounds.policy import quorum_of
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.selection import Candidate, draw
@@ -72,7 +73,7 @@ class PrivacyLedger:
     def begin(self, chosen: int) -> NoisyRound:
         """A round of so many devices: the noise of the fewest that may close it is enough for the multiplier."""
         assert self._told.clip is not None
-        least = max(1, math.ceil(self._settings.quorum * chosen - 1e-9))
+        least = quorum_of(chosen, self._settings.quorum)
         deviation = self._told.multiplier * self._told.clip / math.sqrt(least)
         return NoisyRound(clip=self._told.clip, deviation=deviation, sampling=self.sampling)
 

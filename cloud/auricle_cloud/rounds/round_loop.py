@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 
 from auricle.errors import AuricleError, StorageError
 from auricle_cloud.rounds.asynchronous import Asynchronous
@@ -55,7 +54,7 @@ class RoundLoop:
                 raise
             except StorageError as error:  # as within a round: it comes back, and nothing is lost meanwhile
                 log.error("rounds wait: %s", error)
-                await asyncio.sleep(POLL)
+                await self._site.clock.pause(POLL)
                 continue
             if row is not None:
                 is_async = row.mode == "async"
@@ -75,7 +74,7 @@ class RoundLoop:
             raise
         except StorageError as error:
             log.error("round %d waits: %s", number, error)
-            await asyncio.sleep(POLL)
+            await self._site.clock.pause(POLL)
         except RoundFailedError as error:
             if self._site.settings.rounds is not None:
                 raise
@@ -86,10 +85,10 @@ class RoundLoop:
         site, settings = self._site, self._site.settings
         if settings.rounds is None:
             return
-        until = time.monotonic() + settings.gather
+        until = site.clock.monotonic() + settings.gather
         fit, _ = await asyncio.to_thread(site.eligible)
-        while len(fit) < settings.devices and time.monotonic() < until:
-            await site.wait_change(min(POLL, until - time.monotonic()))
+        while len(fit) < settings.devices and site.clock.monotonic() < until:
+            await site.wait_change(min(POLL, until - site.clock.monotonic()))
             fit, _ = await asyncio.to_thread(site.eligible)
         known = await asyncio.to_thread(site.store.devices.all)
         if not known:

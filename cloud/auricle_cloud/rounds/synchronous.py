@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from auricle.wire.messages import WORSE
 from auricle.wire.plan import Plan
 from auricle_cloud.rounds.closing import Closing, Entry, RoundAbortedError, RoundFailedError, WorseModelError, obey
 from auricle_cloud.rounds.cohort_choice import choose_cohort, fewest
@@ -24,6 +21,7 @@ from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import Pace, RoundContext
 from auricle_cloud.rounds.personal import keep_lent, lend, own_bases, starts_of
 from auricle_cloud.rounds.poisoning import Found, Judgement
+from auricle_cloud.rounds.policy import Answers, Timing, collecting, first_state, is_question_over, total_failure
 from auricle_cloud.rounds.secure.phases import SecureRounds, sum_in
 from auricle_cloud.states.round import FINISHED, TRANSITIONS, State
 from auricle_cloud.storage.rows import RoundChanges, RoundRow, UpdateRow
@@ -55,7 +53,7 @@ class Synchronous:
             "closing": self._aggregate,
             "aggregated": self._closing.publish,
         }
-        progress, began = self.progress, time.monotonic()
+        progress, began = self.progress, self.site.clock.monotonic()
         progress.begin(number)
         row = await asyncio.to_thread(self.site.store.rounds.get, self._task, number)
         try:
@@ -75,10 +73,9 @@ class Synchronous:
             progress.begin(None)
         await self._closing.finish(row, began)
         if row.state == "aborted" and cohort and failed >= cohort:
-            reasons = (await asyncio.to_thread(self._closing.failures, number)).values()
-            # Devices that judged the round and refused it are well, and may train better in the next one.
-            if not any(reason.startswith(WORSE) for reason in reasons):
-                raise RoundFailedError(f"All devices failed in round {number}: {sorted(reasons)[0]}")
+            failure = total_failure(number, cohort, await asyncio.to_thread(self._closing.failures, number))
+            if failure is not None:
+                raise RoundFailedError(failure)
 
     async def _abort(self, number: int, state: State, error: RoundAbortedError) -> None:
         rounds, models, progress, reason = self.site.store.rounds, self.site.store.models, self.progress, str(error)
@@ -136,14 +133,14 @@ class Synchronous:
         current = await asyncio.to_thread(site.store.models.current, self._task)
         own = await asyncio.to_thread(own_bases, site, current.version, choice.names)
         values: RoundChanges = {
-            "opened": time.time(),
+            "opened": site.clock.now(),
             "base_version": current.version,
             "base": current.blob,
             "plan": msgspec.msgpack.encode(choice.plan),
             "report": {**choice.report, **await asyncio.to_thread(keep_lent, site, current, choice.plan)},
         }
-        new: State = "losses" if settings.detection is not None and not settings.detection.one_phase else "inviting"
-        new = "keys" if choice.plan.secure_sum else new
+        two_phase = settings.detection is not None and not settings.detection.one_phase
+        new = first_state(secure_sum=bool(choice.plan.secure_sum), two_phase=two_phase)
 
         def enter() -> None:
             with site.store.rounds.moving(self._task, number, "planned", new, **values) as tx:
@@ -161,14 +158,18 @@ class Synchronous:
         self.progress.answered = set(known)
         await self.progress.ask(site.messenger.question(number, row.begun.base))
         assert site.settings.detection is not None
-        until = time.monotonic() + min(site.settings.detection.wait, site.settings.deadline)
-        pace = Pace()
-        while time.monotonic() < until and (waited := self.progress.waited_for()):
+        clock, pace = site.clock, Pace(site.clock)
+        until = clock.monotonic() + min(site.settings.detection.wait, site.settings.deadline)
+        while True:
+            waited = online = self.progress.waited_for()
+            if is_question_over(waited, online, enough=True, now=clock.monotonic(), until=until, last=until):
+                break
             if pace.due:
                 await obey(site, row.round)
-                if not waited & await pace.look(site.store.devices.not_gone):
+                online = await pace.look(site.store.devices.not_gone)
+                if is_question_over(waited, online, enough=True, now=clock.monotonic(), until=until, last=until):
                     break
-            await site.wait_change(min(1.0, until - time.monotonic()))
+            await site.wait_change(min(1.0, until - clock.monotonic()))
         new, detection = await asyncio.to_thread(self._judgement.compare, row)
         site.warn(detection.get("warning"))
         judgement, whole = self._judgement, {**(row.detection or {}), **detection}
@@ -225,32 +226,31 @@ class Synchronous:
             There is no quorum at the deadline, most devices find the model worse, or an operator aborts.
         """
         site, settings, progress = self.site, self.site.settings, self.progress
-        began, reached = time.monotonic(), None
-        quorum = max(1, math.ceil(settings.quorum * len(progress.cohort) - 1e-9))
+        began, reached = site.clock.monotonic(), None
+        timing = Timing(settings.quorum, settings.deadline, settings.patience, settings.least_wait)
         wanted = (row.report or {}).get("wanted", len(progress.cohort))
-        pace, online, is_enough = Pace(), progress.cohort, await self._secure.is_enough(row)
+        pace, online, is_enough = Pace(site.clock), progress.cohort, await self._secure.is_enough(row)
         while True:
             await self._heed_doubts(row)
             if pace.due:
                 await obey(site, row.round)
                 online = await pace.look(site.store.devices.not_gone)
-            now = time.monotonic()
-            waited = progress.waited_for()
-            closable = len(progress.answered) >= quorum and is_enough(progress.answered)
-            if closable and len(progress.answered) >= wanted:
+            now, waited, answered = site.clock.monotonic(), progress.waited_for(), progress.answered
+            answers = Answers(
+                invited=len(progress.cohort),
+                wanted=wanted,
+                answered=len(answered),
+                waited=len(waited),
+                online=len(waited & online),
+                readable=is_enough(answered),
+            )
+            decision = collecting(answers, timing, began=began, now=now, reached=reached)
+            if decision.step == "close":
                 return
-            if closable:
-                reached = now if reached is None else reached
-                patience = max(settings.least_wait, settings.patience * (reached - began))
-                until = min(began + settings.deadline, reached + patience)
-                if now >= until or not waited & online:
-                    return
-            else:
-                until = began + settings.deadline
-                if now >= until or not waited:
-                    late = "at the deadline" if now >= until else "and nobody is left whose update could come"
-                    raise RoundAbortedError(f"no quorum {late}")
-            await site.wait_change(min(until - now, 1.0))
+            if decision.step == "give up":
+                raise RoundAbortedError(decision.reason)
+            reached = decision.reached
+            await site.wait_change(min(decision.until - now, 1.0))
 
     async def _aggregate(self, row: RoundRow) -> None:
         """Make the model; model, report, outbox and the round's state change in one transaction."""

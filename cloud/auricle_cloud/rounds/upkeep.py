@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from auricle.mqtt_link.link import MqttLink
+from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle_cloud.link.inbox import Inbox
 from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.hearing_watch import HearingWatch
@@ -67,7 +67,7 @@ class Upkeep:
         self.hearing = HearingWatch(store.hearing, site.metrics.hearing, settings.keep_hearing * DAY)
         renewal = Renewal(settings.folder, store)
         self._renewal: dict[str, Callable[[], object]] = {"renewal of update metadata": renewal.look}
-        self._trim = Every(TRIM, lambda: store.journal.trim(settings.keep_events, settings.keep_audit))
+        self._trim = Every(TRIM, lambda: store.journal.trim(settings.keep_events, settings.keep_audit), site.clock)
         self._connected = {
             "publishing of models": closing.send_outgoing,
             "rollouts": conductor.look,
@@ -79,7 +79,7 @@ class Upkeep:
 
     def note_connection(self) -> None:
         """The link is up: from the first time on, devices that were here before have a while to be heard."""
-        self._connected_at = self._connected_at or time.monotonic()
+        self._connected_at = self._connected_at or self._site.clock.monotonic()
 
     async def run(self) -> None:
         """Do them every second, until cancelled.
@@ -90,7 +90,7 @@ class Upkeep:
             Another coordinator has taken over.
         """
         while True:
-            await asyncio.sleep(POLL)
+            await self._site.clock.pause(POLL)
             await asyncio.to_thread(self.look)
             await self.chores.do_async({"presence of devices": self._settle_presence, "sign of life": self._beat})
             if self._link.connected:
@@ -100,11 +100,11 @@ class Upkeep:
     async def _beat(self) -> None:
         """Say every few seconds, and when the link comes or goes, that this coordinator works."""
         connected = self._link.connected
-        if time.monotonic() < self._next_beat and connected == self._was_connected:
+        if self._site.clock.monotonic() < self._next_beat and connected == self._was_connected:
             return
         problem = "" if connected else self._link.last_error or ""
         pulse = Pulse(
-            time.time(),
+            self._site.clock.now(),
             connected=connected,
             problem=problem,
             fewest=fewest(self._site),
@@ -112,12 +112,12 @@ class Upkeep:
             place=place_of(self._site.settings.folder),
         )
         await asyncio.to_thread(self._site.store.database.beat, pulse)
-        self._next_beat, self._was_connected = time.monotonic() + BEAT, connected
+        self._next_beat, self._was_connected = self._site.clock.monotonic() + BEAT, connected
 
     async def _settle_presence(self) -> None:
         """Devices that were here when the last coordinator stopped had time enough to answer this one."""
         since = self._connected_at
-        if not self._site.presence_known and since is not None and time.monotonic() > since + HEARD_WITHIN:
+        if not self._site.presence_known and since is not None and self._site.clock.monotonic() > since + HEARD_WITHIN:
             await asyncio.to_thread(self._site.store.devices.give_up_unheard)
             self._site.presence_known = True
 
@@ -153,11 +153,11 @@ class Upkeep:
             return
         schedules = store.schedules.all()
         idle = len(self._site.eligible()[0]) if schedules else 0
-        for schedule in due(schedules, time.time(), idle):
+        for schedule in due(schedules, self._site.clock.now(), idle):
             if schedule.task == settings.task and store.rounds.due(settings.task) is None:
                 who = f"schedule {schedule.name}"
                 store.rounds.plan(settings.task, schedule.rounds, mode=settings.mode, who=who)
-                store.schedules.ran(schedule.name, time.time())
+                store.schedules.ran(schedule.name, self._site.clock.now())
 
     def _show_figures(self) -> None:
         store = self._site.store
@@ -213,10 +213,12 @@ class Tuner:
         Holds what operators want, and what devices say.
     messenger
         Speaks to devices.
+    clock
+        Whom it asks for the time.
     """
 
-    def __init__(self, store: Store, messenger: Messenger) -> None:
-        self._store, self._messenger = store, messenger
+    def __init__(self, store: Store, messenger: Messenger, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._store, self._messenger, self._clock = store, messenger, clock
         self._told: dict[str, tuple[int, float]] = {}
         """What a device was told last, and when."""
         self._looked = -EVERY
@@ -232,7 +234,7 @@ class Tuner:
 
     async def look(self) -> None:
         """Tell those that hear otherwise than operators want."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if now - self._looked < EVERY:
             return
         self._looked = now

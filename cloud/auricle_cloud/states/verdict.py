@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from auricle_cloud.states.round import TAKING, State
+
 CODES = frozenset(
     (
         "frame",
@@ -60,6 +62,32 @@ class Verdict:
         if self.code != "stale":
             return 1.0
         return staleness_weight(self.staleness) if self.counts else 0.0
+
+
+def verdict_in(state: State, number: int) -> Verdict:
+    """Of an update to a synchronous round in this state: it counts, comes late, or the round was given up."""
+    if state == "aborted":
+        return Verdict("closed")
+    return Verdict("accepted", counts=True, counted_in=number) if state in TAKING else Verdict("late")
+
+
+def verdict_behind(newer: int, stale_limit: int, number: int | None) -> Verdict:
+    """Of an update to asynchronous rounds that started so many models ago: up to the limit it counts in the open one.
+
+    Parameters
+    ----------
+    newer
+        Models that were made since the one it started from.
+    stale_limit
+        The most with which it counts.
+    number
+        The round that is open; None: there is none.
+    """
+    if number is None:
+        return Verdict("closed")
+    if newer > stale_limit:
+        return Verdict("stale", staleness=newer)
+    return Verdict("stale" if newer else "accepted", counts=True, staleness=newer, counted_in=number)
 
 
 def staleness_weight(staleness: float) -> float:

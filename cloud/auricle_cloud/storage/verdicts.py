@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from auricle.wire.messages import Update
 from auricle_cloud.states.round import TAKING, State
-from auricle_cloud.states.verdict import Verdict
+from auricle_cloud.states.verdict import Verdict, verdict_behind, verdict_in
 from auricle_cloud.storage.rows import Mode, Row
 from auricle_cloud.storage.schema import devices, invitations, models, rounds, sums, tasks, updates
 from auricle_cloud.storage.sum_records import sum_of_plan
@@ -119,11 +119,9 @@ class UpdateJudge:
         if row.mode == "async":
             began = row.base_version
             return Verdict("rejected:round") if began is None else self._judge_asynchronous(update.task, began)
-        if row.state == "aborted":
-            return Verdict("closed")
         if row.state in TAKING and row.sum and update.device not in self._sums[update.task, update.round]:
             return Verdict("rejected:sum")
-        return Verdict("accepted", counts=True, counted_in=update.round) if row.state in TAKING else Verdict("late")
+        return verdict_in(row.state, update.round)
 
     def _judge_asynchronous(self, task: str, base_version: int) -> Verdict:
         """Count into the round that is open, as long as not too many models were made meanwhile."""
@@ -132,12 +130,8 @@ class UpdateJudge:
             query = sa.select(rounds.c.round).where(of_task).order_by(rounds.c.round.desc()).limit(1)
             self._open[task] = self._tx.execute(self._locked(query)).scalar()
         number = self._open[task]
-        if number is None:
-            return Verdict("closed")
-        newer = self._newer_models(task, base_version)
-        if newer > self._stale_limit:
-            return Verdict("stale", staleness=newer)
-        return Verdict("stale" if newer else "accepted", counts=True, staleness=newer, counted_in=number)
+        newer = 0 if number is None else self._newer_models(task, base_version)
+        return verdict_behind(newer, self._stale_limit, number)
 
     def _newer_models(self, task: str, base_version: int) -> int:
         key = (task, base_version)

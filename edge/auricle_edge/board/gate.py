@@ -6,7 +6,6 @@ soon may (heat, load, speech). docs/gate.md has the table.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,6 +13,8 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta
+
+from auricle.process.clock import SYSTEM_CLOCK, Clock
 
 GateState = Literal["train", "wait", "decline"]
 Sensor = Literal["power", "battery", "temperature", "throttling", "load", "memory", "network"]
@@ -265,6 +266,8 @@ class Gate:
         Its limits.
     speaking, muted
         Whether somebody speaks now, and whether the microphone is muted.
+    clock
+        Whom it asks for the time.
     """
 
     def __init__(
@@ -274,14 +277,15 @@ class Gate:
         *,
         speaking: Callable[[], bool] = lambda: False,
         muted: Callable[[], bool] = lambda: False,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.settings, self.readings = settings, Readings()
-        self._read, self._speaking, self._muted = read, speaking, muted
+        self._read, self._speaking, self._muted, self._clock = read, speaking, muted, clock
         self._state = Closed()
 
     def __call__(self) -> Decision:
         """Look once; `readings` then has what was seen."""
         self.readings = replace(self._read(), speaking=self._speaking(), muted=self._muted())
-        now = datetime.now()
-        self._state, decision = look(self._state, self.readings, self.settings, now, time.monotonic())
+        now = datetime.fromtimestamp(self._clock.now())
+        self._state, decision = look(self._state, self.readings, self.settings, now, self._clock.monotonic())
         return decision

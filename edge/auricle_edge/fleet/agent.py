@@ -89,7 +89,7 @@ class Agent:
         uplink = Uplink(self._say, self._fetch, self._enter)
         self._delivery = UpdateDelivery(settings, uplink)
         self._sums = SumTalk(settings, self._messages, uplink)
-        self.gate = GateWatch(gate, settings.gate_every, self._say_presence)
+        self.gate = GateWatch(gate, settings.gate_every, self._say_presence, settings.clock)
         self.rounds = DeviceRounds(
             settings,
             trainer,
@@ -141,7 +141,7 @@ class Agent:
         watch = asyncio.create_task(self.gate.run())
         try:
             while True:
-                await asyncio.sleep(self.settings.ask_every * random.uniform(0.8, 1.2))
+                await self.settings.clock.pause(self.settings.ask_every * random.uniform(0.8, 1.2))
                 if watch.done():
                     watch.result()
                 if not self.work.busy:

@@ -11,6 +11,7 @@ import msgspec
 
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.mqtt_link.private_link import FOLDER
+from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.kinds import UNDECODABLE, FleetName, Sha256
 from auricle.wire.messages import Invite, Measure, Message, Target
 from auricle.wire.plan import Lent
@@ -34,6 +35,8 @@ class AgentSettings:
     fetch_timeout: float = 60.0
     gate_every: float = 5.0
     """Seconds between two looks at the gate."""
+    clock: Clock = SYSTEM_CLOCK
+    """Whom all parts of the agent ask for the time."""
 
 
 class Say(Protocol):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from auricle.errors import AuricleError, WireError
 from auricle.wire.messages import Asked, Invite, Measure
@@ -34,6 +33,13 @@ log = logging.getLogger("auricle.edge")
 
 Learnt = Callable[[Flat, RoundResult], None]
 """Told, in the training thread, the plug-in (P,) to listen with and what came out of a round."""
+
+
+class Lending(TypedDict, total=False):
+    """What came beside a round's model, as arguments of a trainer; left out is what did not."""
+
+    prior: PriorKnowledge
+    vectors: Mapping[str, Flat]
 
 
 class DeviceRounds:
@@ -97,7 +103,7 @@ class DeviceRounds:
 
     async def take_part(self, invite: Invite) -> None:
         """Train, keep what was learnt, and send the update until it is answered; AuricleError: the device does not."""
-        deadline = time.monotonic() + invite.ttl
+        deadline = self._settings.clock.monotonic() + invite.ttl
         await self._consent(invite)
         try:
             told = invite.plan.secure_sum
@@ -150,7 +156,7 @@ class DeviceRounds:
             self._model = (asked.base, decode(block, self._trainer.pack.plugin_table.size, asked.codec))
         return self._model[1]
 
-    async def _lent(self, invite: Invite) -> dict[str, Any]:
+    async def _lent(self, invite: Invite) -> Lending:
         """What the round lends beside the model, as the trainer's arguments: none that is not lent, or it may not take.
 
         Raises
@@ -162,7 +168,8 @@ class DeviceRounds:
         for each in invite.vectors or ():
             data = await self._uplink.fetch(each)
             vectors[each.name] = decode(data, self._trainer.pack.plugin_table.size, each.codec)
-        return {**({} if prior is None else {"prior": prior}), **({"vectors": vectors} if vectors else {})}
+        lent: Lending = {} if prior is None else {"prior": prior}
+        return {**lent, "vectors": vectors} if vectors else lent
 
     async def _prior(self, invite: Invite) -> PriorKnowledge | None:
         """What the round lends to tune the classifier by; None where it lends nothing, or it cannot be had or used."""
@@ -188,7 +195,7 @@ class DeviceRounds:
         await asyncio.to_thread(require_room, self._settings.folder, self.local.nbytes + invite.length + judged)
         plugin, lent = await self._fetched(invite), await self._lent(invite)
         self._uplink.enter("training")
-        control = self._gate.begin(deadline - time.monotonic())
+        control = self._gate.begin(deadline - self._settings.clock.monotonic())
         result, verdict = await asyncio.get_running_loop().run_in_executor(
             self._executor, self._train, invite, plugin, self.local, control, lent
         )
@@ -217,7 +224,7 @@ class DeviceRounds:
         plugin: Flat,
         local: LocalState,
         control: RoundControl,
-        lent: dict[str, Any],
+        lent: Lending,
     ) -> tuple[RoundResult, Verdict]:
         """In the training thread: train, and ask the judge."""
         result = self._trainer.run(invite.plan, invite.round, plugin, local, control, **lent)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Awaitable, Callable
 
 from auricle.errors import AuricleError
+from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle_edge.board.gate import Decision
 
 log = logging.getLogger("auricle.edge")
@@ -31,11 +31,13 @@ class RoundControl:
         The gate's last one.
     seconds
         From now, within which an update counts: no longer does a round wait.
+    clock
+        Whom it asks for the time.
     """
 
-    def __init__(self, decision: Decision, seconds: float) -> None:
+    def __init__(self, decision: Decision, seconds: float, clock: Clock = SYSTEM_CLOCK) -> None:
         self._decision, self._stopped = decision, False
-        self._deadline = time.monotonic() + seconds
+        self._clock, self._deadline = clock, clock.monotonic() + seconds
         self._news = threading.Condition()
         self.waited = 0.0
         """Seconds spent waiting."""
@@ -61,13 +63,13 @@ class RoundControl:
             The gate closed for longer, or the round's time ran out while it waited.
         """
         with self._news:
-            began = time.monotonic()
+            began = self._clock.monotonic()
             while self._decision.gate == "wait" and not self._stopped:
-                left = self._deadline - time.monotonic()
+                left = self._deadline - self._clock.monotonic()
                 if left <= 0:
                     raise Declined(f"The round's time ran out while it waited. {_outside(self._decision)}".strip())
-                self._news.wait(left)
-            self.waited += time.monotonic() - began
+                self._clock.wait(self._news, left)
+            self.waited += self._clock.monotonic() - began
             if self._decision.gate == "decline" and not self._stopped:
                 raise Declined(self._decision.reason)
             return self._stopped
@@ -88,12 +90,18 @@ class GateWatch:
         Seconds between two looks.
     changed
         Awaited after another state of the gate, or another cause, is to be told; it may take its time.
+    clock
+        Whom it and its rounds ask for the time.
     """
 
     def __init__(
-        self, gate: Callable[[], Decision] | None, every: float, changed: Callable[[], Awaitable[None]]
+        self,
+        gate: Callable[[], Decision] | None,
+        every: float,
+        changed: Callable[[], Awaitable[None]],
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._gate, self._every, self._changed = gate, every, changed
+        self._gate, self._every, self._changed, self._clock = gate, every, changed, clock
         self.decision = OPEN
         """The newest one."""
         self.told = OPEN
@@ -132,7 +140,7 @@ class GateWatch:
         telling = asyncio.create_task(self._tell())
         try:
             while not telling.done():
-                await asyncio.sleep(self._every)
+                await self._clock.pause(self._every)
                 await self.look()
             telling.result()
         finally:
@@ -147,5 +155,5 @@ class GateWatch:
 
     def begin(self, seconds: float) -> RoundControl:
         """A round begins that has so many seconds; the gate decides over it until the next one."""
-        self.control = RoundControl(self.decision, seconds)
+        self.control = RoundControl(self.decision, seconds, self._clock)
         return self.control

@@ -13,7 +13,6 @@ import msgspec
 
 from auricle.errors import StorageError
 from auricle.files import remove_durably, write_durably
-from auricle.mqtt_link.reconnection import within
 from auricle.wire.frames import CHUNK
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.messages import Ack, Invite, Update
@@ -98,7 +97,7 @@ class UpdateDelivery:
 
     def __init__(self, settings: AgentSettings, uplink: Uplink) -> None:
         self._device, self._resend_every, self._uplink = settings.device, settings.resend_every, uplink
-        self._outbox = Outbox(settings.folder)
+        self._clock, self._outbox = settings.clock, Outbox(settings.folder)
         self._answered = False
         self._settled: tuple[int, str, int] | None = None
         """Epoch, task and round of the newest acknowledgement: an invitation to it was on its way and is void."""
@@ -134,9 +133,7 @@ class UpdateDelivery:
             for update, piece in pending.parts():
                 await self._uplink.say("upd", update, piece)
             self._uplink.enter("sent")
-            try:
-                await within(self._wake.wait(), wait * random.uniform(0.8, 1.2))
-            except asyncio.TimeoutError:
+            if not await self._clock.wait_set(self._wake, wait * random.uniform(0.8, 1.2)):
                 wait = min(wait * 2, LONGEST_WAIT)
         self._uplink.enter("idle")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from auricle.errors import DataError
+from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
@@ -40,7 +40,7 @@ class GroupTrainer(Trainer):
     ----------
     group
         Whose habits it has.
-    runtime, architecture, data, seed, start, settings
+    runtime, architecture, data, seed, start, settings, clock
         As of `Trainer`.
     waits
         Whether a slow device takes its time; without, only `late` says how long that is.
@@ -62,6 +62,7 @@ class GroupTrainer(Trainer):
         start: Flat | None = None,
         settings: LearnSettings | None = None,
         *,
+        clock: Clock = SYSTEM_CLOCK,
         waits: bool = True,
         force: float | None = None,
         clips: RoundClips | None = None,
@@ -70,7 +71,7 @@ class GroupTrainer(Trainer):
         self.group, self.waits = group, waits
         self._force = strength_of(group, 1, 1) if force is None else force
         self._clips, self._colluders = clips, colluders
-        super().__init__(runtime, architecture, data, seed, start, settings)
+        super().__init__(runtime, architecture, data, seed, start, settings, clock=clock)
 
     def late(self, round_number: int) -> float | None:
         """Seconds by which a round takes longer; None where it is never answered."""
@@ -100,7 +101,7 @@ class GroupTrainer(Trainer):
         if late is None:
             raise TrainingStopped("This device answers nothing in this round.")
         if self.waits:
-            _wait(late, checkpoint)
+            _wait(late, checkpoint, self.clock)
         if self._clips is not None and (data := self._clips.at(round_number)) is not self.data:
             self.renew(data)
         attack = self.group.attack if self.group.attacks_in(round_number) else None
@@ -139,12 +140,12 @@ class GroupTrainer(Trainer):
         )
 
 
-def _wait(seconds: float, checkpoint: Callable[[], bool]) -> None:
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
+def _wait(seconds: float, checkpoint: Callable[[], bool], clock: Clock) -> None:
+    until = clock.monotonic() + seconds
+    while (left := until - clock.monotonic()) > 0:
         if checkpoint():
             raise TrainingStopped("The round was stopped.")
-        time.sleep(min(_LOOK, left))
+        clock.sleep(min(_LOOK, left))
 
 
 class FleetDevices:
@@ -154,10 +155,14 @@ class FleetDevices:
     ----------
     settings, data, judging
         Of the run.
+    clock
+        Whom their trainers ask for the time.
     """
 
-    def __init__(self, settings: FleetSettings, data: FleetData, judging: FleetJudging) -> None:
-        self._settings, self._data, self._judging = settings, data, judging
+    def __init__(
+        self, settings: FleetSettings, data: FleetData, judging: FleetJudging, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._settings, self._data, self._judging, self._clock = settings, data, judging, clock
         self.names = [f"dev-{i:03d}" for i in range(len(data.devices))]
         kinds = settings.architectures(data.pack)
         self.groups = assigned(settings.groups, len(self.names), settings.seed)
@@ -178,7 +183,7 @@ class FleetDevices:
         seed, runtime, learn = self.seed(device), self._judging.runtime, self._judging.learn
         weights = started(self._data, self._settings, kind, seed)
         if group is None and not clips.vary:
-            return Trainer(runtime, kind, clips.first, seed, weights, learn)
+            return Trainer(runtime, kind, clips.first, seed, weights, learn, clock=self._clock)
         told, devices = group or _PLAIN, len(self.names)
         return GroupTrainer(
             told,
@@ -188,6 +193,7 @@ class FleetDevices:
             seed,
             weights,
             learn,
+            clock=self._clock,
             waits=waits,
             force=strength_of(told, devices, max(1, round(self._settings.participation * devices))),
             clips=clips,

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import math
 import os
-import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,9 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from auricle.errors import AuricleError, SettingsError
+from auricle.process.clock import SYSTEM_CLOCK, Clock, VirtualClock
 from auricle_cloud.evaluation.labelled_clips import LabelledClips, labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
-from auricle_cloud.settings import RoundDone
+from auricle_cloud.rounds.policy import Timing, devices_invited, updates_wanted
+from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.round import counted_words
 from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.data import FleetData
@@ -28,7 +29,6 @@ from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.traces import timelines
 from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
-from auricle_fleet.emulation.virtual_clock import Pace
 from auricle_fleet.emulation.virtual_device import VirtualDevice
 from auricle_fleet.emulation.virtual_model import Model
 from auricle_fleet.emulation.virtual_round import FLEET, Ended, Order, VirtualRounds
@@ -71,14 +71,23 @@ class VirtualFleet:
         Of the run.
     state
         Folder for what the run goes on with.
+    clock
+        Whom it asks how long its work takes; its rounds have a clock of their own, which only counts.
     """
 
     coordinator = None
     """There is no process to ask."""
 
-    def __init__(self, settings: FleetSettings, data: FleetData, judging: FleetJudging, state: Path) -> None:
+    def __init__(
+        self,
+        settings: FleetSettings,
+        data: FleetData,
+        judging: FleetJudging,
+        state: Path,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         self._settings, self._pack, self._judging = settings, data.pack, judging
-        self._devices = FleetDevices(settings, data, judging)
+        self._devices = FleetDevices(settings, data, judging, clock)
         self.names, self.groups, self.models = self._devices.names, self._devices.groups, self._devices.models
         self.bytes_sent = self.bytes_received = 0
         """Weights that all devices sent and received since this process began."""
@@ -88,8 +97,9 @@ class VirtualFleet:
         self._before: Model | None = None
         self._changed: set[str] = set()
         self._stopped = False
-        self._clock = 0.0
-        """When the next round begins at the earliest, seconds since the run began."""
+        self._clock = clock
+        self._run_clock = VirtualClock()
+        """Seconds since the run began."""
 
     async def run(
         self, start: Start, watch: Callable[[RoundDone], Awaitable[None]], say: Callable[[str], None]
@@ -104,25 +114,26 @@ class VirtualFleet:
         checkpoint = Checkpoint(self._folder, self._pack.identity, self._pack.plugin_table)
         number = await asyncio.to_thread(self._begin, checkpoint, start)
         say(f"no broker: {len(self._fleet)} devices in this process, on a clock that only counts")
-        settings, preset, written = self._settings, start.preset, time.monotonic()
+        settings, preset, written = self._settings, start.preset, self._clock.monotonic()
         rule = get_rule(preset.rule, **preset.rule_options)
         bounded = BoundedRule(rule, settings.limits.share, settings.limits.prune_few)
-        pace, labelled = Pace(settings.quorum, settings.deadline), LabelledClips()
+        labelled = LabelledClips()
+        timing = Timing(settings.quorum, settings.deadline, RunSettings.patience, RunSettings.least_wait)
         if settings.labelled is not None:
             clips = await asyncio.to_thread(load_validation, Path(settings.labelled), self._pack)
             labelled = labelled_clips(self._pack, clips, settings.seed)
         with ThreadPoolExecutor(os.cpu_count() or 1, "train") as workers:
             rounds = VirtualRounds(
-                self._pack, self._fleet, bounded, settings.limits, pace, labelled, workers, lambda: self._stopped
+                self._pack, self._fleet, bounded, settings.limits, timing, labelled, workers, lambda: self._stopped
             )
             try:
                 while number < settings.rounds:
                     done = await self._round(rounds, number + 1, preset)
                     number += 1
                     await watch(done)
-                    if self._judging.learn.judge or time.monotonic() - written >= EVERY:
+                    if self._judging.learn.judge or self._clock.monotonic() - written >= EVERY:
                         await asyncio.to_thread(self._keep, checkpoint, number)
-                        written = time.monotonic()
+                        written = self._clock.monotonic()
             finally:
                 if self._changed:
                     self._keep(checkpoint, number)
@@ -140,18 +151,19 @@ class VirtualFleet:
         if note is None:
             self._model = Model(table.initial(self._settings.seed) if start.weights is None else start.weights)
             return 0
-        self._clock = note.clock
+        self._run_clock = VirtualClock(note.clock)
         self._model, self._before = checkpoint.models(note)
         return note.round
 
     async def _round(self, rounds: VirtualRounds, number: int, preset: Preset) -> RoundDone:
         """Make a round in a thread, and take over what came of it once it has ended."""
-        settings, began = self._settings, time.monotonic()
-        clock, able = self._next(number)
-        wanted = max(1, round(settings.participation * able))
-        size = min(able, math.ceil(wanted * settings.over_selection - 1e-9))
+        settings, began = self._settings, self._clock.monotonic()
+        able = self._next(number)
+        wanted = updates_wanted(able, settings.participation)
+        size = devices_invited(able, wanted, settings.over_selection)
         plan = preset.plan_for(number, settings.rounds, settings.seed)
-        order = Order(number, plan, preset.server_for(number, settings.rounds), size, wanted, settings.seed, clock)
+        server, moment = preset.server_for(number, settings.rounds), self._run_clock.now()
+        order = Order(number, plan, server, size, wanted, settings.seed, moment)
         work = asyncio.ensure_future(asyncio.to_thread(rounds.run, order, self._model, self._before))
         try:
             ended = await asyncio.shield(work)
@@ -160,8 +172,8 @@ class VirtualFleet:
             await asyncio.gather(work, return_exceptions=True)
             raise
         self._take(ended)
-        self._clock = clock + max(ended.lasted, settings.round_every)
-        state, seconds = ("aborted" if ended.model is None else "published"), time.monotonic() - began
+        self._run_clock.sleep(max(ended.lasted, settings.round_every))
+        state, seconds = ("aborted" if ended.model is None else "published"), self._clock.monotonic() - began
         log.info("round %d %s: %s", number, state, counted_words(ended.counted, len(ended.invited), ended.left_out))
         return RoundDone(
             number,
@@ -175,25 +187,26 @@ class VirtualFleet:
             ended.left_out,
         )
 
-    def _next(self, number: int) -> tuple[float, int]:
-        """When a round begins, and how many devices can be invited then: as soon as there is one.
+    def _next(self, number: int) -> int:
+        """Wait for the moment when a device can be invited to a round; how many can then.
 
         Raises
         ------
         AuricleError
             From now on no device ever can.
         """
-        clock = self._clock
-        while not (able := sum(device.comes(clock) <= clock for device in self._fleet.values())):
-            following = min(device.comes(clock) for device in self._fleet.values())
+        now = self._run_clock.now()
+        while not (able := sum(device.comes(now) <= now for device in self._fleet.values())):
+            following = min(device.comes(now) for device in self._fleet.values())
             if following == math.inf:
                 ended = f"end this run with --resume --rounds {number - 1}, or " if number > 1 else ""
                 raise AuricleError(
-                    f"Round {number} cannot begin: after {clock:g} s no trace has a device that can take part: {ended}"
+                    f"Round {number} cannot begin: after {now:g} s no trace has a device that can take part: {ended}"
                     "start a run whose traces repeat."
                 )
-            clock = following
-        return clock, able
+            now = following
+        self._run_clock = VirtualClock(now)
+        return able
 
     def _take(self, ended: Ended) -> None:
         for name in ended.invited:
@@ -211,5 +224,5 @@ class VirtualFleet:
     def _keep(self, checkpoint: Checkpoint, number: int) -> None:
         changed = {name: self._fleet[name].local for name in self._changed}
         selected = {name: device.selected for name, device in self._fleet.items()}
-        checkpoint.write(number, self._model, self._before, changed, selected, self._clock)
+        checkpoint.write(number, self._model, self._before, changed, selected, self._run_clock.now())
         self._changed = set()

@@ -13,7 +13,7 @@ import numpy as np
 
 from auricle.errors import AuricleError, WireError
 from auricle.packs.pack import Pack
-from auricle.wire.messages import WORSE, Invite, Update
+from auricle.wire.messages import Invite, Update
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat, digest, encode
@@ -22,10 +22,11 @@ from auricle.wire.vectors import Declared, bytes_of, split_vectors
 from auricle_cloud.evaluation.labelled_clips import LabelledClips
 from auricle_cloud.link.update_checks import require_body, require_header
 from auricle_cloud.rounds.cohort_progress import Doubts
+from auricle_cloud.rounds.policy import Timing, total_failure
 from auricle_cloud.rounds.read_cohort import with_labels, with_vectors
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.selection import choose
-from auricle_fleet.emulation.virtual_clock import Pace, answered, lasted
+from auricle_fleet.emulation.virtual_clock import Closed, closed
 from auricle_fleet.emulation.virtual_device import BOOT, Answer, Beside, VirtualDevice
 from auricle_fleet.emulation.virtual_model import Model, explained, own_invite, own_models, starts
 from auricle_learning.aggregation.bounded import BoundedRule
@@ -37,7 +38,6 @@ from auricle_learning.aggregation.server_optimizer import OptimizerSettings, Opt
 from auricle_learning.methods.vectors import declared, method_of
 
 FLEET, TASK = "emulated", "keywords"
-NO_QUORUM = "no quorum at the deadline"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class VirtualRounds:
         Whose plug-in it is.
     fleet
         The devices, by name.
-    rule, limits, pace, labelled
+    rule, limits, timing, labelled
         As of a coordinator.
     workers
         In which devices train.
@@ -97,7 +97,7 @@ class VirtualRounds:
     fleet: Mapping[str, VirtualDevice]
     rule: BoundedRule
     limits: Limits
-    pace: Pace
+    timing: Timing
     labelled: LabelledClips
     workers: ThreadPoolExecutor
     stopped: Callable[[], bool]
@@ -124,7 +124,8 @@ class VirtualRounds:
         lent = self._lent(model)
         vectors = self._vectors(order, model)
         fetched = 4 * self.pack.plugin_table.size + len(lent) + sum(vector.nbytes for vector in vectors.values())
-        answers, updates, names, seconds = self._answers(order, invited, model, lent, vectors)
+        answers, updates, ended = self._answers(order, invited, model, lent, vectors)
+        names, seconds = ended.names, ended.lasted
         failed = {name: answer.reason for name, answer in answers.items() if answer.update is None}
         doubts = Doubts()
         for name, answer in answers.items():
@@ -138,13 +139,16 @@ class VirtualRounds:
             "clock": {"began": order.began, "lasted": seconds, "available": len(able)},
             "doubts": doubts.reported(),
         }
-        if len(failed) == len(invited) and not any(reason.startswith(WORSE) for reason in failed.values()):
-            raise AuricleError(f"All devices failed in round {order.number}: {min(failed.values())}")
+        failure = total_failure(order.number, invited, failed)
+        if failure is not None:
+            raise AuricleError(failure)
         if doubts.prevail(invited) and before is not None:
             reason = f"{len(doubts.said)} of {len(invited)} devices find the model worse than one they had before"
             return Ended(None, True, tuple(invited), 0, 0, answers, fetched, {**report, "reason": reason}, seconds)
         if names is None:
-            return Ended(None, False, tuple(invited), 0, 0, answers, fetched, {**report, "reason": NO_QUORUM}, seconds)
+            return Ended(
+                None, False, tuple(invited), 0, 0, answers, fetched, {**report, "reason": ended.reason}, seconds
+            )
         table = self.pack.plugin_table
         weights = length_of(table, order.plan.codec)
         more = [split_vectors(answers[name].body, weights, updates[name][0].vectors or ())[1] for name in sorted(names)]
@@ -157,8 +161,8 @@ class VirtualRounds:
 
     def _answers(
         self, order: Order, invited: list[str], model: Model, lent: bytes, vectors: Mapping[str, Flat]
-    ) -> tuple[dict[str, Answer], dict[str, tuple[Update, Flat]], list[str] | None, float]:
-        """What devices answered, the updates that can count, who of them did when the round closed, and when that was.
+    ) -> tuple[dict[str, Answer], dict[str, tuple[Update, Flat]], Closed]:
+        """What devices answered, the updates that can count, and how the round ended.
 
         Whoever comes too late is called off and does not train. Who fails makes room for a later one.
         """
@@ -176,7 +180,7 @@ class VirtualRounds:
             round=order.number,
             epoch=1,
             base=digest(encode(model.weights)),
-            ttl=self.pace.deadline,
+            ttl=self.timing.deadline,
             plan=order.plan,
             length=size,
             codec="float32",
@@ -186,11 +190,10 @@ class VirtualRounds:
         updates: dict[str, tuple[Update, Flat]] = {}
         failed: dict[str, float] = {}
         while True:
-            names = answered(arrivals, len(invited), order.wanted, self.pace)
-            asked = [name for name in (names if names is not None else arrivals) if name not in answers]
+            ended = closed(arrivals, failed, len(invited), order.wanted, self.timing)
+            asked = [name for name in (arrivals if ended.names is None else ended.names) if name not in answers]
             if not asked:
-                seconds = lasted(arrivals, names, failed, len(invited), order.wanted, self.pace)
-                return answers, updates, names, seconds
+                return answers, updates, ended
             done = self.workers.map(lambda name: self._train(name, invite, model, beside), asked)
             for name, answer in zip(asked, done, strict=True):
                 answers[name] = answer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
 from auricle.packs.manifest import SPECIAL_LABELS
+from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
@@ -112,6 +112,8 @@ class Trainer:
     settings
         How it learns from clips without labels, and how its rounds are judged; without, with the defaults of the
         former, whatever its number of clips, and without a judge.
+    clock
+        Whom it asks how long a round took.
     """
 
     def __init__(
@@ -122,12 +124,12 @@ class Trainer:
         seed: int,
         start: Flat | None = None,
         settings: LearnSettings | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.runtime, self.architecture, self.seed, self.start = runtime, architecture, seed, start
-        self.settings = settings or LearnSettings(clips=1, judge=False)
-        self.pack = runtime.pack
+        self.settings, self.clock = settings or LearnSettings(clips=1, judge=False), clock
+        self.pack, self._frontend = runtime.pack, LogMel(runtime.pack.manifest.task)
         self.pack.table(architecture)
-        self._frontend = LogMel(self.pack.manifest.task)
         self.renew(data)
 
     def renew(self, data: DeviceData) -> None:
@@ -184,8 +186,7 @@ class Trainer:
             A loss or a trained weight is not finite, or this version lacks the plan's method: the round is given up and
             the state stays as it was.
         """
-        began, mutual = time.monotonic(), plan.mode == "mutual"
-        loss = self.inference_loss(plugin)
+        began, mutual, loss = self.clock.monotonic(), plan.mode == "mutual", self.inference_loss(plugin)
         pseudo, count = self._pseudo(plan, plugin), self.clips_of(plan)
         loss = pseudo.loss if pseudo is not None and math.isnan(loss) else loss
         half, begun = DeviceHalf(plan, plugin, vectors, state.variates), tuned(plugin, prior, checkpoint)
@@ -206,7 +207,7 @@ class Trainer:
             local,
             loss,
             training.steps - job.steps,
-            time.monotonic() - began,
+            self.clock.monotonic() - began,
             count.all,
             self.held_out_accuracy(*((self.architecture, local.weights) if mutual else (name, trained))),
             self.held_out_accuracy(name, plugin),

@@ -6,8 +6,6 @@ As in every round each state may be done again: what devices said is in the data
 from __future__ import annotations
 
 import asyncio
-import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +20,7 @@ from auricle.wire.secure_sum.quantised import Words, sum_of
 from auricle_cloud.rounds.closing import RoundAbortedError, obey
 from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import Pace, RoundContext
+from auricle_cloud.rounds.policy import is_question_over, quorum_of
 from auricle_cloud.rounds.secure.graph import readable, remaining, seated, threshold_among
 from auricle_cloud.rounds.secure.opening import box_for, mean_of, total_of
 from auricle_cloud.states.report import Document
@@ -80,24 +79,25 @@ class SecureRounds:
     @property
     def _needed(self) -> int:
         """Devices without which there is no model."""
-        return max(FEWEST, math.ceil(self._site.settings.quorum * len(self._progress.cohort) - 1e-9))
+        return quorum_of(len(self._progress.cohort), self._site.settings.quorum, FEWEST)
 
     async def _rows(self, number: int) -> list[SumRow]:
         return await asyncio.to_thread(self._site.store.sums.rows, self._task, number)
 
     async def _wait(self, number: int, is_enough: Callable[[], bool]) -> None:
         """Wait for all who are asked; past `wait` seconds, or where the others are gone, only until it is enough."""
-        settings, began, pace = self._site.settings, time.monotonic(), Pace()
+        site, progress = self._site, self._progress
+        settings, began, pace = site.settings, site.clock.monotonic(), Pace(site.clock)
         until, last = began + settings.secure_sum.wait, began + settings.deadline
-        online = self._progress.cohort
-        while waited := self._progress.waited_for():
+        online = progress.cohort
+        while waited := progress.waited_for():
             if pace.due:
-                await obey(self._site, number)
-                online = await pace.look(self._site.store.devices.not_gone)
-            now = time.monotonic()
-            if now >= last or (is_enough() and (now >= until or not waited & online)):
+                await obey(site, number)
+                online = await pace.look(site.store.devices.not_gone)
+            now = site.clock.monotonic()
+            if is_question_over(waited, online, enough=is_enough(), now=now, until=until, last=last):
                 return
-            await self._site.wait_change(min(1.0, last - now))
+            await site.wait_change(min(1.0, last - now))
 
     # -- before the invitations
 

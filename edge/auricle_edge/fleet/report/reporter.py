@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ import msgspec
 
 from auricle.errors import StorageError
 from auricle.files import write_durably
+from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle_edge.fleet.report.period import LONGEST, QUARTER, HearingFigures, Period, reading_of
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect.figures import DetectFigures
@@ -46,7 +46,7 @@ class HearingReporter:
     figures, capture
         What the detector has counted, and how the microphone is now.
     clock
-        Seconds that never go back.
+        Whom it asks for the time.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class HearingReporter:
         keywords: Sequence[str],
         figures: Callable[[], DetectFigures],
         capture: Callable[[], CaptureState],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._settings, self._file = settings, folder / NUMBER
         self._keywords = tuple(keywords) if settings.words else ()
@@ -64,7 +64,7 @@ class HearingReporter:
         self._base: str | None = None
         self.last: HearingFigures | None = None
         """What was reported last, since the start."""
-        self._period = Period(clock(), figures(), None)
+        self._period = Period(clock.monotonic(), figures(), None)
 
     def missed(self) -> None:
         """A person has said that a word was not heard."""
@@ -78,7 +78,7 @@ class HearingReporter:
     @property
     def due(self) -> bool:
         """Whether the period is over."""
-        return self._clock() - self._period.began >= self._settings.minutes / 15 * QUARTER
+        return self._clock.monotonic() - self._period.began >= self._settings.minutes / 15 * QUARTER
 
     def end(self) -> tuple[int, HearingFigures] | None:
         """End the period and begin the next: the report's number and figures.
@@ -90,7 +90,7 @@ class HearingReporter:
         StorageError
             The number cannot be kept: this report is not sent, for the next would have its number.
         """
-        now, counted = self._clock(), self._figures()
+        now, counted = self._clock.monotonic(), self._figures()
         ended, self._period = self._period, Period(now, counted, self._base)
         if now - ended.began >= (LONGEST + 1) * QUARTER:
             return None

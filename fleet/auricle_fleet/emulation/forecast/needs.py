@@ -12,6 +12,7 @@ from auricle.packs.pack import SLOTS
 from auricle.speech.audio import CLIP_SAMPLES
 from auricle.wire.update_codec import length_of
 from auricle.wire.vectors import bytes_of
+from auricle_cloud.rounds.policy import devices_invited, quorum_of, updates_wanted
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.sound import carried_negatives
@@ -91,8 +92,8 @@ class Needed:
         task = crowd.pack.manifest.task
         self.clip_bytes = 4 * task.frames * task.frontend.mels
         self._plugin = crowd.pack.plugin_table.size
-        wanted = max(1, round(settings.participation * crowd.devices))
-        self.invited = min(crowd.devices, math.ceil(wanted * settings.over_selection - 1e-9))
+        wanted = updates_wanted(crowd.devices, settings.participation)
+        self.invited = devices_invited(crowd.devices, wanted, settings.over_selection)
         silent = sum(group.drop_out for group in crowd.groups if group is not None) / crowd.devices
         self._wanted, self._answering = wanted, 1 - silent
         self._own_broker = settings.broker is None or settings.broker in BROKERS
@@ -181,7 +182,7 @@ class Needed:
         return there * self._answering
 
     def _quorum(self) -> int:
-        return max(1, math.ceil(self._settings.quorum * self.invited - 1e-9))
+        return quorum_of(self.invited, self._settings.quorum)
 
     def _sent(self) -> int:
         """Bytes of an update's weights, and of the vectors after them, as they travel."""

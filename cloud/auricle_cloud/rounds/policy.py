@@ -1,0 +1,193 @@
+"""What is decided about a round: whom to invite, and whether it waits, closes or is given up. Pure functions of values.
+
+Who asks knows the time, the database and the link; nothing here does. `Synchronous`, `Asynchronous` and `SecureRounds`
+ask for live rounds, and the virtual engine of `fleet` for its own, so that both close alike. What becomes of a single
+update, late or so many models behind, is decided beside it (`states/verdict.py`): the database judges by that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Set
+from dataclasses import dataclass
+from typing import Literal
+
+from auricle.wire.messages import WORSE
+from auricle_cloud.states.round import UNCOUNTED, State
+
+ROUNDING = 1e-9
+"""Taken off a product before it is rounded up: 0.7 of ten are seven, not eight by a rounding error."""
+
+
+# -- whom to invite
+
+
+def updates_wanted(available: int, participation: float, fewest: int = 1) -> int:
+    """Updates with which a round closes at once: a share of the devices that can be invited, at least `fewest`."""
+    return max(fewest, round(participation * available))
+
+
+def devices_invited(available: int, wanted: int, over_selection: float) -> int:
+    """Devices to invite so that `wanted` of them answer: so many times as many, as far as there are."""
+    return min(available, math.ceil(wanted * over_selection - ROUNDING))
+
+
+def quorum_of(invited: int, share: float, fewest: int = 1) -> int:
+    """Updates without which a round makes no model: a share of the invited, rounded up, at least `fewest`."""
+    return max(fewest, math.ceil(share * invited - ROUNDING))
+
+
+def first_state(*, secure_sum: bool, two_phase: bool) -> State:
+    """The state after `planned`: keys for a secure sum, losses for detection in two phases, or at once invitations."""
+    return "keys" if secure_sum else "losses" if two_phase else "inviting"
+
+
+def idle_devices(fit: Set[str], answered: Set[str], working: Set[str]) -> tuple[set[str], set[str]]:
+    """Of an asynchronous round: whom to invite, and who could still add an update to it.
+
+    Parameters
+    ----------
+    fit
+        Devices that can be invited.
+    answered
+        Those that have answered this round's invitation.
+    working
+        Those that have not answered an invitation which still counts, of this round or an earlier one.
+    """
+    left = fit - answered
+    return set(left - working), set(left)
+
+
+def oldest_counting(number: int, stale_limit: int) -> int:
+    """The oldest asynchronous round whose invitations may still bring an update that counts in round `number`."""
+    return max(1, number - stale_limit)
+
+
+# -- whether to wait, to close, or to give up
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a synchronous round waits, and for how many."""
+
+    quorum: float
+    """Share of the invited that is enough to close a round that has waited."""
+    deadline: float
+    """Seconds after which it closes."""
+    patience: float
+    """Once the quorum is in, so many times as long again as it took."""
+    least_wait: float
+    """Seconds of patience, at least."""
+
+    def closes_at(self, began: float, reached: float | None) -> float:
+        """When a round that began then waits no longer; `reached`: when the quorum was in, None before that."""
+        latest = began + self.deadline
+        if reached is None:
+            return latest
+        return min(latest, reached + max(self.least_wait, self.patience * (reached - began)))
+
+
+@dataclass(frozen=True)
+class Answers:
+    """How many of a synchronous round's devices have answered."""
+
+    invited: int
+    wanted: int
+    """With which it closes at once."""
+    answered: int
+    waited: int
+    """Have neither answered nor given up, nor were they refused."""
+    online: int
+    """Of those, so many are here."""
+    readable: bool = True
+    """Whether a secure sum of what came could be read."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a synchronous round that collects does next."""
+
+    step: Literal["wait", "close", "give up"]
+    until: float
+    """When it is decided again at the latest."""
+    reached: float | None
+    """When the quorum was in."""
+    reason: str = ""
+    """Why it is given up."""
+
+
+def collecting(answers: Answers, timing: Timing, *, began: float, now: float, reached: float | None) -> Decision:
+    """Decide about a synchronous round that collects updates.
+
+    Parameters
+    ----------
+    began, now
+        Seconds of a clock that never goes back.
+    reached
+        What the decision before said; None at first.
+    """
+    enough = answers.answered >= quorum_of(answers.invited, timing.quorum) and answers.readable
+    if not enough:
+        until = timing.closes_at(began, None)
+        if now < until and answers.waited:
+            return Decision("wait", until, reached)
+        late = "at the deadline" if now >= until else "and nobody is left whose update could come"
+        return Decision("give up", until, reached, f"no quorum {late}")
+    reached = now if reached is None else reached
+    until = timing.closes_at(began, reached)
+    is_over = answers.answered >= answers.wanted or now >= until or not answers.online
+    return Decision("close" if is_over else "wait", until, reached)
+
+
+def is_question_over(
+    waited: Set[str], online: Set[str], *, enough: bool, now: float, until: float, last: float
+) -> bool:
+    """Whether a question before or after the updates, for losses, keys or shares, waits for nobody any more.
+
+    Parameters
+    ----------
+    waited, online
+        Devices that have not answered, and those that are here.
+    enough
+        Whether the answers so far would do.
+    now, until, last
+        The time; when it closes with enough answers; when it closes with any.
+    """
+    return not waited or now >= last or (enough and (now >= until or not waited & online))
+
+
+def is_buffer_full(count: int, size: int, *, is_late: bool = False, is_nobody_left: bool = False) -> bool:
+    """Whether an asynchronous round closes: with `size` updates, or past its time or with nobody left with any."""
+    return count >= size or (count > 0 and (is_late or is_nobody_left))
+
+
+def is_late(began: float, now: float, deadline: float) -> bool:
+    """Whether the time of an asynchronous round is over."""
+    return now - began > deadline
+
+
+def total_failure(number: int, invited: Collection[str], reasons: dict[str, str]) -> str | None:
+    """Why a round in which every device failed or declined counts as failed; None where it does not.
+
+    Devices that judged the round and refused it are well, and may train better in the next one.
+
+    Parameters
+    ----------
+    number, invited
+        The round, and who was invited.
+    reasons
+        What those that failed or declined said.
+    """
+    if not invited or set(invited) - reasons.keys() or any(reason.startswith(WORSE) for reason in reasons.values()):
+        return None
+    return f"All devices failed in round {number}: {min(reasons.values())}"
+
+
+# -- what is late
+
+
+def uncounted_as(code: str) -> UNCOUNTED | None:
+    """What an invitation becomes whose update had this verdict; None where that changes nothing."""
+    if code in ("late", "closed"):
+        return "late"
+    return "refused" if code.startswith("rejected:") else None
