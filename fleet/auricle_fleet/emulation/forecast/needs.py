@@ -16,11 +16,11 @@ from auricle_cloud.rounds.policy import devices_invited, quorum_of, updates_want
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.sound import carried_negatives
+from auricle_fleet.emulation.engines import ENGINES
 from auricle_fleet.emulation.forecast.constants import (
     AT_ONCE,
     END_MEMORY,
     FEATURE_MEMORY,
-    OF_ENGINE,
     OF_FEATURES,
     READ,
     RELAY_FILES,
@@ -106,17 +106,16 @@ class Needed:
         seconds
             Of a round: in long ones devices ask what is next.
         """
-        has, crowd, rounds = OF_ENGINE[engine], self._crowd, self._settings.rounds
-        live = engine == "live"
+        has, crowd, rounds = ENGINES[engine].constants, self._crowd, self._settings.rounds
         trains = self._trains(engine)
         asked = crowd.devices * seconds / AgentSettings.ask_every
         up_round = trains * (self._sent() + has.sent) + asked * has.sent_asking
-        down_round = (self.invited if live else trains) * (4 * self._plugin + has.received)
-        down_round += (self.invited if live else trains) * self.preset.lent_with(crowd.pack)
+        receive = self.invited if has.all_train else trains
+        down_round = receive * (4 * self._plugin + has.received) + receive * self.preset.lent_with(crowd.pack)
         down_round += asked * has.received_asking
         once = crowd.devices
         relays = sum(group is not None and not group.network.is_perfect for group in crowd.groups)
-        files = has.base_files + has.device_files * crowd.devices + RELAY_FILES * relays * live
+        files = has.base_files + has.device_files * crowd.devices + RELAY_FILES * relays * has.links
         broker = has.broker_memory + has.broker_device * crowd.devices
         return Needs(
             memory=round(self._memory(engine, trains) + self._own_broker * broker),
@@ -125,7 +124,7 @@ class Needed:
             up=round(rounds * up_round + once * has.sent_once),
             down=round(rounds * down_round + once * has.received_once),
             files=math.ceil(files),
-            broker_files=has.broker_files + crowd.devices if live and self._own_broker else 0,
+            broker_files=has.broker_files + crowd.devices if has.links and self._own_broker else 0,
             disk=round(self._disk(engine, trains)),
             answers=round(trains),
         )
@@ -140,7 +139,7 @@ class Needed:
         cores
             On which devices train at once.
         """
-        has, crowd, settings = OF_ENGINE[engine], self._crowd, self._settings
+        has, crowd, settings = ENGINES[engine].constants, self._crowd, self._settings
         any_speed = next(iter(speeds.values()))
         trains = self._trains(engine)
         client = float(np.mean([self._client(i, speeds[model]) for i, model in enumerate(crowd.models)]))
@@ -178,7 +177,8 @@ class Needed:
 
     def _trains(self, engine: str) -> float:
         """Devices that train and answer in a round, on average."""
-        there = self.invited if engine == "live" else max(min(self.invited, self._wanted), self._quorum())
+        awaited = max(min(self.invited, self._wanted), self._quorum())
+        there = self.invited if ENGINES[engine].constants.all_train else awaited
         return there * self._answering
 
     def _quorum(self) -> int:
@@ -214,7 +214,7 @@ class Needed:
         return self._settings.rounds * self._trains(engine) / self._crowd.devices
 
     def _memory(self, engine: str, trains: float) -> float:
-        has, crowd = OF_ENGINE[engine], self._crowd
+        has, crowd = ENGINES[engine].constants, self._crowd
         sound = crowd.clips * CLIP_SAMPLES * 2
         kept = int(crowd.trained.sum() + crowd.held_out.sum()) + 2 * crowd.unseen  # these as features, too
         clips = kept * self.clip_bytes
@@ -230,7 +230,7 @@ class Needed:
         return max(has.base_memory - END_MEMORY + loading, has.base_memory + running)
 
     def _disk(self, engine: str, trains: float) -> float:
-        has, crowd, settings = OF_ENGINE[engine], self._crowd, self._settings
+        has, crowd, settings = ENGINES[engine].constants, self._crowd, self._settings
         best = (
             sum(4 * (self._plugin + crowd.pack.table(model).size) for model in crowd.models) if settings.judges else 0
         )
