@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from auricle.errors import SettingsError, nearest
 from auricle.packs.first_weights import check_start
+from auricle.process.plugins import offered
 from auricle.wire.update_codec import UPDATE_CODECS
+from auricle_edge.runtimes.choice import GROUP
 from auricle_fleet.groups import check_groups, require_room
 from auricle_learning.aggregation.needs import check_needs, given_with
 from auricle_learning.methods import get_rule, rule_names
@@ -97,8 +99,9 @@ def check_run(told: FleetSettings) -> None:
         if told.pack is None and name not in LOCALS:
             raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')
     check_start(told.start)
-    if told.runtime not in TRAINS:
-        raise SettingsError(f"--runtime is {' or '.join(TRAINS)}: {nearest(told.runtime, TRAINS)}")
+    trains = (*TRAINS, *offered(GROUP))
+    if told.runtime not in trains:
+        raise SettingsError(f"--runtime is {' or '.join(trains)}: {nearest(told.runtime, trains)}")
     if told.judge not in JUDGE:
         raise SettingsError(f"--judge is {', '.join(JUDGE[:-1])} or {JUDGE[-1]}: {nearest(told.judge, JUDGE)}")
     if not 0 < told.judge_minutes <= MOST_MINUTES or not 0 <= told.judge_share <= 1:

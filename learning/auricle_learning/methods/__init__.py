@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auricle.errors import SettingsError, nearest
+from auricle.process.plugins import offered
 from auricle_learning.aggregation.rules.acmu import acmu, acmu_plan, acmu_tuning, check_acmu
 from auricle_learning.aggregation.rules.dnc import check_dnc, dnc
 from auricle_learning.aggregation.rules.fedavg import check_fedavg, fedavg
@@ -81,7 +82,7 @@ RULES: dict[str, Rule] = {name: method.rule_for_rounds for name, method in METHO
 
 def rule_names() -> list[str]:
     """Names of all rules, those of other packages included; nothing of theirs is imported."""
-    return sorted({*RULES, *plugins.offered()})
+    return sorted({*RULES, *offered(plugins.GROUP)})
 
 
 def get_rule(name: str, /, **options: object) -> Rule:
@@ -121,10 +122,10 @@ def get_method(name: str, /, **options: object) -> Method:
 
 
 def _of_another_package(name: str) -> Method:
-    offered = plugins.offered()
-    if name not in offered:
+    others = offered(plugins.GROUP)
+    if name not in others:
         raise SettingsError(f'there is no rule "{name}"; {nearest(name, rule_names())}')
-    return plugins.load(name, offered[name])
+    return plugins.load(name, others[name])
 
 
 def _known(option: str, defaults: dict[str, object]) -> str:

@@ -5,33 +5,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import EntryPoint, entry_points
-from typing import ParamSpec, TypeVar
+from importlib.metadata import EntryPoint
 
 import numpy as np
 
 from auricle.errors import AuricleError, SettingsError
+from auricle.process import plugins
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.methods.method import Method
 
 GROUP = "auricle.rules"
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 
 class RuleError(AuricleError):
     """A rule of another package that does not do what a rule does."""
-
-
-def offered() -> dict[str, list[EntryPoint]]:
-    """Entry points by the name of the rule; nothing is imported."""
-    found: dict[str, list[EntryPoint]] = {}
-    for entry in entry_points(group=GROUP):
-        if not any(entry.value == other.value for other in found.get(entry.name, [])):  # listed twice on the path
-            found.setdefault(entry.name, []).append(entry)
-    return found
 
 
 def load(name: str, entries: list[EntryPoint]) -> Method:
@@ -42,16 +30,7 @@ def load(name: str, entries: list[EntryPoint]) -> Method:
     SettingsError
         Two packages offer it, it cannot be imported, or it is neither a `Rule` nor a `Method`.
     """
-    if len(entries) > 1:
-        packages = " and ".join(sorted(_package(entry) for entry in entries))
-        raise SettingsError(f'the rule "{name}" comes from {packages}; uninstall one of them.')
-    package = _package(entries[0])
-    try:
-        loaded = entries[0].load()
-    except Exception as error:
-        raise SettingsError(
-            f'the rule "{name}" of {package} cannot be loaded ({_first_line(error)}); update or uninstall the package.'
-        ) from error
+    loaded, package = plugins.load("rule", name, entries)
     method = Method(loaded) if isinstance(loaded, Rule) else loaded
     if not isinstance(method, Method):
         raise SettingsError(
@@ -60,26 +39,14 @@ def load(name: str, entries: list[EntryPoint]) -> Method:
         )
     rule = method.rule
     where = f'the rule "{name}" of {package}'
-    checked: Callable[..., None] = _guarded(rule.check, where, SettingsError)
+    checked: Callable[..., None] = plugins.guarded(rule.check, "rule", where, SettingsError)
     guarded = replace(
-        rule, name=name, function=_answering(_guarded(rule.function, where, RuleError), where), check=checked
+        rule,
+        name=name,
+        function=_answering(plugins.guarded(rule.function, "rule", where, RuleError), where),
+        check=checked,
     )
     return replace(method, rule=guarded)
-
-
-def _guarded(function: Callable[P, R], where: str, kind: type[AuricleError]) -> Callable[P, R]:
-    """Turn what a foreign function raises into one sentence."""
-
-    @functools.wraps(function)
-    def guarded(*given: P.args, **options: P.kwargs) -> R:
-        try:
-            return function(*given, **options)
-        except AuricleError:
-            raise
-        except Exception as error:
-            raise kind(f"{where} failed ({_first_line(error)}); choose another rule or update the package.") from error
-
-    return guarded
 
 
 def _answering(function: Callable[..., Aggregate], where: str) -> Callable[..., Aggregate]:
@@ -111,11 +78,3 @@ def _fits(answer: Aggregate, cohort: Cohort) -> bool:
         and isinstance(answer.score_of, str | None)
         and all(isinstance(text, str) for text in answer.warnings)
     )
-
-
-def _package(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist is not None else entry.value
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
