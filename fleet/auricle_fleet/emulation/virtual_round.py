@@ -25,7 +25,7 @@ from auricle_cloud.rounds.policy import Timing, total_failure
 from auricle_cloud.rounds.read_cohort import with_labels, with_tails
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.selection import choose
-from auricle_fleet.emulation.virtual_clock import Closed, closed
+from auricle_fleet.emulation.virtual_clock import RoundEnd, round_end
 from auricle_fleet.emulation.virtual_device import BOOT, Answer, VirtualDevice
 from auricle_fleet.emulation.virtual_model import Model, explained, own_invite, own_models, starts
 from auricle_learning.aggregation.bounded import BoundedRule
@@ -122,8 +122,8 @@ class VirtualRounds:
         invited = choose(able, order.size, f"{order.seed}/{order.number}")
         lent = self._lent(model)
         fetched = 4 * self.pack.plugin_table.size + len(lent)
-        answers, updates, ended = self._answers(order, invited, model, lent)
-        names, seconds = ended.names, ended.lasted
+        answers, updates, end = self._answers(order, invited, model, lent)
+        names, seconds = end.names, end.seconds
         failed = {name: answer.reason for name, answer in answers.items() if answer.update is None}
         doubts = Doubts()
         for name, answer in answers.items():
@@ -144,9 +144,7 @@ class VirtualRounds:
             reason = f"{len(doubts.said)} of {len(invited)} devices find the model worse than one they had before"
             return Ended(None, True, tuple(invited), 0, 0, answers, fetched, {**report, "reason": reason}, seconds)
         if names is None:
-            return Ended(
-                None, False, tuple(invited), 0, 0, answers, fetched, {**report, "reason": ended.reason}, seconds
-            )
+            return Ended(None, False, tuple(invited), 0, 0, answers, fetched, {**report, "reason": end.reason}, seconds)
         table = self.pack.plugin_table
         more = [parted(answers[name].body, table, order.plan.codec)[1] for name in sorted(names)]
         cohort = self._cohort([updates[name] for name in sorted(names)], model, order, more)
@@ -158,7 +156,7 @@ class VirtualRounds:
 
     def _answers(
         self, order: Order, invited: list[str], model: Model, lent: bytes
-    ) -> tuple[dict[str, Answer], dict[str, tuple[Update, Flat]], Closed]:
+    ) -> tuple[dict[str, Answer], dict[str, tuple[Update, Flat]], RoundEnd]:
         """What devices answered, the updates that can count, and how the round ended.
 
         Whoever comes too late is called off and does not train. Who fails makes room for a later one.
@@ -186,10 +184,10 @@ class VirtualRounds:
         updates: dict[str, tuple[Update, Flat]] = {}
         failed: dict[str, float] = {}
         while True:
-            ended = closed(arrivals, failed, len(invited), order.wanted, self.timing)
-            asked = [name for name in (arrivals if ended.names is None else ended.names) if name not in answers]
+            end = round_end(arrivals, failed, len(invited), order.wanted, self.timing)
+            asked = [name for name in (arrivals if end.names is None else end.names) if name not in answers]
             if not asked:
-                return answers, updates, ended
+                return answers, updates, end
             done = self.workers.map(lambda name: self._train(name, invite, model, prior), asked)
             for name, answer in zip(asked, done, strict=True):
                 answers[name] = answer
