@@ -52,7 +52,7 @@ def samples(clients: int, seed: int) -> Any:
 def ours(told: Facts) -> Rules:
     """Rules of this project."""
     from auricle_learning.aggregation.cohort import Cohort, layers_of
-    from auricle_learning.aggregation.rules import get_rule
+    from auricle_learning.methods import get_rule
 
     clients, size, lying = told["clients"], told["size"], told["attackers"]
     places = cuts(size)

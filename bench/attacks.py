@@ -35,7 +35,8 @@ from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, FloatArray, layers_of
-from auricle_learning.aggregation.rules import Rule, get_rule
+from auricle_learning.aggregation.rules import Rule
+from auricle_learning.methods import get_rule
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, Trainer

@@ -28,11 +28,11 @@ from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.sound import carried_negatives
 from auricle_edge.training.own_model import own_model
-from auricle_learning.aggregation.presets import get_preset
+from auricle_learning.presets import get_preset
 from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, Trainer
-from auricle_learning.training.training_job import LearnSettings
 
 
 class Cost(msgspec.Struct, frozen=True):

@@ -37,7 +37,7 @@ from auricle.packs.pack import load_pack
 from auricle.wire.tensors import CODECS
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
-from auricle_learning.aggregation.presets import PAPER
+from auricle_learning.presets import PAPER
 
 RESEND = 120.0
 """Seconds: an update that is sent twice would be measured twice."""

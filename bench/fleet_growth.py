@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import msgspec
 from bench.fleet_growth_worker import AfterRound, Took
 
-from auricle_fleet.emulation.forecast.constants import OF_ENGINE
+from auricle_fleet.emulation.engines import ENGINES
 from auricle_fleet.emulation.forecast.crowd import crowd_of
 from auricle_fleet.emulation.forecast.forecast import Forecast, forecast
 from auricle_fleet.emulation.forecast.needs import Needed
@@ -120,7 +120,7 @@ def compared(fleet: Fleet) -> dict[str, str]:
 def constants(small: Fleet, large: Fleet) -> dict[str, float]:
     """What two fleets of one engine say of its constants."""
     engine = large.settings.engine
-    has, few, many = OF_ENGINE[engine], small.said.devices, large.said.devices
+    has, few, many = ENGINES[engine].constants, small.said.devices, large.said.devices
 
     def slope(of_small: float, of_large: float) -> float:
         return (of_large - of_small) / (many - few)
@@ -139,7 +139,7 @@ def constants(small: Fleet, large: Fleet) -> dict[str, float]:
         "broker_device": slope(small.took.broker, large.took.broker),
         "device_files": files,
         "base_files": small.took.files - few * files,
-        "broker_files": small.took.broker_files - (few if engine == "live" else 0),
+        "broker_files": small.took.broker_files - (few if has.links else 0),
         "sent": sent - weights,
         "received": received - weights,
         "sent_once": large.first.up / many - sent,
@@ -189,7 +189,7 @@ def main() -> int:
     found = [said_of(each) for each in kept]
     rows = [compared(fleet) for fleet in found]
     said = {}
-    for engine in OF_ENGINE:
+    for engine in ENGINES:
         whole = [fleet for fleet in found if fleet.settings.engine == engine and fleet.settings.participation == 1]
         if len(whole) > 1:
             said[engine] = constants(whole[0], whole[-1])

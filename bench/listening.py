@@ -35,7 +35,7 @@ from bench.listening_table import report
 from auricle.errors import AuricleError
 from auricle.packs.pack import load_pack
 from auricle_edge.training.own_model import own_model
-from auricle_learning.aggregation.presets import PRESETS
+from auricle_learning.presets import PRESETS
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:

@@ -41,9 +41,9 @@ from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.own_model import own_model
 from auricle_learning.runtimes import Runtime
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import DataSource
 from auricle_learning.training.train import RoundResult, Trainer
-from auricle_learning.training.training_job import LearnSettings
 
 FLEET = "listening"
 ALWAYS = DetectTable(wake=())

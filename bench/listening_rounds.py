@@ -30,7 +30,7 @@ from auricle_edge.runtimes import choose_runtime
 from auricle_edge.training.judge.sound import Judging, carried_negatives
 from auricle_fleet.broker.broker import start_broker
 from auricle_fleet.results.record import refusals
-from auricle_learning.aggregation.presets import Preset, get_preset
+from auricle_learning.presets import Preset, get_preset
 
 DEADLINE, PATIENCE = 1e5, 20.0
 """Seconds of a round, and how many times as long as most devices took it waits for the last ones: a slow machine loses

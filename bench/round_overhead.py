@@ -27,7 +27,7 @@ import numpy as np
 from auricle_cloud.settings import RoundDone
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_learning.aggregation import presets
+from auricle_learning import presets
 from auricle_learning.runtimes import Job, Runtime
 from auricle_learning.training.training_job import graph_optimizer
 

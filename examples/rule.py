@@ -9,8 +9,9 @@ import numpy as np
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Layer
 from auricle_learning.aggregation.options import check_number
-from auricle_learning.aggregation.rules import Rule, get_rule
+from auricle_learning.aggregation.rules import Rule
 from auricle_learning.aggregation.rules.average import average, sample_share, unchanged
+from auricle_learning.methods import get_rule
 
 
 def check(*, part: float) -> None:

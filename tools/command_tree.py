@@ -14,8 +14,8 @@ from auricle.errors import AuricleError
 from auricle.packs.pack import SHIPPED
 from auricle.process.cli import PARTS, CommandLineError, build_app
 from auricle_cloud.commands.serve_options import rule_options
-from auricle_learning.aggregation.presets import PRESETS
-from auricle_learning.aggregation.rules import get_rule, rule_names
+from auricle_learning.methods import get_rule, rule_names
+from auricle_learning.presets import PRESETS
 
 BOARDS = sorted(path.stem for path in (Path(__file__).parents[1] / "firmware-configs").glob("*.toml"))
 HELP = ("-h", "--help")

@@ -16,6 +16,7 @@ READERS = {
     "docs/pretrain.md": "recipe",
     "docs/quick-start-laptop.md": "run",
     "docs/rules.md": "any",
+    "docs/runtimes.md": "any",
     "docs/suites.md": "suite",
     "docs/testing.md": "any",
 }

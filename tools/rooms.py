@@ -30,7 +30,7 @@ PARTS = {
 }
 MOST = {
     "core": (11, 6, 20),
-    "learning": (3, 2, 1),
+    "learning": (5, 3, 5),
     "edge": (13, 7, 41),
     "cloud": (14, 8, 45),
     "export": (7, 4, 6),

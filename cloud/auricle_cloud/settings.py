@@ -14,8 +14,8 @@ from auricle.mqtt_link.link import BrokerAddress
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.accounting import require_accounting
 from auricle_learning.aggregation.needs import check_needs, given_with
-from auricle_learning.aggregation.presets import PRACTICAL, Preset
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import PRACTICAL, Preset
 
 NAME = "coordinator"
 """What a coordinator is called at its broker."""

@@ -26,7 +26,7 @@ from auricle_edge.listening.capture.settings import CaptureSettings
 from auricle_edge.listening.detect.settings import DetectTable
 from auricle_edge.listening.events.buttons import ButtonSettings
 from auricle_edge.listening.events.outputs import EventSettings
-from auricle_learning.training.training_job import LearnSettings
+from auricle_learning.training.learn_settings import LearnSettings
 
 log = logging.getLogger(__name__)
 

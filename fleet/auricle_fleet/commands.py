@@ -171,7 +171,7 @@ def plan(
     measure: bool = typer.Option(False, "--measure", help="Measure this machine again, and remember what it says."),
     as_json: bool = typer.Option(False, "--json", help="Print the forecast as JSON."),
 ) -> int:
-    """Say what a run will take before it starts: time, memory, bytes, open files, disk, with either engine.
+    """Say what a run will take before it starts: time, memory, bytes, open files, disk, with each engine.
 
     Ends with 2 where the run cannot fit this machine.
     """

@@ -20,11 +20,10 @@ from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone
 from auricle_fleet.emulation.central import train_centrally
 from auricle_fleet.emulation.data import FleetData, load_data
-from auricle_fleet.emulation.federation import Federation, require_broker
+from auricle_fleet.emulation.engines import Engine, require_engine
 from auricle_fleet.emulation.forecast.forecast import require_fit
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start, first_model
-from auricle_fleet.emulation.virtual_fleet import VirtualFleet, require_virtual
 from auricle_fleet.results.card import HIDDEN
 from auricle_fleet.results.live import Silent
 from auricle_fleet.results.metrics import write_rounds
@@ -68,11 +67,10 @@ class FleetRun:
         view: Silent | None = None,
     ) -> None:
         self.settings = FleetSettings() if settings is None else settings
-        if self.settings.engine == "virtual":
-            require_virtual(self.settings)
+        self._kind = require_engine(self.settings)
         self.out = Path("runs") / time.strftime("%Y%m%d-%H%M%S") if out is None else Path(out)
         self.view = Silent() if view is None else view
-        self.federation: Federation | VirtualFleet | None = None
+        self.engine: Engine | None = None
         self._on_round = on_round
         self._resumes = False
         self._stopped = False
@@ -150,7 +148,7 @@ class FleetRun:
         return result
 
     def _say_that_it_ends(self) -> None:
-        if self.federation is not None:
+        if self.engine is not None:
             self.view.say("ends: writes what was done; Ctrl-C again ends at once, without a report")
 
     def stop(self) -> None:
@@ -164,7 +162,7 @@ class FleetRun:
     @property
     def coordinator(self) -> Coordinator | None:
         """From the beginning of the first round on."""
-        return None if self.federation is None else self.federation.coordinator
+        return None if self.engine is None else self.engine.coordinator
 
     async def run_async(self) -> FleetResult:
         """Do what `run` does, in an event loop that runs already; cancelling it ends the run cleanly.
@@ -179,8 +177,7 @@ class FleetRun:
         if self._ran:
             raise SettingsError("A FleetRun runs once: make another, or go on with this one's folder by resume.")
         self._ran = True
-        if self.settings.engine == "live":
-            await require_broker(self.settings)
+        await self._kind.require(self.settings)
         made = missing_folders(self.out)
         prepare_folder(self.out, resume=self._resumes)
         if not self._resumes or FleetSettings.load(self.out) != self.settings:
@@ -189,7 +186,7 @@ class FleetRun:
         try:
             result = await self._work
         except (AuricleError, asyncio.CancelledError):
-            if made and self.federation is None:
+            if made and self.engine is None:
                 remove_folders(self.out, made)
             raise
         finally:
@@ -223,20 +220,19 @@ class FleetRun:
         if self.settings.judges:
             self.view.say(self.judging.describe(self.settings.judge_share))
         self.start = first_model(self.settings, data, self.judging, self.view.say)
-        engine = VirtualFleet if self.settings.engine == "virtual" else Federation
-        federation = self.federation = engine(self.settings, data, self.judging, RunFolder(self.out).state)
+        engine = self.engine = self._kind(self.settings, data, self.judging, RunFolder(self.out).state)
         central, interrupted = None, False
         try:
             self.record.begin()
             if self.record.last is None or self.record.last.round < self.settings.rounds:
-                await federation.run(self.start, self._watch, self.view.say)
+                await engine.run(self.start, self._watch, self.view.say)
             else:
                 self.view.say(f"all {self.settings.rounds} rounds are done: a larger --rounds prolongs the run")
             if self.settings.central:
                 central = await self._train_centrally(data, self.start)
         except asyncio.CancelledError:
             interrupted = True
-        return self._finish(federation, central, interrupted)
+        return self._finish(engine, central, interrupted)
 
     def _step(self, what: str, done: int, total: int) -> None:
         """Show progress from a working thread, and end its work once the run was interrupted."""
@@ -267,12 +263,12 @@ class FleetRun:
 
     async def _watch(self, done: RoundDone) -> None:
         """After every round: judge the model on unseen speakers, write and show a line."""
-        assert self.federation is not None
+        assert self.engine is not None
         self._newest = done.model
         judged = await asyncio.to_thread(self.judging.accuracy, done.model)
         accepts = await asyncio.to_thread(self.judging.false_accepts, done.model)
         turned = await asyncio.to_thread(self.judging.turned, done.model)
-        sent, received = self.federation.bytes_sent, self.federation.bytes_received
+        sent, received = self.engine.bytes_sent, self.engine.bytes_received
         row = self.record.add(done, judged, accepts, sent, received, turned)
         write_model(self.out, self.data.pack, done)
         self.view.round(row)
@@ -283,17 +279,17 @@ class FleetRun:
                 self._refused = error
                 self.stop()
 
-    def _devices(self, federation: Federation | VirtualFleet, rows: Sequence[RoundRow]) -> tuple[DeviceRow, ...]:
-        groups = [None if group is None else group.name for group in federation.groups]
-        return device_rows(federation.names, federation.models, self.data.devices, rows, groups)
+    def _devices(self, engine: Engine, rows: Sequence[RoundRow]) -> tuple[DeviceRow, ...]:
+        groups = [None if group is None else group.name for group in engine.groups]
+        return device_rows(engine.names, engine.models, self.data.devices, rows, groups)
 
-    def _finish(self, federation: Federation | VirtualFleet, central: float | None, interrupted: bool) -> FleetResult:
+    def _finish(self, engine: Engine, central: float | None, interrupted: bool) -> FleetResult:
         data, rows = self.data, self.record.rows
         confusion = None if self._newest is None else self.judging.confusion(self._newest)
         judged = len(self.judging.features), self.judging.speakers
         ran = Ran(self.settings, data, self.start, self.judging.seconds, judged, central, interrupted, confusion)
         summary = ran.summary(rows)
-        devices = self._devices(federation, rows)
+        devices = self._devices(engine, rows)
         changed = {name: value for name, value in self.settings.changed().items() if name not in HIDDEN}
         paths = write_results(self.out, data.pack, summary, rows, devices, changed)
         write_rounds(paths.rounds, rows)

@@ -64,7 +64,7 @@ def held(rule: str, attacks: Sequence[str], liars: int) -> None:
 
     from auricle_cloud.commands.coordinator_settings import CoordinatorSettings
     from auricle_learning.aggregation.bounded import BoundedRule
-    from auricle_learning.aggregation.rules import get_rule
+    from auricle_learning.methods import get_rule
 
     preset = CoordinatorSettings().preset_for(trained=True)
     whole = BoundedRule(rule_of(rule) if rule else get_rule(preset.rule, **preset.rule_options))

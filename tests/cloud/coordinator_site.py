@@ -29,9 +29,9 @@ from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_fleet.broker.broker import Broker, start_broker
 from auricle_learning.aggregation.next_model import next_model
-from auricle_learning.aggregation.presets import Preset
-from auricle_learning.aggregation.rules import get_rule
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import Preset
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import Trainer

@@ -18,7 +18,7 @@ from auricle.wire.frames import CHUNK, DOMAIN, MAGIC, Sealed, Topics, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Loss, Message, Register, Release, Status, Update
 from auricle.wire.tensors import Flat, TensorSpec, TensorTable, digest
-from auricle.wire.update_codec import Tail
+from auricle.wire.vectors import Declared
 from auricle_cloud.link.inbox import Inbox
 from auricle_cloud.link.ledger import Ledger
 from auricle_cloud.settings import Limits
@@ -52,7 +52,7 @@ class Answers:
         self.kept: list[str] = []
         self.refusals: list[tuple[str, str, str]] = []
         self.bases: dict[str, Flat] = {}
-        self.tails: dict[int, Tail] = {}
+        self.asked: dict[int, tuple[Declared, ...]] = {}
         for kind, what in (
             ("register", "registered"),
             ("presence", "presence"),
@@ -90,8 +90,8 @@ class Answers:
     def base(self, sha256: str) -> Flat | None:
         return self.bases.get(sha256)
 
-    async def tail(self, task: str, number: int) -> Tail | None:
-        return self.tails.get(number)
+    async def declared(self, task: str, number: int) -> tuple[Declared, ...] | None:
+        return self.asked.get(number)
 
     def refused(self, device: str, code: str, detail: str) -> None:
         self.refusals.append((device, code, detail))

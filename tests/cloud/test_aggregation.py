@@ -16,8 +16,8 @@ from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.rows import UpdateRow
 from auricle_learning.aggregation.next_model import DIVERGED, NextModel
 from auricle_learning.aggregation.next_model import next_model as follow
-from auricle_learning.aggregation.rules import get_rule
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings, OptimizerState
+from auricle_learning.methods import get_rule
 
 SHAPES = {"conv": (2,), "head.weight": (2, 1), "head.bias": (2,)}
 TABLE = TensorTable([TensorSpec(name, shape, name.split(".")[0], 0.1) for name, shape in SHAPES.items()])

@@ -16,7 +16,7 @@ from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.read_cohort import by_device
 from auricle_learning.aggregation.bounded import BoundedRule, cap_samples, ceiling
 from auricle_learning.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, Layer
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
 
 LAYERS = (Layer("conv", (slice(0, 2),)), Layer("head", (slice(2, 6),)))
 UNKNOWN = math.nan

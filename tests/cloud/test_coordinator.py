@@ -33,8 +33,8 @@ from auricle.wire.tensors import digest, encode
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.storage import schema
-from auricle_learning.aggregation.presets import Preset
 from auricle_learning.aggregation.server_optimizer import OptimizerState
+from auricle_learning.presets import Preset
 
 
 @on_site

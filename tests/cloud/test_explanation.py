@@ -14,7 +14,7 @@ from auricle_cloud.operations.explanation import explain, filter_by_outcome, inv
 from auricle_cloud.operations.round_answers import DeviceWhy
 from auricle_cloud.states.report import read_report
 from auricle_learning.aggregation.cohort import Cohort, layers_of
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
 
 LAYER: dict[str, Any] = {
     "layer": "gru",

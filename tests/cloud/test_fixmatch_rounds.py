@@ -24,8 +24,8 @@ from auricle_cloud.rounds.read_cohort import by_device, with_labels
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.report import read_report
 from auricle_learning.aggregation.direction import angles_to
-from auricle_learning.aggregation.presets import PRACTICAL, Preset
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import PRACTICAL, Preset
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.speech_data import DeviceData
 from auricle_learning.training.train import Trainer

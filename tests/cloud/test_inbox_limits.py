@@ -31,7 +31,9 @@ from tests.cloud.desk import (
 from auricle.errors import StorageError
 from auricle.wire.identity import Identity
 from auricle.wire.messages import DeviceState, Get, Status
-from auricle.wire.update_codec import Tail
+from auricle.wire.prior_knowledge import require_gradients
+from auricle.wire.tensors import Flat, digest
+from auricle.wire.vectors import Declared, VectorHeader
 from auricle_cloud.link.admission import RateLimit
 from auricle_cloud.rounds.read_cohort import cohort_of, stacked_maps
 from auricle_cloud.settings import Limits
@@ -91,43 +93,68 @@ def test_an_update_may_not_be_further_from_its_base_than_the_limit(make: Callabl
     assert desk.files() == 1
 
 
-def test_an_update_brings_as_many_maps_as_the_round_asks_for_and_finite_ones(desk: Desk) -> None:
-    asked = desk.open(desk.heard, tail=Tail(2), limits=UNLIMITED)
-    good, broken = (body_of() + np.array(maps, "<f4").tobytes() for maps in ([1.0, 2.0], [1.0, np.nan]))
+def gradient_of_one_class(vector: Flat, largest: float) -> None:
+    require_gradients(vector, 1, largest)
 
-    for body in (body_of(), good + bytes(4), good[:-1], broken, good):
-        desk.send(body, inbox=asked)
-    desk.send(good, "dev-b")
 
-    assert asked.refused == {"shape": 3, "values": 1}
-    assert desk.inbox.refused == {"shape": 1}, "where none are asked for none may come"
-    assert [verdict.split(":")[0] for verdict in desk.verdicts()] == ["rejected"] * 4 + ["accepted", "rejected"]
+DECLARED = (Declared("maps", 2), Declared("gradients", SIZE, required=False, check=gradient_of_one_class))
+"""Of a classifier of one class there are as many gradients as weights; the last one is with respect to its bias."""
+GRADIENTS = np.array([3.0] * (SIZE - 1) + [0.5], np.float32)
+
+
+def brought(**vectors: Flat) -> tuple[bytes, tuple[VectorHeader, ...]]:
+    """An update's body with vectors of any numbers, and their headers as they should be."""
+    blobs = {name: np.asarray(vector, "<f4").tobytes() for name, vector in vectors.items()}
+    headers = tuple(VectorHeader(name=name, length=len(b), blob=digest(b)) for name, b in blobs.items())
+    return b"".join([body_of(), *blobs.values()]), headers
+
+
+def test_an_update_brings_the_vectors_that_its_round_declares(desk: Desk) -> None:
+    asked, maps = desk.open(desk.heard, declared=DECLARED[:1], limits=UNLIMITED), np.array([1.0, 2.0], np.float32)
+    good, headers = brought(maps=maps)
+    two, both = brought(maps=maps, gradients=GRADIENTS)
+    none = brought(maps=np.array([1.0, np.nan], np.float32))
+
+    desk.send(body_of(), inbox=asked)
+    desk.send(two, inbox=asked, vectors=both)
+    desk.send(good, inbox=asked, vectors=headers * 2)
+    desk.send(brought(maps=GRADIENTS)[0], inbox=asked, vectors=brought(maps=GRADIENTS)[1])
+    desk.send(good + bytes(4), inbox=asked, vectors=headers)
+    desk.send(none[0], inbox=asked, vectors=none[1])
+    desk.send(good[:-4] + bytes(4), inbox=asked, vectors=headers)
+    desk.send(good, inbox=asked, vectors=headers)
+    desk.send(good, "dev-b", vectors=headers)
+
+    assert asked.refused == {"vectors": 4, "shape": 1, "values": 2}
+    assert desk.inbox.refused == {"vectors": 1}, "where none are asked for none may come"
+    assert [verdict.split(":")[0] for verdict in desk.verdicts()] == ["rejected"] * 7 + ["accepted", "rejected"]
     counted = desk.counted()
     cohort = cohort_of(table_of(SIZE), np.zeros(SIZE, np.float32), counted, desk.blobs)
     assert (cohort.weights.tolist(), cohort.extras.maps.tolist()) == ([[0.5] * SIZE], [[1.0, 2.0]])
 
 
-def test_gradients_may_follow_the_maps_and_need_not(desk: Desk) -> None:
-    """Of a classifier of one class as many as it has weights; the last one is with respect to its bias."""
-    tail = Tail(2, SIZE)
-    asked, maps = desk.open(desk.heard, tail=tail, limits=UNLIMITED), [1.0, 2.0]
-    alone, good, huge, no_gradient, broken = (
-        body_of() + np.array([*maps, *more], "<f4").tobytes()
-        for more in ([], [3.0] * (SIZE - 1) + [0.5], [1e9] * (SIZE - 1) + [0.5], [3.0] * SIZE, [np.nan] * SIZE)
-    )
+def test_gradients_may_come_beside_maps_and_need_not(desk: Desk) -> None:
+    asked, maps = desk.open(desk.heard, declared=DECLARED, limits=UNLIMITED), np.array([1.0, 2.0], np.float32)
+    alone, good = brought(maps=maps), brought(maps=maps, gradients=GRADIENTS)
+    huge = brought(maps=maps, gradients=np.array([1e9] * (SIZE - 1) + [0.5], np.float32))
+    no_gradient = brought(maps=maps, gradients=np.full(SIZE, 3.0, np.float32))
 
-    for body in (body_of(), alone + bytes(4), good[:-4], huge, no_gradient, broken, good):
-        desk.send(body, inbox=asked)
-    desk.send(alone, "dev-b", asked)
+    for body, headers in (huge, no_gradient, good):
+        desk.send(body, inbox=asked, vectors=headers)
+    desk.send(alone[0], "dev-b", asked, vectors=alone[1])
 
-    assert asked.refused == {"shape": 3, "values": 3}
+    assert asked.refused == {"values": 2}
     assert [verdict for verdict in desk.verdicts() if not verdict.startswith("rejected")] == ["accepted"] * 2
     counted = desk.counted()
-    cohort = cohort_of(table_of(SIZE), np.zeros(SIZE, np.float32), counted, desk.blobs, tail=tail)
-    found, both = cohort.extras.gradients, cohort.extras.maps
-    assert found[0].tolist() == [[3.0] * (SIZE - 1) + [0.5]]
-    assert found[1] is None, "no memory for who says none"
-    assert both.tolist() == [maps, maps]
+    cohort = cohort_of(table_of(SIZE), np.zeros(SIZE, np.float32), counted, desk.blobs)
+    gradients, both = cohort.extras.gradients, cohort.extras.maps
+    assert gradients[0].tolist() == [GRADIENTS.tolist()]
+    assert gradients[1] is None, "no memory for who says none"
+    assert both.tolist() == [maps.tolist()] * 2
+    assert [None if one is None else one.tolist() for one in cohort.extras.vectors["gradients"]] == [
+        GRADIENTS.tolist(),
+        None,
+    ]
 
 
 def test_maps_of_a_round_in_which_somebody_sent_none_do_not_count() -> None:

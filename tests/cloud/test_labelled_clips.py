@@ -22,8 +22,8 @@ from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.settings import RunSettings
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.aggregation.extras import Extras
-from auricle_learning.aggregation.presets import Preset
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import Preset
 
 DIGITS = load_pack("digits")
 LEARNING = ("zeno", "fedlaw", "fedrpo")

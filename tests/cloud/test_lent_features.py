@@ -23,7 +23,7 @@ from auricle_cloud.operations.group_explanation import about_prior
 from auricle_cloud.states.report import read_report
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.rows import ModelRow
-from auricle_learning.aggregation.presets import Preset
+from auricle_learning.presets import Preset
 from auricle_learning.training.train import Trainer
 
 
@@ -197,7 +197,7 @@ def test_what_is_lent_beside_models_goes_with_its_own_number_of_chunks(lending: 
     async def case() -> None:
         await messenger.lend([first, beside.blob])
         assert kept.model(beside.blob) == data and beside.chunks == 4
-        await messenger.recall([first], beside)
+        await messenger.recall([first], [beside])
         assert not kept.retained
 
     asyncio.run(case())

@@ -25,8 +25,8 @@ from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import Store
 from auricle_cloud.storage.verdicts import UpdateJudge
 from auricle_learning.aggregation.extras import Extras
-from auricle_learning.aggregation.presets import Preset
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import Preset
 
 ACMU = Preset(PLAN, "acmu", {"max_clusters": 2})
 OWN = "e" * 64

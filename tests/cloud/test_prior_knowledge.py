@@ -21,9 +21,9 @@ from auricle_learning.aggregation.cohort import Cohort, CohortError, Layer
 from auricle_learning.aggregation.extras import MAGIC, Extras, RuleState, optimizer_beside
 from auricle_learning.aggregation.feature_synthesis import first_features, lent_after, match_loss_grad
 from auricle_learning.aggregation.next_model import next_model, optimizer_in
-from auricle_learning.aggregation.presets import Preset
-from auricle_learning.aggregation.rules import get_rule
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import Preset
 from auricle_learning.runtimes import StepRuntime
 
 CLASSES, WIDTH, EACH = 3, 4, 6
@@ -157,7 +157,9 @@ def test_the_option_says_how_devices_tune_and_what_follows_their_updates(runtime
     assert asked.plan == plain.plan == PLAN, "what a round's plan says is as it was"
     assert get_rule("acmu", **told).tuning == Tuning(features=7, epochs=3, rate=0.2)
     assert get_rule("acmu").tuning is get_rule("fedavg").tuning is None
-    assert (plain.tail_of(pack), asked.tail_of(pack)) == ((0, 0), (0, gradients_size(classes, width)))
+    due = [(each.name, each.size, each.required) for each in asked.declared(pack)]
+    assert due == [("gradients", gradients_size(classes, width), False)]
+    assert plain.declared(pack) == ()
     classifier, features = np.ones(classes * (width + 1), np.float32), np.ones((classes, 7, width), np.float32)
     whole = PriorKnowledge(classifier, tuple(range(classes)), features, Tuning(features=7, epochs=3, rate=0.2))
     assert len(whole.to_bytes()) <= asked.lent_with(pack) < len(whole.to_bytes()) + 200
@@ -170,7 +172,7 @@ def test_the_option_says_how_devices_tune_and_what_follows_their_updates(runtime
 def test_features_beyond_what_devices_fetch_are_refused(
     largest: int, noun: str, monkeypatch: pytest.MonkeyPatch, runtime: StepRuntime
 ) -> None:
-    monkeypatch.setattr("auricle_learning.aggregation.presets.LARGEST_BLOB", largest)
+    monkeypatch.setattr("auricle_learning.presets.LARGEST_BLOB", largest)
     with pytest.raises(PackError, match=noun):
         Preset(PLAN, "fedavg").with_rule("acmu", {"pkcf": True}).require_pack(runtime.pack)
 

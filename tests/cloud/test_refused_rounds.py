@@ -24,11 +24,11 @@ from auricle_edge.training.judge.round_judge import PERSONAL, PLUGIN
 from auricle_edge.training.judge.sound import Judging, Negatives
 from auricle_edge.training.judge.streams import Streams
 from auricle_edge.training.local_store import LocalStore
-from auricle_learning.aggregation.presets import Preset
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.presets import Preset
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import DeviceData
 from auricle_learning.training.train import LocalState, Trainer
-from auricle_learning.training.training_job import LearnSettings
 
 DETECT = DetectSettings(threshold=0.6, vad="off")
 CAREFUL = Preset(Plan(rate=1e-4, local_rate=1e-4), "fedavg")

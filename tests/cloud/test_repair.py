@@ -13,11 +13,11 @@ from auricle.errors import SettingsError
 from auricle_cloud.detection.coalitions import subset
 from auricle_cloud.detection.repair import hotfix, reaggregate
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Layer
-from auricle_learning.aggregation.rules import get_rule
 from auricle_learning.aggregation.rules.fedavg import fedavg
 from auricle_learning.aggregation.rules.fedvsa import fedvsa, limit_losses, softmax_share
 from auricle_learning.aggregation.rules.lpa_fedvsa import lpa_fedvsa
 from auricle_learning.aggregation.server_optimizer import KINDS, OptimizerSettings, OptimizerState, first_state, step
+from auricle_learning.methods import get_rule
 
 NONE = OptimizerSettings()
 RULES: list[Callable[[Cohort], Aggregate]] = [fedavg, fedvsa, lpa_fedvsa]

@@ -14,7 +14,7 @@ from auricle_cloud.rounds.rule_events import note_rule
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import Store
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, layers_of
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
 
 DEVICES = ("dev-a", "dev-b", "dev-c")
 

@@ -24,8 +24,8 @@ from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.settings import Buffer, Detection, RunSettings
 from auricle_cloud.storage import schema
 from auricle_learning.aggregation.extras import MAGIC, Extras
-from auricle_learning.aggregation.presets import PRACTICAL, Preset, get_preset
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import PRACTICAL, Preset, get_preset
 from auricle_learning.runtimes import StepRuntime
 
 FEDOPT = Preset(PLAN, "fedopt", {"variant": "yogi", "lr": 0.05})
@@ -119,7 +119,8 @@ async def test_an_asynchronous_buffer_keeps_the_moments_too(site: Site) -> None:
         ({"preset": FEDOPT, "detection": Detection()}, 'which "fedopt" cannot'),
         ({"preset": Preset(PLAN, "fedopt", server=LPA.server)}, "with_rule"),
         ({"preset": Preset(PLAN, "fedprox")}, "with_rule"),
-        ({"preset": Preset(PLAN, "scaffold")}, "control variates"),
+        ({"preset": Preset(PLAN, "scaffold")}, "with_rule"),
+        ({"preset": Preset(PLAN, "feddc")}, "drift variables"),
         ({"preset": Preset(PLAN, "zeno")}, "labelled clips"),
         ({"preset": Preset(PLAN, "feddisco")}, "clips by class"),
         ({"preset": Preset(PLAN, "acmu"), "mode": "async"}, "synchronous"),
@@ -153,7 +154,8 @@ def test_rounds_that_drop_activations_need_devices_that_can_and_take_the_maps_th
     made.store.close()
 
     assert made.site.needs == ["bavd"]
-    assert (plain.tail_of(pack), asked.tail_of(pack)) == ((0, 0), (7, 0))
+    assert [(each.name, each.size) for each in asked.declared(pack)] == [("maps", 7)]
+    assert plain.declared(pack) == ()
 
 
 @on_a_site
@@ -170,7 +172,7 @@ async def test_devices_keep_the_drifts_of_feddyn_whose_sum_the_coordinator_has(s
     store.close()
     assert state is not None
     assert state.step == 3
-    own = [agent.rounds.local.variates["feddyn"] for agent in site.agents.values()]
+    own = [agent.rounds.local.variates["feddyn.g"] for agent in site.agents.values()]
     np.testing.assert_allclose(np.mean(own, axis=0), state.arrays["h"], atol=1e-6)
     assert np.abs(state.arrays["h"]).max() > 1e-4
     assert [done.counted for done in site.done] == [3, 3, 3]
@@ -179,8 +181,9 @@ async def test_devices_keep_the_drifts_of_feddyn_whose_sum_the_coordinator_has(s
 def test_fedprox_and_feddyn_change_the_plan_of_the_devices() -> None:
     prox, dyn = PRACTICAL.with_rule("fedprox", {"mu": 0.5}).plan, PRACTICAL.with_rule("feddyn", {}).plan
 
-    assert (prox.mu, prox.memory) == (0.5, msgspec.UNSET)
-    assert (dyn.mu, dyn.memory, dyn.clip) == (0.01, "feddyn", PRACTICAL.plan.clip)
+    assert (prox.mu, prox.method) == (0.5, "")
+    assert (dyn.mu, dyn.method, dyn.clip) == (0.01, "feddyn", PRACTICAL.plan.clip)
+    assert dyn.options == {"alpha": 0.01, "weighting": "uniform", "clip": 5.0, "limit": "clamp"}
     assert Preset(PLAN, "fedavg").with_rule("feddyn", {}).plan.clip == 10
 
 

@@ -11,7 +11,8 @@ from tests.cloud.filled_store import TASK, Filled, fill
 from typer.testing import CliRunner
 
 from auricle.errors import NOT_FOUND
-from auricle.wire.messages import SECURE_SUM, DeviceState
+from auricle.wire.messages import DeviceState
+from auricle.wire.plan import SECURE_SUM
 from auricle.wire.secure_sum.kinds import FEWEST
 from auricle_cloud.commands import app
 from auricle_cloud.operations.operating import NotFoundError

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from auricle.errors import WireError
 from auricle.wire.tensors import Flat, TensorSpec, TensorTable, encode
-from auricle.wire.update_codec import INT8, UPDATE_CODECS, decode_update, encode_update, followed_by, length_of, parted
+from auricle.wire.update_codec import INT8, decode_update, encode_update, length_of
 
 TABLE = TensorTable(
     TensorSpec(name, shape, name.partition(".")[0], 0.1)
@@ -73,20 +73,3 @@ def test_what_cannot_travel_is_refused() -> None:
         length_of(TABLE, "int4")
     with pytest.raises(WireError, match="started from"):
         decode_update(encode_update(BASE, BASE, TABLE, INT8), None, TABLE, INT8)
-
-
-@pytest.mark.parametrize("codec", UPDATE_CODECS)
-def test_maps_follow_the_weights_in_float32_whatever_the_codec(codec: str) -> None:
-    block = encode_update(moves(*[1.0] * 9), BASE, TABLE, codec)
-    maps = np.array([0.1, -2.0, 3e38], np.float32)
-
-    body = followed_by(block, maps)
-    weights, found = parted(body, TABLE, codec)
-
-    assert (weights, found.tolist(), len(body)) == (block, maps.tolist(), len(block) + 12)
-    assert parted(block, TABLE, codec)[1].shape == (0,)
-    for wrong in (body[:-1], block + np.array([np.inf], "<f4").tobytes()):
-        with pytest.raises(WireError):
-            parted(wrong, TABLE, codec)
-    with pytest.raises(WireError):
-        followed_by(block, np.array([np.nan], np.float32))

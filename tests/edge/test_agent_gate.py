@@ -35,9 +35,9 @@ from auricle_edge.training.judge.round_judge import PERSONAL, PLUGIN
 from auricle_edge.training.judge.sound import Judging, Negatives
 from auricle_edge.training.judge.streams import Streams
 from auricle_edge.training.local_store import LocalStore
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DataSource, DeviceData
 from auricle_learning.training.train import LocalState, RoundResult, Trainer
-from auricle_learning.training.training_job import LearnSettings
 
 OPEN = Decision("train", "Nothing speaks against training.")
 HOT = Decision("wait", "It is hot.", "heat")
@@ -242,6 +242,23 @@ async def test_a_device_keeps_its_maps_unless_its_owner_gives_them_away(site: Si
         assert kept.state == "declined" and "maps" in kept.reason
         assert given.state == "failed", "this pack has no layers that drop; the owner had nothing against it"
         assert "layers" in given.reason
+
+
+@at_site
+async def test_a_method_that_the_agent_lacks_is_declined_with_the_version_that_has_it(site: Site) -> None:
+    c = site.coordinator
+    async with site.device(trainer(site.runtime, 8)):
+        await c.say("inv", c.invite(site.model, plan=Plan(method="fedfuture", since="9.1")))
+        status = await c.wait(Status)
+        await c.say("inv", c.invite(site.model, 2, plan=Plan(method="feddyn", mu=0.1, options=FEDDYN)))
+        update = await c.wait(Update)
+
+    assert status.state == "declined" and "fedfuture" in status.reason and "9.1" in status.reason
+    assert update.round == 2, "rounds go on"
+    assert "methods" in c.said(Register)[0].capabilities
+
+
+FEDDYN: dict[str, float | str] = {"alpha": 0.1, "weighting": "uniform", "clip": 5.0, "limit": "clamp"}
 
 
 @at_site

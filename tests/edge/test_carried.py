@@ -19,9 +19,9 @@ from auricle_export.packs.start_weights import with_negatives
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.batches import Pseudo, batches, fixmatch_batches, mixed_batches
 from auricle_learning.training.carried import Carried, carried_to_train, judged_part, trained_frames
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import RoundResult, Trainer
-from auricle_learning.training.training_job import LearnSettings
 
 TWELVE = bare_pack("gsc12")
 UNKNOWN, SILENCE = TWELVE.labels.index("_unknown_"), TWELVE.labels.index("_silence_")

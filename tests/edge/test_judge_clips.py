@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle_edge.training.judge.clips import Answers, answers, worsened
-from auricle_learning.training.training_job import LearnSettings
+from auricle_learning.training.learn_settings import LearnSettings
 
 LABELS = ("yes", "no", "_unknown_", "_silence_")
 DEFAULT = LearnSettings()

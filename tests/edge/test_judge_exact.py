@@ -18,7 +18,7 @@ from auricle_edge.training.judge.comparison import (
     words_heard,
     worse_in,
 )
-from auricle_learning.training.training_job import LearnSettings
+from auricle_learning.training.learn_settings import LearnSettings
 
 DEFAULT = LearnSettings()
 KEYWORDS = 20

@@ -96,18 +96,19 @@ def test_a_round_begins_with_the_tuned_classifier_and_says_gradients_only_where_
     assert kept.plugin == pytest.approx(tuned(PLUGIN, prior), abs=1e-6)
     assert np.abs(kept.plugin - PLUGIN)[-HEAD:].max() > 1e-3
     assert kept.loss == plain.loss, "that of the model as it was received"
-    assert plain.gradients is kept.gradients is None
-    assert trainer.run(plan, 1, PLUGIN, start).gradients is None, "allowed, but not asked for"
-    assert given.gradients is not None
+    assert plain.vectors == kept.vectors == {}
+    assert trainer.run(plan, 1, PLUGIN, start).vectors == {}, "allowed, but not asked for"
+    gradients = given.vectors["gradients"]
     clips = trainer.data.train
     seen = trainer.runtime.embeddings(PACK.manifest.plugin, given.plugin, trainer._frontend.finish(clips.energies))
-    np.testing.assert_allclose(given.gradients, class_gradients(seen, clips.targets, prior), atol=1e-5)
-    assert given.gradients.size == gradients_size(CLASSES, WIDTH)
+    np.testing.assert_allclose(gradients, class_gradients(seen, clips.targets, prior), atol=1e-5)
+    assert gradients.size == gradients_size(CLASSES, WIDTH)
 
-    body, _ = update_body(given, PLUGIN, plan, LITE, {})
-    assert body[length_of(LITE, "float32") :] == given.gradients.astype("<f4").tobytes()
+    body, headers, _ = update_body(given, PLUGIN, plan, LITE, {})
+    assert body[length_of(LITE, "float32") :] == gradients.astype("<f4").tobytes()
+    assert [header.name for header in headers] == ["gradients"]
     noisy = plan_of(noise=Noise(clip=1.0, deviation=1.0))
-    assert noised(replace(given, maps=np.ones(3, np.float32)), PLUGIN, noisy).gradients is None
+    assert noised(given, PLUGIN, noisy).vectors == {}
 
 
 def test_what_gradients_give_away() -> None:
@@ -135,7 +136,7 @@ def test_a_device_whose_runtime_shows_no_features_gives_no_gradients(caplog: pyt
     own.runtime = NoEmbeddings(PACK)
     own.settings = msgspec.structs.replace(own.settings, gradients=True)
     found = own.run(plan_of(), 1, PLUGIN, own.first_state(), prior=prior)
-    assert found.gradients is None and found.steps
+    assert found.vectors == {} and found.steps
     assert "without gradients" in caplog.text
 
 

@@ -13,9 +13,9 @@ from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, RoundResult, Trainer
-from auricle_learning.training.training_job import LearnSettings
 
 SURE = taught()
 LOUD = louder(SURE, -2.0)

@@ -16,9 +16,9 @@ from auricle_edge.training.judge import round_judge
 from auricle_edge.training.judge.comparison import Heard
 from auricle_edge.training.judge.round_judge import PERSONAL, PLUGIN, RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging, Negatives
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, RoundResult, Trainer
-from auricle_learning.training.training_job import LearnSettings
 
 WORDS, SECONDS = 40, 400
 SETTINGS = LearnSettings()

@@ -80,7 +80,11 @@ def test_without_onnxruntime_the_sentence_says_how_to_get_it(tmp_path: Path) -> 
         "from auricle_edge.runtimes import choose_runtime\n"
         "try: choose_runtime('auto', tiny_pack.pack())\nexcept AuricleError as error: print(error)\n"
     )
-    paths = {"PYTHONPATH": os.pathsep.join(map(str, [tmp_path, ROOT, ROOT / "core", ROOT / "edge"]))}
+    paths = {
+        "PYTHONPATH": os.pathsep.join(
+            map(str, [tmp_path, *(ROOT / part for part in (".", "core", "learning", "edge"))])
+        )
+    }
     command = [sys.executable, "-S", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ | paths)
     assert "needs onnxruntime" in done.stdout and "[edge]" in done.stdout, done.stderr

@@ -26,7 +26,7 @@ def run(name: str, *arguments: str, cwd: Path) -> list[str]:
 def test_they_are_short_and_listed() -> None:
     readme = (EXAMPLES / "README.md").read_text()
     found = sorted(path.name for path in EXAMPLES.glob("*.py"))
-    assert found == ["data_source.py", "model.py", "rule.py", "session.py"]
+    assert found == ["data_source.py", "model.py", "rule.py", "runtime.py", "session.py"]
     for name in found:
         assert f"]({name})" in readme
         assert len((EXAMPLES / name).read_text().splitlines()) <= LONGEST + 4
@@ -46,6 +46,17 @@ def test_the_rule_of_the_page_is_that_of_the_example() -> None:
     (page,) = [piece for piece in pieces if "def check" in piece]
     example = (EXAMPLES / "rule.py").read_text()
     assert page[page.index("def check") :].strip() in example
+
+
+def test_a_runtime_counts_what_it_is_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    assert run("runtime.py", cwd=tmp_path) == ["3 clips, 12 labels, 0 jobs"]
+
+
+def test_the_runtime_of_the_page_is_that_of_the_example() -> None:
+    (page,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "runtimes.md").read_text(), re.DOTALL)
+    example = (EXAMPLES / "runtime.py").read_text()
+    assert page[page.index("class CountingRuntime") :].strip() in example
 
 
 @pytest.mark.slow

@@ -257,6 +257,6 @@ def test_updates_of_an_asynchronous_run_make_models(tmp_path: Path) -> None:
 def test_detection_judges_by_the_clips_of_half_of_the_unseen(tmp_path: Path) -> None:
     run = FleetRun(small(rule="fedvsa", detect=True, unseen=4, rounds=1), tmp_path / "run")
     run.run()
-    assert run.federation is not None and run.federation.coordinator is not None
-    assert run.federation.coordinator.settings.detection is not None
+    assert run.engine is not None and run.engine.coordinator is not None
+    assert run.engine.coordinator.settings.detection is not None
     assert 0 < len(run.judging.features) < len(run.data.unseen)

@@ -27,8 +27,8 @@ from auricle_fleet.emulation.forecast.needs import Needed, Needs
 from auricle_fleet.emulation.forecast.speed import Speed, speed_of
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Partition
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import split_held_out
-from auricle_learning.training.training_job import LearnSettings
 
 pytest.importorskip("espeakng_loader")
 

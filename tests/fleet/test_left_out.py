@@ -15,7 +15,7 @@ from auricle_fleet.results.record import left_out
 from auricle_fleet.results.report import _left_out
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Float64Array, Layer
 from auricle_learning.aggregation.extras import Extras
-from auricle_learning.aggregation.rules import RULES, get_rule
+from auricle_learning.methods import RULES, get_rule
 
 FRONT, HEAD = [0.0, 1.0, 2.0, 3.0, 100.0, math.nan], [0.0] * 6
 FIVE = {"prune_low": 0.2, "prune_high": 0.2}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from auricle.errors import DataError, SettingsError
 from auricle.process.cli import main
+from auricle_fleet import FleetRun
 from auricle_fleet.emulation.traces import Timeline, read_trace, require_traces, timelines
 from auricle_fleet.groups import Group, Trace
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -190,9 +191,9 @@ def test_a_command_refuses_a_trace_that_is_wrong(
 def test_only_the_virtual_engine_has_a_clock_for_traces(tmp_path: Path) -> None:
     traced = group(tmp_path / "t.csv")
     with pytest.raises(SettingsError, match="--engine virtual"):
-        FleetSettings(groups=(traced,))
+        FleetRun(FleetSettings(groups=(traced,)))
     with pytest.raises(SettingsError, match="--round-every"):
-        FleetSettings(round_every=60.0)
+        FleetRun(FleetSettings(round_every=60.0))
     with pytest.raises(SettingsError, match="--round-every is -1"):
         FleetSettings(engine="virtual", round_every=-1.0)
 

@@ -14,9 +14,9 @@ from auricle_edge.training.judge.comparison import Heard, sign_test, worse_in
 from auricle_fleet.results.result import FleetResult
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_learning.aggregation.presets import PRACTICAL
+from auricle_learning.presets import PRACTICAL
 from auricle_learning.runtimes import StepRuntime
-from auricle_learning.training.training_job import LearnSettings
+from auricle_learning.training.learn_settings import LearnSettings
 
 
 def _run(out: Path, **changes: object) -> tuple[FleetRun, FleetResult]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Layer
 from auricle_learning.aggregation.extras import Extras
-from auricle_learning.aggregation.rules import RULES
+from auricle_learning.methods import RULES
 
 PLAIN = {name: rule for name, rule in RULES.items() if not rule.needs}
 NEEDY = {name: rule for name, rule in RULES.items() if rule.needs}

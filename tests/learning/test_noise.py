@@ -40,11 +40,11 @@ def test_the_noise_has_the_plans_standard_deviation_and_is_another_each_time() -
 
 def test_with_noise_no_figure_of_the_clips_leaves_the_device_and_what_it_keeps_is_its_own() -> None:
     plugin = np.ones(4, np.float32)
-    done = replace(result(plugin), maps=np.ones(3, np.float32))
+    done = replace(result(plugin), vectors={"maps": np.ones(3, np.float32)})
     plan = Plan(noise=Noise(clip=1.0, deviation=1.0), bavd=Bavd(maps=True))
     sent = noised(done, np.zeros(4, np.float32), plan)
     assert (sent.samples, sent.loss, sent.steps, sent.seconds, sent.held_out) == (1, 0.0, 0, 0.0, 0)
-    assert (sent.personal_accuracy, sent.plugin_accuracy, sent.maps) == (None, None, None)
+    assert (sent.personal_accuracy, sent.plugin_accuracy, sent.vectors) == (None, None, {})
     assert sent.local is done.local
     assert not np.allclose(sent.plugin, plugin)
     assert noised(done, np.zeros(4, np.float32), Plan()) is done

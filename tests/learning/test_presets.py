@@ -9,9 +9,9 @@ import pytest
 
 from auricle.errors import SettingsError
 from auricle.wire.plan import Plan
-from auricle_learning.aggregation.presets import FEDAVG, PAPER, PRACTICAL, PRESETS, Preset, get_preset
-from auricle_learning.aggregation.rules import get_rule
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import FEDAVG, PAPER, PRACTICAL, PRESETS, Preset, get_preset
 
 PLAN = Plan(rate=0.2, local_rate=0.4)
 ADAM = OptimizerSettings(kind="adam", lr=0.8)

@@ -12,8 +12,8 @@ from tests.learning.rule_cases import LAYERS, SIZE, line, whole_round
 from auricle.wire.plan import Plan
 from auricle_learning.aggregation.cohort import Cohort, CohortError
 from auricle_learning.aggregation.extras import Extras, RuleState
-from auricle_learning.aggregation.rules import get_rule
 from auricle_learning.aggregation.rules.feddc import relative_sizes
+from auricle_learning.methods import get_rule
 
 STEPS, RATE = 5, 0.05
 ONE = RuleState("scaffold", {"c": np.array([1.0])})
@@ -173,7 +173,7 @@ def test_clients_of_feddyn_train_with_its_pull_and_a_limit(clip: float, limited:
 
     plan = rule.plan(Plan(clip=clip), {**rule.defaults, **rule.options})
 
-    assert (plan.mu, plan.memory, plan.clip) == (0.25, "feddyn", limited)
+    assert (plan.mu, plan.method, plan.clip) == (0.25, "feddyn", limited)
 
 
 def test_clients_of_fedprox_train_with_its_pull() -> None:

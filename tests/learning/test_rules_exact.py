@@ -11,7 +11,7 @@ from tests.learning.rule_cases import agrees, in_one_layer
 
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Cohort, Layer
-from auricle_learning.aggregation.rules import RULES, get_rule
+from auricle_learning.methods import RULES, get_rule
 
 NAN, INF = math.nan, math.inf
 FRONT_AND_HEAD = (Layer("front", (slice(0, 1), slice(2, 3))), Layer("head", (slice(1, 2),)))

@@ -11,7 +11,7 @@ from tests.learning.rule_cases import agrees, line, one_client, whole_round
 
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Cohort, CohortError, Layer
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
 
 
 def test_the_first_steps_of_adam_are_those_of_reddi() -> None:

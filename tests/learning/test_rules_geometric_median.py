@@ -10,8 +10,8 @@ from tests.learning.rule_cases import in_one_layer
 
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Cohort
-from auricle_learning.aggregation.rules import get_rule
 from auricle_learning.aggregation.rules.geometric_median import FEW, geometric_median
+from auricle_learning.methods import get_rule
 
 STEPS = 5
 

@@ -12,8 +12,8 @@ from tests.learning.rule_cases import TARGET, agrees, in_one_layer, line, whole_
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Cohort, CohortError
 from auricle_learning.aggregation.extras import Extras
-from auricle_learning.aggregation.rules import get_rule
 from auricle_learning.aggregation.rules.fedrpo import min_norm_alpha, relaxed_pareto
+from auricle_learning.methods import get_rule
 
 
 def plane(gradients: Any, samples: Any = None, **extras: Any) -> Cohort:

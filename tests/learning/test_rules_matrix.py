@@ -15,15 +15,15 @@ from auricle_learning.aggregation.cohort import Cohort, Layer
 from auricle_learning.aggregation.compute.distances import squared_distances
 from auricle_learning.aggregation.compute.matrix import SMALL, NumpyMatrix
 from auricle_learning.aggregation.compute.products import PRODUCT, depth_of, pieces_of, strips, weighted
-from auricle_learning.aggregation.rules import RULES
 from auricle_learning.aggregation.rules.average import ascending, ten_digits
+from auricle_learning.methods import RULES
 
 BITS = """
 import sys
 import numpy as np
 from auricle_learning.aggregation.cohort import Cohort, Layer
 from auricle_learning.aggregation.compute.matrix import NumpyMatrix
-from auricle_learning.aggregation.rules import RULES
+from auricle_learning.methods import RULES
 from hashlib import sha256
 for clients, size in ((301, 3011), (50, 20011)):
     rng = np.random.default_rng(7)

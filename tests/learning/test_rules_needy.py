@@ -12,7 +12,7 @@ from auricle.errors import DataError, SettingsError
 from auricle_learning.aggregation.cohort import NO_UPDATE, CohortError
 from auricle_learning.aggregation.extras import Extras, RuleState
 from auricle_learning.aggregation.needs import GIVEN, WHAT, check_needs
-from auricle_learning.aggregation.rules import RULES, get_rule
+from auricle_learning.methods import RULES, get_rule
 
 EVERY = pytest.mark.parametrize("name", NEEDY)
 

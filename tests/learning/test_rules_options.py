@@ -9,7 +9,7 @@ from tests.learning.rule_cases import NEEDY, whole_round
 
 from auricle.errors import SettingsError
 from auricle.wire.prior_knowledge import Tuning
-from auricle_learning.aggregation.rules import RULES, get_rule
+from auricle_learning.methods import RULES, get_rule
 
 LIMITED = {"clip": 0.0, "limit": "clmap"}
 SHARED = {"weighting": "unifrom", **LIMITED}
@@ -124,7 +124,8 @@ def test_what_is_registered_of_each_rule() -> None:
         **dict.fromkeys(("geometric-median", "raf", "norm-clip", "fednova", "fedlaw"), by_samples),
         **dict.fromkeys(("median", "trimmed-mean", "zeno"), ("uniform", False, False, False)),
         **dict.fromkeys(("fedvsa", "lpa+fedvsa"), ("fedvsa", True, False, False)),
-        **dict.fromkeys(("scaffold", "feddc"), ("uniform", False, True, False)),
+        "feddc": ("uniform", False, True, False),
+        "scaffold": ("uniform", False, True, True),
         "fedprox": ("samples", True, False, True),
         "dnc": ("uniform", True, False, False),
         "fedopt": ("samples", False, True, False),

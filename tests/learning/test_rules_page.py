@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auricle_learning.aggregation.rules import RULES
+from auricle_learning.methods import RULES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
 

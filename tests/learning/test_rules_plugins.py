@@ -11,9 +11,12 @@ import pytest
 from tests.learning.rule_cases import in_one_layer
 
 from auricle.errors import SettingsError
+from auricle.wire.plan import Plan
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
-from auricle_learning.aggregation.rules import RULES, Rule, get_rule, rule_names
-from auricle_learning.aggregation.rules.plugins import RuleError
+from auricle_learning.aggregation.rules import Rule
+from auricle_learning.methods import RULES, get_method, get_rule, rule_names
+from auricle_learning.methods.plugins import RuleError
+from auricle_learning.training.device_half import DeviceHalf
 
 GOOD = """
 import numpy as np
@@ -93,6 +96,28 @@ def test_the_rule_of_the_documentation_works(install: Install) -> None:
 
     assert result.weights.tolist() == [1, 2]
     assert result.explain()[0]["score_of"] == "norm of the update"
+
+
+METHOD = """
+from auricle_learning.methods.method import JobChanges, Method, Needs, Vector
+
+def before(received, kept):
+    return JobChanges(terms=("drift",), vectors={"linear": received.vector("h")})
+
+method = Method(rule, Needs(down=(Vector("h"),)), before=before, since="2.0")
+"""
+
+
+def test_a_method_of_another_package_has_both_its_halves(install: Install) -> None:
+    install("acme-rules", "both = acme_rules:method", GOOD + METHOD)
+
+    method = get_method("both", place=1)
+    plan = method.rule_for_rounds.plan_for(Plan())
+
+    assert method.rule(two_clients()).weights.tolist() == [3, 4]
+    assert (plan.method, plan.options, plan.since) == ("both", {"place": 1}, "2.0")
+    half = DeviceHalf(plan, np.zeros(2, np.float32), {"h": np.ones(2, np.float32)}, {})
+    assert half.before().vectors["linear"].tolist() == [1, 1]
 
 
 def test_nothing_is_imported_until_a_rule_is_asked_for(install: Install) -> None:

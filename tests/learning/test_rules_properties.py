@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from tests.learning.rule_cases import PLAIN
 
 from auricle_learning.aggregation.cohort import Cohort, Layer
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
 
 LAYERS = (Layer("front", (slice(0, 2), slice(3, 4))), Layer("head", (slice(2, 3), slice(4, 6))))
 START = np.arange(6, dtype=np.float32)

@@ -15,7 +15,7 @@ from tests.learning.rule_cases import agrees, in_one_layer
 
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Cohort, Layer
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
 
 NAN, INF = math.nan, math.inf
 FEW = settings(max_examples=60)

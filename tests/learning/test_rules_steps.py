@@ -13,10 +13,10 @@ from tests.learning.rule_cases import PLAIN, in_one_layer
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.aggregation.options import check_choice, check_count, check_number
-from auricle_learning.aggregation.rules import get_rule
 from auricle_learning.aggregation.rules.average import ascending, fraction_of, sample_share, ten_digits
 from auricle_learning.aggregation.rules.fedvsa import limit_losses, softmax_share
 from auricle_learning.aggregation.rules.lpa import check_pruning
+from auricle_learning.methods import get_rule
 
 
 def _line(count: int) -> Cohort:

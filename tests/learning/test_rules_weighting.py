@@ -10,8 +10,8 @@ from tests.learning.rule_cases import PLAIN, line, whole_round
 
 from auricle_learning.aggregation.cohort import NO_UPDATE
 from auricle_learning.aggregation.extras import RuleState
-from auricle_learning.aggregation.rules import RULES, get_rule
 from auricle_learning.aggregation.rules.weighting import client_share, update_norms
+from auricle_learning.methods import RULES, get_rule
 
 OPEN = [name for name, rule in RULES.items() if {"weighting", "clip", "limit"} <= set(rule.defaults)]
 WHOLE = [name for name in OPEN if name not in ("krum", "multi-krum", "geometric-median", "raf")]

@@ -13,9 +13,10 @@ from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_learning.runtimes import Job
 from auricle_learning.training.batches import fixmatch_batches, mixed_batches, pseudo_labelled
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, Trainer
-from auricle_learning.training.training_job import LearnSettings, adjusted, scalars_of
+from auricle_learning.training.training_job import adjusted, scalars_of
 
 # -- logit adjustment
 

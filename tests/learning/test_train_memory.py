@@ -10,38 +10,33 @@ import pytest
 from tests.learning.toy import device
 from tests.learning.toy_training import PLUGIN, distance, plan_of, ran, trainer_of
 
-from auricle.wire.plan import Plan
 from auricle_learning.training.train import LocalState
 
 # -- FedDyn
+
+OPTIONS: dict[str, float | str] = {"alpha": 0.2, "weighting": "uniform", "clip": 5.0, "limit": "clamp"}
 
 
 @pytest.mark.parametrize("mode", ["mutual", "supervised"])
 def test_a_linear_term_adds_its_vector_to_every_step(mode: str) -> None:
     """One step at rate 0.5 from the anchor: the pull is 0, and the step differs by 0.5 g."""
     trainer = trainer_of(device(16))
-    plan = plan_of(mode=mode, mu=0.2, memory="feddyn", rate=0.5, plugin_ce=1.0)
+    plan = plan_of(mode=mode, mu=0.2, method="feddyn", options=OPTIONS, rate=0.5, plugin_ce=1.0)
     g = np.random.default_rng(3).standard_normal(PLUGIN.size).astype(np.float32)
-    given = replace(trainer.first_state(), variates={"feddyn": g})
+    given = replace(trainer.first_state(), variates={"feddyn.g": g})
     free, moved = ran(trainer, plan), trainer.run(plan, 1, PLUGIN, given)
     assert free.steps == moved.steps == 1
     assert np.allclose(moved.plugin - free.plugin, 0.5 * g, atol=1e-5)
     for result, before in ((moved, g), (free, 0)):
-        assert np.allclose(result.local.variates["feddyn"], before - 0.2 * (result.plugin - PLUGIN), atol=1e-6)
+        assert np.allclose(result.local.variates["feddyn.g"], before - 0.2 * (result.plugin - PLUGIN), atol=1e-6)
 
 
 def test_a_plan_without_a_memory_forgets_and_a_memory_of_another_model_is_not_used() -> None:
     trainer = trainer_of(device(16))
-    other = replace(trainer.first_state(), variates={"feddyn": np.ones(3, np.float32)})
+    other = replace(trainer.first_state(), variates={"feddyn.g": np.ones(3, np.float32)})
     assert trainer.run(plan_of(), 1, PLUGIN, other).local.variates == {}
-    begun = trainer.run(plan_of(mu=0.2, memory="feddyn"), 1, PLUGIN, other)
-    assert np.allclose(begun.local.variates["feddyn"], -0.2 * (begun.plugin - PLUGIN), atol=1e-6)
-
-
-def test_a_plan_says_nothing_of_a_memory_that_it_has_not() -> None:
-    assert "memory" not in msgspec.to_builtins(Plan())
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"memory": "momentum"}, Plan)
+    begun = trainer.run(plan_of(mu=0.2, method="feddyn", options=OPTIONS), 1, PLUGIN, other)
+    assert np.allclose(begun.local.variates["feddyn.g"], -0.2 * (begun.plugin - PLUGIN), atol=1e-6)
 
 
 # -- the optimizer's state

@@ -16,9 +16,9 @@ from auricle.wire.plan import FixMatch, Plan
 from auricle_learning.runtimes.interface import accuracy, softmax
 from auricle_learning.training.carried import Carried
 from auricle_learning.training.fixmatch import WEAK, two_view_batches
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import Trainer
-from auricle_learning.training.training_job import LearnSettings
 
 FRONTEND = LogMel(PACK.manifest.task)
 SEMI = plan_of(mode="supervised", rate=0.1, fixmatch=FixMatch())

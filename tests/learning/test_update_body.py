@@ -32,7 +32,7 @@ def test_in_the_long_run_everything_is_sent() -> None:
     kept: dict[str, Flat] = {}
     for seed in range(12):
         trained = drawn(seed)
-        body, done = update_body(result(trained), ZEROS, INT8, TABLE, kept)
+        body, _, done = update_body(result(trained), ZEROS, INT8, TABLE, kept)
         kept = dict(done.local.variates)
         wanted = wanted + trained
         sent = sent + decode_update(body, ZEROS, TABLE, "int8")
@@ -46,7 +46,7 @@ def test_in_the_long_run_everything_is_sent() -> None:
 
 def test_a_plan_that_asks_for_plain_numbers_forgets_what_was_kept_and_changes_nothing() -> None:
     done = result(drawn(1))
-    body, same = update_body(done, ZEROS, Plan(), TABLE, {UNSENT: drawn(2)})
+    body, _, same = update_body(done, ZEROS, Plan(), TABLE, {UNSENT: drawn(2)})
     assert same is done
     assert body == drawn(1).tobytes()
 
@@ -58,18 +58,20 @@ def test_what_was_kept_of_another_model_does_not_count() -> None:
 
 
 def test_what_a_rule_keeps_stays_beside_it() -> None:
-    _, done = update_body(result(drawn(1), feddyn=ZEROS), ZEROS, INT8, TABLE, {})
+    _, _, done = update_body(result(drawn(1), feddyn=ZEROS), ZEROS, INT8, TABLE, {})
     assert sorted(done.local.variates) == ["feddyn", UNSENT]
 
 
 @pytest.mark.parametrize("codec", ["float32", "float16", "int8"])
 def test_the_body_is_what_the_coordinator_reads(codec: str) -> None:
-    body, _ = update_body(result(drawn(3)), drawn(4), Plan(codec=codec), TABLE, {})
+    body, _, _ = update_body(result(drawn(3)), drawn(4), Plan(codec=codec), TABLE, {})
     assert np.abs(decode_update(body, drawn(4), TABLE, codec) - drawn(3)).max() < 1e-3
 
 
 @pytest.mark.parametrize("codec", ["float16", "int8"])
 def test_maps_go_along_and_leave_the_weights_as_they_are(codec: str) -> None:
     plan, done = Plan(codec=codec), result(drawn(3))
-    body, _ = update_body(replace(done, maps=np.arange(3, dtype=np.float32)), drawn(4), plan, TABLE, {})
+    maps = {"maps": np.arange(3, dtype=np.float32)}
+    body, headers, _ = update_body(replace(done, vectors=maps), drawn(4), plan, TABLE, {})
+    assert [(header.name, header.length) for header in headers] == [("maps", 12)]
     assert body == update_body(done, drawn(4), plan, TABLE, {})[0] + np.arange(3, dtype="<f4").tobytes()

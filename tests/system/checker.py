@@ -17,9 +17,9 @@ from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.rows import RoundRow, UpdateRow
 from auricle_cloud.storage.store import Store
 from auricle_learning.aggregation.next_model import next_model
-from auricle_learning.aggregation.presets import Preset
-from auricle_learning.aggregation.rules import get_rule
 from auricle_learning.aggregation.server_optimizer import OptimizerState
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import Preset
 from tests.system.killed_coordinator import FLEET
 
 

@@ -41,8 +41,8 @@ from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import Buffer, Detection, RoundDone, RunSettings, SecureSum
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.store import FILE
-from auricle_learning.aggregation.presets import Preset
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.presets import Preset
 from tests.system.full_disk import SmallDisk
 from tests.system.shifted_clock import ShiftedClock
 

@@ -21,7 +21,7 @@ from auricle_cloud.settings import Detection, RoundDone, RunSettings
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_fleet.broker.broker import start_broker
-from auricle_learning.aggregation.presets import Preset
+from auricle_learning.presets import Preset
 from auricle_learning.training.train import LocalState, RoundResult, Trainer
 from tests.cloud.model_replacement import replacement
 from tests.cloud.poisoned_fleet import ATTACKER, EPOCHS_OF_THE_ATTACK, PACK, PoisonedFleet, recorded, synthetic

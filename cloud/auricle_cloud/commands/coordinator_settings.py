@@ -28,7 +28,7 @@ from auricle_cloud.commands.coordinator_tables import (
     StorageTable,
 )
 from auricle_cloud.settings import NAME, Buffer, Limits, Privacy, RunSettings, SecureSum
-from auricle_learning.aggregation.presets import Preset, get_preset
+from auricle_learning.presets import Preset, get_preset
 
 PRUNING = ("lpa", "lpa+fedvsa")
 AMONG_STRANGERS: Options = {"prune_low": 0.0, "prune_high": 0.3}

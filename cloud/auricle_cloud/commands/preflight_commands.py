@@ -29,7 +29,7 @@ from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.settings import NAME
 from auricle_cloud.storage.store import FILE
 from auricle_learning.aggregation.needs import check_needs, given_with
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
 
 
 @with_options(given=[option for _, option in TOLD if option.name not in PLACE])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from auricle.errors import StorageError
 from auricle.wire.messages import DeviceState, Get, HearingReport, Loss, Register, Release, Status, Update
 from auricle.wire.secure_sum.messages import SumAnswer
 from auricle.wire.tensors import Flat
-from auricle.wire.update_codec import Tail
+from auricle.wire.vectors import Declared
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.device_records import Devices
 
@@ -129,8 +129,8 @@ class Receiver(Protocol):
     def base(self, sha256: str) -> Flat | None:
         """The model (P,) of this hash, if it is at hand."""
 
-    async def tail(self, task: str, number: int) -> Tail | None:
-        """How many numbers follow the weights of a round's updates; None where nothing is known of the round."""
+    async def declared(self, task: str, number: int) -> Sequence[Declared] | None:
+        """The vectors that updates of a round may bring; None where nothing is known of the round."""
 
     def refused(self, device: str, code: str, detail: str) -> None:
         """A frame was refused; `code` is a word, `detail` the sentence."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 
 from auricle.errors import BrokerError, LinkStoppedError, StorageError, WireError
 from auricle.mqtt_link.link import Delivery
@@ -24,7 +25,7 @@ from auricle.wire.messages import (
 )
 from auricle.wire.secure_sum.messages import SumKeys, SumReveal, SumShares
 from auricle.wire.tensors import TensorTable
-from auricle.wire.update_codec import NO_TAIL, Tail
+from auricle.wire.vectors import Declared
 from auricle_cloud.link.admission import RateLimit, Receiver, Refusals
 from auricle_cloud.link.batch import Batch
 from auricle_cloud.link.ledger import Ledger
@@ -62,7 +63,7 @@ class Inbox:
         One that has exchanged a claim token is approved all the same.
     limits
         What a device may claim and do.
-    tail
+    declared
         How many numbers an update brings after its weights, where the receiver does not know of its round.
     """
 
@@ -77,12 +78,12 @@ class Inbox:
         standing: Standing = "approved",
         approve_claimed: bool = False,
         limits: Limits | None = None,
-        tail: Tail = NO_TAIL,
+        declared: Sequence[Declared] = (),
     ) -> None:
         self._fleet, self._store, self._receiver = fleet, store, receiver
         self._standing, self._approve_claimed, self._limits = standing, approve_claimed, limits or Limits()
         self._batch = Batch(store.database)
-        self._updates = UpdateIntake(table, self._limits, ledger, store.journal, receiver, tail)
+        self._updates = UpdateIntake(table, self._limits, ledger, store.journal, receiver, declared)
         self._rate = RateLimit(self._limits.frames, self._limits.burst)
         self._refusals = Refusals(store.devices)
         self.keys: dict[str, bytes] = {}

@@ -255,7 +255,7 @@ class Messenger:
         for blob in [*self._lent]:
             await self._lay_out(blob)
 
-    async def recall(self, blobs: Iterable[str], more: Lent | None = None) -> None:
+    async def recall(self, blobs: Iterable[str], more: Iterable[Lent] = ()) -> None:
         """Take the chunks of lent models back, but not those of a model that is offered to all.
 
         Parameters
@@ -268,8 +268,8 @@ class Messenger:
         self._lent = []
         for blob in set(blobs) - set(self._offered):
             await self._clear(blob, self._chunks)
-        if more is not None:
-            await self._clear(more.blob, more.chunks)
+        for lent in more:
+            await self._clear(lent.blob, lent.chunks)
 
     async def take_back(self, topic: str) -> None:
         """Remove what a device had the broker retain: what it says is said once."""

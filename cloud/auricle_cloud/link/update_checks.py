@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from auricle.errors import WireError
 from auricle.wire.messages import Update
-from auricle.wire.prior_knowledge import require_gradients
 from auricle.wire.secure_sum.quantised import MASKED
 from auricle.wire.tensors import Flat, TensorTable, digest
-from auricle.wire.update_codec import INT8, NO_TAIL, UPDATE_CODECS, Tail, decode_update, length_of, parted
+from auricle.wire.update_codec import INT8, UPDATE_CODECS, decode_update, length_of
+from auricle.wire.vectors import Declared, require_headers, require_values, split_vectors
 from auricle_cloud.settings import Limits
 
 
-def require_header(update: Update, table: TensorTable, limits: Limits, tail: Tail = NO_TAIL) -> None:
+def require_header(update: Update, table: TensorTable, limits: Limits, declared: Sequence[Declared] = ()) -> None:
     """Refuse by the signed header alone, before any memory is given to the body.
 
     Parameters
@@ -24,8 +25,8 @@ def require_header(update: Update, table: TensorTable, limits: Limits, tail: Tai
         Tensor table of the plug-in.
     limits
         What a device may claim.
-    tail
-        How many numbers follow the weights.
+    declared
+        The vectors that may follow the weights.
 
     Raises
     ------
@@ -37,9 +38,9 @@ def require_header(update: Update, table: TensorTable, limits: Limits, tail: Tai
     if not update.sum and update.codec not in UPDATE_CODECS:
         raise WireError("codec: unknown")
     weights = 4 * table.size if update.sum else length_of(table, update.codec)
-    if update.length - weights not in ([0] if update.sum else [4 * more for more in tail.numbers]):
-        beside = " and maps" * bool(tail.maps) + " and gradients" * bool(tail.gradients)
-        raise WireError(f"shape: not the plug-in's number of weights{beside}")
+    beside = require_headers(update.vectors or (), () if update.sum else declared)
+    if update.length - weights != beside:
+        raise WireError(f"shape: not the plug-in's number of weights{' and its vectors' if beside else ''}")
     if not 1 <= update.samples <= limits.samples:
         raise WireError("samples: none, or more than a device can have")
     if update.unsupervised and update.unsupervised > update.samples:
@@ -51,7 +52,12 @@ def require_header(update: Update, table: TensorTable, limits: Limits, tail: Tai
 
 
 def require_body(
-    update: Update, body: bytes, base: Flat | None, table: TensorTable, limits: Limits, tail: Tail = NO_TAIL
+    update: Update,
+    body: bytes,
+    base: Flat | None,
+    table: TensorTable,
+    limits: Limits,
+    declared: Sequence[Declared] = (),
 ) -> Flat | None:
     """The weights (P,) that an update brings; None of a masked one, of which nobody can say anything.
 
@@ -59,14 +65,14 @@ def require_body(
     ----------
     base
         (P,) of the model that it started from, where that is at hand.
-    table, limits, tail
+    table, limits, declared
         As of `require_header`.
 
     Raises
     ------
     WireError
-        It is not the body that the header names, its weights cannot count, a map is not finite, or a gradient
-        is larger than one of a classifier can be.
+        It is not the body that the header names, its weights cannot count, or a vector is not the one of its
+        header, not finite, or none that the round's method can have.
     """
     if len(body) != update.length or digest(body) != update.body:
         raise WireError("hash: the body is not the one the header names")
@@ -75,11 +81,9 @@ def require_body(
     try:
         if base is None and update.codec == INT8:  # no round started from it: the ledger refuses it, whatever it brings
             base = np.zeros(table.size, np.float32)
-        block, more = parted(body, table, update.codec)
+        block, vectors = split_vectors(body, length_of(table, update.codec), update.vectors or ())
         weights = decode_update(block, base, table, update.codec)
-        gradients = tail.split(more)[1]
-        if gradients.size:
-            require_gradients(gradients, table.specs[-1].size, limits.weight)
+        require_values(vectors, declared, limits.weight)
     except WireError as error:
         raise WireError(f"values: {error}") from error
     if np.abs(weights).max(initial=0.0) > limits.weight:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from auricle.errors import WireError
 from auricle.wire.messages import Update
 from auricle.wire.tensors import Flat, TensorTable
-from auricle.wire.update_codec import NO_TAIL, Tail
+from auricle.wire.vectors import Declared
 from auricle_cloud.link.admission import Receiver
 from auricle_cloud.link.assembly import Assemblies
 from auricle_cloud.link.batch import Batcher
@@ -28,8 +28,8 @@ PAUSE = 0.03
 MOST_CONFLICTS = 4096
 """Devices and rounds of which it is remembered that a conflict was noted."""
 
-Arrival = tuple[Update, bytes, "Flat | None", Tail]
-"""An update, its body, the model (P,) it started from if that is at hand, and what may follow its weights."""
+Arrival = tuple[Update, bytes, "Flat | None", Sequence[Declared]]
+"""An update, its body, the model (P,) it started from if that is at hand, and the vectors that its round declares."""
 
 
 class UpdateIntake:
@@ -47,7 +47,7 @@ class UpdateIntake:
         Told of a device that sends two different ones for a round.
     receiver
         Has the models that updates started from, and knows what rounds ask for.
-    tail
+    declared
         As of `require_header`, for updates of rounds of which the receiver knows nothing.
     """
 
@@ -58,9 +58,9 @@ class UpdateIntake:
         ledger: Ledger,
         journal: Journal,
         receiver: Receiver,
-        tail: Tail = NO_TAIL,
+        declared: Sequence[Declared] = (),
     ) -> None:
-        self._receiver, self._tail = receiver, tail
+        self._receiver, self._declared = receiver, declared
         self._table, self._limits, self._ledger, self._journal = table, limits, ledger, journal
         self._assemblies = Assemblies()
         self._conflicts: OrderedDict[tuple[str, str, int], None] = OrderedDict()
@@ -82,12 +82,13 @@ class UpdateIntake:
         StorageError
             It could not be committed: the device must not be told anything, so that it sends again.
         """
-        tail = await self._receiver.tail(update.task, update.round) or self._tail
-        require_header(update, self._table, self._limits, tail)
+        declared = await self._receiver.declared(update.task, update.round)
+        declared = self._declared if declared is None else declared
+        require_header(update, self._table, self._limits, declared)
         whole = self._assemblies.add(update, body)
         if whole is None:
             return None
-        complaint = await self._checks.add((update, whole, self._receiver.base(update.base), tail))
+        complaint = await self._checks.add((update, whole, self._receiver.base(update.base), declared))
         if complaint is not None:
             raise complaint
         verdict = await self._ledger.count(update, whole)
@@ -114,9 +115,9 @@ class UpdateIntake:
 
     def _complaints(self, arrived: Sequence[Arrival]) -> list[WireError | None]:
         complaints: list[WireError | None] = []
-        for update, body, base, tail in arrived:
+        for update, body, base, declared in arrived:
             try:
-                require_body(update, body, base, self._table, self._limits, tail)
+                require_body(update, body, base, self._table, self._limits, declared)
                 complaints.append(None)
             except WireError as error:
                 complaints.append(error)

@@ -208,7 +208,7 @@ class Closing:
         """Take the models that single devices began a round with, and what it lent, back from the broker."""
         asked = await asyncio.to_thread(self.site.store.personal.asked, self._task, number)
         row = await asyncio.to_thread(self._round, number)
-        await self.site.messenger.recall(asked.values(), row.lent)
+        await self.site.messenger.recall(asked.values(), row.everything_lent)
 
     def _round(self, number: int) -> RoundRow:
         return self.site.store.rounds.get(self._task, number)
@@ -228,11 +228,11 @@ class Closing:
         """Remove what retention gives up after a round: old models, and bodies no detection can ask for any more."""
         site, models = self.site, self.site.store.models
         try:
-            old, lent = models.superseded(self._task, site.settings.keep_models), self._round(number).lent
+            old, row = models.superseded(self._task, site.settings.keep_models), self._round(number)
             gone = {blob for version in old for blob in _files(models.get(self._task, version))}
-            gone |= set() if lent is None else {lent.blob}
+            gone |= {each.blob for each in row.everything_lent}
             for earlier in range(max(1, number - 3), number + 1):
-                gone |= {row.body for row in site.store.updates.counted(self._task, earlier)}
+                gone |= {update.body for update in site.store.updates.counted(self._task, earlier)}
             if old:
                 gone |= models.drop(self._task, old)
             gone |= {*site.store.personal.asked(self._task, number).values()}

@@ -14,10 +14,10 @@ import numpy as np
 
 from auricle.packs.pack import Pack
 from auricle.process.clock import SYSTEM_CLOCK, Clock
-from auricle.wire.messages import BAVD, FIXMATCH, NOISE, SECURE_SUM, Asked, Invite, Measure
-from auricle.wire.plan import Plan
+from auricle.wire.messages import Asked, Invite, Measure
+from auricle.wire.plan import BAVD, FIXMATCH, METHODS, NOISE, SECURE_SUM, Plan
 from auricle.wire.tensors import CODECS, Flat, decode
-from auricle.wire.update_codec import NO_TAIL, Tail
+from auricle.wire.vectors import Declared
 from auricle_cloud.evaluation.labelled_clips import LabelledClips
 from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.announcements import Announcements
@@ -34,8 +34,8 @@ from auricle_learning.aggregation.cohort import Cohort, Float64Array
 from auricle_learning.aggregation.compute.matrix import NumpyMatrix, Opener
 from auricle_learning.aggregation.extras import MAGIC, NOTHING, Extras, RuleState
 from auricle_learning.aggregation.next_model import optimizer_in
-from auricle_learning.aggregation.presets import tail_of
 from auricle_learning.aggregation.server_optimizer import OptimizerState
+from auricle_learning.methods.vectors import declared
 
 log = logging.getLogger("auricle.cloud")
 
@@ -121,20 +121,18 @@ class RoundContext:
             rate=plan.rate,
             starts=starts,
         )
-        return self.read(start, counted, base_of, extras, self.tail(row))
+        return self.read(start, counted, base_of, extras)
 
-    def tail(self, row: RoundRow) -> Tail:
-        """How many numbers follow the weights of a round's updates: what it asked for when it began."""
-        plan = msgspec.msgpack.decode(row.begun.plan, type=Plan)
-        return tail_of(plan, self.pack, gradients=row.lent is not None)
-
-    def tail_in(self, number: int) -> Tail | None:
-        """The same of a round's number; None where it has not begun."""
+    def declared_in(self, number: int) -> tuple[Declared, ...] | None:
+        """The vectors that updates of a round may bring, as its plan had it when it began; None before that."""
         newest = self.store.rounds.newest(self.task)
         if newest is None or not 1 <= number <= newest.round:
             return None
         row = self.store.rounds.get(self.task, number)
-        return None if row.plan is None else self.tail(row)
+        if row.plan is None:
+            return None
+        plan = msgspec.msgpack.decode(row.plan, type=Plan)
+        return declared(plan, self.pack, gradients=row.lent is not None)
 
     def extras(self, row: RoundRow) -> Extras:
         """What a rule may need that is not of the round's updates."""
@@ -156,20 +154,23 @@ class RoundContext:
         counted: Sequence[UpdateRow],
         base_of: Callable[[int], Flat] | None = None,
         extras: Extras = NOTHING,
-        tail: Tail = NO_TAIL,
     ) -> Cohort:
         """Updates as arrays, a row a device, with what it registered; parameters as of `cohort_of`."""
         registered = self.store.devices.registered({row.device for row in counted})
         table, opener = self.pack.plugin_table, self.opener
-        return by_device(cohort_of(table, start, counted, self.blobs, base_of, opener, registered, extras, tail))
+        return by_device(cohort_of(table, start, counted, self.blobs, base_of, opener, registered, extras))
 
     def rule_state_after(self, model: ModelRow) -> RuleState | None:
         """The state that this coordinator's rule left with a model; None before its first round or after another's."""
+        return self.state_after(model, self.rule.name)
+
+    def state_after(self, model: ModelRow, rule: str) -> RuleState | None:
+        """The state that a rule left with a model; None before its first round or after another's."""
         saved = None if model.optimizer is None else self.blobs.get(model.optimizer)
         if saved is None or not saved.startswith(MAGIC):
             return None
         state = RuleState.from_bytes(saved, self.pack.plugin_table.size)
-        return state if state.rule == self.rule.name else None
+        return state if state.rule == rule else None
 
     def optimizer_after(self, model: ModelRow) -> OptimizerState | None:
         """The server optimizer's state after a model (its row); None before the first step."""
@@ -189,7 +190,7 @@ class RoundContext:
     def needs(self) -> list[str]:
         """What a device has to be able to do for the rounds of this coordinator."""
         plan, hides = self.settings.preset.plan, self.settings.secure_sum.on
-        asks = [FIXMATCH] * bool(plan.fixmatch) + [BAVD] * bool(plan.bavd)
+        asks = [FIXMATCH] * bool(plan.fixmatch) + [BAVD] * bool(plan.bavd) + [METHODS] * bool(plan.method)
         return [NOISE] * (self.privacy is not None) + [SECURE_SUM] * hides + asks
 
     def eligible(self) -> tuple[list[DeviceRow], dict[str, str]]:

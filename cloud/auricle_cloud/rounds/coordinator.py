@@ -46,7 +46,7 @@ from auricle_cloud.storage.state_folders import KEY
 from auricle_cloud.storage.store import FILE, Store
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.compute.accelerator import choose
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
 
 __all__ = ["NAME", "Coordinator", "Watcher"]
 
@@ -137,7 +137,7 @@ class Coordinator:
             standing="approved" if settings.approval == "auto" else "pending",
             approve_claimed=settings.approval == "claimed",
             limits=settings.limits,
-            tail=settings.preset.tail_of(pack),
+            declared=settings.preset.declared(pack),
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
         topics = messenger.topics

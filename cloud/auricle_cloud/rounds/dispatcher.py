@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 from auricle.errors import AuricleError
 from auricle.wire.messages import DeviceState, Get, HearingReport, Loss, Register, Release, Status, Update
 from auricle.wire.secure_sum.messages import SumAnswer
 from auricle.wire.tensors import Flat
-from auricle.wire.update_codec import Tail
+from auricle.wire.vectors import Declared
 from auricle_cloud.ota.conductor import Conductor
 from auricle_cloud.rounds.context import RoundContext
 from auricle_cloud.rounds.round_loop import RoundLoop
@@ -39,7 +40,7 @@ class Dispatcher:
     def __init__(self, site: RoundContext, rounds: RoundLoop, conductor: Conductor, tuner: Tuner) -> None:
         self._site, self._rounds, self._conductor, self._tuner = site, rounds, conductor, tuner
         self._bases: dict[str, Flat] = {}
-        self._tails: dict[int, Tail] = {}
+        self._declared: dict[int, Sequence[Declared]] = {}
         self._said_waiting: set[str] = set()
         """Devices of which the log has said that they wait for approval."""
         self._standings: dict[str, str] = {}
@@ -149,16 +150,16 @@ class Dispatcher:
                 self._bases.pop(next(iter(self._bases)))
         return self._bases[sha256]
 
-    async def tail(self, task: str, number: int) -> Tail | None:
-        """How many numbers follow the weights of a round's updates; None where it has not begun, or is of another task.
+    async def declared(self, task: str, number: int) -> Sequence[Declared] | None:
+        """The vectors that a round's updates may bring; None where it has not begun, or is of another task.
 
         Those of the last few rounds are kept at hand.
         """
         if task != self._site.task:
             return None
-        found = self._tails.get(number)
-        if found is None and (found := await asyncio.to_thread(self._site.tail_in, number)) is not None:
-            self._tails[number] = found
-            if len(self._tails) > AT_HAND:
-                self._tails.pop(next(iter(self._tails)))
-        return found
+        known = self._declared.get(number)
+        if known is None and (known := await asyncio.to_thread(self._site.declared_in, number)) is not None:
+            self._declared[number] = known
+            if len(self._declared) > AT_HAND:
+                self._declared.pop(next(iter(self._declared)))
+        return known

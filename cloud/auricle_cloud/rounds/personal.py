@@ -11,18 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
-from msgspec import to_builtins
+from msgspec import UNSET, to_builtins
+from msgspec.structs import replace
 
-from auricle.wire.plan import Lent
+from auricle.wire.messages import Invite
+from auricle.wire.plan import Lent, Plan
 from auricle.wire.tensors import encode
+from auricle.wire.vectors import LentVector
 from auricle_cloud.link.messenger import chunks_of
 from auricle_cloud.rounds.context import RoundContext
 from auricle_cloud.states.report import Document
 from auricle_cloud.storage.personal_records import MadeModel
-from auricle_cloud.storage.rows import LENT, ModelRow, RoundRow, UpdateRow
+from auricle_cloud.storage.rows import LENT, VECTORS, ModelRow, RoundRow, UpdateRow
 from auricle_learning.aggregation.cohort import Aggregate, Float64Array
 from auricle_learning.aggregation.extras import Clusters, Synthesis
 from auricle_learning.aggregation.feature_synthesis import lent_after
+from auricle_learning.methods.vectors import method_of
 
 
 def own_bases(site: RoundContext, version: int, names: Sequence[str]) -> dict[str, str]:
@@ -63,8 +67,8 @@ def synthesis_told(found: Synthesis | None) -> Document:
     return {} if found is None else {"prior_knowledge": asdict(found)}
 
 
-def keep_lent(site: RoundContext, model: ModelRow) -> Document:
-    """Keep what a round lends that begins with a model, for devices to tune their classifiers by.
+def keep_lent(site: RoundContext, model: ModelRow, plan: Plan) -> Document:
+    """Keep what a round lends that begins with a model: what classifiers are tuned by, and its method's vectors.
 
     It is named in the round's report, which begins with this: a coordinator with other settings that takes the round up
     goes on with what was lent, takes it back in the end, and reads the updates that it brought.
@@ -74,6 +78,25 @@ def keep_lent(site: RoundContext, model: ModelRow) -> Document:
     Document
         Empty where the rule has nothing to lend.
     """
+    return {**_prior_kept(site, model), **_vectors_kept(site, model, plan)}
+
+
+def _vectors_kept(site: RoundContext, model: ModelRow, plan: Plan) -> Document:
+    """Keep the vectors that a plan's method has go out with a model."""
+    method = method_of(plan)
+    if method is None or not method.needs.down:
+        return {}
+    sent = method.sent(site.state_after(model, method.name), site.pack.plugin_table.size)
+    blobs = {name: encode(vector) for name, vector in sent.items()}
+    lent = [
+        LentVector(name=name, blob=site.blobs.put(data), length=len(data), chunks=chunks_of(len(data)))
+        for name, data in blobs.items()
+    ]
+    return {VECTORS: to_builtins(lent)}
+
+
+def _prior_kept(site: RoundContext, model: ModelRow) -> Document:
+    """Keep what devices tune their classifiers by, where the rule has them do so."""
     tuning = site.rule.rule.tuning
     if tuning is None:
         return {}
@@ -82,8 +105,13 @@ def keep_lent(site: RoundContext, model: ModelRow) -> Document:
     return {LENT: to_builtins(Lent(blob=site.blobs.put(data), length=len(data), chunks=chunks_of(len(data))))}
 
 
-async def lend(site: RoundContext, asked: Mapping[str, str], row: RoundRow) -> Lent | None:
-    """Have the broker keep the models that devices were asked to begin with, and what the round lends beside them."""
-    prior = row.lent
-    await site.messenger.lend([*sorted(set(asked.values())), *([] if prior is None else [prior.blob])])
-    return prior
+async def lend(site: RoundContext, asked: Mapping[str, str], row: RoundRow, invite: Invite) -> Invite:
+    """Have the broker keep the models that devices were asked to begin with, and what the round lends beside them.
+
+    Returns
+    -------
+    Invite
+        The round's, naming what is lent.
+    """
+    await site.messenger.lend([*sorted(set(asked.values())), *(each.blob for each in row.everything_lent)])
+    return replace(invite, prior=row.lent or UNSET, vectors=row.vectors or UNSET)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.wire.tensors import Flat, TensorTable
-from auricle.wire.update_codec import NO_TAIL, Tail, decode_update, parted
+from auricle.wire.update_codec import decode_update, length_of
+from auricle.wire.vectors import split_vectors
 from auricle_cloud.states.verdict import staleness_weight
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.rows import UpdateRow
@@ -18,6 +19,7 @@ from auricle_learning.aggregation.cohort import Cohort, Float64Array, layers_of
 from auricle_learning.aggregation.compute.matrix import NumpyMatrix, Opener
 from auricle_learning.aggregation.extras import NOTHING, Extras
 from auricle_learning.aggregation.rules.average import sample_share
+from auricle_learning.methods.vectors import GRADIENTS, MAPS
 
 
 def cohort_of(
@@ -29,7 +31,6 @@ def cohort_of(
     opener: Opener = NumpyMatrix,
     registered: Mapping[str, int] | None = None,
     extras: Extras = NOTHING,
-    tail: Tail = NO_TAIL,
 ) -> Cohort:
     """Read a round's updates as arrays.
 
@@ -52,8 +53,6 @@ def cohort_of(
         Clips that devices registered, by name.
     extras
         What the rule needs beyond this, its rows in the order of `counted`.
-    tail
-        How many numbers follow the weights.
     """
 
     def weights(place: int, row: UpdateRow, block: bytes) -> Flat:
@@ -70,9 +69,9 @@ def cohort_of(
     matrix = np.empty((len(counted), table.size), np.float32)
     more = []
     for place, row in enumerate(counted):
-        block, found = parted(blobs.get(row.body), table, row.codec)
+        block, vectors = split_vectors(blobs.get(row.body), length_of(table, row.codec), row.headers)
         matrix[place] = weights(place, row, block)
-        more.append(found)
+        more.append(vectors)
     return Cohort.build(
         ids=_clients(counted),
         weights=matrix,
@@ -83,33 +82,37 @@ def cohort_of(
         opener=opener,
         registered=None if registered is None else [_registered(row, registered) for row in counted],
         extras=replace(
-            with_tails(extras, more, tail, table),
+            with_vectors(extras, more, table),
             labelled=with_labels([(row.samples, row.unsupervised) for row in counted]),
         ),
     )
 
 
-def with_tails(extras: Extras, found: Sequence[Flat], tail: Tail, table: TensorTable) -> Extras:
+def with_vectors(extras: Extras, brought: Sequence[Mapping[str, Flat]], table: TensorTable) -> Extras:
     """The extras with what followed updates' weights: maps, and of each client its gradients (C, C d + C) or none.
 
     Parameters
     ----------
-    found
-        The numbers after each update's weights.
-    tail, table
-        How many are due, and whose classifier it is.
+    brought
+        Of each update, its vectors by name.
+    table
+        Whose classifier gradients are of.
     """
-    maps, gradients = zip(*(tail.split(one) for one in found), strict=True) if found else ((), ())
-    if not any(one.size for one in gradients):
-        return replace(extras, maps=stacked_maps(maps))
-    by_class = [one.reshape(table.specs[-1].size, -1) if one.size else None for one in gradients]
-    return replace(extras, maps=stacked_maps(maps), gradients=by_class)
+    names = {name for vectors in brought for name in vectors}
+    by_name = {name: [vectors.get(name) for vectors in brought] for name in names}
+    found = replace(extras, vectors=by_name, maps=stacked_maps(by_name.get(MAPS.name, [])))
+    if GRADIENTS.name not in by_name:
+        return found
+    classes = table.specs[-1].size
+    by_class = [None if one is None else one.reshape(classes, -1) for one in by_name[GRADIENTS.name]]
+    return replace(found, gradients=by_class)
 
 
-def stacked_maps(maps: Sequence[Flat]) -> Float64Array | None:
+def stacked_maps(maps: Sequence[Flat | None]) -> Float64Array | None:
     """(K, M) the activation maps (M,) that updates brought; None where one brought none, or another number."""
-    sizes = {one.size for one in maps}
-    return np.stack(maps).astype(np.float64) if len(sizes) == 1 and sizes != {0} else None
+    known = [one for one in maps if one is not None and one.size]
+    same = len(known) == len(maps) and len({one.size for one in known}) == 1
+    return np.stack(known).astype(np.float64) if same else None
 
 
 def _registered(row: UpdateRow, registered: Mapping[str, int]) -> float:

@@ -144,7 +144,7 @@ class Synchronous:
             "base_version": current.version,
             "base": current.blob,
             "plan": msgspec.msgpack.encode(choice.plan),
-            "report": {**choice.report, **await asyncio.to_thread(keep_lent, site, current)},
+            "report": {**choice.report, **await asyncio.to_thread(keep_lent, site, current, choice.plan)},
         }
         two_phase = settings.detection is not None and not settings.detection.one_phase
         new = first_state(secure_sum=bool(choice.plan.secure_sum), two_phase=two_phase)
@@ -216,8 +216,7 @@ class Synchronous:
             await self._secure.invite(row, message)
             return
         own = await asyncio.to_thread(self.site.store.personal.asked, self._task, row.round)
-        prior = await lend(self.site, own, row)
-        await self.progress.ask(message if prior is None else replace(message, prior=prior), own)
+        await self.progress.ask(await lend(self.site, own, row, message), own)
 
     async def _collect(self, row: RoundRow) -> None:
         await self._call(row)

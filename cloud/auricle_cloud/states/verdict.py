@@ -19,6 +19,7 @@ CODES = frozenset(
         "standing",
         "codec",
         "shape",
+        "vectors",
         "samples",
         "loss",
         "part",

@@ -11,7 +11,7 @@ from auricle_cloud.states.round import FINISHED
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note, put_out
 from auricle_cloud.storage.personal_records import drop_personal, personal_files
-from auricle_cloud.storage.rows import LENT, ModelRow, TaskRow, lent_in
+from auricle_cloud.storage.rows import LENT, VECTORS, ModelRow, TaskRow, lent_in, vectors_in
 from auricle_cloud.storage.schema import models, rounds, tasks, updates
 
 
@@ -165,7 +165,7 @@ class Models:
             files = tx.execute(sa.select(models.c.blob, models.c.optimizer).where(models.c.task == task)).all()
             open_rounds = (rounds.c.task == task) & rounds.c.state.not_in(FINISHED)
             bases = tx.execute(sa.select(rounds.c.base).where(open_rounds)).scalars().all()
-            noted = tx.execute(sa.select(rounds.c.report[LENT]).where(open_rounds)).scalars().all()
+            noted = tx.execute(sa.select(rounds.c.report[LENT], rounds.c.report[VECTORS]).where(open_rounds)).all()
             numbers = list(tx.execute(sa.select(rounds.c.round).where(open_rounds)).scalars())
             current = (tasks.c.task == models.c.task) & (tasks.c.current == models.c.version)
             made = sa.select(models.c.round).join(tasks, current).where(models.c.task == task)
@@ -174,5 +174,6 @@ class Models:
             bodies = tx.execute(sa.select(updates.c.body).where(counted)).scalars().all()
             personal = personal_files(tx, task)
         models_of_all = {name for row in files for name in row if name}
-        lent = {found.blob for each in noted if (found := lent_in(each)) is not None}
+        lent = {prior.blob for each, _ in noted if (prior := lent_in(each)) is not None}
+        lent |= {vector.blob for _, each in noted for vector in vectors_in(each)}
         return models_of_all | {base for base in bases if base} | set(bodies) | personal | lent

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from auricle.errors import StorageError
 from auricle.wire.plan import Lent
+from auricle.wire.vectors import LentVector, VectorHeader
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import State
 
@@ -20,6 +21,8 @@ Mode = Literal["sync", "async"]
 
 LENT = "lent"
 """In a round's report: hash, length and chunks of what the round lends to tune classifiers by."""
+VECTORS = "vectors"
+"""In a round's report: what its method has go out with the model, a `LentVector` each."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -141,6 +144,24 @@ class RoundRow(RoundGlance, frozen=True):
         """What its devices were lent to tune their classifiers by, as `LENT` of the report names it; None: nothing."""
         return lent_in((self.report or {}).get(LENT))
 
+    @property
+    def vectors(self) -> tuple[LentVector, ...]:
+        """What its method had go out with the model, as `VECTORS` of the report names it."""
+        return vectors_in((self.report or {}).get(VECTORS))
+
+    @property
+    def everything_lent(self) -> tuple[Lent, ...]:
+        """All that went out beside the model."""
+        return (*self.vectors, *(() if self.lent is None else (self.lent,)))
+
+
+def vectors_in(noted: object) -> tuple[LentVector, ...]:
+    """The vectors that a round's report names; StorageError where they cannot be read."""
+    try:
+        return msgspec.convert(noted or (), tuple[LentVector, ...])
+    except msgspec.ValidationError as error:
+        raise StorageError("What a round lent cannot be read from its report: restore a backup.") from error
+
 
 def lent_in(noted: object) -> Lent | None:
     """What a round's report names as lent, None where it names nothing; StorageError where that cannot be read."""
@@ -222,6 +243,15 @@ class UpdateRow(Row, frozen=True):
     received: float
     unsupervised: int | None = None
     left_out: bool = False
+    vectors: list[Document] | None = None
+
+    @property
+    def headers(self) -> tuple[VectorHeader, ...]:
+        """Of what follows the weights in its body; StorageError where they cannot be read."""
+        try:
+            return msgspec.convert(self.vectors or (), tuple[VectorHeader, ...])
+        except msgspec.ValidationError as error:
+            raise StorageError("The vectors of an update cannot be read: restore a backup.") from error
 
 
 class ModelRow(Row, frozen=True):

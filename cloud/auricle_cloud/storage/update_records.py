@@ -19,7 +19,7 @@ from auricle_cloud.storage.verdicts import UpdateJudge
 COPIED = tuple(
     c.name
     for c in updates.columns
-    if c.name not in ("received", "loss", "counted_in", "staleness", "unsupervised", "left_out")
+    if c.name not in ("received", "loss", "counted_in", "staleness", "unsupervised", "left_out", "vectors")
 )
 
 
@@ -72,6 +72,7 @@ class Updates:
                 "loss": update.loss if math.isfinite(update.loss) else None,
                 "staleness": verdict.staleness,
                 "unsupervised": None if update.unsupervised is msgspec.UNSET else update.unsupervised,
+                "vectors": msgspec.to_builtins(update.vectors) if update.vectors else None,
                 "received": now,
             }
             for update, verdict in zip(arrived, verdicts, strict=True)

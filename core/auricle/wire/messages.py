@@ -26,22 +26,13 @@ from auricle.wire.kinds import Message as Message
 from auricle.wire.plan import Lent, Plan
 from auricle.wire.secure_sum.kinds import SumId
 from auricle.wire.secure_sum.messages import SumAnswer, SumQuestion
+from auricle.wire.vectors import LentVectors, Vectors
 
 WORSE = "worse_"
 """What the reason of a device begins with whose own judge refused its round: it is well, and declined."""
 WORSE_RECEIVED = "worse_received_"
 """What the reason of a device that trains begins with where the received plug-in is significantly worse than the best
 one that it had: it takes part, and the coordinator may go back."""
-
-
-NOISE = "noise"
-"""The capability of a device that heeds `Plan.noise`; who does not name it is never sent a plan with noise."""
-SECURE_SUM = "secure-sum"
-"""That of one that heeds `Plan.secure_sum`."""
-FIXMATCH = "fixmatch"
-"""That of one that heeds `Plan.fixmatch`."""
-BAVD = "bavd"
-"""That of one that heeds `Plan.bavd`."""
 
 
 class Register(Message, frozen=True, tag="register", kw_only=True):
@@ -54,7 +45,7 @@ class Register(Message, frozen=True, tag="register", kw_only=True):
     codecs: Annotated[tuple[Token, ...], Meta(max_length=8)]
     samples: Count
     """Training clips on the device: a number, not the clips."""
-    capabilities: Annotated[tuple[Token, ...], Meta(max_length=4)] = ()
+    capabilities: Annotated[tuple[Token, ...], Meta(max_length=16)] = ()
     """What of a plan it can do beyond the first version."""
 
 
@@ -114,6 +105,8 @@ class Update(Message, frozen=True, tag="update", kw_only=True):
     sum: SumId | msgspec.UnsetType = msgspec.UNSET
     """The secure sum that it is a part of: its body is masked words, and of what is said beside it nothing is known.
     Left out of the message in other rounds."""
+    vectors: Vectors | msgspec.UnsetType = msgspec.UNSET
+    """What follows the weights in the body, in this order; left out of the message where nothing does."""
 
 
 class Release(Message, frozen=True, tag="release", kw_only=True):
@@ -187,6 +180,8 @@ class Invite(Message, frozen=True, tag="invite", kw_only=True):
     chunks: Annotated[int, Meta(ge=1, le=4096)]
     prior: Lent | msgspec.UnsetType = msgspec.UNSET
     """What it tunes its classifier by before it trains; where its owner allows it, gradients come with the update."""
+    vectors: LentVectors | msgspec.UnsetType = msgspec.UNSET
+    """What the method of the plan has go out with the model; left out of the message where it has nothing."""
 
 
 class Measure(Message, frozen=True, tag="measure", kw_only=True):

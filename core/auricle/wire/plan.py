@@ -7,8 +7,19 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from auricle.wire.kinds import Count, Sha256, Share, Token
+from auricle.wire.kinds import Count, Name, Sha256, Share, Token
 from auricle.wire.secure_sum.kinds import SumId
+
+NOISE = "noise"
+"""The capability of a device that heeds `Plan.noise`; who does not name it is never sent a plan with noise."""
+SECURE_SUM = "secure-sum"
+"""That of one that heeds `Plan.secure_sum`."""
+FIXMATCH = "fixmatch"
+"""That of one that heeds `Plan.fixmatch`."""
+BAVD = "bavd"
+"""That of one that heeds `Plan.bavd`."""
+METHODS = "methods"
+"""That of one that heeds `Plan.method` and `Invite.vectors`; one that does not know the method declines."""
 
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,8 +55,15 @@ class Bavd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whether the plug-in's last maps travel with its update (docs/privacy.md)."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a device trains in a round. Defaults are those of FedMLAC (ALGORITHMS 3.1)."""
+Option = bool | Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)] | float | Name
+"""A value of a method's option."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a device trains in a round. Defaults are those of FedMLAC (ALGORITHMS 3.1).
+
+    What has its default is left out of the message: a field that a fleet does not use locks out no older device.
+    """
 
     mode: Literal["mutual", "supervised"] = "mutual"
     """Mutual learning of local model and plug-in, or the plug-in alone on labels (the FedAvg baseline)."""
@@ -77,9 +95,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """On-device augmentation: shift, gain, background noise, SpecAugment."""
     codec: Token = "float32"
     seed: Count = 0
-    memory: Literal["feddyn"] | msgspec.UnsetType = msgspec.UNSET
-    """What a device keeps of how it moved, for the loss of its next rounds: the linear term of FedDyn, with `mu` its
-    alpha. Left out of the message where it keeps nothing."""
+    method: Name | Literal[""] = ""
+    """The method whose half of a round devices run (docs/methods.md); empty: none, they train as the rest says."""
+    options: Annotated[dict[Name, Option], Meta(max_length=12)] = {}
+    """That method's, all that have a value."""
+    since: Name | Literal[""] = ""
+    """The version from which on agents know the method, for the sentence of one that does not."""
     fixmatch: FixMatch | msgspec.UnsetType = msgspec.UNSET
     """Devices learn from clips without labels, too, and those that have no others take part; left out where the
     coordinator does not ask for it."""

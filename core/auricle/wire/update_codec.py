@@ -9,8 +9,6 @@ error feedback, Seide et al. (https://doi.org/10.21437/Interspeech.2014-274), Ka
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,55 +35,6 @@ def length_of(table: TensorTable, codec: str) -> int:
     if codec not in CODECS:
         raise WireError(f'No codec "{codec}" for updates; there is: {", ".join(sorted(UPDATE_CODECS))}.')
     return table.size * CODECS[codec].itemsize
-
-
-class Tail(NamedTuple):
-    """How many numbers may follow the weights of a round's updates, float32 whatever the codec."""
-
-    maps: int = 0
-    """Of activation maps, which each update brings."""
-    gradients: int = 0
-    """Of gradients of the classifier, which those of devices bring whose owner gives them away."""
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """How many an update may bring in all."""
-        return (self.maps, self.maps + self.gradients) if self.gradients else (self.maps,)
-
-    def split(self, found: Flat) -> tuple[Flat, Flat]:
-        """The maps (M,) and the gradients (G,) among the numbers that came; none of the latter where none came."""
-        cut = self.maps if self.gradients and found.size == sum(self) else found.size
-        return found[:cut], found[cut:]
-
-
-NO_TAIL = Tail()
-"""Of rounds in which updates bring weights alone."""
-
-
-def followed_by(block: bytes, numbers: Flat) -> bytes:
-    """An update's body that also brings numbers (M,), activation maps or gradients: float32 after what is there.
-
-    Raises
-    ------
-    WireError
-        A number is not finite.
-    """
-    return block + encode(numbers, "float32")
-
-
-def parted(body: bytes, table: TensorTable, codec: str) -> tuple[bytes, Flat]:
-    """The weights of a body, as `decode_update` reads them, and the numbers (M,) that follow, see `Tail`; often none.
-
-    Raises
-    ------
-    WireError
-        The codec is unknown, the bytes of these numbers are not a multiple of 4, or one is not finite.
-    """
-    due = length_of(table, codec)
-    rest = body[due:]
-    if len(rest) % _SCALE.itemsize:
-        raise WireError(f"An update has {len(rest)} bytes after its weights: maps and gradients take 4 bytes a number.")
-    return body[:due], decode(rest, len(rest) // _SCALE.itemsize, "float32")
 
 
 def encode_update(trained: Flat, received: Flat, table: TensorTable, codec: str) -> bytes:

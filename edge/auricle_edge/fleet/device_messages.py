@@ -10,10 +10,6 @@ from msgspec import UNSET
 from auricle import __version__
 from auricle.wire.frames import UPGRADE
 from auricle.wire.messages import (
-    BAVD,
-    FIXMATCH,
-    NOISE,
-    SECURE_SUM,
     Asked,
     DeviceState,
     Get,
@@ -26,11 +22,13 @@ from auricle.wire.messages import (
     Status,
     Update,
 )
+from auricle.wire.plan import BAVD, FIXMATCH, METHODS, NOISE, SECURE_SUM
 from auricle.wire.secure_sum.device import Keys
 from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumKeys, SumNeighbours, SumReveal, SumShares
 from auricle.wire.secure_sum.quantised import MASKED
 from auricle.wire.tensors import digest
 from auricle.wire.update_codec import UPDATE_CODECS
+from auricle.wire.vectors import VectorHeader
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.agent_context import Standing
 from auricle_edge.fleet.gate_watch import OPEN
@@ -91,7 +89,7 @@ class DeviceMessages:
             agent=__version__,
             codecs=UPDATE_CODECS,
             samples=len(self._trainer.data.train),
-            capabilities=(NOISE, SECURE_SUM, FIXMATCH, BAVD),
+            capabilities=(NOISE, SECURE_SUM, FIXMATCH, BAVD, METHODS),
         )
 
     def release(self, standing: Standing) -> Release:
@@ -151,8 +149,10 @@ class DeviceMessages:
         """The shares that were asked for."""
         return SumReveal(**self._who, **_sum(asked), own=own, masks=masks)
 
-    def update(self, invite: Invite, result: RoundResult, body: bytes) -> Pending:
-        """What was trained: the weights in the plan's codec, or in a secure sum the masked words."""
+    def update(
+        self, invite: Invite, result: RoundResult, body: bytes, vectors: tuple[VectorHeader, ...] = ()
+    ) -> Pending:
+        """What was trained: weights in the plan's codec and vectors after them, or in a secure sum masked words."""
         told = invite.plan.secure_sum
         update = Update(
             **self._who,
@@ -173,6 +173,7 @@ class DeviceMessages:
             held_out=result.held_out,
             unsupervised=UNSET if result.unsupervised is None else result.unsupervised,
             sum=told.id if told else UNSET,
+            vectors=vectors or UNSET,
         )
         return Pending(update, body)
 

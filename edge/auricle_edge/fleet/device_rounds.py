@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypedDict
 
 from auricle.errors import AuricleError, WireError
 from auricle.wire.messages import Asked, Invite, Measure
@@ -33,6 +33,13 @@ log = logging.getLogger("auricle.edge")
 
 Learnt = Callable[[Flat, RoundResult], None]
 """Told, in the training thread, the plug-in (P,) to listen with and what came out of a round."""
+
+
+class Lending(TypedDict, total=False):
+    """What came beside a round's model, as arguments of a trainer; left out is what did not."""
+
+    prior: PriorKnowledge
+    vectors: Mapping[str, Flat]
 
 
 class DeviceRounds:
@@ -149,7 +156,22 @@ class DeviceRounds:
             self._model = (asked.base, decode(block, self._trainer.pack.plugin_table.size, asked.codec))
         return self._model[1]
 
-    async def _lent(self, invite: Invite) -> PriorKnowledge | None:
+    async def _lent(self, invite: Invite) -> Lending:
+        """What the round lends beside the model, as the trainer's arguments: none that is not lent, or it may not take.
+
+        Raises
+        ------
+        WireError
+            A vector of the plan's method cannot be had: without it the round would be another algorithm's.
+        """
+        prior, vectors = await self._prior(invite), {}
+        for each in invite.vectors or ():
+            data = await self._uplink.fetch(each)
+            vectors[each.name] = decode(data, self._trainer.pack.plugin_table.size, each.codec)
+        lent: Lending = {} if prior is None else {"prior": prior}
+        return {**lent, "vectors": vectors} if vectors else lent
+
+    async def _prior(self, invite: Invite) -> PriorKnowledge | None:
         """What the round lends to tune the classifier by; None where it lends nothing, or it cannot be had or used."""
         if not invite.prior:
             return None
@@ -171,11 +193,11 @@ class DeviceRounds:
         """Train and keep: the update, which is on disk, and what came out. Declined: the judge refused the round."""
         judged = 0 if self._judge is None else self._judge.nbytes
         await asyncio.to_thread(require_room, self._settings.folder, self.local.nbytes + invite.length + judged)
-        plugin, prior = await self._fetched(invite), await self._lent(invite)
+        plugin, lent = await self._fetched(invite), await self._lent(invite)
         self._uplink.enter("training")
         control = self._gate.begin(deadline - self._settings.clock.monotonic())
         result, verdict = await asyncio.get_running_loop().run_in_executor(
-            self._executor, self._train, invite, plugin, self.local, control, prior
+            self._executor, self._train, invite, plugin, self.local, control, lent
         )
         if verdict.received is not None and not invite.plan.noise and not invite.plan.secure_sum:
             await self._uplink.say("st", self._messages.status(invite, "training", verdict.received))
@@ -193,8 +215,8 @@ class DeviceRounds:
             masked = await self._sums.masked(invite, told, received, leaves.plugin)
             return self._messages.update(invite, leaves, masked), result
         table = self._trainer.pack.plugin_table
-        body, leaves = update_body(leaves, received, invite.plan, table, self.local.variates)
-        return self._messages.update(invite, leaves, body), replace(result, local=leaves.local)
+        body, vectors, leaves = update_body(leaves, received, invite.plan, table, self.local.variates)
+        return self._messages.update(invite, leaves, body, vectors), replace(result, local=leaves.local)
 
     def _train(
         self,
@@ -202,10 +224,9 @@ class DeviceRounds:
         plugin: Flat,
         local: LocalState,
         control: RoundControl,
-        prior: PriorKnowledge | None,
+        lent: Lending,
     ) -> tuple[RoundResult, Verdict]:
         """In the training thread: train, and ask the judge."""
-        lent = {} if prior is None else {"prior": prior}  # not named to a trainer that may not take it
         result = self._trainer.run(invite.plan, invite.round, plugin, local, control, **lent)
         if self._judge is None:
             return result, Verdict(None, plugin)

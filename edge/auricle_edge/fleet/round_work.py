@@ -9,11 +9,14 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from pathlib import Path
 
-from auricle.errors import AuricleError, StorageError
+from auricle import __version__
+from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.files import describe
 from auricle.wire.plan import Plan
 from auricle_edge.fleet.fleet_word import FleetWord
 from auricle_edge.fleet.gate_watch import Declined, GateWatch
+from auricle_learning.methods.vectors import withheld
+from auricle_learning.training.learn_settings import OWN_SWITCH
 from auricle_learning.training.speech_data import DataSource
 from auricle_learning.training.train import Trainer, TrainingStopped
 
@@ -48,16 +51,29 @@ class Readiness:
             raise Declined(self._gate.told.reason)
 
     def require_willing(self, plan: Plan | None) -> None:
-        """Declined when a plan asks for maps that the owner does not give away, or for more clips than there are.
+        """Declined when a plan asks for what this version or the owner does not give, or for more clips than there are.
 
         Labelled ones count, and others where a plan asks for FixMatch.
         """
-        if plan is not None and plan.bavd and plan.bavd.maps and not self._trainer.settings.maps:
-            raise Declined("The round asks for activation maps, which [learn] maps does not let leave the device.")
+        if plan is not None:
+            self._require_method(plan)
         have, least = self._trainer.clips_of(plan), self._trainer.settings.clips
         if have.all < least:
             others = f" and {have.unlabelled} without a label" if have.unlabelled else ""
             raise Declined(f"It has {have.labelled} labelled clips{others} to train on and needs {least}.")
+
+    def _require_method(self, plan: Plan) -> None:
+        """Declined where this version lacks the plan's method, or the owner does not give away what it requires."""
+        try:
+            name = withheld(plan, self._trainer.settings.allowed)
+        except SettingsError as error:
+            raise Declined(
+                f"The round asks for the method {plan.method}, which the agent {__version__} does not have or not with "
+                f"these options: update it to {plan.since or 'the version of its coordinator'} or newer."
+            ) from error
+        if name is not None:
+            allow = f"{name} = true" if name in OWN_SWITCH else f'vectors = ["{name}"]'
+            raise Declined(f"The round asks for {name}, which may not leave the device: [learn] {allow} allows it.")
 
     async def renew(self) -> bool:
         """Read the clips again in the training thread if they changed; whether their number did."""

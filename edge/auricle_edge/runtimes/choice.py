@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import EntryPoint, PackageNotFoundError, version
 
 from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.packs.pack import Pack
+from auricle.process.plugins import guarded, load, offered
 from auricle_learning.runtimes.interface import Runtime
 
-STEP, NATIVE, ORT_TRAINING, TFLITE = "step", "native", "ort-training", "tflite"
-RUNTIMES = ("auto", STEP, NATIVE, ORT_TRAINING, TFLITE)
+GROUP = "auricle.runtimes"
+"""Entry points of runtimes of other packages."""
+AUTO, STEP, NATIVE, ORT_TRAINING, TFLITE = "auto", "step", "native", "ort-training", "tflite"
 _LITERT = ("ai_edge_litert", "tflite_runtime")
 """Modules that run `.tflite`, the newer one first."""
+_INTERFACE = ("name", "pack", "logits", "embeddings", "has", "begin", "end_training")
+"""What a runtime has."""
+
+
+@dataclass(frozen=True)
+class RuntimeKind:
+    """A runtime that there can be on a device."""
+
+    name: str
+    """As in `--runtime`."""
+    missing: Callable[[Pack, bool], str | None]
+    """What keeps it from running a pack here, as a sentence; None when nothing does. Asked whether it has to train."""
+    make: Callable[[Pack, int], Runtime]
+    """It, for a pack, with so many threads inside one operator; only here it imports what it needs."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +46,13 @@ def choose_runtime(wanted: str, pack: Pack, threads: int = 1, *, training: bool 
 
     The order is native where the wheel brings its library and it computes here as it should, step, ort-training and,
     where nothing is to be trained, tflite. Nothing is compiled for `auto`: that is done where `native` is asked for.
+    What another package offers is taken, and imported, only where it is asked for.
 
     Parameters
     ----------
     wanted
-        `auto`, `step`, `native`, `ort-training` or `tflite`.
+        `auto`, `step`, `native`, `ort-training`, `tflite`, or the name of an entry point of the group
+        `auricle.runtimes`, which cannot take one of these.
     pack
         What it has to run.
     threads
@@ -44,29 +63,41 @@ def choose_runtime(wanted: str, pack: Pack, threads: int = 1, *, training: bool 
     Raises
     ------
     SettingsError
-        There is no runtime of that name.
+        There is no runtime of that name, or that of another package cannot be loaded.
     AuricleError
         Nothing fits, or what was asked for does not; the sentence says what is missing.
     """
-    if wanted not in RUNTIMES:
-        raise SettingsError(f'There is no runtime "{wanted}": {nearest(wanted, RUNTIMES)}')
+    if wanted == AUTO:
+        return _automatic(pack, threads, training)
+    kind = RUNTIMES.get(wanted) or _of_another_package(wanted)
+    if (reason := kind.missing(pack, training)) is not None:
+        raise AuricleError(reason)
+    return Choice(kind.make(pack, threads), f"Runtime {wanted}: it was asked for.")
+
+
+def runtime_names() -> list[str]:
+    """What `--runtime` can be, runtimes of other packages included; nothing of theirs is imported."""
+    return sorted({AUTO, *RUNTIMES, *offered(GROUP)})
+
+
+def _automatic(pack: Pack, threads: int, training: bool) -> Choice:
     from auricle_edge.runtimes.native.library import brought_library, why_not_brought
     from auricle_edge.runtimes.native.self_test import fault_of
 
-    brought = brought_library() if wanted == "auto" else None
-    names = [wanted] if wanted != "auto" else [STEP, ORT_TRAINING, *([] if training else [TFLITE])]
-    missing = {name: _missing(name, pack, training) for name in names}
+    brought = brought_library()
+    names = [STEP, ORT_TRAINING, *([] if training else [TFLITE])]
+    missing = {name: RUNTIMES[name].missing(pack, training) for name in names}
+    lacks = RUNTIMES[NATIVE].missing(pack, training)
     if brought is not None:
-        missing = {NATIVE: _missing(NATIVE, pack, training) or fault_of(brought), **missing}
+        missing = {NATIVE: lacks or fault_of(brought), **missing}
     fitting = [name for name, reason in missing.items() if reason is None]
     if not fitting:
         reasons = [reason for reason in missing.values() if reason is not None]
-        if wanted == "auto" and brought is None and _missing(NATIVE, pack, training) is None:
+        if brought is None and lacks is None:
             reasons.append(f"{why_not_brought()} Where there is a C compiler, --runtime native makes one.")
         raise AuricleError(" ".join(reasons))
     chosen = fitting[0]
-    reason = "it was asked for." if wanted != "auto" else _why(chosen, missing, threads)
-    return Choice(_make(chosen, pack, threads), f"Runtime {chosen}: {reason}")
+    return Choice(RUNTIMES[chosen].make(pack, threads), f"Runtime {chosen}: {_why(chosen, missing, threads)}")
 
 
 def _why(chosen: str, missing: dict[str, str | None], threads: int) -> str:
@@ -81,16 +112,19 @@ def _why(chosen: str, missing: dict[str, str | None], threads: int) -> str:
     return " ".join(["the next best.", *(reason for reason in missing.values() if reason is not None)])
 
 
-def _missing(name: str, pack: Pack, training: bool) -> str | None:
-    """What keeps a runtime from doing the work here, as a sentence; None when nothing does."""
-    if name == TFLITE:
-        return _missing_tflite(pack, training)
-    if name == NATIVE:
-        return _missing_graphs(name, pack, training)
+def _missing_step(pack: Pack, training: bool) -> str | None:
     if importlib.util.find_spec("onnxruntime") is None:
         return 'The runtime step needs onnxruntime, which is not installed: pip install "auricle[edge]".'
-    if name == STEP:
-        return _missing_graphs(name, pack, training)
+    return _missing_graphs(STEP, pack, training)
+
+
+def _missing_native(pack: Pack, training: bool) -> str | None:
+    return _missing_graphs(NATIVE, pack, training)
+
+
+def _missing_ort_training(pack: Pack, _training: bool) -> str | None:
+    if importlib.util.find_spec("onnxruntime") is None:
+        return 'The runtime step needs onnxruntime, which is not installed: pip install "auricle[edge]".'
     if importlib.util.find_spec("onnxruntime.training") is None:
         return (
             "The runtime ort-training needs onnxruntime-training, which is not installed: in an environment of its own "
@@ -126,19 +160,66 @@ def _version() -> str:
     return "of unknown version"
 
 
-def _make(name: str, pack: Pack, threads: int) -> Runtime:
-    if name == ORT_TRAINING:
-        from auricle_edge.runtimes.ort_training import OrtTrainingRuntime
-
-        return OrtTrainingRuntime(pack, threads)
-    if name == TFLITE:
-        from auricle_edge.runtimes.tflite import TfliteRuntime
-
-        return TfliteRuntime(pack, threads)
-    if name == NATIVE:
-        from auricle_edge.runtimes.native.runtime import NativeRuntime
-
-        return NativeRuntime(pack, threads)
+def _make_step(pack: Pack, threads: int) -> Runtime:
     from auricle_learning.runtimes.step import StepRuntime
 
     return StepRuntime(pack, threads)
+
+
+def _make_native(pack: Pack, threads: int) -> Runtime:
+    from auricle_edge.runtimes.native.runtime import NativeRuntime
+
+    return NativeRuntime(pack, threads)
+
+
+def _make_ort_training(pack: Pack, threads: int) -> Runtime:
+    from auricle_edge.runtimes.ort_training import OrtTrainingRuntime
+
+    return OrtTrainingRuntime(pack, threads)
+
+
+def _make_tflite(pack: Pack, threads: int) -> Runtime:
+    from auricle_edge.runtimes.tflite import TfliteRuntime
+
+    return TfliteRuntime(pack, threads)
+
+
+RUNTIMES: dict[str, RuntimeKind] = {
+    kind.name: kind
+    for kind in (
+        RuntimeKind(STEP, _missing_step, _make_step),
+        RuntimeKind(NATIVE, _missing_native, _make_native),
+        RuntimeKind(ORT_TRAINING, _missing_ort_training, _make_ort_training),
+        RuntimeKind(TFLITE, _missing_tflite, _make_tflite),
+    )
+}
+"""Those that come with auricle."""
+
+
+def _of_another_package(name: str) -> RuntimeKind:
+    others = offered(GROUP)
+    if name not in others:
+        raise SettingsError(f'There is no runtime "{name}": {nearest(name, runtime_names())}')
+    return _loaded(name, others[name])
+
+
+def _loaded(name: str, entries: list[EntryPoint]) -> RuntimeKind:
+    """Import a runtime of another package, and turn what it raises, or lacks, into one sentence."""
+    kind, package = load("runtime", name, entries)
+    where = f'The runtime "{name}" of {package}'
+    if not isinstance(kind, RuntimeKind):
+        raise SettingsError(
+            f"{where} is no auricle_edge.runtimes.RuntimeKind but a {type(kind).__name__}; update or uninstall the "
+            "package."
+        )
+
+    made = guarded(kind.make, "runtime", where, SettingsError)
+
+    def make(pack: Pack, threads: int) -> Runtime:
+        runtime = made(pack, threads)
+        lacking = [part for part in _INTERFACE if not hasattr(runtime, part)]
+        if lacking:
+            raise SettingsError(f"{where} has no {', '.join(lacking)}; choose another runtime or update the package.")
+        return runtime
+
+    return RuntimeKind(name, guarded(kind.missing, "runtime", where, SettingsError), make)

@@ -112,6 +112,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "unlabelled",
         "maps",
         "gradients",
+        "vectors",
         "carried",
         "judge",
         "accept",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from auricle.errors import DataError
-from auricle.packs.graph_interface import maps_sent
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
@@ -23,10 +22,11 @@ from auricle_fleet.emulation.partition import device_seed, fresh_labels
 from auricle_fleet.emulation.start import started
 from auricle_fleet.groups import Group, assigned
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.methods.vectors import declared
 from auricle_learning.runtimes import Runtime
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import DeviceData
-from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
-from auricle_learning.training.training_job import LearnSettings
+from auricle_learning.training.train import NOTHING, LocalState, RoundResult, Trainer, TrainingStopped
 
 _LOOK = 0.05
 """Seconds between two looks whether the round is over, while a slow device waits."""
@@ -94,6 +94,7 @@ class GroupTrainer(Trainer):
         state: LocalState,
         checkpoint: Callable[[], bool] = lambda: False,
         prior: PriorKnowledge | None = None,
+        vectors: Mapping[str, Flat] = NOTHING,
     ) -> RoundResult:
         """Train a round, and change what comes out of it; TrainingStopped in a round that is never answered."""
         rng = np.random.default_rng([self.seed, round_number, 29])
@@ -111,7 +112,7 @@ class GroupTrainer(Trainer):
             honest = self._colluders.updates(plan, round_number, plugin, checkpoint)
             sent = plugin + forged_together(attack, honest, self._force)
             return self._claimed(plan, plugin, sent.astype(np.float32), state, late)
-        result = super().run(plan, round_number, plugin, state, checkpoint, prior)
+        result = super().run(plan, round_number, plugin, state, checkpoint, prior, vectors)
         if attack == "samples":
             return replace(result, samples=round(result.samples * self._force))
         if attack in (None, "loss", "label-flip"):
@@ -124,7 +125,7 @@ class GroupTrainer(Trainer):
         loss, count = self.inference_loss(received), self.clips_of(plan)
         unsupervised = count.unlabelled if plan.fixmatch else None
         said = 0.0 if math.isnan(loss) else loss
-        maps = maps_sent(plan, self.pack.manifest.plugin, self.pack.manifest.graphs)
+        asked = declared(plan, self.pack, gradients=False)
         return RoundResult(
             sent,
             state,
@@ -136,7 +137,7 @@ class GroupTrainer(Trainer):
             None,
             0,
             unsupervised=unsupervised,
-            maps=np.zeros(maps, np.float32) if maps else None,
+            vectors={each.name: np.zeros(each.size, np.float32) for each in asked if each.required},
         )
 
 

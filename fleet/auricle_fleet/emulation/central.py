@@ -12,9 +12,9 @@ from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_fleet.emulation.data import FleetData
 from auricle_learning.runtimes import Runtime, accuracy
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import Trainer
-from auricle_learning.training.training_job import LearnSettings
 
 RATE, DECAY, WARMUP = 3e-3, 0.01, 3
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import ClassVar, cast
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress
@@ -21,6 +21,7 @@ from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_fleet.broker.broker import Kind, connect_broker, require_startable, start_broker
 from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.slow_link import slow_link
 from auricle_fleet.emulation.start import Start
@@ -43,6 +44,52 @@ class Federation:
     state
         Folder for the state of coordinator, devices and broker.
     """
+
+    constants: ClassVar[Constants] = Constants(
+        links=True,
+        all_train=True,
+        base_memory=303e6,
+        device_memory=0.53e6,
+        update_memory=7.0,
+        broker_memory=10e6,
+        broker_device=8e3,
+        client_seconds=0.028,
+        start_seconds=6.0,
+        base_files=19,
+        device_files=1.0,
+        broker_files=7,
+        sent_once=2388,
+        received_once=2002,
+        sent=545,
+        received=1490,
+        sent_asking=212,
+        received_asking=480,
+        base_disk=1.5e6,
+        states_kept=3,
+        models_kept=RunSettings.keep_models,
+        device_disk=1e4,
+        row_disk=5000.0,
+    )
+    lighter: ClassVar[str | None] = "virtual"
+
+    @staticmethod
+    def refusal(settings: FleetSettings) -> str | None:
+        """What needs a clock that can be set, in a sentence; None where there is nothing of that."""
+        traced = next((group.name for group in settings.groups if group.trace is not None), None)
+        if traced is not None:
+            return f'The group "{traced}" follows a trace, on a clock that only --engine virtual has.'
+        if settings.round_every:
+            return "--round-every needs --engine virtual: the live engine has no clock of its own."
+        return None
+
+    @staticmethod
+    async def require(settings: FleetSettings) -> None:
+        """See that the broker of a run could be started or is there, before any speech is made; errors as of those."""
+        wanted = settings.broker
+        if wanted is not None and wanted not in BROKERS:
+            await connect_broker(wanted)
+        else:
+            require_startable(None if wanted is None else cast(Kind, wanted), settings.port)
 
     def __init__(self, settings: FleetSettings, data: FleetData, judging: FleetJudging, state: Path) -> None:
         self._settings, self._data, self._judging, self._state = settings, data, judging, state
@@ -176,12 +223,3 @@ async def _first_failure(main: Awaitable[None], others: list[asyncio.Task[None]]
         if not work.done():
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
-
-
-async def require_broker(settings: FleetSettings) -> None:
-    """See that the broker of a run could be started or is there, before any speech is made; errors as of those."""
-    wanted = settings.broker
-    if wanted is not None and wanted not in BROKERS:
-        await connect_broker(wanted)
-    else:
-        require_startable(None if wanted is None else cast(Kind, wanted), settings.port)

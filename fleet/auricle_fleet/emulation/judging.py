@@ -24,8 +24,8 @@ from auricle_fleet.emulation.conditions import target_of, triggered
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.runtimes import accuracy
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips
-from auricle_learning.training.training_job import LearnSettings
 
 MEASURED_MINUTES = 3.0
 """Most minutes of the unseen speakers' clips on which each round's plug-in is measured."""

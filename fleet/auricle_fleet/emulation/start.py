@@ -13,7 +13,7 @@ from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.units import percent
-from auricle_learning.aggregation.presets import Preset
+from auricle_learning.presets import Preset
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from auricle.errors import AuricleError
@@ -40,6 +40,19 @@ class Answer:
     def doubt(self) -> str | None:
         """What its judge finds worse in the round's model."""
         return None if self.verdict is None else self.verdict.received
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """What comes to devices beside a round's model."""
+
+    prior: PriorKnowledge | None = None
+    """What they tune their classifiers by."""
+    vectors: Mapping[str, Flat] = field(default_factory=dict)
+    """Of the plan's method, by name."""
+
+
+NOTHING_BESIDE = Beside()
 
 
 class VirtualDevice:
@@ -113,9 +126,9 @@ class VirtualDevice:
         return None if timeline is not None and began + answer > timeline.leaves(began) else answer
 
     def take_part(
-        self, invite: Invite, plugin: Flat, stopped: Callable[[], bool], prior: PriorKnowledge | None = None
+        self, invite: Invite, plugin: Flat, stopped: Callable[[], bool], beside: Beside = NOTHING_BESIDE
     ) -> Answer:
-        """Train from the round's model (P,), and what is lent beside it; nothing is kept by this.
+        """Train from the round's model (P,), and what comes beside it; nothing is kept by this.
 
         Raises
         ------
@@ -123,7 +136,9 @@ class VirtualDevice:
             `stopped`, asked before every batch, said that the run ends.
         """
         try:
-            result = self.trainer.run(invite.plan, invite.round, plugin, self.local, stopped, prior)
+            result = self.trainer.run(
+                invite.plan, invite.round, plugin, self.local, stopped, beside.prior, beside.vectors
+            )
         except TrainingStopped:
             raise
         except AuricleError as error:
@@ -134,8 +149,8 @@ class VirtualDevice:
             if verdict.reason is not None:
                 return Answer(None, b"", verdict.reason, verdict.back, verdict)
         table = self.trainer.pack.plugin_table
-        body, result = update_body(result, plugin, invite.plan, table, self.local.variates)
-        pending = self._messages.update(invite, result, body)
+        body, vectors, result = update_body(result, plugin, invite.plan, table, self.local.variates)
+        pending = self._messages.update(invite, result, body, vectors)
         return Answer(pending.update, pending.body, "", result.local, verdict)
 
     def keep(self, answer: Answer) -> None:

@@ -13,10 +13,11 @@ import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from auricle.errors import AuricleError, SettingsError
+from auricle.errors import AuricleError
 from auricle.process.clock import SYSTEM_CLOCK, Clock, VirtualClock
 from auricle_cloud.evaluation.labelled_clips import LabelledClips, labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
@@ -25,6 +26,7 @@ from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.round import counted_words
 from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.traces import timelines
@@ -34,32 +36,14 @@ from auricle_fleet.emulation.virtual_model import Model
 from auricle_fleet.emulation.virtual_round import FLEET, Ended, Order, VirtualRounds
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.aggregation.bounded import BoundedRule
-from auricle_learning.aggregation.presets import Preset
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import Preset
 
 log = logging.getLogger("auricle.fleet")
 
 EVERY = 10.0
 """Seconds between two checkpoints: rounds after the last one are made again, to the same bits, by a run that goes on.
 With a judge, whose best states are kept as they come, every round is one."""
-
-
-def require_virtual(settings: FleetSettings) -> None:
-    """SettingsError for what only agents, links and a broker have."""
-    if settings.mode == "async" or settings.detect:
-        option, what = (
-            ("--mode async", "asynchronous rounds") if settings.mode == "async" else ("--detect", "detection")
-        )
-        raise SettingsError(f"{option} needs --engine live: the virtual engine has no {what}.")
-    if settings.privacy.clip is not None:
-        raise SettingsError("Noise on devices needs --engine live: the virtual engine keeps no account of it.")
-    if settings.secure_sum.on:
-        raise SettingsError("--secure-sum needs --engine live: the virtual engine has no messages to hide.")
-    if settings.broker is not None or settings.port:
-        raise SettingsError("--broker and --port need --engine live: the virtual engine has no broker.")
-    for group in settings.groups:
-        if group.network.cut is not None:
-            raise SettingsError(f'The group "{group.name}" has connections that are cut: that needs --engine live.')
 
 
 class VirtualFleet:
@@ -75,8 +59,54 @@ class VirtualFleet:
         Whom it asks how long its work takes; its rounds have a clock of their own, which only counts.
     """
 
+    constants: ClassVar[Constants] = Constants(
+        links=False,
+        all_train=False,
+        base_memory=270e6,
+        device_memory=0.15e6,
+        update_memory=13.0,
+        broker_memory=0.0,
+        broker_device=0.0,
+        client_seconds=0.003,
+        start_seconds=4.0,
+        base_files=10,
+        device_files=0.0,
+        broker_files=0,
+        sent_once=0,
+        received_once=0,
+        sent=0,
+        received=0,
+        sent_asking=0,
+        received_asking=0,
+        base_disk=8e5,
+        states_kept=2,
+        models_kept=2,
+        device_disk=5e3,
+        row_disk=100.0,
+    )
+    lighter: ClassVar[str | None] = None
     coordinator = None
     """There is no process to ask."""
+
+    @staticmethod
+    def refusal(settings: FleetSettings) -> str | None:
+        """What only agents, links and a broker have, in a sentence; None where there is nothing of that."""
+        if settings.mode == "async":
+            return "--mode async needs --engine live: the virtual engine has no asynchronous rounds."
+        if settings.detect:
+            return "--detect needs --engine live: the virtual engine has no detection."
+        if settings.privacy.clip is not None:
+            return "Noise on devices needs --engine live: the virtual engine keeps no account of it."
+        if settings.secure_sum.on:
+            return "--secure-sum needs --engine live: the virtual engine has no messages to hide."
+        if settings.broker is not None or settings.port:
+            return "--broker and --port need --engine live: the virtual engine has no broker."
+        cut = next((group.name for group in settings.groups if group.network.cut is not None), None)
+        return None if cut is None else f'The group "{cut}" has connections that are cut: that needs --engine live.'
+
+    @staticmethod
+    async def require(settings: FleetSettings) -> None:
+        """Nothing: it runs in this process alone."""
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ It closes on a clock that only counts, by the coordinator's own rule and without
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -17,24 +17,25 @@ from auricle.wire.messages import Invite, Update
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat, digest, encode
-from auricle.wire.update_codec import Tail, length_of, parted
+from auricle.wire.update_codec import length_of
+from auricle.wire.vectors import Declared, bytes_of, split_vectors
 from auricle_cloud.evaluation.labelled_clips import LabelledClips
 from auricle_cloud.link.update_checks import require_body, require_header
 from auricle_cloud.rounds.cohort_progress import Doubts
 from auricle_cloud.rounds.policy import Timing, total_failure
-from auricle_cloud.rounds.read_cohort import with_labels, with_tails
+from auricle_cloud.rounds.read_cohort import with_labels, with_vectors
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.selection import choose
 from auricle_fleet.emulation.virtual_clock import RoundEnd, round_end
-from auricle_fleet.emulation.virtual_device import BOOT, Answer, VirtualDevice
+from auricle_fleet.emulation.virtual_device import BOOT, Answer, Beside, VirtualDevice
 from auricle_fleet.emulation.virtual_model import Model, explained, own_invite, own_models, starts
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort, layers_of
 from auricle_learning.aggregation.extras import MAGIC, Extras, RuleState
 from auricle_learning.aggregation.feature_synthesis import lent_after
 from auricle_learning.aggregation.next_model import next_model, optimizer_in
-from auricle_learning.aggregation.presets import tail_of
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings, OptimizerState
+from auricle_learning.methods.vectors import declared, method_of
 
 FLEET, TASK = "emulated", "keywords"
 
@@ -121,8 +122,9 @@ class VirtualRounds:
         able = [device for device in self.fleet.values() if device.comes(order.began) <= order.began]
         invited = choose(able, order.size, f"{order.seed}/{order.number}")
         lent = self._lent(model)
-        fetched = 4 * self.pack.plugin_table.size + len(lent)
-        answers, updates, end = self._answers(order, invited, model, lent)
+        vectors = self._vectors(order, model)
+        fetched = 4 * self.pack.plugin_table.size + len(lent) + sum(vector.nbytes for vector in vectors.values())
+        answers, updates, end = self._answers(order, invited, model, lent, vectors)
         names, seconds = end.names, end.seconds
         failed = {name: answer.reason for name, answer in answers.items() if answer.update is None}
         doubts = Doubts()
@@ -146,7 +148,8 @@ class VirtualRounds:
         if names is None:
             return Ended(None, False, tuple(invited), 0, 0, answers, fetched, {**report, "reason": end.reason}, seconds)
         table = self.pack.plugin_table
-        more = [parted(answers[name].body, table, order.plan.codec)[1] for name in sorted(names)]
+        weights = length_of(table, order.plan.codec)
+        more = [split_vectors(answers[name].body, weights, updates[name][0].vectors or ())[1] for name in sorted(names)]
         cohort = self._cohort([updates[name] for name in sorted(names)], model, order, more)
         made = next_model(cohort, self.rule, order.server, self._optimizer(model))
         said = explained(made.aggregate, [updates[name][0] for name in sorted(names)])
@@ -155,15 +158,16 @@ class VirtualRounds:
         return Ended(following, False, tuple(invited), len(names) - out, out, answers, fetched, told, seconds)
 
     def _answers(
-        self, order: Order, invited: list[str], model: Model, lent: bytes
+        self, order: Order, invited: list[str], model: Model, lent: bytes, vectors: Mapping[str, Flat]
     ) -> tuple[dict[str, Answer], dict[str, tuple[Update, Flat]], RoundEnd]:
         """What devices answered, the updates that can count, and how the round ended.
 
         Whoever comes too late is called off and does not train. Who fails makes room for a later one.
         """
         size = 4 * self.pack.plugin_table.size
-        tail, fetched, prior = self._tail(order), size + len(lent), self._read(lent)
-        sent = length_of(self.pack.plugin_table, order.plan.codec) + 4 * sum(tail)
+        due, beside = self._declared(order), self._beside(lent, vectors)
+        fetched = size + len(lent) + sum(vector.nbytes for vector in vectors.values())
+        sent = length_of(self.pack.plugin_table, order.plan.codec) + bytes_of(due)
         times = {name: self.fleet[name].arrival(order.number, order.began, sent, fetched) for name in invited}
         arrivals = {name: at for name, at in times.items() if at is not None}
         invite = Invite(
@@ -188,18 +192,23 @@ class VirtualRounds:
             asked = [name for name in (arrivals if end.names is None else end.names) if name not in answers]
             if not asked:
                 return answers, updates, end
-            done = self.workers.map(lambda name: self._train(name, invite, model, prior), asked)
+            done = self.workers.map(lambda name: self._train(name, invite, model, beside), asked)
             for name, answer in zip(asked, done, strict=True):
                 answers[name] = answer
-                weights = self._checked(answer, model.start(name), tail)
+                weights = self._checked(answer, model.start(name), due)
                 if answer.update is None or weights is None:
                     failed[name] = arrivals.pop(name)
                 else:
                     updates[name] = answer.update, weights
 
-    def _tail(self, order: Order) -> Tail:
-        """How many numbers follow the weights of an update."""
-        return tail_of(order.plan, self.pack, gradients=self.rule.rule.tuning is not None)
+    def _declared(self, order: Order) -> tuple[Declared, ...]:
+        """The vectors that updates may bring."""
+        return declared(order.plan, self.pack, gradients=self.rule.rule.tuning is not None)
+
+    def _vectors(self, order: Order, model: Model) -> dict[str, Flat]:
+        """What the plan's method has go out with a model."""
+        method = method_of(order.plan)
+        return {} if method is None else method.sent(self._state(model), self.pack.plugin_table.size)
 
     def _lent(self, model: Model) -> bytes:
         """What devices are lent to tune their classifiers by, as it travels; empty where the rule has nothing of it."""
@@ -208,20 +217,21 @@ class VirtualRounds:
             return b""
         return lent_after(self._state(model), model.weights, self.pack.plugin_table, tuning).to_bytes()
 
-    def _read(self, lent: bytes) -> PriorKnowledge | None:
-        """What devices make of what they are lent; None of nothing."""
-        return PriorKnowledge.from_bytes(lent, *self.pack.plugin_table.specs[-2].shape) if lent else None
+    def _beside(self, lent: bytes, vectors: Mapping[str, Flat]) -> Beside:
+        """What devices make of what comes beside the model."""
+        shape = self.pack.plugin_table.specs[-2].shape
+        return Beside(PriorKnowledge.from_bytes(lent, *shape) if lent else None, vectors)
 
-    def _train(self, name: str, invite: Invite, model: Model, prior: PriorKnowledge | None) -> Answer:
-        return self.fleet[name].take_part(own_invite(invite, model, name), model.start(name), self.stopped, prior)
+    def _train(self, name: str, invite: Invite, model: Model, beside: Beside) -> Answer:
+        return self.fleet[name].take_part(own_invite(invite, model, name), model.start(name), self.stopped, beside)
 
-    def _checked(self, answer: Answer, base: Flat, tail: Tail) -> Flat | None:
+    def _checked(self, answer: Answer, base: Flat, due: Sequence[Declared]) -> Flat | None:
         """The weights that a coordinator would count; None where it refuses them."""
         if answer.update is None:
             return None
         try:
-            require_header(answer.update, self.pack.plugin_table, self.limits, tail)
-            return require_body(answer.update, answer.body, base, self.pack.plugin_table, self.limits, tail)
+            require_header(answer.update, self.pack.plugin_table, self.limits, due)
+            return require_body(answer.update, answer.body, base, self.pack.plugin_table, self.limits, due)
         except WireError:
             return None
 
@@ -235,14 +245,14 @@ class VirtualRounds:
             return None
         return RuleState.from_bytes(model.kept, self.pack.plugin_table.size)
 
-    def _extras(self, model: Model, order: Order, updates: list[Update], more: list[Flat]) -> Extras:
+    def _extras(self, model: Model, order: Order, updates: list[Update], more: list[dict[str, Flat]]) -> Extras:
         """What rules may need beyond the updates."""
         found = Extras(
             steps=np.array([update.steps for update in updates], np.float64),
             rate=order.plan.rate,
             labelled=with_labels([(update.samples, update.unsupervised or 0) for update in updates]),
         )
-        found = with_tails(found, more, self._tail(order), self.pack.plugin_table)
+        found = with_vectors(found, more, self.pack.plugin_table)
         if not self.rule.rule.needs:
             return found
         clips = sum(device.registered for device in self.fleet.values())
@@ -257,7 +267,9 @@ class VirtualRounds:
             starts=starts(model, [update.device for update in updates]),
         )
 
-    def _cohort(self, counted: list[tuple[Update, Flat]], model: Model, order: Order, more: list[Flat]) -> Cohort:
+    def _cohort(
+        self, counted: list[tuple[Update, Flat]], model: Model, order: Order, more: list[dict[str, Flat]]
+    ) -> Cohort:
         updates = [update for update, _ in counted]
         return Cohort.build(
             ids=[update.device for update in updates],

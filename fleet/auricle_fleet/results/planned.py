@@ -1,4 +1,4 @@
-"""A forecast on a terminal: a table of both engines beside what this machine has, and where each figure is from."""
+"""A forecast on a terminal: a table of all engines beside what this machine has, and where each figure is from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from auricle_fleet.units import size
 
 __all__ = ["Forecast", "forecast", "show"]
 
-COLUMNS = (Column("", 0), Column("live", 0), Column("virtual", 0), Column("there is", 0), Column("from", 1))
 EXACT, MEASURED, BENCH, ESTIMATE = "counted", "measured", "bench", "estimate"
 
 
@@ -25,7 +24,8 @@ def show(plan: Forecast, write: Callable[[str], None]) -> None:
             f"of {plan.rounds:,} rounds; a model of {plan.weights:,} weights; {plan.unseen_clips:,} clips to judge by."
         )
     )
-    print_grid(COLUMNS, list(_rows(plan)))
+    columns = [Column("", 0), *(Column(name, 0) for name in plan.engines), Column("there is", 0), Column("from", 1)]
+    print_grid(columns, list(_rows(plan)))
     for line in _sources(plan):
         write(fitted(line))
     for name, each in plan.engines.items():
@@ -41,10 +41,9 @@ def show(plan: Forecast, write: Callable[[str], None]) -> None:
 
 def _rows(plan: Forecast) -> Iterator[list[str]]:
     machine = plan.machine
-    live, virtual = plan.engines["live"], plan.engines["virtual"]
 
     def row(what: str, value: Callable[[EngineForecast], str], there: str, source: str) -> list[str]:
-        return [what, value(live), value(virtual), there, source]
+        return [what, *map(value, plan.engines.values()), there, source]
 
     cores = how_many(machine.cores, "core")
     memory = "-" if machine.memory is None else size(machine.memory)

@@ -80,7 +80,7 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the unseen speakers' clips of other labels that a backdoor's trigger turns into its label; None without
     a group that has one."""
     clock: float | None = None
-    """When it began on the virtual engine's clock, seconds since the run began; None with the live engine."""
+    """When it began on the engine's own clock, seconds since the run began; None with an engine that has none."""
     available: int | None = None
     """Devices that could be invited then."""
 

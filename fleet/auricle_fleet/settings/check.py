@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from auricle.errors import SettingsError, nearest
 from auricle.packs.first_weights import check_start
+from auricle.process.plugins import offered
 from auricle.wire.update_codec import UPDATE_CODECS
+from auricle_edge.runtimes.choice import GROUP
 from auricle_fleet.groups import check_groups, require_room
 from auricle_learning.aggregation.needs import check_needs, given_with
-from auricle_learning.aggregation.presets import get_preset
-from auricle_learning.aggregation.rules import get_rule, rule_names
+from auricle_learning.methods import get_rule, rule_names
+from auricle_learning.presets import get_preset
 
 if TYPE_CHECKING:
     from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -29,7 +31,6 @@ TRAINS = ("step", "native")
 MOST_MINUTES = 60.0
 MOST_CARRIED = 0.9
 
-ENGINES = ("live", "virtual")
 MODES = ("sync", "async")
 MOST_SELECTED = 10.0
 MOST_RATE = 10.0
@@ -63,20 +64,10 @@ def check_labels(told: FleetSettings, *, asks: bool) -> None:
         raise SettingsError("Devices without any label learn with --rule fedrpo alone: raise the labelled share.")
 
 
-def not_live(told: FleetSettings) -> str | None:
-    """What only the virtual engine's clock can do, in a sentence; None where there is nothing of that."""
-    traced = next((group.name for group in told.groups if group.trace is not None), None)
-    if traced is not None:
-        return f'The group "{traced}" follows a trace, on a clock that only --engine virtual has.'
-    return (
-        "--round-every needs --engine virtual: the live engine has no clock of its own." if told.round_every else None
-    )
-
-
 def check_run(told: FleetSettings) -> None:
     """SettingsError for a value that is not allowed, or settings that do not go together."""
     named = (("rule", told.rule, rule_names()), ("learning", told.learning, LEARNING))
-    for what, word, known in (*named, ("engine", told.engine, ENGINES), ("codec", told.codec, UPDATE_CODECS)):
+    for what, word, known in (*named, ("codec", told.codec, UPDATE_CODECS)):
         if word is not None and word not in known:
             raise SettingsError(f'There is no {what} "{word}"; {nearest(word, known)}')
     if told.rate is not None and not 0 < told.rate <= MOST_RATE:
@@ -102,16 +93,15 @@ def check_run(told: FleetSettings) -> None:
     check_groups(told.groups)
     if not 0 <= told.round_every <= LONGEST:
         raise SettingsError(f"--round-every is {told.round_every:g}: it takes seconds, 0 to {LONGEST:.0f}.")
-    if told.engine == "live" and (reason := not_live(told)) is not None:
-        raise SettingsError(reason)
     if told.devices is not None:
         require_room(told.groups, told.devices)
     for name in (*told.architectures(), *(group.local for group in told.groups if group.local)):
         if told.pack is None and name not in LOCALS:
             raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')
     check_start(told.start)
-    if told.runtime not in TRAINS:
-        raise SettingsError(f"--runtime is {' or '.join(TRAINS)}: {nearest(told.runtime, TRAINS)}")
+    trains = (*TRAINS, *offered(GROUP))
+    if told.runtime not in trains:
+        raise SettingsError(f"--runtime is {' or '.join(trains)}: {nearest(told.runtime, trains)}")
     if told.judge not in JUDGE:
         raise SettingsError(f"--judge is {', '.join(JUDGE[:-1])} or {JUDGE[-1]}: {nearest(told.judge, JUDGE)}")
     if not 0 < told.judge_minutes <= MOST_MINUTES or not 0 <= told.judge_share <= 1:

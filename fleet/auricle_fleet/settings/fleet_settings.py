@@ -20,8 +20,8 @@ from auricle_edge.training.own_model import own_model
 from auricle_fleet.groups import Group
 from auricle_fleet.settings.check import BROKERS, LOCALS, check_run
 from auricle_fleet.settings.partition import Partition
-from auricle_learning.aggregation.presets import Preset, get_preset
-from auricle_learning.training.training_job import LearnSettings
+from auricle_learning.presets import Preset, get_preset
+from auricle_learning.training.learn_settings import LearnSettings
 
 
 class NoRunError(StorageError):

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError, nearest
 from auricle.settings import from_mapping, read_toml
-from auricle_fleet.emulation.virtual_fleet import require_virtual
+from auricle_fleet.emulation.engines import require_engine
 from auricle_fleet.settings.check import LARGEST_SEED
 from auricle_fleet.settings.fleet_settings import FleetSettings
 
@@ -208,8 +208,7 @@ def _cell(
     place = f'{where}, method "{method.name}", condition "{condition.name}"'
     try:
         settings = from_mapping(FleetSettings, told, place)
-        if settings.engine == "virtual":
-            require_virtual(settings)
+        require_engine(settings)
     except SettingsError as error:
         raise error if str(error).startswith(place) else SettingsError(f"{place}: {error}") from error
     return Cell(method.name, condition.name, seed, settings, tried)

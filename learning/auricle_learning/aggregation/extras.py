@@ -120,6 +120,8 @@ class Extras:
     gradients: Sequence[NDArray[Any] | None] | None = None
     """(K) of each client its gradients (C, C d + C) of the classifier by class, zeros where it has no clip of one; None
     for a client that says none."""
+    vectors: Mapping[str, Sequence[NDArray[Any] | None]] = field(default_factory=dict)
+    """By name (K): what updates brought beside their weights; None of an update that brought none of that name."""
     starts: Float64Array | None = None
     """(K, P) the models that the clients began the round with; None: all with w^t."""
     labelled: Float64Array | None = None
@@ -159,7 +161,16 @@ class Extras:
             if len(said) != count or not all(one is None or np.isfinite(one).all() for one in said):
                 raise CohortError(f"gradients are those of {len(said)} clients of {count}, or not finite.")
             said = tuple(said[row] for row in rows)
-        return replace(self, gradients=said, **found)  # type: ignore[arg-type]
+        vectors = {name: self._rows_of(name, each, rows, count) for name, each in self.vectors.items()}
+        return replace(self, gradients=said, vectors=vectors, **found)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _rows_of(
+        name: str, brought: Sequence[NDArray[Any] | None], rows: Sequence[int], count: int
+    ) -> tuple[NDArray[Any] | None, ...]:
+        if len(brought) != count or not all(one is None or np.isfinite(one).all() for one in brought):
+            raise CohortError(f"{name} are vectors of {len(brought)} clients of {count}, or not finite.")
+        return tuple(brought[row] for row in rows)
 
     def kept_by(self, rule: str) -> RuleState:
         """This rule's state, an empty one before its first round or after another rule's."""

@@ -61,7 +61,7 @@ def with_noise(received: Flat, trained: Flat, noise: Noise, generator: np.random
 def noised(result: RoundResult, received: Flat, plan: Plan) -> RoundResult:
     """What of a round may leave the device: all of it, or the weights alone, noisy ones where the plan wants noise.
 
-    So it is with noise and in a secure sum. Number of clips, loss, accuracies, maps and gradients are figures of the
+    So it is with noise and in a secure sum. Number of clips, loss, accuracies and vectors are figures of the
     device's own clips that neither covers: 1, 0 and nothing are sent in their place. What the device keeps is not
     changed.
     """
@@ -77,6 +77,5 @@ def noised(result: RoundResult, received: Flat, plan: Plan) -> RoundResult:
         personal_accuracy=None,
         plugin_accuracy=None,
         held_out=0,
-        maps=None,
-        gradients=None,
+        vectors={},
     )

@@ -19,26 +19,30 @@ from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
+from auricle_learning.methods.method import JobChanges
+from auricle_learning.methods.vectors import GRADIENTS, MAPS
 from auricle_learning.runtimes import Job, Runtime, Training, accuracy, cross_entropy
 from auricle_learning.runtimes.interface import EVALUATION_BATCH
 from auricle_learning.training.batches import Features, Pseudo, batches, fixmatch_batches, mixed_batches
 from auricle_learning.training.carried import Carried, carried_to_train
+from auricle_learning.training.device_half import DeviceHalf
 from auricle_learning.training.fixmatch import WEAK, Count, counted, has_graph, labelled_by, taught_by, two_view_batches
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.prior_knowledge import said_gradients, tuned
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.training_job import (
-    LearnSettings,
     adjusted,
     fitting_slots,
     graph_kind,
     graph_optimizer,
-    remembered,
     scalars_of,
     terms_of,
     vectors_of,
 )
 
 Array = NDArray[Any]
+
+NOTHING: Mapping[str, Flat] = {}
 
 NOT_FINITE = "The loss is not finite: the learning rate is too high or the clips are damaged."
 
@@ -58,7 +62,7 @@ class LocalState:
     steps: int = 0
     """Steps the kept optimizer state has seen."""
     variates: Mapping[str, Flat] = field(default_factory=dict)
-    """(P,) vectors of the plug-in's size that a plan's memory keeps, by its name; empty without one."""
+    """What the round's method keeps, by `method.name`, and what the codec of updates does; empty without either."""
 
     @property
     def nbytes(self) -> int:
@@ -86,10 +90,8 @@ class RoundResult:
     """Clips without labels of which the received plug-in was sure."""
     unsupervised: int | None = None
     """Those without labels among the samples, where the plan asks for FixMatch."""
-    maps: Flat | None = None
-    """(M,) the plug-in's last activation maps, where the plan asks for them."""
-    gradients: Flat | None = None
-    """(G,) the classifier's gradients by class, where the round asks for them and the owner gives them away."""
+    vectors: Mapping[str, Flat] = field(default_factory=dict)
+    """What travels beside the weights, by name."""
 
 
 class Trainer:
@@ -163,6 +165,7 @@ class Trainer:
         state: LocalState,
         checkpoint: Callable[[], bool] = lambda: False,
         prior: PriorKnowledge | None = None,
+        vectors: Mapping[str, Flat] = NOTHING,
     ) -> RoundResult:
         """Train for one round from the received plug-in (P,).
 
@@ -172,18 +175,22 @@ class Trainer:
             Called before every batch. It may wait, as while the board is busy, and says whether the round is over.
         prior
             What the plug-in's classifier is tuned by before it is trained.
+        vectors
+            What came with the model for the plan's method, by name.
 
         Raises
         ------
         TrainingStopped
             `checkpoint` said so between two batches.
         AuricleError
-            A loss or a trained weight is not finite: the round is given up and the state stays as it was.
+            A loss or a trained weight is not finite, or this version lacks the plan's method: the round is given up and
+            the state stays as it was.
         """
         began, mutual, loss = self.clock.monotonic(), plan.mode == "mutual", self.inference_loss(plugin)
         pseudo, count = self._pseudo(plan, plugin), self.clips_of(plan)
         loss = pseudo.loss if pseudo is not None and math.isnan(loss) else loss
-        job = self._job(plan, round_number, plugin, state, pseudo, tuned(plugin, prior, checkpoint))
+        half, begun = DeviceHalf(plan, plugin, vectors, state.variates), tuned(plugin, prior, checkpoint)
+        job = self._job(plan, round_number, plugin, state, pseudo, begun, half.before())
         training = self.runtime.begin(job)
         epoch = self._epochs(job.kind, training.batch, plan, round_number, pseudo)
         learnt = self._optimize(training, plan, epoch, checkpoint)
@@ -193,7 +200,7 @@ class Trainer:
         slots = training.slots() if plan.keep_state else {}
         role, name = "plugin" if mutual else "model", self.pack.manifest.plugin
         trained = adjusted(final[role], self.data.train, -plan.prior, self.pack) if learnt else plugin.copy()
-        kept = remembered(plan, state.variates, plugin, trained)
+        sent, kept = half.after(trained, training.steps - job.steps)
         local = LocalState(final.get("local", state.weights), slots, training.steps, kept)
         return RoundResult(
             trained,
@@ -207,8 +214,7 @@ class Trainer:
             len(self.data.held_out),
             0 if pseudo is None else len(pseudo.sure),
             count.unlabelled if plan.fixmatch else None,
-            np.nan_to_num(training.maps(role), posinf=0.0, neginf=0.0) if plan.bavd and plan.bavd.maps else None,
-            self._gradients(trained, prior, checkpoint) if prior is not None and self.settings.gradients else None,
+            {**sent, **_maps(plan, training, role), **self._gradients(trained, prior, checkpoint)},
         )
 
     def clips_of(self, plan: Plan | None) -> Count:
@@ -220,15 +226,27 @@ class Trainer:
         name, graph = self.pack.manifest.plugin, has_graph(self.runtime, plan)
         return labelled_by(lambda c: self.logits(name, plugin, c), plan, self.settings, self.data, graph=graph)
 
-    def _gradients(self, trained: Flat, prior: PriorKnowledge, checkpoint: Callable[[], bool]) -> Flat | None:
-        """The classifier's gradients by class on the clips with a label, as the trained plug-in sees them."""
+    def _gradients(
+        self, trained: Flat, prior: PriorKnowledge | None, checkpoint: Callable[[], bool]
+    ) -> dict[str, Flat]:
+        """The classifier's gradients by class on the clips with a label, where the owner gives them away."""
+        if prior is None or GRADIENTS.allowed_by not in self.settings.allowed:
+            return {}
         see = partial(self.runtime.embeddings, self.pack.manifest.plugin, trained)
-        return said_gradients(map(see, self._pieces(self.data.train)), self.data.train.targets, prior, checkpoint)
+        gradients = said_gradients(map(see, self._pieces(self.data.train)), self.data.train.targets, prior, checkpoint)
+        return {} if gradients is None else {GRADIENTS.name: gradients}
 
     def _job(
-        self, plan: Plan, round_number: int, plugin: Flat, state: LocalState, pseudo: Pseudo | None, begun: Flat
+        self,
+        plan: Plan,
+        round_number: int,
+        plugin: Flat,
+        state: LocalState,
+        pseudo: Pseudo | None,
+        begun: Flat,
+        changes: JobChanges,
     ) -> Job:
-        """What a plan means for this device, whose plug-in begins with the weights `begun` (P,)."""
+        """What a plan and its method mean for this device, whose plug-in begins with the weights `begun` (P,)."""
         name = self.pack.manifest.plugin
         received, first = (adjusted(each, self.data.train, plan.prior, self.pack) for each in (plugin, begun))
         if plan.mode == "mutual":
@@ -236,8 +254,8 @@ class Trainer:
         else:
             models, weights = {"model": name}, {"model": first}
         kept = fitting_slots(self.pack, models, plan, state.slots)
-        kind, vectors = graph_kind(plan), vectors_of(plan, received, state.variates)
-        scalars, taught = scalars_of(plan), taught_by(plan, self.settings)
+        kind, vectors = graph_kind(plan), vectors_of(plan, received, changes)
+        scalars, taught = scalars_of(plan, changes), taught_by(plan, self.settings)
         if pseudo is not None and taught is not None and has_graph(self.runtime, plan):
             kind, vectors = "fixmatch", {"teacher": plugin}
             scalars.update({"threshold": taught.threshold, "lambda": taught.weight})
@@ -246,7 +264,7 @@ class Trainer:
             models=models,
             optimizer=graph_optimizer(plan),
             weights=weights,
-            terms=terms_of(plan),
+            terms=terms_of(plan, changes),
             vectors=vectors,
             scalars=scalars,
             slots=kept,
@@ -299,3 +317,9 @@ class Trainer:
                     raise AuricleError(NOT_FINITE)
                 learnt |= bool(losses.get("confident", 1.0) or batch["weight"].any())
         return learnt
+
+
+def _maps(plan: Plan, training: Training, role: str) -> dict[str, Flat]:
+    """The plug-in's last activation maps, where the plan asks for them."""
+    asked = plan.bavd and plan.bavd.maps
+    return {MAPS.name: np.nan_to_num(training.maps(role), posinf=0.0, neginf=0.0)} if asked else {}

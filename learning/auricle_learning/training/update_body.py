@@ -9,17 +9,18 @@ import numpy as np
 
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat, TensorTable
-from auricle.wire.update_codec import INT8, decode_update, encode_update, followed_by
+from auricle.wire.update_codec import INT8, decode_update, encode_update
+from auricle.wire.vectors import VectorHeader, followed_by
 from auricle_learning.training.train import RoundResult
 
 UNSENT = "unsent"
-"""Name of the variate with what rounding took away from the updates so far."""
+"""Name of what rounding took away from the updates so far."""
 
 
 def update_body(
     result: RoundResult, received: Flat, plan: Plan, table: TensorTable, variates: Mapping[str, Flat]
-) -> tuple[bytes, RoundResult]:
-    """Make what travels of a round, with its maps and gradients where it has some.
+) -> tuple[bytes, tuple[VectorHeader, ...], RoundResult]:
+    """Make what travels of a round, its vectors after the weights.
 
     In `int8` what was not sent before goes along, and what is not sent now is kept.
 
@@ -42,18 +43,18 @@ def update_body(
     -------
     bytes
         The body.
+    tuple of VectorHeader
+        What of it are vectors.
     RoundResult
         With what the device keeps now.
 
     Raises
     ------
     WireError
-        A weight does not fit the codec, or a map or gradient is not finite.
+        A weight does not fit the codec, or a number of a vector is not finite.
     """
     block, kept = _weights(result, received, plan, table, variates)
-    for numbers in (result.maps, result.gradients):
-        block = block if numbers is None else followed_by(block, numbers)
-    return block, kept
+    return *followed_by(block, result.vectors), kept
 
 
 def _weights(

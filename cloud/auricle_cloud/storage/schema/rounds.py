@@ -149,12 +149,14 @@ updates = sa.Table(
     sa.Column("received", sa.Float, nullable=False),
     sa.Column("unsupervised", sa.BigInteger),
     sa.Column("left_out", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("vectors", sa.JSON(none_as_null=True)),
     sa.Index(None, "task", "counted_in"),
 )
 """Counted updates. `round` is the one the device was invited to, `counted_in` the one whose model it went into.
 
 `unsupervised`: of the samples, those without labels; NULL where the plan did not ask for any. `left_out`: whether the
-round's rule gave it the weight 0 in every layer.
+round's rule gave it the weight 0 in every layer. `vectors`: headers of what follows the weights in the body, in this
+order; NULL where nothing does.
 """
 
 models = sa.Table(

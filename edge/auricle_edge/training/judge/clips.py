@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from auricle.wire.messages import WORSE
 from auricle_edge.training.judge.comparison import sign_test
-from auricle_learning.training.training_job import LearnSettings
+from auricle_learning.training.learn_settings import LearnSettings
 
 Mask = NDArray[np.bool_]
 NEGATIVES = ("_unknown_", "_silence_")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.process.times import count_in
-from auricle_learning.training.training_job import LearnSettings
+from auricle_learning.training.learn_settings import LearnSettings
 
 Counts = NDArray[np.uint8]
 

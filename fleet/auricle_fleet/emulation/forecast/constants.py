@@ -1,10 +1,8 @@
-"""What cannot be measured quickly, by engine: figures that `bench/fleet_growth.py` prints, and estimates."""
+"""What cannot be measured quickly: an engine's figures, which `bench/fleet_growth.py` prints, and estimates."""
 
 from __future__ import annotations
 
 from msgspec import Struct
-
-from auricle_cloud.settings import RunSettings
 
 SOURCE = "bench/fleet_growth.py"
 """What printed them; the runs that they come from are in docs/fleet.md."""
@@ -13,6 +11,10 @@ SOURCE = "bench/fleet_growth.py"
 class Constants(Struct, frozen=True, kw_only=True):
     """Of one engine."""
 
+    links: bool
+    """Whether devices have connections: through a broker, and relays where a network is emulated."""
+    all_train: bool
+    """Whether everybody invited trains, those whose answers will be too late as well."""
     base_memory: float
     """Bytes of a run of hardly any devices: Python, onnxruntime, graphs, the report at the end."""
     device_memory: float
@@ -72,51 +74,3 @@ SPOKEN = 0.012
 """CPU seconds in which a clip is synthesised: an estimate, as are `READ` and `start_seconds`."""
 READ = 0.0006
 """CPU seconds in which a clip is read."""
-
-LIVE = Constants(
-    base_memory=303e6,
-    device_memory=0.53e6,
-    update_memory=7.0,
-    broker_memory=10e6,
-    broker_device=8e3,
-    client_seconds=0.028,
-    start_seconds=6.0,
-    base_files=19,
-    device_files=1.0,
-    broker_files=7,
-    sent_once=2388,
-    received_once=2002,
-    sent=545,
-    received=1490,
-    sent_asking=212,
-    received_asking=480,
-    base_disk=1.5e6,
-    states_kept=3,
-    models_kept=RunSettings.keep_models,
-    device_disk=1e4,
-    row_disk=5000.0,
-)
-VIRTUAL = Constants(
-    base_memory=270e6,
-    device_memory=0.15e6,
-    update_memory=13.0,
-    broker_memory=0.0,
-    broker_device=0.0,
-    client_seconds=0.003,
-    start_seconds=4.0,
-    base_files=10,
-    device_files=0.0,
-    broker_files=0,
-    sent_once=0,
-    received_once=0,
-    sent=0,
-    received=0,
-    sent_asking=0,
-    received_asking=0,
-    base_disk=8e5,
-    states_kept=2,
-    models_kept=2,
-    device_disk=5e3,
-    row_disk=100.0,
-)
-OF_ENGINE = {"live": LIVE, "virtual": VIRTUAL}

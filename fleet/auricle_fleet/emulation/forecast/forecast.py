@@ -1,4 +1,4 @@
-"""A run's forecast: both engines' needs and times beside what this machine has, and whether the run fits."""
+"""A run's forecast: each engine's needs and times beside what this machine has, and whether the run fits."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from pathlib import Path
 from msgspec import Struct
 
 from auricle.errors import SettingsError
-from auricle_fleet.emulation.forecast.constants import OF_ENGINE, SOURCE, Constants
+from auricle_fleet.emulation.engines import ENGINES, engine_of
+from auricle_fleet.emulation.forecast.constants import SOURCE, Constants
 from auricle_fleet.emulation.forecast.crowd import crowd_of, is_missing
 from auricle_fleet.emulation.forecast.machine import Machine, this_machine
 from auricle_fleet.emulation.forecast.needs import Needed, Needs, Times
 from auricle_fleet.emulation.forecast.speed import Speed, speed_of
 from auricle_fleet.emulation.traces import require_traces
-from auricle_fleet.emulation.virtual_fleet import require_virtual
-from auricle_fleet.settings.check import not_live
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.units import size
-from auricle_learning.training.training_job import LearnSettings
+from auricle_learning.training.learn_settings import LearnSettings
 
 DOUBT = 1.5
 """A run is refused for memory or disk where even its need divided by this is not there: the forecast may be too high by
@@ -85,6 +84,7 @@ def forecast(
     DataError, SettingsError, PackError
         As the run itself would.
     """
+    engine_of(settings)
     require_traces(settings.groups)
     crowd = crowd_of(settings)
     needed, machine = Needed(settings, crowd), this_machine(out)
@@ -92,12 +92,11 @@ def forecast(
     kinds = sorted(set(crowd.models))
     speeds = {kind: speed_of(crowd.pack, kind, needed.preset.plan, learn, again=again, say=say) for kind in kinds}
     engines = {}
-    for engine, constants in OF_ENGINE.items():
-        times = needed.times(engine, speeds, machine.cores)
-        needs = needed.needs(engine, times.round)
-        refused = _not_virtual(settings) if engine == "virtual" else not_live(settings)
-        refused = refused or misfit(needs, machine, out, engine)
-        engines[engine] = EngineForecast(needs=needs, times=times, refused=refused, constants=constants)
+    for name, engine in ENGINES.items():
+        times = needed.times(name, speeds, machine.cores)
+        needs = needed.needs(name, times.round)
+        refused = engine.refusal(settings) or misfit(needs, machine, out, name)
+        engines[name] = EngineForecast(needs=needs, times=times, refused=refused, constants=engine.constants)
     return Forecast(
         engine=settings.engine,
         devices=crowd.devices,
@@ -132,26 +131,19 @@ def require_fit(settings: FleetSettings, out: Path) -> None:
         raise SettingsError(reason)
 
 
-def _not_virtual(settings: FleetSettings) -> str | None:
-    try:
-        require_virtual(settings)
-    except SettingsError as error:
-        return str(error)
-    return None
-
-
 def misfit(needs: Needs, machine: Machine, out: Path, engine: str) -> str | None:
     """Why a run cannot fit; None where it can."""
+    lighter = ENGINES[engine].lighter
     if machine.memory is not None and needs.memory / DOUBT > machine.memory:
         return (
             f"This run would need about {size(needs.memory)} of memory and {size(machine.memory)} are free: "
-            f"{_instead(engine)}."
+            f"take fewer devices{f', or --engine {lighter}, which needs less' if lighter else ''}."
         )
     most = max(needs.files, needs.broker_files) + SPARE_FILES
     if most > machine.files:
         return (
             f"This run would hold about {most:,} files and connections open and a process may hold {machine.files:,} "
-            "here: take --engine virtual, fewer devices, or raise the limit (`ulimit -Hn`)."
+            f"here: take {f'--engine {lighter}, ' if lighter else ''}fewer devices, or raise the limit (`ulimit -Hn`)."
         )
     if needs.disk / DOUBT > machine.disk:
         return (
@@ -164,7 +156,3 @@ def misfit(needs: Needs, machine: Machine, out: Path, engine: str) -> str | None
 def is_tight(need: float, there: float | None) -> bool:
     """Whether a need is nearer to what there is than the forecast is sure of."""
     return there is not None and need * DOUBT > there
-
-
-def _instead(engine: str) -> str:
-    return "take fewer devices" + (", or --engine virtual, which needs less" if engine == "live" else "")

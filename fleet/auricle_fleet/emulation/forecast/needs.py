@@ -11,15 +11,16 @@ from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import SLOTS
 from auricle.speech.audio import CLIP_SAMPLES
 from auricle.wire.update_codec import length_of
+from auricle.wire.vectors import bytes_of
 from auricle_cloud.rounds.policy import devices_invited, quorum_of, updates_wanted
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.sound import carried_negatives
+from auricle_fleet.emulation.engines import ENGINES
 from auricle_fleet.emulation.forecast.constants import (
     AT_ONCE,
     END_MEMORY,
     FEATURE_MEMORY,
-    OF_ENGINE,
     OF_FEATURES,
     READ,
     RELAY_FILES,
@@ -30,8 +31,8 @@ from auricle_fleet.emulation.forecast.speed import Speed
 from auricle_fleet.emulation.judging import MEASURED_MINUTES
 from auricle_fleet.settings.check import BROKERS
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_learning.aggregation.presets import Preset
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import Preset
 from auricle_learning.training.training_job import graph_optimizer
 
 
@@ -105,17 +106,16 @@ class Needed:
         seconds
             Of a round: in long ones devices ask what is next.
         """
-        has, crowd, rounds = OF_ENGINE[engine], self._crowd, self._settings.rounds
-        live = engine == "live"
+        has, crowd, rounds = ENGINES[engine].constants, self._crowd, self._settings.rounds
         trains = self._trains(engine)
         asked = crowd.devices * seconds / AgentSettings.ask_every
         up_round = trains * (self._sent() + has.sent) + asked * has.sent_asking
-        down_round = (self.invited if live else trains) * (4 * self._plugin + has.received)
-        down_round += (self.invited if live else trains) * self.preset.lent_with(crowd.pack)
+        receive = self.invited if has.all_train else trains
+        down_round = receive * (4 * self._plugin + has.received) + receive * self.preset.lent_with(crowd.pack)
         down_round += asked * has.received_asking
         once = crowd.devices
         relays = sum(group is not None and not group.network.is_perfect for group in crowd.groups)
-        files = has.base_files + has.device_files * crowd.devices + RELAY_FILES * relays * live
+        files = has.base_files + has.device_files * crowd.devices + RELAY_FILES * relays * has.links
         broker = has.broker_memory + has.broker_device * crowd.devices
         return Needs(
             memory=round(self._memory(engine, trains) + self._own_broker * broker),
@@ -124,7 +124,7 @@ class Needed:
             up=round(rounds * up_round + once * has.sent_once),
             down=round(rounds * down_round + once * has.received_once),
             files=math.ceil(files),
-            broker_files=has.broker_files + crowd.devices if live and self._own_broker else 0,
+            broker_files=has.broker_files + crowd.devices if has.links and self._own_broker else 0,
             disk=round(self._disk(engine, trains)),
             answers=round(trains),
         )
@@ -139,7 +139,7 @@ class Needed:
         cores
             On which devices train at once.
         """
-        has, crowd, settings = OF_ENGINE[engine], self._crowd, self._settings
+        has, crowd, settings = ENGINES[engine].constants, self._crowd, self._settings
         any_speed = next(iter(speeds.values()))
         trains = self._trains(engine)
         client = float(np.mean([self._client(i, speeds[model]) for i, model in enumerate(crowd.models)]))
@@ -177,16 +177,17 @@ class Needed:
 
     def _trains(self, engine: str) -> float:
         """Devices that train and answer in a round, on average."""
-        there = self.invited if engine == "live" else max(min(self.invited, self._wanted), self._quorum())
+        awaited = max(min(self.invited, self._wanted), self._quorum())
+        there = self.invited if ENGINES[engine].constants.all_train else awaited
         return there * self._answering
 
     def _quorum(self) -> int:
         return quorum_of(self.invited, self._settings.quorum)
 
     def _sent(self) -> int:
-        """Bytes of an update's weights, and of the maps and gradients after them, as they travel."""
+        """Bytes of an update's weights, and of the vectors after them, as they travel."""
         pack = self._crowd.pack
-        return length_of(pack.plugin_table, self._settings.codec) + 4 * sum(self.preset.tail_of(pack))
+        return length_of(pack.plugin_table, self._settings.codec) + bytes_of(self.preset.declared(pack))
 
     def _state(self, model: str) -> int:
         """Bytes of what a device has learnt."""
@@ -195,7 +196,7 @@ class Needed:
         if plan.keep_state:
             trained = own + self._plugin if plan.mode == "mutual" else self._plugin
             vectors = len(SLOTS[graph_optimizer(plan)]) * trained
-        return 4 * (own + vectors + (self._plugin if plan.memory is not UNSET else 0))
+        return 4 * (own + vectors + (self._plugin if plan.method else 0))
 
     @property
     def whole_states(self) -> int:
@@ -213,7 +214,7 @@ class Needed:
         return self._settings.rounds * self._trains(engine) / self._crowd.devices
 
     def _memory(self, engine: str, trains: float) -> float:
-        has, crowd = OF_ENGINE[engine], self._crowd
+        has, crowd = ENGINES[engine].constants, self._crowd
         sound = crowd.clips * CLIP_SAMPLES * 2
         kept = int(crowd.trained.sum() + crowd.held_out.sum()) + 2 * crowd.unseen  # these as features, too
         clips = kept * self.clip_bytes
@@ -225,11 +226,11 @@ class Needed:
         loading = max(2 * sound if crowd.synthetic else 0, sound + clips + at_once)
         running = clips + self.state_bytes(engine) + has.device_memory * crowd.devices
         running += has.update_memory * 4 * self._plugin * trains
-        running += OF_FEATURES * self.preset.lent_with(crowd.pack) + trains * 4 * sum(self.preset.tail_of(crowd.pack))
+        running += OF_FEATURES * self.preset.lent_with(crowd.pack) + trains * bytes_of(self.preset.declared(crowd.pack))
         return max(has.base_memory - END_MEMORY + loading, has.base_memory + running)
 
     def _disk(self, engine: str, trains: float) -> float:
-        has, crowd, settings = OF_ENGINE[engine], self._crowd, self._settings
+        has, crowd, settings = ENGINES[engine].constants, self._crowd, self._settings
         best = (
             sum(4 * (self._plugin + crowd.pack.table(model).size) for model in crowd.models) if settings.judges else 0
         )

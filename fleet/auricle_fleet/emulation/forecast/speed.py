@@ -26,16 +26,11 @@ from auricle.wire.plan import Plan
 from auricle_learning.runtimes import Job, StepRuntime
 from auricle_learning.runtimes.interface import EVALUATION_BATCH
 from auricle_learning.training.carried import carried_to_train
+from auricle_learning.training.device_half import DeviceHalf
+from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import Trainer
-from auricle_learning.training.training_job import (
-    LearnSettings,
-    graph_kind,
-    graph_optimizer,
-    scalars_of,
-    terms_of,
-    vectors_of,
-)
+from auricle_learning.training.training_job import graph_kind, graph_optimizer, scalars_of, terms_of, vectors_of
 
 MEASURED_EPOCHS = 6
 MEASURED_BATCHES = 2
@@ -94,7 +89,7 @@ def speed_of(
 
 def _key(pack: Pack, model: str, plan: Plan, learn: LearnSettings) -> str:
     """What a speed is of: pack, model, way of training, versions and machine."""
-    way = (plan.mode, plan.order, plan.optimizer, plan.augment, plan.mu, plan.memory is not msgspec.UNSET)
+    way = (plan.mode, plan.order, plan.optimizer, plan.augment, plan.mu, plan.method)
     machine = (platform.node(), platform.machine(), platform.processor(), os.cpu_count())
     told = (pack.identity, model, *way, bool(plan.bavd), learn.carried, __version__, onnxruntime.__version__, *machine)
     return hashlib.sha256(repr(told).encode()).hexdigest()[:32]
@@ -146,14 +141,16 @@ def _own_places(runtime: StepRuntime, model: str, plan: Plan, learn: LearnSettin
     name, mutual = pack.manifest.plugin, plan.mode == "mutual"
     models = {"local": model, "plugin": name} if mutual else {"model": name}
     weights = {role: pack.table(each).initial(0) for role, each in models.items()}
+    received = weights["plugin" if mutual else "model"]
+    changes = DeviceHalf(plan, received, {}, {}).before()
     job = Job(
         kind=graph_kind(plan),
         models=models,
         optimizer=graph_optimizer(plan),
-        terms=terms_of(plan),
+        terms=terms_of(plan, changes),
         weights=weights,
-        scalars=scalars_of(plan),
-        vectors=vectors_of(plan, weights["plugin" if mutual else "model"], {}),
+        scalars=scalars_of(plan, changes),
+        vectors=vectors_of(plan, received, changes),
     )
     size = runtime.begin(job).batch
     carried = carried_to_train(pack, learn.carried, 0)

@@ -10,9 +10,8 @@ from auricle_learning.aggregation.cohort import Aggregate, Cohort, Float64Array
 from auricle_learning.aggregation.extras import RuleState
 from auricle_learning.aggregation.options import check_choice, check_number
 from auricle_learning.aggregation.rules.average import unchanged
-from auricle_learning.aggregation.rules.fednova import steps_of
+from auricle_learning.aggregation.rules.client_steps import fleet_size, mean_gradients, steps_of
 from auricle_learning.aggregation.rules.fedvsa import NO_LOSS
-from auricle_learning.aggregation.rules.scaffold import fleet_size, mean_gradients
 from auricle_learning.aggregation.rules.weighting import check_weighting, client_share, moved, of_clients
 
 NAME = "feddc"

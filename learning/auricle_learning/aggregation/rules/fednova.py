@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from auricle.errors import SettingsError
-from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
+from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError
 from auricle_learning.aggregation.options import check_choice, check_number
 from auricle_learning.aggregation.rules.average import unchanged
+from auricle_learning.aggregation.rules.client_steps import normalised_steps, steps_of
 from auricle_learning.aggregation.rules.fedvsa import NO_LOSS
 from auricle_learning.aggregation.rules.weighting import check_weighting, client_share, moved, of_clients
 
@@ -91,32 +92,3 @@ def fednova(
     together = float(share @ (normal if tau_eff == "normalised" else steps))
     counted = together * share / np.where(normal > 0, normal, 1.0)
     return of_clients(cohort, moved(cohort, counted), counted, score=normal, score_of=SCORE)
-
-
-def steps_of(cohort: Cohort) -> Float64Array:
-    """(K,) local steps; CohortError where they are not known or negative."""
-    steps = cohort.extras.steps
-    if steps is None or (steps < 0).any():
-        raise CohortError("the rule needs the number of steps of each client, at least 0.")
-    return steps
-
-
-def normalised_steps(steps: Float64Array, *, momentum: float = 0.0, shrink: float = 0.0) -> Float64Array:
-    """‖a_i‖₁: by how much more a first gradient counts after τ_i steps than after one.
-
-    τ for plain SGD; [τ - ρ (1-ρ^τ) / (1-ρ)] / (1-ρ) with momentum ρ; Σ_{j<τ} (1-ημ)^j with a proximal term.
-
-    Parameters
-    ----------
-    steps
-        (K,) τ.
-    momentum
-        ρ, in [0, 1).
-    shrink
-        ημ, at least 0.
-    """
-    if momentum:
-        return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)
-    if shrink:
-        return (1 - (1 - shrink) ** steps) / shrink
-    return steps

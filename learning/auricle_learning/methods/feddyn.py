@@ -1,4 +1,8 @@
-"""The server's half of FedDyn (Acar et al. 2021, https://arxiv.org/abs/2111.04263)."""
+"""FedDyn: dynamic regularisation (Acar et al. 2021, https://arxiv.org/abs/2111.04263), Algorithm 1.
+
+A client minimises L_i(θ) - ⟨g_i, θ⟩ + α/2 ‖θ - θ^t‖² and then sets g_i ← g_i - α (θ_i - θ^t), zeros at first. The
+server sets h ← h - (α/N) Σ_S (θ_i - θ^t) and θ ← mean_S θ_i - h/α.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,16 @@ import msgspec
 import numpy as np
 
 from auricle.wire.plan import Plan
+from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.extras import RuleState
 from auricle_learning.aggregation.options import check_number
 from auricle_learning.aggregation.rules.average import unchanged
+from auricle_learning.aggregation.rules.client_steps import fleet_size
 from auricle_learning.aggregation.rules.fedvsa import NO_LOSS
-from auricle_learning.aggregation.rules.scaffold import fleet_size
+from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.aggregation.rules.weighting import check_weighting, client_share, moved, of_clients
+from auricle_learning.methods.method import JobChanges, Kept, Method, Received, Sent, Trained
 
 NAME = "feddyn"
 CLIP = 10.0
@@ -72,5 +79,31 @@ def feddyn(
 
 
 def feddyn_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
-    """Clients train with the pull of strength α towards θ^t and with their linear term."""
-    return msgspec.structs.replace(plan, mu=float(str(options["alpha"])), memory=NAME, clip=plan.clip or CLIP)
+    """Clients train with the pull of strength α towards θ^t, and with a limit to their gradients."""
+    return msgspec.structs.replace(plan, mu=float(str(options["alpha"])), clip=plan.clip or CLIP)
+
+
+def before(received: Received, kept: Kept) -> JobChanges:
+    """Clients add the gradient of their linear term, -g_i; the pull towards θ^t is the plan's."""
+    return JobChanges(vectors={"linear": -_gradient(received, kept)})
+
+
+def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
+    """Clients keep g_i ← g_i - α (θ_i - θ^t)."""
+    received = trained.received
+    moved_by = received.plan.mu * (trained.plugin.astype(np.float64) - received.plugin)
+    return {}, {"g": (_gradient(received, kept) - moved_by).astype(np.float32)}
+
+
+def _gradient(received: Received, kept: Kept) -> Flat:
+    """(P,) g_i; zeros before a client's first round, or where it was of another model."""
+    gradient = kept.get("g")
+    size = received.plugin.size
+    return np.zeros(size, np.float32) if gradient is None or gradient.shape != (size,) else gradient
+
+
+FEDDYN = Method(
+    Rule(NAME, feddyn, check_feddyn, weight="uniform", needs=("server-state",), plan=feddyn_plan, step=True),
+    before=before,
+    after=after,
+)

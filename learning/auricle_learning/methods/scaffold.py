@@ -1,4 +1,8 @@
-"""The server's half of SCAFFOLD (Karimireddy et al. 2020, https://arxiv.org/abs/1910.06378)."""
+"""SCAFFOLD: control variates (Karimireddy et al. 2020, https://arxiv.org/abs/1910.06378), Algorithm 1, option II.
+
+A client steps by y ← y - η (g(y) - c_i + c) and then sets c_i⁺ = c_i - c + (x - y_i) / (K_i η), zeros at first. The
+server sets x ← x + η_g mean_S (y_i - x) and c ← c + (1/N) Σ_S (c_i⁺ - c_i).
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
+from auricle.wire.tensors import Flat
+from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.extras import RuleState
 from auricle_learning.aggregation.options import check_number
 from auricle_learning.aggregation.rules.average import unchanged
-from auricle_learning.aggregation.rules.fednova import normalised_steps, steps_of
+from auricle_learning.aggregation.rules.client_steps import fleet_size, mean_gradients, normalised_steps, steps_of
 from auricle_learning.aggregation.rules.fedvsa import NO_LOSS
+from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.aggregation.rules.weighting import check_weighting, client_share, moved, of_clients
+from auricle_learning.methods.method import JobChanges, Kept, Method, Needs, Received, Sent, Trained, Vector
 
 NAME = "scaffold"
 
@@ -81,22 +88,31 @@ def scaffold(
     return of_clients(cohort, moved(cohort, lr * share), lr * share, state=state)
 
 
-def mean_gradients(cohort: Cohort, steps: Float64Array, weight: Float64Array | None = None) -> Float64Array:
-    """Σ_k a_k (w^t - w_k) / (K_k η) (P,), the mean gradients of who took steps; a_k = 1 without `weight` (K,).
-
-    Raises
-    ------
-    CohortError
-        The clients' learning rate is not known.
-    """
-    rate = cohort.extras.rate
-    if rate is None or not rate > 0:
-        raise CohortError("the rule needs the clients' learning rate, greater than 0.")
-    stepped = steps > 0
-    factor = np.where(stepped, 1.0 if weight is None else weight, 0.0) / (np.where(stepped, steps, 1.0) * rate)
-    return cohort.start.astype(np.float64) - moved(cohort, factor)
+def before(received: Received, kept: Kept) -> JobChanges:
+    """Clients add c - c_i to each gradient."""
+    return JobChanges(terms=("drift",), vectors={"linear": received.vector("c") - _variate(received, kept)})
 
 
-def fleet_size(cohort: Cohort) -> int:
-    """N, at least the clients of the round."""
-    return max(cohort.extras.clients or 0, len(cohort.ids))
+def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
+    """Clients keep c_i⁺ = c_i - c + (x - y_i) / (K_i η), and c_i where they took no step."""
+    received = trained.received
+    own, momentum = _variate(received, kept), float(received.options["momentum"])
+    steps = normalised_steps(np.array([trained.steps], np.float64), momentum=momentum)[0]
+    if not steps > 0:
+        return {}, {"c": own}
+    moved_by = (received.plugin.astype(np.float64) - trained.plugin) / (steps * received.plan.rate)
+    return {}, {"c": (own - received.vector("c") + moved_by).astype(np.float32)}
+
+
+def _variate(received: Received, kept: Kept) -> Flat:
+    """(P,) c_i; zeros before a client's first round, or where it was of another model."""
+    own, size = kept.get("c"), received.plugin.size
+    return np.zeros(size, np.float32) if own is None or own.shape != (size,) else own
+
+
+SCAFFOLD = Method(
+    Rule(NAME, scaffold, check_scaffold, weight="uniform", needs=("server-state", "steps"), step=True),
+    Needs(down=(Vector("c"),)),
+    before,
+    after,
+)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from auricle.errors import PackError, SettingsError, nearest
-from auricle.packs.graph_interface import maps_sent, require_maps
+from auricle.packs.graph_interface import require_maps
 from auricle.packs.pack import Pack
 from auricle.wire.plan import LARGEST_BLOB, Plan
-from auricle.wire.prior_knowledge import gradients_size
-from auricle.wire.update_codec import Tail
-from auricle_learning.aggregation.rules import get_rule
+from auricle.wire.vectors import Declared, bytes_of
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.methods import get_rule
+from auricle_learning.methods.vectors import GRADIENTS, declared
 
 LENT_HEADER = 128
 """Most bytes of what is lent beside its numbers and the names of its classes."""
@@ -118,7 +118,7 @@ class Preset:
             The plan asks for dropped activations, and the pack's models have no layers that drop any; or what devices
             would be lent to tune their classifiers, or their gradients of them, would be more than `LARGEST_BLOB`.
         """
-        gradients = 4 * self.tail_of(pack).gradients
+        gradients = bytes_of([v for v in self.declared(pack) if v.name == GRADIENTS.name])
         if gradients > LARGEST_BLOB:
             raise PackError(
                 f"pkcf has each update bring {gradients} bytes of gradients with {len(pack.labels)} words, more than "
@@ -138,10 +138,10 @@ class Preset:
         classes, width = pack.plugin_table.specs[-2].shape
         return 4 * classes * (width * tuning.features + width + 1) + LENT_HEADER + 5 * classes if tuning else 0
 
-    def tail_of(self, pack: Pack) -> Tail:
-        """How many numbers follow the weights of an update in this preset's rounds."""
+    def declared(self, pack: Pack) -> tuple[Declared, ...]:
+        """The vectors that follow the weights of an update in this preset's rounds."""
         tuning = get_rule(self.rule, **self.rule_options).tuning
-        return tail_of(self.plan, pack, gradients=tuning is not None)
+        return declared(self.plan, pack, gradients=tuning is not None)
 
     def rates(self) -> Rates:
         """The learning rates before the schedule's factor."""
@@ -170,13 +170,6 @@ class Preset:
         if self.server.kind == "none" or "server" not in self.scheduled:
             return self.server
         return replace(self.server, lr=self.server.rate * self.factor(round_number, rounds))
-
-
-def tail_of(plan: Plan, pack: Pack, *, gradients: bool) -> Tail:
-    """How many numbers follow the weights of an update: maps where the plan asks for them, and maybe `gradients`."""
-    classes, width = pack.plugin_table.specs[-2].shape
-    maps = maps_sent(plan, pack.manifest.plugin, pack.manifest.graphs)
-    return Tail(maps, gradients_size(classes, width) if gradients else 0)
 
 
 PAPER = Preset(Plan(epochs=1, optimizer="sgd", rate=0.01, local_rate=0.01, alpha=0.5), "lpa")

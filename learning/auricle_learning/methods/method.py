@@ -1,0 +1,227 @@
+"""A method: both halves of an algorithm, the rule at the coordinator and what devices do differently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from auricle.packs.pack import Pack
+from auricle.wire.gradient_terms import Term
+from auricle.wire.plan import Plan
+from auricle.wire.tensors import Flat
+from auricle.wire.vectors import Declared
+from auricle_learning.aggregation.cohort import Aggregate, Cohort
+from auricle_learning.aggregation.extras import Objective, RuleState
+from auricle_learning.aggregation.rules.rule import Rule
+
+Options = Mapping[str, bool | int | float | str]
+Kept = Mapping[str, Flat]
+"""What a device keeps of a method from round to round, by name; empty at first, and after another method's round."""
+
+
+def of_the_plugin(pack: Pack, plan: Plan) -> int:
+    """P, the numbers of a vector that has one for each weight of the plug-in."""
+    return pack.plugin_table.size
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A named vector that travels beside the model."""
+
+    name: str
+    """Of a `down` vector also the name in the method's state of what is sent; zeros before its first round."""
+    size: Callable[[Pack, Plan], int] = of_the_plugin
+    """(pack, plan) -> numbers; 0: there is none in such a round."""
+    required: bool = True
+    """Whether a device that does not send it declines; else it takes part without."""
+    allowed_by: str | None = None
+    """The name under which its owner lets it leave (`[learn]`); None: it gives away no more than the weights do."""
+    check: Callable[[Pack, Flat, float], None] | None = None
+    """(pack, vector, largest weight): raises WireError for numbers that it cannot have."""
+
+    def declared(self, pack: Pack, plan: Plan) -> Declared:
+        """What is held against updates that bring it."""
+        check = self.check
+        values = None if check is None else lambda vector, largest: check(pack, vector, largest)
+        return Declared(self.name, self.size(pack, plan), self.required, values)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a method has travel; coordinator and device refuse what they cannot give in one sentence."""
+
+    down: tuple[Vector, ...] = ()
+    """Go out with the model."""
+    up: tuple[Vector, ...] = ()
+    """Come with an update."""
+    updates: Literal["individual", "sum"] = "individual"
+    """Whether the coordinator has to see single updates; a secure sum serves who does not."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """What a device begins a round with."""
+
+    plan: Plan
+    plugin: Flat
+    """(P,) w^t."""
+    vectors: Mapping[str, Flat] = field(default_factory=dict)
+    """The method's `down` vectors by name."""
+
+    @property
+    def options(self) -> Options:
+        """The method's, all of them."""
+        return self.plan.options
+
+    def vector(self, name: str) -> Flat:
+        """A `down` vector; zeros (P,) where the round brought none of that name."""
+        return self.vectors.get(name, np.zeros(self.plugin.size, np.float32))
+
+
+@dataclass(frozen=True)
+class JobChanges:
+    """What a method changes of the training of the plug-in."""
+
+    terms: tuple[Term, ...] = ()
+    """Further terms of the gradient, see `TERMS`."""
+    vectors: Mapping[str, Flat] = field(default_factory=dict)
+    """(P,) inputs of these terms: `linear`, `anchor`, `keep`."""
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    """Hyper-parameters of the plug-in's training by name."""
+
+
+NO_CHANGES = JobChanges()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came out of a device's training."""
+
+    received: Received
+    plugin: Flat
+    """(P,) w_k, as it travels."""
+    steps: int
+    """Local steps of this round."""
+
+
+Sent = Mapping[str, Flat]
+"""A method's `up` vectors by name."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a round of a method made at the coordinator."""
+
+    aggregate: Aggregate
+    """The next model and who counted."""
+    state: RuleState | None
+    """What the coordinator keeps for the next round."""
+    send: Mapping[str, Flat]
+    """What goes out with the next model, by the names of `Needs.down`."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """What a coordinator has beside the updates of a round."""
+
+    objectives: Sequence[Objective] = ()
+    """Of its labelled clips, a batch each."""
+    labelled: float = 0.0
+    """Number of these clips."""
+    clients: int | None = None
+    """N, all clients of the fleet; None: those of this round."""
+    total_samples: float | None = None
+    """Σ n over all clients; None: N times the mean of this round."""
+    rate: float | None = None
+    """η of the clients' plain SGD."""
+    round: int = 0
+    """Number of the round, from which what is drawn is drawn."""
+
+    def extras(self) -> dict[str, Any]:
+        """As fields of `Extras`."""
+        return {
+            "objectives": self.objectives,
+            "reference_samples": self.labelled,
+            "clients": self.clients,
+            "total_samples": self.total_samples,
+            "rate": self.rate,
+            "round": self.round,
+        }
+
+
+def unchanged_before(received: Received, kept: Kept) -> JobChanges:
+    """Train as the plan says."""
+    return NO_CHANGES
+
+
+def nothing_after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
+    """Send the weights alone, keep nothing."""
+    return {}, {}
+
+
+@dataclass(frozen=True)
+class Method:
+    """An algorithm of federated learning. A rule alone is one whose devices do what the plan says and no more."""
+
+    rule: Rule
+    """The coordinator's half, with its options."""
+    needs: Needs = Needs()
+    before: Callable[[Received, Kept], JobChanges] = unchanged_before
+    """The device's half, first part: what changes in its training."""
+    after: Callable[[Trained, Kept], tuple[Sent, Kept]] = nothing_after
+    """The device's half, second part: what travels beside the weights, and what stays for the next round."""
+    since: str = "0.1.0"
+    """The version of its package from which on devices know it."""
+
+    @property
+    def name(self) -> str:
+        """As `--rule` names it."""
+        return self.rule.name
+
+    @property
+    def rule_for_rounds(self) -> Rule:
+        """Its rule, whose plan names the method where devices have a half of it."""
+        return replace(self.rule, plan=self.plan_for) if self.has_device_half else self.rule
+
+    @property
+    def has_device_half(self) -> bool:
+        """Whether devices have to know it."""
+        return self.before is not unchanged_before or self.after is not nothing_after or bool(self.needs.down)
+
+    def plan_for(self, plan: Plan, options: Mapping[str, object]) -> Plan:
+        """The devices' plan in its rounds: named there, with all options, where they have a half of it."""
+        changed = plan if self.rule.plan is None else self.rule.plan(plan, options)
+        if not self.has_device_half:
+            return changed
+        told = {name: value for name, value in options.items() if isinstance(value, (bool, int, float, str))}
+        return msgspec.structs.replace(changed, method=self.name, options=told, since=self.since)
+
+    def sent(self, state: RuleState | None, size: int) -> dict[str, Flat]:
+        """What goes out with a model of `size` weights: the vectors of the state that `Needs.down` names."""
+        kept = {} if state is None or state.rule != self.name else state.arrays
+        return {v.name: np.asarray(kept.get(v.name, np.zeros(size)), np.float32) for v in self.needs.down}
+
+    def aggregate(self, cohort: Cohort, state: RuleState | None = None, server: Server | None = None) -> Step:
+        """Make the next model of a round's updates, as the coordinator does; options are the rule's.
+
+        Parameters
+        ----------
+        cohort
+            K updates.
+        state
+            `Step.state` of the round before; None before the first.
+        server
+            What the coordinator has besides; None where the cohort's `extras` have it.
+
+        Raises
+        ------
+        SettingsError, CohortError
+            As the rule raises them.
+        """
+        extras = cohort.extras if server is None else replace(cohort.extras, **server.extras())
+        made = self.rule(replace(cohort, extras=replace(extras, state=state)))
+        return Step(made, made.state, self.sent(made.state, cohort.start.size))

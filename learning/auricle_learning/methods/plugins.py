@@ -1,0 +1,80 @@
+"""Rules and methods of other packages, found by the entry point group `auricle.rules`, loaded when one is asked for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+
+import numpy as np
+
+from auricle.errors import AuricleError, SettingsError
+from auricle.process import plugins
+from auricle_learning.aggregation.cohort import Aggregate, Cohort
+from auricle_learning.aggregation.rules.rule import Rule
+from auricle_learning.methods.method import Method
+
+GROUP = "auricle.rules"
+
+
+class RuleError(AuricleError):
+    """A rule of another package that does not do what a rule does."""
+
+
+def load(name: str, entries: list[EntryPoint]) -> Method:
+    """Import a rule or method of another package.
+
+    Raises
+    ------
+    SettingsError
+        Two packages offer it, it cannot be imported, or it is neither a `Rule` nor a `Method`.
+    """
+    loaded, package = plugins.load("rule", name, entries)
+    method = Method(loaded) if isinstance(loaded, Rule) else loaded
+    if not isinstance(method, Method):
+        raise SettingsError(
+            f'the rule "{name}" of {package} is no auricle_learning.aggregation.rules.Rule but a '
+            f"{type(loaded).__name__}; update or uninstall the package."
+        )
+    rule = method.rule
+    where = f'the rule "{name}" of {package}'
+    checked: Callable[..., None] = plugins.guarded(rule.check, "rule", where, SettingsError)
+    guarded = replace(
+        rule,
+        name=name,
+        function=_answering(plugins.guarded(rule.function, "rule", where, RuleError), where),
+        check=checked,
+    )
+    return replace(method, rule=guarded)
+
+
+def _answering(function: Callable[..., Aggregate], where: str) -> Callable[..., Aggregate]:
+    """Refuse an answer that is not an aggregate of the cohort."""
+
+    @functools.wraps(function)
+    def answering(cohort: Cohort, **options: object) -> Aggregate:
+        answer = function(cohort, **options)
+        if not isinstance(answer, Aggregate) or not _fits(answer, cohort):
+            raise RuleError(
+                f"{where} gave no finite model of {cohort.start.size} values with its tables; choose another rule or "
+                "update the package."
+            )
+        return answer
+
+    return answering
+
+
+def _fits(answer: Aggregate, cohort: Cohort) -> bool:
+    table = (len(cohort.ids), len(cohort.layers))
+    return (
+        answer.ids == cohort.ids
+        and answer.layers == cohort.names
+        and answer.kept.shape == answer.share.shape == table
+        and answer.weights.shape == cohort.start.shape
+        and answer.weights.dtype == cohort.start.dtype
+        and bool(np.isfinite(answer.weights).all())
+        and isinstance(answer.flag, str | None)
+        and isinstance(answer.score_of, str | None)
+        and all(isinstance(text, str) for text in answer.warnings)
+    )

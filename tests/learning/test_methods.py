@@ -1,0 +1,156 @@
+"""Methods: what a device's half changes, sends and keeps, by hand, and what holds for all of `METHODS`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from tests.learning.toy import device
+from tests.learning.toy_training import PACK, PLUGIN, plan_of, trainer_of
+
+from auricle.errors import AuricleError, SettingsError, WireError
+from auricle.wire.plan import Bavd, Noise, Plan
+from auricle_learning.aggregation.cohort import Cohort, Layer
+from auricle_learning.aggregation.extras import RuleState
+from auricle_learning.methods import METHODS, get_method
+from auricle_learning.methods.method import Method, Needs, Received, Server, Trained, Vector
+from auricle_learning.methods.vectors import declared, method_of, withheld
+from auricle_learning.training.device_half import DeviceHalf
+from auricle_learning.training.learn_settings import LearnSettings
+
+
+def plan_with(name: str, **changes: Any) -> Plan:
+    method = get_method(name)
+    return method.rule_for_rounds.plan_for(Plan(**changes))
+
+
+def pair(start: list[float], weights: list[list[float]]) -> Cohort:
+    """Clients over one layer."""
+    layers = (Layer("all", (slice(0, len(start)),)),)
+    ids, samples = [f"c{k}" for k in range(len(weights))], [1] * len(weights)
+    return Cohort.build(ids=ids, weights=np.array(weights), samples=samples, start=np.array(start), layers=layers)
+
+
+def test_scaffold_on_a_device_by_hand() -> None:
+    """x = (1, 2), c = (0.5, 0), c_i = (0.25, 1); four steps of rate 0.5 to y = (0, 3): (x - y) / 2 = (0.5, -0.5)."""
+    plan = plan_with("scaffold", rate=0.5)
+    x, c, own = (np.array(values, np.float32) for values in ([1, 2], [0.5, 0], [0.25, 1]))
+    received, method = Received(plan, x, {"c": c}), METHODS["scaffold"]
+
+    changes = method.before(received, {"c": own})
+    sent, kept = method.after(Trained(received, np.array([0, 3], np.float32), 4), {"c": own})
+
+    assert (changes.terms, changes.vectors["linear"].tolist()) == (("drift",), [0.25, -1.0])
+    assert sent == {}
+    assert kept["c"].tolist() == [0.25 - 0.5 + 0.5, 1 - 0 - 0.5]
+    assert method.after(Trained(received, x, 0), {"c": own})[1]["c"].tolist() == own.tolist(), "no step, no change"
+    first = method.before(Received(plan, x), {})
+    assert first.vectors["linear"].tolist() == [0, 0], "before its first round both variates are zeros"
+
+
+def test_scaffold_at_the_coordinator_by_hand() -> None:
+    """Two of four clients, rate 0.5, two steps: (x - y) / 1 = (-1, 0) and (-3, 0); c <- c + (sum - 2 c) / 4."""
+    state = RuleState("scaffold", {"c": np.array([1.0, 0.0])}, 3)
+    cohort = pair([0.0, 0.0], [[1.0, 0.0], [3.0, 0.0]])
+    cohort = replace(cohort, extras=replace(cohort.extras, steps=np.array([2.0, 2.0])))
+
+    step = METHODS["scaffold"].aggregate(cohort, state, Server(clients=4, rate=0.5))
+
+    assert step.aggregate.weights.tolist() == [2.0, 0.0]
+    assert step.send["c"].tolist() == [1.0 + (-4.0 - 2.0) / 4, 0.0]
+    assert step.state is not None and step.state.step == 4
+
+
+def test_the_linear_term_moves_the_first_step_of_a_real_training() -> None:
+    """One step at rate 0.5 with c - c_i = v moves the plug-in by -0.5 v more."""
+    trainer, drawn = trainer_of(device(16)), np.random.default_rng(5)
+    c, own = (drawn.standard_normal(PLUGIN.size).astype(np.float32) for _ in range(2))
+    free = plan_of(mode="supervised", rate=0.5)
+    plan = get_method("scaffold").rule_for_rounds.plan_for(free)
+    state = replace(trainer.first_state(), variates={"scaffold.c": own, "feddyn.g": own})
+
+    plain = trainer.run(free, 1, PLUGIN, state)
+    moved = trainer.run(plan, 1, PLUGIN, state, vectors={"c": c})
+
+    np.testing.assert_allclose(moved.plugin - plain.plugin, -0.5 * (c - own), atol=1e-5)
+    expected = own - c + (PLUGIN.astype(np.float64) - moved.plugin) / 0.5
+    np.testing.assert_allclose(moved.local.variates["scaffold.c"], expected, atol=1e-5)
+    assert sorted(moved.local.variates) == ["scaffold.c"], "what another method kept is forgotten"
+    assert plain.local.variates == {}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_plan_names_a_method_only_where_devices_have_a_half_of_it(name: str) -> None:
+    method = METHODS[name]
+    plan = method.rule_for_rounds.plan_for(Plan())
+
+    assert plan.method == (name if method.has_device_half else "")
+    told = msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=Plan)
+    assert told == plan
+    half = method_of(told)
+    assert (half is None) == (not plan.method)
+    if half is not None:
+        assert half.rule.options == {name: value for name, value in method.rule.defaults.items() if value is not None}
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.has_device_half])
+def test_a_device_forgets_what_was_of_another_model(name: str) -> None:
+    received = Received(plan_with(name), np.zeros(3, np.float32))
+    strange = {key: np.ones(5, np.float32) for key in ("c", "g")}
+
+    changes = METHODS[name].before(received, strange)
+    _, kept = METHODS[name].after(Trained(received, np.ones(3, np.float32), 1), strange)
+
+    assert all(vector.shape == (3,) and not vector.any() for vector in changes.vectors.values())
+    assert all(vector.shape == (3,) for vector in kept.values())
+
+
+def test_a_method_that_this_version_lacks_or_an_option_that_is_not_allowed_is_refused() -> None:
+    for plan in (Plan(method="fedfuture"), Plan(method="feddyn", options={"alpha": -1.0})):
+        with pytest.raises(SettingsError):
+            DeviceHalf(plan, PLUGIN, {}, {})
+
+
+def test_numbers_that_are_not_finite_are_not_kept() -> None:
+    half = DeviceHalf(plan_with("feddyn"), np.zeros(2, np.float32), {}, {})
+    with np.errstate(invalid="ignore"), pytest.raises(AuricleError, match="finite"):
+        half.after(np.array([np.inf, 0], np.float32), 1)
+
+
+def _no_negatives(pack: object, vector: np.ndarray, largest: float) -> None:
+    if vector.min() < 0:
+        raise WireError("a count is negative")
+
+
+COUNTS = Vector("counts", lambda pack, plan: len(pack.labels), allowed_by="counts", check=_no_negatives)
+CENSUS = Method(replace(METHODS["fedavg"].rule, name="census"), Needs(up=(COUNTS, Vector("moves", required=False))))
+
+
+def test_what_travels_is_what_the_method_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "census", CENSUS)
+    plan = Plan(method="census", options={"weighting": "samples"})
+
+    due = declared(plan, PACK, gradients=False)
+    assert [(each.name, each.size, each.required) for each in due] == [
+        ("counts", len(PACK.labels), True),
+        ("moves", PACK.plugin_table.size, False),
+    ]
+    assert due[0].check is not None
+    with pytest.raises(WireError, match="negative"):
+        due[0].check(np.array([-1.0], np.float32), 1.0)
+    assert declared(msgspec.structs.replace(plan, noise=Noise(clip=1.0, deviation=1.0)), PACK, gradients=True) == ()
+    assert [each.name for each in declared(plan, PACK, gradients=True)] == ["counts", "moves", "gradients"]
+
+
+def test_an_owner_lets_vectors_leave_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "census", CENSUS)
+    plan = Plan(method="census", options={"weighting": "samples"})
+
+    assert LearnSettings(vectors=("counts",), maps=True).allowed == {"counts", "maps"}
+    assert (withheld(plan, ()), withheld(plan, {"counts"})) == ("counts", None)
+    maps = Plan(bavd=Bavd(maps=True))
+    assert (withheld(maps, LearnSettings().allowed), withheld(maps, {"maps"})) == ("maps", None)
+    assert withheld(Plan(), ()) is None
