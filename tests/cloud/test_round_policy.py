@@ -12,7 +12,7 @@ from auricle.wire.messages import WORSE
 from auricle_cloud.rounds.policy import (
     Answers,
     Timing,
-    collecting,
+    closing_decision,
     devices_invited,
     first_state,
     idle_devices,
@@ -33,8 +33,8 @@ TIMING = Timing(quorum=0.6, deadline=60.0, patience=2.0, least_wait=5.0)
 
 def answers(answered: int, *, online: int | None = None, **changes: Any) -> Answers:
     """Of five that were invited, with which all are wanted."""
-    told = {"invited": 5, "wanted": 5, "answered": answered, "waited": 5 - answered, **changes}
-    return Answers(online=told["waited"] if online is None else online, **told)
+    told = {"invited": 5, "wanted": 5, "answered": answered, "outstanding": 5 - answered, **changes}
+    return Answers(online=told["outstanding"] if online is None else online, **told)
 
 
 @pytest.mark.parametrize(
@@ -96,21 +96,21 @@ def test_what_follows_planned() -> None:
 def test_a_round_waits_or_closes(
     told: Answers, now: float, reached: float | None, step: str, until: float, when: float | None
 ) -> None:
-    decision = collecting(told, TIMING, began=100.0, now=now, reached=reached)
-    assert (decision.step, decision.until, decision.reached, decision.reason) == (step, until, when, "")
+    decision = closing_decision(told, TIMING, began=100.0, now=now, quorum_at=reached)
+    assert (decision.step, decision.until, decision.quorum_at, decision.reason) == (step, until, when, "")
 
 
 @pytest.mark.parametrize(
     ("told", "now", "reason"),
     [
         (answers(2), 160.0, "deadline"),
-        (answers(2, waited=0), 101.0, "nobody is left"),
-        (answers(0, waited=0), 160.0, "deadline"),
+        (answers(2, outstanding=0), 101.0, "nobody is left"),
+        (answers(0, outstanding=0), 160.0, "deadline"),
         (answers(5, readable=False), 101.0, "nobody is left"),
     ],
 )
 def test_a_round_is_given_up(told: Answers, now: float, reason: str) -> None:
-    decision = collecting(told, TIMING, began=100.0, now=now, reached=None)
+    decision = closing_decision(told, TIMING, began=100.0, now=now, quorum_at=None)
     assert decision.step == "give up" and reason in decision.reason
 
 
@@ -124,8 +124,8 @@ def test_nothing_waits_past_its_deadline_and_no_model_is_made_without_a_quorum(
 ) -> None:
     invited, answered, wanted = counts
     left = invited - answered
-    told = Answers(invited=invited, wanted=wanted, answered=answered, waited=left, online=left)
-    decision = collecting(told, Timing(quorum, 60.0, 2.0, 5.0), began=0.0, now=now, reached=None)
+    told = Answers(invited=invited, wanted=wanted, answered=answered, outstanding=left, online=left)
+    decision = closing_decision(told, Timing(quorum, 60.0, 2.0, 5.0), began=0.0, now=now, quorum_at=None)
     assert decision.until <= 60.0
     assert (decision.step == "wait") <= (now < decision.until)
     assert (decision.step == "close") <= (answered >= quorum_of(invited, quorum))

@@ -21,7 +21,7 @@ from auricle_fleet.emulation.behaviour import GroupTrainer
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start
-from auricle_fleet.emulation.virtual_clock import closed
+from auricle_fleet.emulation.virtual_clock import round_end
 from auricle_fleet.emulation.virtual_fleet import VirtualFleet
 from auricle_fleet.groups import Group, Trace
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -118,7 +118,7 @@ TIMING = Timing(quorum=0.5, deadline=60.0, patience=2.0, least_wait=5.0)
     ],
 )
 def test_who_counts(times: dict[str, float], invited: int, wanted: int, counts: str | None) -> None:
-    assert closed(times, {}, invited, wanted, TIMING).names == (counts and list(counts))
+    assert round_end(times, {}, invited, wanted, TIMING).names == (counts and list(counts))
 
 
 @given(
@@ -130,7 +130,7 @@ def test_whoever_counts_answered_in_time_and_before_everybody_who_does_not(
     times: dict[str, float], silent: int, wanted: int
 ) -> None:
     invited = len(times) + silent
-    found = closed(times, {}, max(invited, 1), wanted, TIMING).names
+    found = round_end(times, {}, max(invited, 1), wanted, TIMING).names
     if found is None:
         assert sum(at <= TIMING.deadline for at in times.values()) < max(1, -(-max(invited, 1) // 2))
         return
@@ -145,8 +145,8 @@ def test_a_quorum_is_rounded_up(quorum: float) -> None:
     timing = Timing(quorum, 60.0, 2.0, 5.0)
     count = round(10 * quorum)
     times = {str(k): 1.0 for k in range(count)}
-    assert closed(times, {}, 10, 10, timing).names is not None
-    assert closed(dict(list(times.items())[1:]), {}, 10, 10, timing).names is None
+    assert round_end(times, {}, 10, 10, timing).names is not None
+    assert round_end(dict(list(times.items())[1:]), {}, 10, 10, timing).names is None
 
 
 @pytest.mark.parametrize(
@@ -172,6 +172,6 @@ def test_a_round_lasts_until_nobody_is_waited_for(
     counts: str | None,
     why: str,
 ) -> None:
-    ended = closed(times, failed, invited, wanted, TIMING)
-    assert (ended.lasted, ended.names) == (lasts, counts and list(counts))
-    assert bool(ended.reason) == bool(why) and why in ended.reason
+    end = round_end(times, failed, invited, wanted, TIMING)
+    assert (end.seconds, end.names) == (lasts, counts and list(counts))
+    assert bool(end.reason) == bool(why) and why in end.reason

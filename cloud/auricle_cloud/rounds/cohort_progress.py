@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Set, Sized
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from auricle.errors import StorageError
 from auricle.wire.messages import WORSE_RECEIVED, Asked, Invite, Loss, Measure, Status, Update
 from auricle.wire.secure_sum.messages import SumAnswer, SumKeys, SumReveal, SumShares
 from auricle_cloud.rounds.context import RoundContext
-from auricle_cloud.rounds.policy import uncounted_as
+from auricle_cloud.rounds.policy import Answers, uncounted_as
 from auricle_cloud.states.round import GAVE_UP, TAKING, State
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.rows import InvitationRow, RoundRow
@@ -66,6 +66,18 @@ class CohortProgress:
     def waited_for(self) -> set[str]:
         """Who has neither answered nor given up, and was not refused."""
         return self.cohort - self.answered - self.failed - self._refused - self.left
+
+    def answers(self, wanted: int, online: Set[str], *, readable: bool) -> Answers:
+        """How many have answered, of a round that wants so many and has these online; `readable` as of `Answers`."""
+        waited = self.waited_for()
+        return Answers(
+            invited=len(self.cohort),
+            wanted=wanted,
+            answered=len(self.answered),
+            outstanding=len(waited),
+            online=len(waited & online),
+            readable=readable,
+        )
 
     async def ask(self, message: Invite | Measure, bases: Mapping[str, str] | None = None) -> None:
         """Ask everybody who is waited for, and from now on each of them that says that it is idle.

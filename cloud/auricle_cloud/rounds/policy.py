@@ -79,12 +79,12 @@ class Timing:
     least_wait: float
     """Seconds of patience, at least."""
 
-    def closes_at(self, began: float, reached: float | None) -> float:
-        """When a round that began then waits no longer; `reached`: when the quorum was in, None before that."""
+    def closes_at(self, began: float, quorum_at: float | None) -> float:
+        """When a round that began then waits no longer; `quorum_at`: when the quorum was in, None before that."""
         latest = began + self.deadline
-        if reached is None:
+        if quorum_at is None:
             return latest
-        return min(latest, reached + max(self.least_wait, self.patience * (reached - began)))
+        return min(latest, quorum_at + max(self.least_wait, self.patience * (quorum_at - began)))
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Answers:
     wanted: int
     """With which it closes at once."""
     answered: int
-    waited: int
+    outstanding: int
     """Have neither answered nor given up, nor were they refused."""
     online: int
     """Of those, so many are here."""
@@ -110,50 +110,52 @@ class Decision:
     step: Literal["wait", "close", "give up"]
     until: float
     """When it is decided again at the latest."""
-    reached: float | None
+    quorum_at: float | None
     """When the quorum was in."""
     reason: str = ""
     """Why it is given up."""
 
 
-def collecting(answers: Answers, timing: Timing, *, began: float, now: float, reached: float | None) -> Decision:
+def closing_decision(
+    answers: Answers, timing: Timing, *, began: float, now: float, quorum_at: float | None
+) -> Decision:
     """Decide about a synchronous round that collects updates.
 
     Parameters
     ----------
     began, now
         Seconds of a clock that never goes back.
-    reached
+    quorum_at
         What the decision before said; None at first.
     """
     enough = answers.answered >= quorum_of(answers.invited, timing.quorum) and answers.readable
     if not enough:
         until = timing.closes_at(began, None)
-        if now < until and answers.waited:
-            return Decision("wait", until, reached)
+        if now < until and answers.outstanding:
+            return Decision("wait", until, quorum_at)
         late = "at the deadline" if now >= until else "and nobody is left whose update could come"
-        return Decision("give up", until, reached, f"no quorum {late}")
-    reached = now if reached is None else reached
-    until = timing.closes_at(began, reached)
+        return Decision("give up", until, quorum_at, f"no quorum {late}")
+    quorum_at = now if quorum_at is None else quorum_at
+    until = timing.closes_at(began, quorum_at)
     is_over = answers.answered >= answers.wanted or now >= until or not answers.online
-    return Decision("close" if is_over else "wait", until, reached)
+    return Decision("close" if is_over else "wait", until, quorum_at)
 
 
 def is_question_over(
-    waited: Set[str], online: Set[str], *, enough: bool, now: float, until: float, last: float
+    outstanding: Set[str], online: Set[str], *, enough: bool, now: float, until: float, last: float
 ) -> bool:
     """Whether a question before or after the updates, for losses, keys or shares, waits for nobody any more.
 
     Parameters
     ----------
-    waited, online
+    outstanding, online
         Devices that have not answered, and those that are here.
     enough
         Whether the answers so far would do.
     now, until, last
         The time; when it closes with enough answers; when it closes with any.
     """
-    return not waited or now >= last or (enough and (now >= until or not waited & online))
+    return not outstanding or now >= last or (enough and (now >= until or not outstanding & online))
 
 
 def is_buffer_full(count: int, size: int, *, is_late: bool = False, is_nobody_left: bool = False) -> bool:

@@ -21,7 +21,14 @@ from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import Pace, RoundContext
 from auricle_cloud.rounds.personal import keep_lent, lend, own_bases, starts_of
 from auricle_cloud.rounds.poisoning import Found, Judgement
-from auricle_cloud.rounds.policy import Answers, Timing, collecting, first_state, is_question_over, total_failure
+from auricle_cloud.rounds.policy import (
+    Timing,
+    closing_decision,
+    first_state,
+    is_question_over,
+    quorum_of,
+    total_failure,
+)
 from auricle_cloud.rounds.secure.phases import SecureRounds, sum_in
 from auricle_cloud.states.round import FINISHED, TRANSITIONS, State
 from auricle_cloud.storage.rows import RoundChanges, RoundRow, UpdateRow
@@ -226,7 +233,7 @@ class Synchronous:
             There is no quorum at the deadline, most devices find the model worse, or an operator aborts.
         """
         site, settings, progress = self.site, self.site.settings, self.progress
-        began, reached = site.clock.monotonic(), None
+        began, quorum_at, quorum = site.clock.monotonic(), None, quorum_of(len(progress.cohort), settings.quorum)
         timing = Timing(settings.quorum, settings.deadline, settings.patience, settings.least_wait)
         wanted = (row.report or {}).get("wanted", len(progress.cohort))
         pace, online, is_enough = Pace(site.clock), progress.cohort, await self._secure.is_enough(row)
@@ -235,21 +242,14 @@ class Synchronous:
             if pace.due:
                 await obey(site, row.round)
                 online = await pace.look(site.store.devices.not_gone)
-            now, waited, answered = site.clock.monotonic(), progress.waited_for(), progress.answered
-            answers = Answers(
-                invited=len(progress.cohort),
-                wanted=wanted,
-                answered=len(answered),
-                waited=len(waited),
-                online=len(waited & online),
-                readable=is_enough(answered),
-            )
-            decision = collecting(answers, timing, began=began, now=now, reached=reached)
+            now, readable = site.clock.monotonic(), len(progress.answered) >= quorum and is_enough(progress.answered)
+            answers = progress.answers(wanted, online, readable=readable)
+            decision = closing_decision(answers, timing, began=began, now=now, quorum_at=quorum_at)
             if decision.step == "close":
                 return
             if decision.step == "give up":
                 raise RoundAbortedError(decision.reason)
-            reached = decision.reached
+            quorum_at = decision.quorum_at
             await site.wait_change(min(decision.until - now, 1.0))
 
     async def _aggregate(self, row: RoundRow) -> None:

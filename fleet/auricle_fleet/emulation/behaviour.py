@@ -13,6 +13,7 @@ from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
+from auricle_cloud.rounds.policy import updates_wanted
 from auricle_fleet.emulation.attacks import TOGETHER, Colluders, forged, forged_together, strength_of
 from auricle_fleet.emulation.conditions import RoundClips
 from auricle_fleet.emulation.data import FleetData
@@ -195,7 +196,7 @@ class FleetDevices:
             learn,
             clock=self._clock,
             waits=waits,
-            force=strength_of(told, devices, max(1, round(self._settings.participation * devices))),
+            force=strength_of(told, devices, updates_wanted(devices, self._settings.participation)),
             clips=clips,
             colluders=self._together(told),
         )

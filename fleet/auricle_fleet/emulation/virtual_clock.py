@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from auricle_cloud.rounds.policy import Answers, Decision, Timing, collecting
+from auricle_cloud.rounds.policy import Answers, Decision, Timing, closing_decision
 
 
 @dataclass(frozen=True)
-class Closed:
+class RoundEnd:
     """How a round ended."""
 
     names: list[str] | None
     """Who has answered when it closes, in the order of their answers; None: it was given up."""
-    lasted: float
+    seconds: float
     """Seconds after the invitation."""
     reason: str = ""
     """Why it was given up."""
 
 
-def closed(
+def round_end(
     arrivals: Mapping[str, float], failed: Mapping[str, float], invited: int, wanted: int, timing: Timing
-) -> Closed:
+) -> RoundEnd:
     """How a round ends whose devices answer at these times.
 
     Parameters
@@ -46,8 +46,8 @@ def closed(
 
     def decide(now: float) -> Decision:
         left = invited - heard  # who has not answered yet is here: nobody's link is cut
-        answers = Answers(invited=invited, wanted=wanted, answered=len(names), waited=left, online=left)
-        return collecting(answers, timing, began=0.0, now=now, reached=decision.reached)
+        answers = Answers(invited=invited, wanted=wanted, answered=len(names), outstanding=left, online=left)
+        return closing_decision(answers, timing, began=0.0, now=now, quorum_at=decision.quorum_at)
 
     for now, group in groupby(sorted(events, key=lambda event: event[0]), key=lambda event: event[0]):
         if now > decision.until:
@@ -58,9 +58,9 @@ def closed(
                 names.append(name)
             decision = decide(now)
             if decision.step == "close" and len(names) >= wanted:
-                return Closed(names, now)
+                return RoundEnd(names, now)
         if decision.step != "wait":
             break
     if decision.step == "wait":
         now, decision = decision.until, decide(decision.until)
-    return Closed(names, now) if decision.step == "close" else Closed(None, now, decision.reason)
+    return RoundEnd(names, now) if decision.step == "close" else RoundEnd(None, now, decision.reason)

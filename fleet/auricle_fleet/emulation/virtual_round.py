@@ -26,7 +26,7 @@ from auricle_cloud.rounds.policy import Timing, total_failure
 from auricle_cloud.rounds.read_cohort import with_labels, with_vectors
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.selection import choose
-from auricle_fleet.emulation.virtual_clock import Closed, closed
+from auricle_fleet.emulation.virtual_clock import RoundEnd, round_end
 from auricle_fleet.emulation.virtual_device import BOOT, Answer, Beside, VirtualDevice
 from auricle_fleet.emulation.virtual_model import Model, explained, own_invite, own_models, starts
 from auricle_learning.aggregation.bounded import BoundedRule
@@ -124,8 +124,8 @@ class VirtualRounds:
         lent = self._lent(model)
         vectors = self._vectors(order, model)
         fetched = 4 * self.pack.plugin_table.size + len(lent) + sum(vector.nbytes for vector in vectors.values())
-        answers, updates, ended = self._answers(order, invited, model, lent, vectors)
-        names, seconds = ended.names, ended.lasted
+        answers, updates, end = self._answers(order, invited, model, lent, vectors)
+        names, seconds = end.names, end.seconds
         failed = {name: answer.reason for name, answer in answers.items() if answer.update is None}
         doubts = Doubts()
         for name, answer in answers.items():
@@ -146,9 +146,7 @@ class VirtualRounds:
             reason = f"{len(doubts.said)} of {len(invited)} devices find the model worse than one they had before"
             return Ended(None, True, tuple(invited), 0, 0, answers, fetched, {**report, "reason": reason}, seconds)
         if names is None:
-            return Ended(
-                None, False, tuple(invited), 0, 0, answers, fetched, {**report, "reason": ended.reason}, seconds
-            )
+            return Ended(None, False, tuple(invited), 0, 0, answers, fetched, {**report, "reason": end.reason}, seconds)
         table = self.pack.plugin_table
         weights = length_of(table, order.plan.codec)
         more = [split_vectors(answers[name].body, weights, updates[name][0].vectors or ())[1] for name in sorted(names)]
@@ -161,7 +159,7 @@ class VirtualRounds:
 
     def _answers(
         self, order: Order, invited: list[str], model: Model, lent: bytes, vectors: Mapping[str, Flat]
-    ) -> tuple[dict[str, Answer], dict[str, tuple[Update, Flat]], Closed]:
+    ) -> tuple[dict[str, Answer], dict[str, tuple[Update, Flat]], RoundEnd]:
         """What devices answered, the updates that can count, and how the round ended.
 
         Whoever comes too late is called off and does not train. Who fails makes room for a later one.
@@ -190,10 +188,10 @@ class VirtualRounds:
         updates: dict[str, tuple[Update, Flat]] = {}
         failed: dict[str, float] = {}
         while True:
-            ended = closed(arrivals, failed, len(invited), order.wanted, self.timing)
-            asked = [name for name in (arrivals if ended.names is None else ended.names) if name not in answers]
+            end = round_end(arrivals, failed, len(invited), order.wanted, self.timing)
+            asked = [name for name in (arrivals if end.names is None else end.names) if name not in answers]
             if not asked:
-                return answers, updates, ended
+                return answers, updates, end
             done = self.workers.map(lambda name: self._train(name, invite, model, beside), asked)
             for name, answer in zip(asked, done, strict=True):
                 answers[name] = answer
