@@ -15,6 +15,7 @@ from auricle.errors import AuricleError, SettingsError
 from auricle.process.times import how_many
 from auricle.process.until_signal import handlers_kept, until_signal
 from auricle.speech.clip_folder import describe_skipped
+from auricle.speech.row_store import Spill
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone
@@ -205,7 +206,7 @@ class FleetRun:
     async def _whole(self) -> FleetResult:
         if not self._resumes:
             await self._in_thread(require_fit, self.settings, self.out)
-        data = await self._in_thread(load_data, self.settings, self._step)
+        data = await self._in_thread(load_data, self.settings, self._step, Spill(self.out))
         self.data = data
         self.settings.preset_for(trained=False).require_pack(data.pack)
         self._newest = read_model(self.out, data.pack)  # of the rounds before, where there were any

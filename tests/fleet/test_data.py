@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import soundfile
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
+from auricle.speech.row_store import Spill
 from auricle.speech.words import COMMANDS, DIGITS
 from auricle_fleet.emulation.central import train_centrally
 from auricle_fleet.emulation.data import FleetData, load_data, task_pack, usual_words
@@ -64,6 +66,25 @@ def test_a_fifth_of_each_devices_clips_is_never_trained_on(data: FleetData) -> N
     for _, clips in data.devices:
         assert sorted(np.unique(clips.train.targets)) == [0, 1, 2]
         assert clips.noise is None and np.isfinite(clips.train.energies).all()
+
+
+def lies_in_a_file(rows: Any) -> bool:
+    while isinstance(rows, np.ndarray) and not isinstance(rows, np.memmap):
+        rows = rows.base
+    return rows is not None
+
+
+def test_many_clips_lie_in_a_file_without_a_name_and_are_the_same(
+    folder: Path, data: FleetData, tmp_path: Path
+) -> None:
+    mapped = load_data(settings(folder), spill=Spill(tmp_path / "run", above=0))
+    for (speaker, ours), (name, theirs) in zip(mapped.devices, data.devices, strict=True):
+        assert speaker == name
+        for one, other in ((ours.train, theirs.train), (ours.held_out, theirs.held_out)):
+            assert one.energies.tobytes() == other.energies.tobytes()
+            assert one.targets.tolist() == other.targets.tolist()
+            assert lies_in_a_file(one.energies) and not lies_in_a_file(other.energies)
+    assert list((tmp_path / "run").iterdir()) == []
 
 
 @pytest.mark.slow

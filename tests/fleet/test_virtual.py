@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.fleet.test_fleet_run import small
 
 from auricle.errors import AuricleError, PackError, SettingsError, StorageError
 from auricle.packs.pack import pack_bytes
+from auricle.speech.row_store import Spill
 from auricle_cloud.settings import SecureSum
 from auricle_edge.runtimes.native.library import compiler
 from auricle_fleet import FleetResult, FleetRun, Group, Network, RoundRow
@@ -95,6 +97,15 @@ def test_a_run_that_was_ended_goes_on_to_the_same_model(
     again = FleetRun.resume(tmp_path / "died").run()
     assert as_bytes(again) == as_bytes(whole)
     assert [row.round for row in again.rounds] == [1, 2, 3, 4]
+
+
+@pytest.mark.slow
+def test_a_fleet_whose_clips_lie_in_a_file_makes_the_same_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_memory = FleetRun(virtual(), tmp_path / "memory").run()
+    monkeypatch.setattr("auricle_fleet.run.Spill", functools.partial(Spill, above=0))
+    assert as_bytes(FleetRun(virtual(), tmp_path / "mapped").run()) == as_bytes(in_memory)
 
 
 @pytest.mark.slow

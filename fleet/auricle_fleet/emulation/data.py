@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from auricle.process.times import how_many
 from auricle.speech import download
 from auricle.speech.augment import noise_energies
 from auricle.speech.clip_folder import scan_folder
-from auricle.speech.features import LogMel
+from auricle.speech.features import Energies, LogMel
 from auricle.speech.folder import load_folder
+from auricle.speech.row_store import RowStore, Spill
 from auricle.speech.speech_set import SpeechSet, energy_rows
 from auricle.speech.split import DEFAULT_MIN_CLIPS
 from auricle.speech.synthesis import SynthesisSettings, synthesise
@@ -44,7 +45,7 @@ class FleetData:
 
     pack: Pack
     devices: tuple[tuple[str, DeviceData], ...]
-    """Speaker and clips of each device."""
+    """Speaker and clips of each device: views on one array, which lies in a file where it is large (`row_store`)."""
     unseen: Clips
     """Clips of the speakers no device has."""
     unseen_speakers: int
@@ -98,8 +99,17 @@ def to_synthesise(settings: FleetSettings, words: str) -> tuple[int, int, Synthe
     return devices, unseen, told
 
 
-def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> FleetData:
+def load_data(settings: FleetSettings, progress: Progress = lambda *_: None, spill: Spill | None = None) -> FleetData:
     """Get the speech of a run, split it by speaker and compute its mel energies.
+
+    Parameters
+    ----------
+    settings
+        Of the run.
+    progress
+        Told what is done.
+    spill
+        Where the devices' energies go instead of into memory where they are many.
 
     Raises
     ------
@@ -107,6 +117,8 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
         No such folder, no audio, a word with too few clips, more devices than speakers.
     PackError
         The pack named cannot be read, or lacks a local model.
+    StorageError
+        The disk has not enough space for energies that go there.
     """
     devices, unseen, own = settings.devices, settings.unseen, own_pack(settings)
     words = settings.words or (",".join(own.labels) if own else usual_words(settings.data))
@@ -131,18 +143,34 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None) -> 
     pack, origin = task_pack(speech.labels, own)
     frontend = LogMel(pack.manifest.task)
     noise = noise_energies(frontend, list(speech.noise))
+    clips, task = sum(len(device.clips) for device in split.devices), pack.manifest.task
+    store = RowStore(clips, (task.frames, task.frontend.mels), np.float32, spill)
     parts = []
     for i, device in enumerate(split.devices):
         progress("computing features", i, len(split.devices) + 1)
         data = device_data(frontend, speech.audio[device.clips], speech.targets[device.clips], noise, seed=i)
-        parts.append((device.speaker, data))
+        store.put(data.train.energies)
+        store.put(data.held_out.energies)
+        parts.append((device.speaker, data.train.targets, data.held_out.targets))
     progress("computing features", len(split.devices), len(split.devices) + 1)
     unseen_clips = Clips(energy_rows(frontend, speech.audio, split.unseen), speech.targets[split.unseen])
     progress("computing features", len(split.devices) + 1, len(split.devices) + 1)
     skipped = tuple(speech.skipped)
     groups = np.unique(speech.speakers[split.unseen], return_inverse=True)[1] % 2
     others = speech.describe_others()
-    return FleetData(pack, tuple(parts), unseen_clips, len(split.unseen_speakers), groups, skipped, origin, others)
+    of_devices = tuple(_views(np.asarray(store.finish()), parts, noise))
+    return FleetData(pack, of_devices, unseen_clips, len(split.unseen_speakers), groups, skipped, origin, others)
+
+
+def _views(
+    rows: Energies, parts: list[tuple[str, NDArray[np.int64], NDArray[np.int64]]], noise: NDArray[np.float32] | None
+) -> Iterator[tuple[str, DeviceData]]:
+    """Speaker and clips of each device, whose rows (N, T, mels) follow each other: to train on, then held out."""
+    first = 0
+    for speaker, train, held_out in parts:
+        middle, last = first + len(train), first + len(train) + len(held_out)
+        yield speaker, DeviceData(Clips(rows[first:middle], train), Clips(rows[middle:last], held_out), noise)
+        first = last
 
 
 def usual_words(data: str) -> str:

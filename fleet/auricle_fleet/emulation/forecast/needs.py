@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 from msgspec import UNSET, Struct
@@ -10,6 +11,7 @@ from msgspec import UNSET, Struct
 from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import SLOTS
 from auricle.speech.audio import CLIP_SAMPLES
+from auricle.speech.row_store import Spill
 from auricle.wire.update_codec import length_of
 from auricle.wire.vectors import bytes_of
 from auricle_cloud.rounds.policy import devices_invited, quorum_of, updates_wanted
@@ -213,11 +215,20 @@ class Needed:
         """How often a device trains in the whole run, on average."""
         return self._settings.rounds * self._trains(engine) / self._crowd.devices
 
+    @property
+    def _of_devices(self) -> int:
+        """Bytes of the devices' clips as energies."""
+        return int(self._crowd.trained.sum() + self._crowd.held_out.sum()) * self.clip_bytes
+
+    @property
+    def _mapped(self) -> int:
+        """Bytes of them that lie in a file, which the system keeps in memory as far as there is room."""
+        return self._of_devices if self._of_devices > Spill(Path()).above else 0
+
     def _memory(self, engine: str, trains: float) -> float:
         has, crowd = ENGINES[engine].constants, self._crowd
         sound = crowd.clips * CLIP_SAMPLES * 2
-        kept = int(crowd.trained.sum() + crowd.held_out.sum()) + 2 * crowd.unseen  # these as features, too
-        clips = kept * self.clip_bytes
+        clips = self._of_devices - self._mapped + 2 * crowd.unseen * self.clip_bytes  # these as features, too
         for device, group in enumerate(crowd.groups):
             copies = int(self._settings.partition.fresh is not None)
             copies += 0 if group is None else (group.noise_db is not None) + (group.attack == "backdoor")
@@ -241,7 +252,7 @@ class Needed:
         devices = (
             min(has.states_kept, self._times_each(engine)) * self.whole_states + best + has.device_disk * crowd.devices
         )
-        return has.base_disk + devices + updates + models + rows
+        return has.base_disk + self._mapped + devices + updates + models + rows
 
     def _kept_with_model(self) -> int:
         """Bytes a weight of what is kept with a model: two moments in float64 at most."""
