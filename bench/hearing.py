@@ -113,7 +113,7 @@ def _listeners(
     given: argparse.Namespace, missing: dict[str, str]
 ) -> dict[str, tuple[Path, str, dict[str, Any], tuple[Path, ...]]]:
     """Python, module, what it is told and where it imports from, by name; peers that cannot be had go to `missing`."""
-    ours = (ROOT / "core", ROOT / "edge")
+    ours = (ROOT / "core", ROOT / "learning", ROOT / "edge")
     found: dict[str, tuple[Path, str, dict[str, Any], tuple[Path, ...]]] = {}
     for pack in given.pack:
         name = f"auricle {load_pack(pack).manifest.name}"

@@ -12,6 +12,7 @@ RUN python -m venv /opt/auricle \
     --requirement deploy/requirements/build.txt --requirement "deploy/requirements/native-$(uname -m).txt"
 COPY pyproject.toml README.md LICENSE ./
 COPY core/ core/
+COPY learning/ learning/
 COPY edge/ edge/
 COPY cloud/ cloud/
 COPY export/ export/

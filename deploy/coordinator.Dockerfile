@@ -11,6 +11,7 @@ RUN python -m venv /opt/auricle \
     --requirement deploy/requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY core/ core/
+COPY learning/ learning/
 COPY edge/ edge/
 COPY cloud/ cloud/
 COPY export/ export/

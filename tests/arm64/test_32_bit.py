@@ -60,12 +60,12 @@ def test_a_32_bit_raspberry_pi_is_told_to_take_the_64_bit_image() -> None:
     except UnavailableError as error:
         pytest.skip(f"no armhf root: {error}")
     with tempfile.TemporaryDirectory(dir=root.path / "tmp") as folder:
-        for source in ("core", "edge"):
+        for source in ("core", "learning", "edge"):
             shutil.copytree(CHECKOUT / source, Path(folder) / source)
         inside = f"/tmp/{Path(folder).name}"
 
         command = root.command("/usr/bin/python3", "-m", "auricle", "edge", "run", "--json")
-        done = tried(command, env={**INSIDE, "PYTHONPATH": f"{inside}/core:{inside}/edge"})
+        done = tried(command, env={**INSIDE, "PYTHONPATH": f"{inside}/core:{inside}/learning:{inside}/edge"})
 
     assert root.run("/usr/bin/python3", "-c", "import sys; print(sys.maxsize)").strip() == str(2**31 - 1)
     assert done.returncode == 2, done.stderr

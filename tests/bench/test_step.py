@@ -19,7 +19,7 @@ from auricle_edge.runtimes.native.library import compiler
 PACK = load_pack("gsc35")
 PYTHON = Path(sys.executable)
 CORE = max(os.sched_getaffinity(0))
-SOURCES = tuple(ROOT / part for part in ("core", "edge", "export"))
+SOURCES = tuple(ROOT / part for part in ("core", "learning", "edge", "export"))
 
 
 def _worker(folder: Path, peer: str, spec: dict[str, Any]) -> Worker:

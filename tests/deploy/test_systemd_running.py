@@ -66,7 +66,7 @@ def install(root: Path) -> None:
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
     checkout = root / "opt/checkout"
     private = shutil.ignore_patterns("__pycache__", "secrets", ".env")
-    for part in ("core", "edge", "cloud", "export", "fleet", "firmware-configs", "deploy"):
+    for part in ("core", "learning", "edge", "cloud", "export", "fleet", "firmware-configs", "deploy"):
         shutil.copytree(CHECKOUT / part, checkout / part, ignore=private)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / name, checkout)

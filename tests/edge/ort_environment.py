@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.edge import cached_environment
 
-run_there = partial(cached_environment.run_there, sources=("core", "edge", "export"))
+run_there = partial(cached_environment.run_there, sources=("core", "learning", "edge", "export"))
 
 
 def requirements() -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.edge import cached_environment
 
-run_there = partial(cached_environment.run_there, sources=("core", "edge"))
+run_there = partial(cached_environment.run_there, sources=("core", "learning", "edge"))
 
 
 def tflite_runtime_python() -> Path:

@@ -21,7 +21,7 @@ MOST = 20
 
 def mentions() -> dict[str, int]:
     found = {}
-    for part in ("core", "edge", "cloud", "export", "fleet"):
+    for part in ("core", "learning", "edge", "cloud", "export", "fleet"):
         for path in sorted((ROOT / part).rglob("*.py")):
             count = len(UNTYPED.findall(path.read_text(encoding="utf-8")))
             if count:
