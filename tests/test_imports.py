@@ -38,11 +38,12 @@ def modules(package: str) -> list[str]:
     return [package, *(name for name in names if not name.endswith(("__main__", "migrations.env")))]
 
 
-@pytest.mark.parametrize("part", ["auricle", "auricle_edge", "auricle_cloud", "auricle_fleet"])
+@pytest.mark.parametrize("part", ["auricle", "auricle_learning", "auricle_edge", "auricle_cloud", "auricle_fleet"])
 @pytest.mark.slow
 def test_no_module_of_a_part_imports_pytorch_or_another_parts_needs(part: str) -> None:
     absent = {"torch", "onnxscript"} | {
         "auricle": {"onnxruntime", "soundfile", "sqlalchemy", "safetensors", "amqtt", "click"},
+        "auricle_learning": {"soundfile", "sqlalchemy", "aiohttp", "amqtt", "auricle_edge", "auricle_cloud", "auricle_fleet"},
         "auricle_edge": {"sqlalchemy", "aiohttp", "amqtt", "auricle_cloud", "auricle_fleet"},
         "auricle_cloud": {"onnxruntime", "soundfile", "amqtt", "auricle_edge", "auricle_fleet"},
         "auricle_fleet": {"auricle_export"},

@@ -22,7 +22,7 @@ from auricle_fleet.emulation.virtual_fleet import VirtualFleet
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort, layers_of
 from auricle_learning.aggregation.next_model import next_model, optimizer_in
-from auricle_learning.aggregation.rules import get_rule
+from auricle_learning.methods import get_rule
 from auricle_learning.training.train import RoundResult
 
 
