@@ -43,7 +43,15 @@ def modules(package: str) -> list[str]:
 def test_no_module_of_a_part_imports_pytorch_or_another_parts_needs(part: str) -> None:
     absent = {"torch", "onnxscript"} | {
         "auricle": {"onnxruntime", "soundfile", "sqlalchemy", "safetensors", "amqtt", "click"},
-        "auricle_learning": {"soundfile", "sqlalchemy", "aiohttp", "amqtt", "auricle_edge", "auricle_cloud", "auricle_fleet"},
+        "auricle_learning": {
+            "soundfile",
+            "sqlalchemy",
+            "aiohttp",
+            "amqtt",
+            "auricle_edge",
+            "auricle_cloud",
+            "auricle_fleet",
+        },
         "auricle_edge": {"sqlalchemy", "aiohttp", "amqtt", "auricle_cloud", "auricle_fleet"},
         "auricle_cloud": {"onnxruntime", "soundfile", "amqtt", "auricle_edge", "auricle_fleet"},
         "auricle_fleet": {"auricle_export"},

@@ -21,7 +21,18 @@ FOLDER, SUITE = "AURICLE_ARM64_ROOT", "AURICLE_ARM64_SUITE"
 SUITES = {"bookworm": Target(11), "trixie": Target(13)}
 ENVIRONMENT = "/opt/auricle"
 PYTHON = f"{ENVIRONMENT}/bin/python"
-SOURCES = ("core", "learning", "edge", "cloud", "export", "fleet", "firmware-configs", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = (
+    "core",
+    "learning",
+    "edge",
+    "cloud",
+    "export",
+    "fleet",
+    "firmware-configs",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+)
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,7 @@ def test_installed_the_rule_is_known_to_every_command(tmp_path: Path) -> None:
     pip = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check")
     done = tried([*pip, "--no-deps", "--no-build-isolation", "--target", tmp_path, EXAMPLES])
     assert done.returncode == 0, done.stderr
-    program = (
-        "from auricle_learning.methods import get_rule; print(get_rule('nearest-half', part=0.25).options)"
-    )
+    program = "from auricle_learning.methods import get_rule; print(get_rule('nearest-half', part=0.25).options)"
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
 
     done = tried([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path})

@@ -59,7 +59,9 @@ class Factory:
         kept = [f'__version__ = "{version}"\n' if line.startswith("__version__") else line for line in lines]
         module.write_text("".join(kept))
         fleet = self._site.fleet_file(FLEET.format(root=self._root, sound=sound))
-        parts = os.pathsep.join(str(self.copy / part) for part in ("core", "learning", "edge", "cloud", "export", "fleet"))
+        parts = os.pathsep.join(
+            str(self.copy / part) for part in ("core", "learning", "edge", "cloud", "export", "fleet")
+        )
         command = [sys.executable, "-m", "auricle", "flash", "bundle", "--board", "generic-x86_64", "--os", "debian-12"]
         command += ["--fleet", str(fleet), "--out", str(self._out), "--json"]
         environment = {**os.environ, "PYTHONPATH": parts}
