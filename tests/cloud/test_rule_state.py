@@ -124,6 +124,8 @@ async def test_an_asynchronous_buffer_keeps_the_moments_too(site: Site) -> None:
         ({"preset": Preset(PLAN, "zeno")}, "labelled clips"),
         ({"preset": Preset(PLAN, "feddisco")}, "clips by class"),
         ({"preset": Preset(PLAN, "acmu"), "mode": "async"}, "synchronous"),
+        ({"preset": Preset(PLAN, "fedavg").with_rule("feddyn", {}), "mode": "async"}, "synchronous"),
+        ({"preset": Preset(PLAN, "fedavg").with_rule("scaffold", {}), "mode": "async"}, "synchronous"),
     ],
 )
 def test_a_coordinator_refuses_a_rule_that_does_not_fit(tmp_path: Path, changes: Any, says: str) -> None:

@@ -14,6 +14,7 @@ Need = Literal[
     "steps",
     "server-state",
     "labelled-clips",
+    "device-half",
     "drift-variables",
     "class-counts",
     "personal-models",
@@ -23,6 +24,7 @@ WHAT: dict[Need, str] = {
     "steps": "the number of steps that each device took, which comes with the updates of synchronous rounds",
     "server-state": "a state that the coordinator keeps with the model",
     "labelled-clips": "labelled clips at the coordinator: name a folder of them with --labelled",
+    "device-half": "a half of it on each device, which goes from round to round",
     "drift-variables": "drift variables on each device, which devices do not keep yet",
     "class-counts": "each device's number of clips by class, which devices do not send yet",
     "personal-models": "a model of its own for each device, which coordinators keep for synchronous rounds",
@@ -32,7 +34,7 @@ WHAT: dict[Need, str] = {
 BY_COHORT: frozenset[Need] = frozenset(WHAT) - {"server-state", "labelled-clips"}
 """Needs that speak of one round's cohort, which a buffer of several rounds' updates is not."""
 
-GIVEN: frozenset[Need] = frozenset({"steps", "server-state", "personal-models"})
+GIVEN: frozenset[Need] = frozenset({"steps", "server-state", "device-half", "personal-models"})
 """What every coordinator has, with its devices."""
 
 

@@ -103,7 +103,9 @@ def _gradient(received: Received, kept: Kept) -> Flat:
 
 
 FEDDYN = Method(
-    Rule(NAME, feddyn, check_feddyn, weight="uniform", needs=("server-state",), plan=feddyn_plan, step=True),
+    Rule(
+        NAME, feddyn, check_feddyn, weight="uniform", needs=("server-state", "device-half"), plan=feddyn_plan, step=True
+    ),
     before=before,
     after=after,
 )

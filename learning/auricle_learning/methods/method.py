@@ -184,8 +184,11 @@ class Method:
 
     @property
     def rule_for_rounds(self) -> Rule:
-        """Its rule, whose plan names the method where devices have a half of it."""
-        return replace(self.rule, plan=self.plan_for) if self.has_device_half else self.rule
+        """Its rule; where devices have a half of it with that need, and with a plan that names the method."""
+        if not self.has_device_half:
+            return self.rule
+        needs = tuple(dict.fromkeys((*self.rule.needs, "device-half")))
+        return replace(self.rule, plan=self.plan_for, needs=needs)
 
     @property
     def has_device_half(self) -> bool:

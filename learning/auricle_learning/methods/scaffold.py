@@ -111,7 +111,7 @@ def _variate(received: Received, kept: Kept) -> Flat:
 
 
 SCAFFOLD = Method(
-    Rule(NAME, scaffold, check_scaffold, weight="uniform", needs=("server-state", "steps"), step=True),
+    Rule(NAME, scaffold, check_scaffold, weight="uniform", needs=("server-state", "steps", "device-half"), step=True),
     Needs(down=(Vector("c"),)),
     before,
     after,
