@@ -145,6 +145,25 @@ def test_what_travels_is_what_the_method_declares(monkeypatch: pytest.MonkeyPatc
     assert [each.name for each in declared(plan, PACK, gradients=True)] == ["counts", "moves", "gradients"]
 
 
+def _gives(*names: str) -> Any:
+    return lambda trained, kept: ({name: np.ones(2, np.float32) for name in names}, {})
+
+
+def test_a_vector_leaves_only_where_its_owner_allows_it_and_the_method_declares_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(METHODS, "census", replace(CENSUS, after=_gives("counts", "moves")))
+    plan, zeros = Plan(method="census", options={"weighting": "samples"}), np.zeros(2, np.float32)
+
+    kept_back, _ = DeviceHalf(plan, zeros, {}, {}).after(zeros, 1)
+    allowed, _ = DeviceHalf(plan, zeros, {}, {}, {"counts"}).after(zeros, 1)
+    assert (sorted(kept_back), sorted(allowed)) == (["moves"], ["counts", "moves"])
+
+    monkeypatch.setitem(METHODS, "census", replace(CENSUS, after=_gives("voices")))
+    with pytest.raises(AuricleError, match="voices"):
+        DeviceHalf(plan, zeros, {}, {}).after(zeros, 1)
+
+
 def test_an_owner_lets_vectors_leave_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "census", CENSUS)
     plan = Plan(method="census", options={"weighting": "samples"})

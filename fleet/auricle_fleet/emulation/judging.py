@@ -23,6 +23,7 @@ from auricle_edge.training.judge.streams import joined
 from auricle_fleet.emulation.conditions import target_of, triggered
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.methods.vectors import private_vectors
 from auricle_learning.runtimes import accuracy
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips
@@ -78,6 +79,7 @@ class FleetJudging:
             clips=1,
             maps=True,
             gradients=True,
+            vectors=private_vectors(settings.preset_for(trained=False).rule),
             carried=settings.carried_share,
             judge=settings.judges,
             judged_share=settings.judge_share,

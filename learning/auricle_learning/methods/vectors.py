@@ -70,6 +70,11 @@ def declared(plan: Plan, pack: Pack, *, gradients: bool) -> tuple[Declared, ...]
     return tuple(vector for vector in each if vector.size)
 
 
+def private_vectors(rule: str) -> tuple[str, ...]:
+    """Names under which an owner has to let the vectors of a rule's method leave, for all of them to do so."""
+    return tuple(vector.allowed_by for vector in get_method(rule).needs.up if vector.allowed_by is not None)
+
+
 def withheld(plan: Plan, allowed: Collection[str]) -> str | None:
     """The name of the first vector that a round requires and its owner does not let leave the device; None without one.
 

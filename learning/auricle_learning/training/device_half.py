@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class DeviceHalf:
         What came with it, by name.
     kept
         What the device has kept of methods, by `method.name`.
+    allowed
+        Names under which its owner lets vectors leave.
 
     Raises
     ------
@@ -33,8 +35,15 @@ class DeviceHalf:
         This version does not have the method, or an option of it is not allowed.
     """
 
-    def __init__(self, plan: Plan, plugin: Flat, vectors: Mapping[str, Flat], kept: Mapping[str, Flat]) -> None:
-        self._method, self._received = method_of(plan), Received(plan, plugin, vectors)
+    def __init__(
+        self,
+        plan: Plan,
+        plugin: Flat,
+        vectors: Mapping[str, Flat],
+        kept: Mapping[str, Flat],
+        allowed: Collection[str] = (),
+    ) -> None:
+        self._method, self._received, self._allowed = method_of(plan), Received(plan, plugin, vectors), allowed
         self._within = f"{plan.method}."
         mine = {name: vector for name, vector in kept.items() if name.startswith(self._within)}
         self._kept = {name.removeprefix(self._within): vector for name, vector in mine.items()}
@@ -44,7 +53,7 @@ class DeviceHalf:
         return NO_CHANGES if self._method is None else self._method.before(self._received, self._kept)
 
     def after(self, trained: Flat, steps: int) -> tuple[dict[str, Flat], dict[str, Flat]]:
-        """What travels by name, and what stays by `method.name`.
+        """What travels by name, as far as the owner allows it, and what stays by `method.name`.
 
         Parameters
         ----------
@@ -56,7 +65,7 @@ class DeviceHalf:
         Raises
         ------
         AuricleError
-            A number is not finite: nothing of the round is kept.
+            A number is not finite, or a vector is not one that the method declares: nothing of the round is kept.
         """
         if self._method is None:
             return {}, {}
@@ -65,4 +74,10 @@ class DeviceHalf:
             raise AuricleError(
                 f"The method {self._method.name} gave numbers that are not finite: it needs a smaller learning rate."
             )
-        return dict(sent), {f"{self._within}{name}": vector for name, vector in kept.items()}
+        declared = {vector.name: vector.allowed_by for vector in self._method.needs.up}
+        if strange := sorted(set(sent) - set(declared)):
+            raise AuricleError(
+                f"The method {self._method.name} gave the vector {strange[0]}, which it does not declare: update it."
+            )
+        leaves = {name: sent[name] for name in sent if declared[name] is None or declared[name] in self._allowed}
+        return leaves, {f"{self._within}{name}": vector for name, vector in kept.items()}

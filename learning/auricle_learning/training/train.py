@@ -189,7 +189,8 @@ class Trainer:
         began, mutual, loss = self.clock.monotonic(), plan.mode == "mutual", self.inference_loss(plugin)
         pseudo, count = self._pseudo(plan, plugin), self.clips_of(plan)
         loss = pseudo.loss if pseudo is not None and math.isnan(loss) else loss
-        half, begun = DeviceHalf(plan, plugin, vectors, state.variates), tuned(plugin, prior, checkpoint)
+        half = DeviceHalf(plan, plugin, vectors, state.variates, self.settings.allowed)
+        begun = tuned(plugin, prior, checkpoint)
         job = self._job(plan, round_number, plugin, state, pseudo, begun, half.before())
         training = self.runtime.begin(job)
         epoch = self._epochs(job.kind, training.batch, plan, round_number, pseudo)
