@@ -120,7 +120,7 @@ async def test_an_asynchronous_buffer_keeps_the_moments_too(site: Site) -> None:
         ({"preset": Preset(PLAN, "fedopt", server=LPA.server)}, "with_rule"),
         ({"preset": Preset(PLAN, "fedprox")}, "with_rule"),
         ({"preset": Preset(PLAN, "scaffold")}, "with_rule"),
-        ({"preset": Preset(PLAN, "feddc")}, "drift variables"),
+        ({"preset": Preset(PLAN, "feddc")}, "with_rule"),
         ({"preset": Preset(PLAN, "zeno")}, "labelled clips"),
         ({"preset": Preset(PLAN, "feddisco")}, "clips by class"),
         ({"preset": Preset(PLAN, "acmu"), "mode": "async"}, "synchronous"),

@@ -48,6 +48,7 @@ def as_bytes(result: FleetResult) -> bytes:
         {"rule": "multi-krum", "participation": 0.75, "local": "crnn-lite,crnn-base"},
         {"rule": "fedopt", "rounds": 3},
         {"rule": "scaffold", "rounds": 3, "preset": "fedavg"},
+        {"rule": "feddc", "rounds": 3, "preset": "fedavg"},
         {"rule": "acmu", "rounds": 3, "participation": 0.75, "codec": "int8"},
         {"start": "pack", "judge": "on", "judge_share": 1.0, "codec": "float16", "preset": "fedavg"},
         {"rounds": 3, "codec": "int8"},
@@ -55,7 +56,7 @@ def as_bytes(result: FleetResult) -> bytes:
             {"runtime": "native"}, marks=pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
         ),
     ],
-    ids=["groups", "participation", "state", "vectors", "personal", "judged", "eight bits", "native"],
+    ids=["groups", "participation", "state", "vectors", "more vectors", "personal", "judged", "eight bits", "native"],
 )
 def test_both_engines_make_the_same_model(tmp_path: Path, changes: dict[str, Any]) -> None:
     """And say the same of the devices: who counted, whom the rule left out, who was bounded, how well each hears."""

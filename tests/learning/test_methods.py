@@ -64,6 +64,39 @@ def test_scaffold_at_the_coordinator_by_hand() -> None:
     assert step.state is not None and step.state.step == 4
 
 
+def test_feddc_on_a_device_by_hand() -> None:
+    """Four clips of a mean of 2: ω = 2. w = 1, h_i = 0.5, g = 4, g_i = 1; two steps of rate 0.5 to θ = 3."""
+    plan = plan_with("feddc", rate=0.5)
+    w, g, size, h, own = (np.array([value], np.float32) for value in (1, 4, 2, 0.5, 1))
+    received, method = Received(plan, w, {"g": g, "size": size}, samples=4), METHODS["feddc"]
+
+    changes = method.before(received, {"h": h, "g": own})
+    sent, kept = method.after(Trained(received, np.array([3], np.float32), 2), {"h": h, "g": own})
+
+    assert (changes.vectors["anchor"].tolist(), changes.vectors["linear"].tolist()) == ([0.5], [3.0])
+    assert changes.scalars == {"mu": pytest.approx(0.01 / 2)}
+    assert sent == {}
+    assert (kept["h"].tolist(), kept["g"].tolist()) == ([2.5], [1 - 4 / 2 + (1 - 3) / (2 * 0.5)])
+    stayed = method.after(Trained(received, w, 0), {"h": h, "g": own})[1]
+    assert (stayed["h"].tolist(), stayed["g"].tolist()) == ([0.5], [1.0])
+    first = method.before(Received(plan, w, {"g": 0 * g, "size": np.zeros(1, np.float32)}, samples=4), {})
+    assert first.scalars == {"mu": pytest.approx(0.01)}, "before its first round no mean is known"
+
+
+def test_what_feddc_sends_has_the_mean_number_of_clips_beside_g() -> None:
+    cohort = pair([0.0, 0.0], [[1.0, 0.0], [3.0, 0.0]])
+    cohort = replace(cohort, extras=replace(cohort.extras, steps=np.array([2.0, 2.0])))
+
+    step = METHODS["feddc"].aggregate(cohort, None, Server(clients=4, rate=0.5, total_samples=12.0))
+
+    assert step.send["size"].tolist() == [3.0]
+    assert step.send["g"] == pytest.approx([(-1 / 3 - 3 / 3) / 4, 0.0])
+    assert step.state is not None
+    again = RuleState.from_bytes(step.state.to_bytes(), 2)
+    assert METHODS["feddc"].sent(again, 2)["size"].tolist() == [3.0]
+    assert {name: vector.size for name, vector in METHODS["feddc"].sent(None, 2).items()} == {"g": 2, "size": 1}
+
+
 def test_the_linear_term_moves_the_first_step_of_a_real_training() -> None:
     """One step at rate 0.5 with c - c_i = v moves the plug-in by -0.5 v more."""
     trainer, drawn = trainer_of(device(16)), np.random.default_rng(5)
@@ -99,7 +132,7 @@ def test_a_plan_names_a_method_only_where_devices_have_a_half_of_it(name: str) -
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.has_device_half])
 def test_a_device_forgets_what_was_of_another_model(name: str) -> None:
     received = Received(plan_with(name), np.zeros(3, np.float32))
-    strange = {key: np.ones(5, np.float32) for key in ("c", "g")}
+    strange = {key: np.ones(5, np.float32) for key in ("c", "g", "h")}
 
     changes = METHODS[name].before(received, strange)
     _, kept = METHODS[name].after(Trained(received, np.ones(3, np.float32), 1), strange)

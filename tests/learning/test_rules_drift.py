@@ -12,8 +12,8 @@ from tests.learning.rule_cases import LAYERS, SIZE, line, whole_round
 from auricle.wire.plan import Plan
 from auricle_learning.aggregation.cohort import Cohort, CohortError
 from auricle_learning.aggregation.extras import Extras, RuleState
-from auricle_learning.aggregation.rules.feddc import relative_sizes
 from auricle_learning.methods import get_rule
+from auricle_learning.methods.feddc import relative_sizes
 
 STEPS, RATE = 5, 0.05
 ONE = RuleState("scaffold", {"c": np.array([1.0])})

@@ -25,6 +25,7 @@ from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.local_store import LocalStore
+from auricle_learning.methods.vectors import lent_sizes
 from auricle_learning.training.noise import noised
 from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
 from auricle_learning.training.update_body import update_body
@@ -165,9 +166,11 @@ class DeviceRounds:
             A vector of the plan's method cannot be had: without it the round would be another algorithm's.
         """
         prior, vectors = await self._prior(invite), {}
+        sizes = lent_sizes(invite.plan, self._trainer.pack) if invite.vectors else {}
         for each in invite.vectors or ():
-            data = await self._uplink.fetch(each)
-            vectors[each.name] = decode(data, self._trainer.pack.plugin_table.size, each.codec)
+            if each.name not in sizes:
+                raise WireError(f"The round lends the vector {each.name}, which its method does not declare.")
+            vectors[each.name] = decode(await self._uplink.fetch(each), sizes[each.name], each.codec)
         lent: Lending = {} if prior is None else {"prior": prior}
         return {**lent, "vectors": vectors} if vectors else lent
 

@@ -9,7 +9,6 @@ from auricle.process.plugins import offered
 from auricle_learning.aggregation.rules.acmu import acmu, acmu_plan, acmu_tuning, check_acmu
 from auricle_learning.aggregation.rules.dnc import check_dnc, dnc
 from auricle_learning.aggregation.rules.fedavg import check_fedavg, fedavg
-from auricle_learning.aggregation.rules.feddc import check_feddc, feddc
 from auricle_learning.aggregation.rules.feddisco import check_feddisco, feddisco
 from auricle_learning.aggregation.rules.fedlaw import check_fedlaw, fedlaw
 from auricle_learning.aggregation.rules.fednova import check_fednova, fednova
@@ -28,6 +27,7 @@ from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.aggregation.rules.trimmed_mean import check_trimmed_mean, trimmed_mean
 from auricle_learning.aggregation.rules.zeno import check_zeno, zeno
 from auricle_learning.methods import plugins
+from auricle_learning.methods.feddc import FEDDC
 from auricle_learning.methods.feddyn import FEDDYN
 from auricle_learning.methods.method import Method
 from auricle_learning.methods.scaffold import SCAFFOLD
@@ -37,6 +37,7 @@ __all__ = ["METHODS", "RULES", "Method", "Rule", "get_method", "get_rule", "rule
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
+        FEDDC,
         FEDDYN,
         SCAFFOLD,
         *map(
@@ -57,14 +58,6 @@ METHODS: dict[str, Method] = {
                 Rule("dnc", dnc, check_dnc, weight="uniform", mean=True),
                 Rule("fedopt", fedopt, check_fedopt, needs=("server-state",), step=True),
                 Rule("fednova", fednova, check_fednova, needs=("steps",)),
-                Rule(
-                    "feddc",
-                    feddc,
-                    check_feddc,
-                    weight="uniform",
-                    needs=("server-state", "steps", "drift-variables"),
-                    step=True,
-                ),
                 Rule("feddisco", feddisco, check_feddisco, mean=True, needs=("class-counts",)),
                 Rule("zeno", zeno, check_zeno, weight="uniform", needs=("labelled-clips",)),
                 Rule("fedlaw", fedlaw, check_fedlaw, needs=("labelled-clips",)),

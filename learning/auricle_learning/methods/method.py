@@ -34,8 +34,8 @@ class Vector:
 
     name: str
     """Of a `down` vector also the name in the method's state of what is sent; zeros before its first round."""
-    size: Callable[[Pack, Plan], int] = of_the_plugin
-    """(pack, plan) -> numbers; 0: there is none in such a round."""
+    size: Callable[[Pack, Plan], int] | int = of_the_plugin
+    """Numbers, or (pack, plan) -> numbers; 0: there is none in such a round. Of a `down` vector P or a number."""
     required: bool = True
     """Whether a device that does not send it declines; else it takes part without."""
     allowed_by: str | None = None
@@ -43,11 +43,15 @@ class Vector:
     check: Callable[[Pack, Flat, float], None] | None = None
     """(pack, vector, largest weight): raises WireError for numbers that it cannot have."""
 
+    def numbers(self, pack: Pack, plan: Plan) -> int:
+        """How many it has in a round of this plan."""
+        return self.size if isinstance(self.size, int) else self.size(pack, plan)
+
     def declared(self, pack: Pack, plan: Plan) -> Declared:
         """What is held against updates that bring it."""
         check = self.check
         values = None if check is None else lambda vector, largest: check(pack, vector, largest)
-        return Declared(self.name, self.size(pack, plan), self.required, values)
+        return Declared(self.name, self.numbers(pack, plan), self.required, values)
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ class Received:
     """(P,) w^t."""
     vectors: Mapping[str, Flat] = field(default_factory=dict)
     """The method's `down` vectors by name."""
+    samples: int = 0
+    """Clips that the device trains on."""
 
     @property
     def options(self) -> Options:
@@ -206,7 +212,8 @@ class Method:
     def sent(self, state: RuleState | None, size: int) -> dict[str, Flat]:
         """What goes out with a model of `size` weights: the vectors of the state that `Needs.down` names."""
         kept = {} if state is None or state.rule != self.name else state.arrays
-        return {v.name: np.asarray(kept.get(v.name, np.zeros(size)), np.float32) for v in self.needs.down}
+        sizes = {v.name: v.size if isinstance(v.size, int) else size for v in self.needs.down}
+        return {name: np.asarray(kept.get(name, np.zeros(n)), np.float32).ravel() for name, n in sizes.items()}
 
     def aggregate(self, cohort: Cohort, state: RuleState | None = None, server: Server | None = None) -> Step:
         """Make the next model of a round's updates, as the coordinator does; options are the rule's.

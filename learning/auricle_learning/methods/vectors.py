@@ -70,6 +70,18 @@ def declared(plan: Plan, pack: Pack, *, gradients: bool) -> tuple[Declared, ...]
     return tuple(vector for vector in each if vector.size)
 
 
+def lent_sizes(plan: Plan, pack: Pack) -> dict[str, int]:
+    """Numbers of the vectors that a plan's method has go out with the model, by name.
+
+    Raises
+    ------
+    SettingsError
+        As of `method_of`.
+    """
+    method = method_of(plan)
+    return {} if method is None else {vector.name: vector.numbers(pack, plan) for vector in method.needs.down}
+
+
 def private_vectors(rule: str) -> tuple[str, ...]:
     """Names under which an owner has to let the vectors of a rule's method leave, for all of them to do so."""
     return tuple(vector.allowed_by for vector in get_method(rule).needs.up if vector.allowed_by is not None)

@@ -28,6 +28,8 @@ class DeviceHalf:
         What the device has kept of methods, by `method.name`.
     allowed
         Names under which its owner lets vectors leave.
+    samples
+        Clips that it trains on.
 
     Raises
     ------
@@ -42,8 +44,10 @@ class DeviceHalf:
         vectors: Mapping[str, Flat],
         kept: Mapping[str, Flat],
         allowed: Collection[str] = (),
+        samples: int = 0,
     ) -> None:
-        self._method, self._received, self._allowed = method_of(plan), Received(plan, plugin, vectors), allowed
+        self._method, self._allowed = method_of(plan), allowed
+        self._received = Received(plan, plugin, vectors, samples)
         self._within = f"{plan.method}."
         mine = {name: vector for name, vector in kept.items() if name.startswith(self._within)}
         self._kept = {name.removeprefix(self._within): vector for name, vector in mine.items()}

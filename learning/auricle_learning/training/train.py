@@ -189,7 +189,7 @@ class Trainer:
         began, mutual, loss = self.clock.monotonic(), plan.mode == "mutual", self.inference_loss(plugin)
         pseudo, count = self._pseudo(plan, plugin), self.clips_of(plan)
         loss = pseudo.loss if pseudo is not None and math.isnan(loss) else loss
-        half = DeviceHalf(plan, plugin, vectors, state.variates, self.settings.allowed)
+        half = DeviceHalf(plan, plugin, vectors, state.variates, self.settings.allowed, count.all)
         begun = tuned(plugin, prior, checkpoint)
         job = self._job(plan, round_number, plugin, state, pseudo, begun, half.before())
         training = self.runtime.begin(job)

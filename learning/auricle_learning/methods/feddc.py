@@ -1,4 +1,9 @@
-"""The server's half of FedDC (Gao et al. 2022, https://arxiv.org/abs/2203.11751)."""
+"""FedDC: local drift decoupling and correction (Gao et al. 2022, https://arxiv.org/abs/2203.11751).
+
+A client minimises L_i(θ) + α/(2 ω_i) ‖θ - (w - h_i)‖² + ⟨θ, g - g_i⟩, then sets h_i ← h_i + θ_i - w and
+g_i ← g_i - g/ω_i + (w - θ_i) / (K_i η), zeros at first, with ω_i = n_i N / Σ n. The server sets w ← mean_S θ_i +
+mean_all h_i and g ← g + (1/N) Σ_S ω_i (g_i⁺ - g_i).
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Float64Array
 from auricle_learning.aggregation.extras import RuleState
 from auricle_learning.aggregation.options import check_choice, check_number
 from auricle_learning.aggregation.rules.average import unchanged
 from auricle_learning.aggregation.rules.client_steps import fleet_size, mean_gradients, steps_of
 from auricle_learning.aggregation.rules.fedvsa import NO_LOSS
+from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.aggregation.rules.weighting import check_weighting, client_share, moved, of_clients
+from auricle_learning.methods.method import JobChanges, Kept, Method, Needs, Received, Sent, Trained, Vector
 
 NAME = "feddc"
 
@@ -77,7 +85,7 @@ def feddc(
     size, clients, kept = cohort.start.size, fleet_size(cohort), cohort.extras.kept_by(NAME)
     g, steps = kept.array("g", size), steps_of(cohort)
     gradients = mean_gradients(cohort, steps, relative_sizes(cohort))
-    arrays = {**kept.arrays, "g": g + (gradients - (steps > 0).sum() * g) / clients}
+    arrays = {**kept.arrays, "size": mean_size(cohort), "g": g + (gradients - (steps > 0).sum() * g) / clients}
     mean = moved(cohort, share)
     if mode == "official":
         drift = moved(cohort, np.ones(share.size)) - cohort.start
@@ -94,7 +102,54 @@ def feddc(
 
 def relative_sizes(cohort: Cohort) -> Float64Array:
     """(K,) ω_i = n_i N / Σ n over all clients; ones where nobody has samples."""
+    mean = float(mean_size(cohort)[0, 0])
+    return cohort.samples / mean if mean > 0 else np.ones(cohort.samples.shape)
+
+
+def mean_size(cohort: Cohort) -> Float64Array:
+    """(1, 1) Σ n / N over all clients; that of this round where the whole is not known, or cannot be."""
     total = cohort.extras.total_samples
     if total is None or total < cohort.samples.sum():
-        total = float(cohort.samples.mean()) * fleet_size(cohort)
-    return cohort.samples * fleet_size(cohort) / total if total > 0 else np.ones(cohort.samples.shape)
+        return np.full((1, 1), float(cohort.samples.mean()))
+    return np.full((1, 1), total / fleet_size(cohort))
+
+
+def before(received: Received, kept: Kept) -> JobChanges:
+    """Clients pull towards w - h_i with α/ω_i, and add g - g_i to each gradient."""
+    drift, own = (_kept(name, received, kept) for name in ("h", "g"))
+    return JobChanges(
+        terms=("drift",),
+        vectors={"anchor": received.plugin - drift, "linear": received.vector("g") - own},
+        scalars={"mu": float(received.options["alpha"]) / _relative_size(received)},
+    )
+
+
+def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
+    """Clients keep h_i ← h_i + θ_i - w and g_i ← g_i - g/ω_i + (w - θ_i) / (K_i η); g_i where they took no step."""
+    received = trained.received
+    drift, own = (_kept(name, received, kept) for name in ("h", "g"))
+    moved_by = trained.plugin.astype(np.float64) - received.plugin
+    if trained.steps:
+        stepped = moved_by / (trained.steps * received.plan.rate)
+        own = (own - received.vector("g") / _relative_size(received) - stepped).astype(np.float32)
+    return {}, {"h": (drift + moved_by).astype(np.float32), "g": own}
+
+
+def _relative_size(received: Received) -> float:
+    """ω_i, by the mean that the last round had; 1 before that, or of a client without samples."""
+    mean = float(received.vectors["size"][0]) if "size" in received.vectors else 0.0
+    return received.samples / mean if mean > 0 and received.samples else 1.0
+
+
+def _kept(name: str, received: Received, kept: Kept) -> Flat:
+    """(P,) h_i or g_i; zeros before a client's first round, or where it was of another model."""
+    vector, size = kept.get(name), received.plugin.size
+    return np.zeros(size, np.float32) if vector is None or vector.shape != (size,) else vector
+
+
+FEDDC = Method(
+    Rule(NAME, feddc, check_feddc, weight="uniform", needs=("server-state", "steps", "device-half"), step=True),
+    Needs(down=(Vector("g"), Vector("size", 1))),
+    before,
+    after,
+)
