@@ -122,7 +122,7 @@ async def test_an_asynchronous_buffer_keeps_the_moments_too(site: Site) -> None:
         ({"preset": Preset(PLAN, "scaffold")}, "with_rule"),
         ({"preset": Preset(PLAN, "feddc")}, "with_rule"),
         ({"preset": Preset(PLAN, "zeno")}, "labelled clips"),
-        ({"preset": Preset(PLAN, "feddisco")}, "clips by class"),
+        ({"preset": Preset(PLAN, "feddisco")}, "with_rule"),
         ({"preset": Preset(PLAN, "acmu"), "mode": "async"}, "synchronous"),
         ({"preset": Preset(PLAN, "fedavg").with_rule("feddyn", {}), "mode": "async"}, "synchronous"),
         ({"preset": Preset(PLAN, "fedavg").with_rule("scaffold", {}), "mode": "async"}, "synchronous"),

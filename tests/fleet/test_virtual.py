@@ -49,6 +49,7 @@ def as_bytes(result: FleetResult) -> bytes:
         {"rule": "fedopt", "rounds": 3},
         {"rule": "scaffold", "rounds": 3, "preset": "fedavg"},
         {"rule": "feddc", "rounds": 3, "preset": "fedavg"},
+        {"rule": "feddisco", "codec": "int8"},
         {"rule": "acmu", "rounds": 3, "participation": 0.75, "codec": "int8"},
         {"start": "pack", "judge": "on", "judge_share": 1.0, "codec": "float16", "preset": "fedavg"},
         {"rounds": 3, "codec": "int8"},
@@ -56,7 +57,18 @@ def as_bytes(result: FleetResult) -> bytes:
             {"runtime": "native"}, marks=pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
         ),
     ],
-    ids=["groups", "participation", "state", "vectors", "more vectors", "personal", "judged", "eight bits", "native"],
+    ids=[
+        "groups",
+        "participation",
+        "state",
+        "vectors",
+        "more vectors",
+        "histogram",
+        "personal",
+        "judged",
+        "eight bits",
+        "native",
+    ],
 )
 def test_both_engines_make_the_same_model(tmp_path: Path, changes: dict[str, Any]) -> None:
     """And say the same of the devices: who counted, whom the rule left out, who was bounded, how well each hears."""

@@ -97,6 +97,36 @@ def test_what_feddc_sends_has_the_mean_number_of_clips_beside_g() -> None:
     assert {name: vector.size for name, vector in METHODS["feddc"].sent(None, 2).items()} == {"g": 2, "size": 1}
 
 
+def test_feddisco_gets_the_histogram_of_a_real_training_and_only_with_the_owners_word() -> None:
+    trainer = trainer_of(device(16))
+    plan, first = get_method("feddisco").rule_for_rounds.plan_for(plan_of(mode="supervised")), trainer.first_state()
+
+    kept_back = trainer.run(plan, 1, PLUGIN, first)
+    trainer.settings = msgspec.structs.replace(trainer.settings, vectors=("histogram",))
+    told = trainer.run(plan, 1, PLUGIN, first).vectors["histogram"]
+
+    assert kept_back.vectors == {}
+    assert told.tolist() == np.bincount(trainer.data.train.targets, minlength=len(PACK.labels)).tolist()
+    assert (told.sum(), told.dtype) == (16, np.float32)
+    (due,) = declared(plan, PACK, gradients=False)
+    assert due.check is not None
+    due.check(told, 1.0)
+    for wrong in (-told, told * 1e9):
+        with pytest.raises(WireError):
+            due.check(wrong, 1.0)
+
+
+def test_feddisco_weighs_by_the_histograms_that_came() -> None:
+    cohort = pair([0.0], [[8.0], [16.0]])
+    told = {"histogram": [np.array([1.0, 1.0], np.float32), np.array([2.0, 0.0], np.float32)]}
+    by_vectors = METHODS["feddisco"].rule(replace(cohort, extras=replace(cohort.extras, vectors=told)))
+    counts = np.array([[1.0, 1.0], [2.0, 0.0]])
+    by_counts = METHODS["feddisco"].rule(replace(cohort, extras=replace(cohort.extras, class_counts=counts)))
+
+    assert by_vectors.weights.tolist() == by_counts.weights.tolist()
+    assert by_vectors.share[0, 0] > by_vectors.share[1, 0], "even classes count for more"
+
+
 def test_the_linear_term_moves_the_first_step_of_a_real_training() -> None:
     """One step at rate 0.5 with c - c_i = v moves the plug-in by -0.5 v more."""
     trainer, drawn = trainer_of(device(16)), np.random.default_rng(5)

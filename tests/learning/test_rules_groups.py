@@ -21,8 +21,8 @@ from auricle_learning.aggregation.feature_synthesis import (
     mean_class_gradients,
     pkcf,
 )
-from auricle_learning.aggregation.rules.feddisco import discrepancies
 from auricle_learning.methods import get_rule
+from auricle_learning.methods.feddisco import discrepancies
 
 
 @pytest.mark.parametrize(

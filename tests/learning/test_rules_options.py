@@ -120,7 +120,8 @@ def test_what_is_registered_of_each_rule() -> None:
     """How clients are weighed where the rule has no say, whether it is a mean, and whether it steps from the model."""
     by_samples = ("samples", False, False, False)
     registered = {
-        **dict.fromkeys(("fedavg", "lpa", "krum", "multi-krum", "feddisco"), ("samples", True, False, False)),
+        **dict.fromkeys(("fedavg", "lpa", "krum", "multi-krum"), ("samples", True, False, False)),
+        "feddisco": ("samples", True, False, True),
         **dict.fromkeys(("geometric-median", "raf", "norm-clip", "fednova", "fedlaw"), by_samples),
         **dict.fromkeys(("median", "trimmed-mean", "zeno"), ("uniform", False, False, False)),
         **dict.fromkeys(("fedvsa", "lpa+fedvsa"), ("fedvsa", True, False, False)),

@@ -15,7 +15,6 @@ Need = Literal[
     "server-state",
     "labelled-clips",
     "device-half",
-    "class-counts",
     "personal-models",
 ]
 
@@ -24,7 +23,6 @@ WHAT: dict[Need, str] = {
     "server-state": "a state that the coordinator keeps with the model",
     "labelled-clips": "labelled clips at the coordinator: name a folder of them with --labelled",
     "device-half": "a half of it on each device, which goes from round to round",
-    "class-counts": "each device's number of clips by class, which devices do not send yet",
     "personal-models": "a model of its own for each device, which coordinators keep for synchronous rounds",
 }
 """What is missing where a need is not met, as the end of a sentence."""

@@ -9,7 +9,6 @@ from auricle.process.plugins import offered
 from auricle_learning.aggregation.rules.acmu import acmu, acmu_plan, acmu_tuning, check_acmu
 from auricle_learning.aggregation.rules.dnc import check_dnc, dnc
 from auricle_learning.aggregation.rules.fedavg import check_fedavg, fedavg
-from auricle_learning.aggregation.rules.feddisco import check_feddisco, feddisco
 from auricle_learning.aggregation.rules.fedlaw import check_fedlaw, fedlaw
 from auricle_learning.aggregation.rules.fednova import check_fednova, fednova
 from auricle_learning.aggregation.rules.fedopt import check_fedopt, fedopt
@@ -28,6 +27,7 @@ from auricle_learning.aggregation.rules.trimmed_mean import check_trimmed_mean, 
 from auricle_learning.aggregation.rules.zeno import check_zeno, zeno
 from auricle_learning.methods import plugins
 from auricle_learning.methods.feddc import FEDDC
+from auricle_learning.methods.feddisco import FEDDISCO
 from auricle_learning.methods.feddyn import FEDDYN
 from auricle_learning.methods.method import Method
 from auricle_learning.methods.scaffold import SCAFFOLD
@@ -38,6 +38,7 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         FEDDC,
+        FEDDISCO,
         FEDDYN,
         SCAFFOLD,
         *map(
@@ -58,7 +59,6 @@ METHODS: dict[str, Method] = {
                 Rule("dnc", dnc, check_dnc, weight="uniform", mean=True),
                 Rule("fedopt", fedopt, check_fedopt, needs=("server-state",), step=True),
                 Rule("fednova", fednova, check_fednova, needs=("steps",)),
-                Rule("feddisco", feddisco, check_feddisco, mean=True, needs=("class-counts",)),
                 Rule("zeno", zeno, check_zeno, weight="uniform", needs=("labelled-clips",)),
                 Rule("fedlaw", fedlaw, check_fedlaw, needs=("labelled-clips",)),
                 Rule("fedrpo", fedrpo, check_fedrpo, needs=("labelled-clips",), plan=fedrpo_plan, step=True),

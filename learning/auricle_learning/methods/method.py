@@ -77,6 +77,8 @@ class Received:
     """The method's `down` vectors by name."""
     samples: int = 0
     """Clips that the device trains on."""
+    histogram: Flat = field(default_factory=lambda: np.zeros(0, np.float32))
+    """(C,) of those with a label, how many have each word of the pack."""
 
     @property
     def options(self) -> Options:

@@ -12,6 +12,8 @@ from auricle.wire.tensors import Flat
 from auricle_learning.methods.method import NO_CHANGES, JobChanges, Received, Trained
 from auricle_learning.methods.vectors import method_of
 
+NO_HISTOGRAM = np.zeros(0, np.float32)
+
 
 class DeviceHalf:
     """Of one round on one device.
@@ -30,6 +32,8 @@ class DeviceHalf:
         Names under which its owner lets vectors leave.
     samples
         Clips that it trains on.
+    histogram
+        (C,) of those with a label, how many have each word of the pack.
 
     Raises
     ------
@@ -45,9 +49,10 @@ class DeviceHalf:
         kept: Mapping[str, Flat],
         allowed: Collection[str] = (),
         samples: int = 0,
+        histogram: Flat = NO_HISTOGRAM,
     ) -> None:
         self._method, self._allowed = method_of(plan), allowed
-        self._received = Received(plan, plugin, vectors, samples)
+        self._received = Received(plan, plugin, vectors, samples, histogram)
         self._within = f"{plan.method}."
         mine = {name: vector for name, vector in kept.items() if name.startswith(self._within)}
         self._kept = {name.removeprefix(self._within): vector for name, vector in mine.items()}

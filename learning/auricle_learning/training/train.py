@@ -189,7 +189,8 @@ class Trainer:
         began, mutual, loss = self.clock.monotonic(), plan.mode == "mutual", self.inference_loss(plugin)
         pseudo, count = self._pseudo(plan, plugin), self.clips_of(plan)
         loss = pseudo.loss if pseudo is not None and math.isnan(loss) else loss
-        half = DeviceHalf(plan, plugin, vectors, state.variates, self.settings.allowed, count.all)
+        counts = np.bincount(self.data.train.targets, minlength=len(self.pack.labels)).astype(np.float32)
+        half = DeviceHalf(plan, plugin, vectors, state.variates, self.settings.allowed, count.all, counts)
         begun = tuned(plugin, prior, checkpoint)
         job = self._job(plan, round_number, plugin, state, pseudo, begun, half.before())
         training = self.runtime.begin(job)

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from auricle.errors import SettingsError
+from auricle.errors import SettingsError, WireError
+from auricle.packs.pack import Pack
+from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
 from auricle_learning.aggregation.options import check_choice, check_number
 from auricle_learning.aggregation.rules.average import average, sample_share, unchanged
+from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.aggregation.rules.weighting import of_clients
+from auricle_learning.methods.method import Kept, Method, Needs, Sent, Trained, Vector
 
+NAME = "feddisco"
 SCORE = "discrepancy of the client's classes"
+MOST_CLIPS = 1e9
 METRICS = ("kl", "l2", "l1", "cosine")
 
 
@@ -46,7 +52,8 @@ def feddisco(
     Parameters
     ----------
     cohort
-        K updates with `extras.class_counts` (K, C). A client without clips counts as even, d = 0.
+        K updates with `extras.class_counts` (K, C), or `extras.vectors` with the histogram of each. A
+        client without clips counts as even, d = 0.
     a, b
         At least 0.
     metric
@@ -81,6 +88,9 @@ def feddisco(
 def class_counts_of(cohort: Cohort) -> Float64Array:
     """(K, C) clips of each class; CohortError where they are not known or negative."""
     counts = cohort.extras.class_counts
+    brought = cohort.extras.vectors.get(HISTOGRAM.name, ())
+    if counts is None and brought and all(one is not None for one in brought):
+        counts = np.stack([np.asarray(one, np.float64) for one in brought])
     if counts is None or counts.ndim != 2 or (counts < 0).any():
         raise CohortError("the rule needs each client's number of clips by class, at least 0.")
     return counts
@@ -105,3 +115,21 @@ def discrepancies(counts: Float64Array, metric: str, target: Sequence[float] | N
     divergence: Float64Array = np.maximum(0.0, (shares * np.log(ratio)).sum(axis=1))
     total = divergence.sum()
     return divergence / total if total > 0 else np.zeros(len(counts))
+
+
+def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
+    """Clients send how many clips of each word they train on."""
+    return {HISTOGRAM.name: trained.received.histogram}, {}
+
+
+def _counts(pack: Pack, histogram: Flat, largest: float) -> None:
+    if (histogram < 0).any() or (histogram > MOST_CLIPS).any():
+        raise WireError(f"A histogram of clips has a number below 0 or above {MOST_CLIPS:g}.")
+
+
+HISTOGRAM = Vector("histogram", lambda pack, plan: len(pack.labels), allowed_by="histogram", check=_counts)
+"""Training clips of each word, in the order of the pack's labels."""
+
+FEDDISCO = Method(
+    Rule(NAME, feddisco, check_feddisco, mean=True, needs=("device-half",)), Needs(up=(HISTOGRAM,)), after=after
+)
