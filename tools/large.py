@@ -9,6 +9,9 @@ import argparse
 import ast
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # where it is imported, too
 
 from rooms import PARTS, ROOT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle.wire.vectors import Declared
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
-from auricle_learning.aggregation.extras import Objective, RuleState
+from auricle_learning.aggregation.extras import Extras, Objective, RuleState
 from auricle_learning.aggregation.rules.rule import Rule
 
 Options = Mapping[str, bool | int | float | str]
@@ -149,16 +149,17 @@ class Server:
     round: int = 0
     """Number of the round, from which what is drawn is drawn."""
 
-    def extras(self) -> dict[str, Any]:
-        """As fields of `Extras`."""
-        return {
-            "objectives": self.objectives,
-            "reference_samples": self.labelled,
-            "clients": self.clients,
-            "total_samples": self.total_samples,
-            "rate": self.rate,
-            "round": self.round,
-        }
+    def beside(self, extras: Extras) -> Extras:
+        """What a cohort's rule may need, with what the coordinator has."""
+        return replace(
+            extras,
+            objectives=self.objectives,
+            reference_samples=self.labelled,
+            clients=self.clients,
+            total_samples=self.total_samples,
+            rate=self.rate,
+            round=self.round,
+        )
 
 
 def unchanged_before(received: Received, kept: Kept) -> JobChanges:
@@ -234,6 +235,6 @@ class Method:
         SettingsError, CohortError
             As the rule raises them.
         """
-        extras = cohort.extras if server is None else replace(cohort.extras, **server.extras())
+        extras = cohort.extras if server is None else server.beside(cohort.extras)
         made = self.rule(replace(cohort, extras=replace(extras, state=state)))
         return Step(made, made.state, self.sent(made.state, cohort.start.size))
