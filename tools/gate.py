@@ -70,8 +70,7 @@ STAGES = {
     "slow": Stage((*XDIST, "-m", GATE, "--timeout", "600"), limit=60.0),
 }
 NIGHTLY = {
-    "core": nightly("tests/core", "tests/test_imports.py", "tests/test_public_face.py"),
-    "learning": nightly("tests/learning"),
+    "core": nightly("tests/core", "tests/learning", "tests/test_imports.py", "tests/test_public_face.py"),
     "edge": nightly("tests/edge"),
     "cloud": nightly("tests/cloud"),
     "export": nightly("tests/export"),

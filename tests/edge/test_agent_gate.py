@@ -252,9 +252,15 @@ async def test_a_method_that_the_agent_lacks_is_declined_with_the_version_that_h
         status = await c.wait(Status)
         await c.say("inv", c.invite(site.model, 2, plan=Plan(method="feddyn", mu=0.1, options=FEDDYN)))
         update = await c.wait(Update)
+        await c.ack(update)
+        asked = {**FEDDYN, "lr": 1.0, "momentum": 0.0}
+        del asked["alpha"]
+        await c.say("inv", c.invite(site.model, 3, plan=Plan(method="scaffold", options=asked)))
+        without = await c.wait(Status, 2)
 
     assert status.state == "declined" and "fedfuture" in status.reason and "9.1" in status.reason
     assert update.round == 2, "rounds go on"
+    assert without.state == "failed" and "vectors" in without.reason
     assert "methods" in c.said(Register)[0].capabilities
 
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
+from auricle.errors import SettingsError
 from auricle.packs.pack import Pack
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.messages import Asked, Invite, Measure
@@ -132,7 +133,11 @@ class RoundContext:
         if row.plan is None:
             return None
         plan = msgspec.msgpack.decode(row.plan, type=Plan)
-        return declared(plan, self.pack, gradients=row.lent is not None)
+        try:
+            return declared(plan, self.pack, gradients=row.lent is not None)
+        except SettingsError as error:  # a method of a package that is not installed any more
+            self.warn(f"round {number}: no vector of its updates is taken: {error}")
+            return ()
 
     def extras(self, row: RoundRow) -> Extras:
         """What a rule may need that is not of the round's updates."""

@@ -20,9 +20,9 @@ DeviceId = Annotated[str, Meta(pattern=r"^[a-z0-9-]{4,64}\Z", max_length=64)]
 FleetName = Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,64}\Z", max_length=64)]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z", max_length=64)]
 Token = Annotated[str, Meta(pattern=r"^[ -~]*\Z", max_length=64)]
+"""A name of printable ASCII: it ends up in logs and on terminals."""
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_.+-]*\Z", max_length=32)]
 """Of a method, its options and its vectors."""
-"""A name of printable ASCII: it ends up in logs and on terminals."""
 Short = Annotated[str, Meta(max_length=200)]
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]
 Round = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]

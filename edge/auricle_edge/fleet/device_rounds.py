@@ -166,10 +166,10 @@ class DeviceRounds:
             A vector of the plan's method cannot be had: without it the round would be another algorithm's.
         """
         prior, vectors = await self._prior(invite), {}
-        sizes = lent_sizes(invite.plan, self._trainer.pack) if invite.vectors else {}
-        for each in invite.vectors or ():
-            if each.name not in sizes:
-                raise WireError(f"The round lends the vector {each.name}, which its method does not declare.")
+        sizes, lent_with = lent_sizes(invite.plan, self._trainer.pack), invite.vectors or ()
+        if sorted(each.name for each in lent_with) != sorted(sizes):
+            raise WireError("The round does not lend the vectors that its method declares.")
+        for each in lent_with:
             vectors[each.name] = decode(await self._uplink.fetch(each), sizes[each.name], each.codec)
         lent: Lending = {} if prior is None else {"prior": prior}
         return {**lent, "vectors": vectors} if vectors else lent

@@ -59,7 +59,7 @@ class Engine(Protocol):
 
     @property
     def coordinator(self) -> Coordinator | None:
-        """The process to ask about rounds, from the first one on; None where there is none."""
+        """The coordinator to ask about rounds, from the first one on; None of an engine without one."""
 
     @property
     def bytes_sent(self) -> int:
@@ -100,7 +100,7 @@ ENGINES: dict[str, type[Engine]] = {
 
 
 def engine_of(settings: FleetSettings) -> type[Engine]:
-    """The engine that the settings name, whether or not it can run them; SettingsError where there is none."""
+    """The engine that the settings name, whether or not it can run them; SettingsError for an unknown one."""
     if settings.engine not in ENGINES:
         raise SettingsError(f'There is no engine "{settings.engine}"; {nearest(settings.engine, ENGINES)}')
     return ENGINES[settings.engine]

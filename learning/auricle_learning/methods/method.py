@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -62,8 +61,6 @@ class Needs:
     """Go out with the model."""
     up: tuple[Vector, ...] = ()
     """Come with an update."""
-    updates: Literal["individual", "sum"] = "individual"
-    """Whether the coordinator has to see single updates; a secure sum serves who does not."""
 
 
 @dataclass(frozen=True)
