@@ -38,8 +38,10 @@ def whole_round(count: int = 7, dtype: Any = np.float32, order: list[int] | None
         "labelled": (np.arange(count) % 2).astype(float),
     }
     order = list(range(count)) if order is None else order
+    rows["means"] = rng.standard_normal((count, 4 * 64))
     rows = {name: values[order] for name, values in rows.items()}
     of_clients = {name: rows[name] for name in ("steps", "class_counts", "maps", "labelled")}
+    of_clients["vectors"] = {"means": list(rows["means"]), "counts": list(rows["class_counts"])}
     more = {"rate": 0.1, "clients": 3 * count, "objectives": (bowl,)}
     parts: dict[str, Any] = {
         "ids": [f"c{k:02}" for k in order],

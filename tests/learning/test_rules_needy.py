@@ -67,6 +67,7 @@ def test_nobody_left_keeps_model_and_state(name: str) -> None:
 def test_a_client_with_nan_is_as_if_it_had_not_come(name: str) -> None:
     cohort = whole_round()
     extras = {field: getattr(cohort.extras, field)[:-1] for field in ("steps", "class_counts", "maps", "labelled")}
+    extras["vectors"] = {vector: each[:-1] for vector, each in cohort.extras.vectors.items()}
     parts = {"ids": cohort.ids[:-1], "samples": cohort.samples[:-1], "losses": cohort.losses[:-1]}
     without = whole_round(weights=cohort.weights[:-1], extras=extras, **parts)
     weights = cohort.weights.copy()
