@@ -16,6 +16,7 @@ import numpy as np
 from auricle_learning.aggregation.cohort import Aggregate, Bounded, BoundedWhat, Cohort, Float64Array
 from auricle_learning.aggregation.options import check_number
 from auricle_learning.aggregation.rules.average import average, fraction_of
+from auricle_learning.aggregation.rules.declaration import check_declaration
 from auricle_learning.aggregation.rules.fedvsa import limit_losses
 from auricle_learning.aggregation.rules.rule import Rule
 
@@ -64,7 +65,7 @@ class BoundedRule:
     Raises
     ------
     SettingsError
-        The factor is below 1.
+        The factor is below 1, or what the rule says of itself is not valid.
     """
 
     rule: Rule
@@ -72,8 +73,9 @@ class BoundedRule:
     prune_few: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse a bound that not even equal devices could keep."""
+        """Refuse a bound that not even equal devices could keep, and a rule that could not be bounded."""
         check_number("the bound on a share", self.factor, least=1.0)
+        check_declaration(self.rule)
 
     @property
     def name(self) -> str:
