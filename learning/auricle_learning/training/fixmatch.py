@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from auricle.speech.augment import Augmentation
 from auricle.wire.plan import FixMatch, Plan
-from auricle_learning.methods.method import unchanged_before
-from auricle_learning.methods.vectors import method_of
+from auricle_learning.methods.method import NO_CHANGES, JobChanges
+from auricle_learning.methods.passes import graph_optimizer, terms_of
 from auricle_learning.runtimes import Runtime
 from auricle_learning.training.batches import Features, Pseudo, batches, pseudo_labelled
 from auricle_learning.training.carried import Carried
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
-from auricle_learning.training.training_job import graph_optimizer, terms_of
 
 Array = NDArray[Any]
 
@@ -61,19 +60,12 @@ def counted(plan: Plan | None, settings: LearnSettings, data: DeviceData) -> Cou
     return Count(len(data.train), free if asked else 0)
 
 
-def has_graph(runtime: Runtime, plan: Plan) -> bool:
+def has_graph(runtime: Runtime, plan: Plan, changes: JobChanges = NO_CHANGES) -> bool:
     """Whether a plan's round with clips without labels has a step graph of its own.
 
-    None has a term of the gradient besides, neither the plan's nor those that a method's half on the device brings.
-
-    Raises
-    ------
-    SettingsError
-        This version does not have the plan's method, or an option of it is not allowed.
+    None has a term of the gradient besides, neither the plan's nor those that the round's method brings.
     """
-    method = method_of(plan)
-    plain = method is None or method.before is unchanged_before
-    fits = plan.mode == "supervised" and plain and not terms_of(plan)
+    fits = plan.mode == "supervised" and not terms_of(plan, changes)
     return fits and runtime.has("fixmatch", runtime.pack.manifest.plugin, graph_optimizer(plan))
 
 
