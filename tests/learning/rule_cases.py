@@ -70,7 +70,8 @@ def one_client(weights: float, start: float = 0.0, **extras: Any) -> Cohort:
 
 def line(values: list[float], start: float = 0.0, samples: list[float] | None = None, **extras: Any) -> Cohort:
     """One client for each number, all in one layer of one float64 value."""
-    more = {"losses": [0.0] * len(values), "start": np.array([start]), "extras": Extras(**extras)}
+    losses = extras.pop("losses", [0.0] * len(values))
+    more = {"losses": losses, "start": np.array([start]), "extras": Extras(**extras)}
     given = {} if samples is None else {"samples": samples}
     return in_one_layer(np.array(values, np.float64)[:, None], **given, **more)
 

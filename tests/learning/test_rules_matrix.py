@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.learning.rule_cases import PLAIN
+from tests.learning.rule_cases import PLAIN, in_one_layer
 
 from auricle_learning.aggregation.cohort import Cohort, Layer
 from auricle_learning.aggregation.compute.distances import squared_distances
@@ -72,6 +72,25 @@ def test_no_bit_of_any_rule_depends_on_the_number_of_threads(threads: int, blas:
     assert SMALL < 301 * 3011 < 50 * 20011
     assert len(bits_of_one_thread.splitlines()) == 2 * len(PLAIN)
     assert bits(threads=threads, blas=blas) == bits_of_one_thread
+
+
+@pytest.mark.parametrize("size", [1, 2, 300])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["median", "trimmed-mean", "krum", "geometric-median"])
+def test_no_rule_writes_to_the_uploads(name: str, dtype: Any, order: Any, size: int) -> None:
+    """They may lie in columns, be read-only, or be of a model of one value."""
+    weights = np.array(np.random.default_rng(size).standard_normal((7, size)), dtype, order=order)
+    given, values = weights.copy(order="C"), weights.tolist()
+    weights.setflags(write=False)
+
+    ours, plain = RULES[name](in_one_layer(weights)), RULES[name](in_one_layer(given))
+
+    assert weights.tolist() == given.tolist() == values
+    assert ours.weights.tobytes() == plain.weights.tobytes()
+    assert ours.share.tobytes() == plain.share.tobytes()
+    if name == "median":
+        assert ours.weights.tolist() == np.median(given, axis=0).tolist()
 
 
 def test_pieces_cover_every_layer_in_order() -> None:

@@ -19,7 +19,7 @@ MEDIAN = {"nu": 0.0, "ftol": -1e-9, "iterations": 0, **SHARED}
 
 WRONG: dict[str, dict[str, object]] = {
     "fedavg": {"weighting": "fedvsa"},
-    "fedprox": {"mu": 100.1, "weighting": "fedvsa"},
+    "fedprox": {"mu": 100.1, "weighting": "loss", "clip": 0.0, "limit": "none"},
     "lpa": PRUNED,
     "fedvsa": LIMITED,
     "lpa+fedvsa": {**PRUNED, **LIMITED},

@@ -7,6 +7,7 @@ from dataclasses import replace
 from auricle.errors import SettingsError, nearest
 from auricle.process.plugins import offered
 from auricle_learning.aggregation.rules.acmu import acmu, acmu_plan, acmu_tuning, check_acmu
+from auricle_learning.aggregation.rules.declaration import check_declaration
 from auricle_learning.aggregation.rules.dnc import check_dnc, dnc
 from auricle_learning.aggregation.rules.fedavg import check_fedavg, fedavg
 from auricle_learning.aggregation.rules.fedlaw import check_fedlaw, fedlaw
@@ -119,7 +120,9 @@ def get_method(name: str, /, **options: object) -> Method:
         if option not in defaults:
             raise SettingsError(f'the rule "{name}" has no option "{option}"; {_known(option, defaults)}')
     rule.check(**{**defaults, **options})
-    return replace(method, rule=replace(rule, options=dict(options)))
+    chosen = replace(rule, options=dict(options))
+    check_declaration(chosen)
+    return replace(method, rule=chosen)
 
 
 def _of_another_package(name: str) -> Method:
