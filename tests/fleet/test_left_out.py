@@ -28,6 +28,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], str, str]] = {
     "norm-clip": ({}, "f", "f"),
     # Front: the mean is 21.2; d (18.2 away) is the nearest, e (78.8) the furthest. Head: all tie, so the ids decide.
     "lpa": (FIVE, "def", "aef"),
+    "fedmlac": (FIVE, "def", "aef"),
     "lpa+fedvsa": (FIVE, "adef", "aef"),
     # Front: 2 is in the middle. Head: all tie, so each is a fifth of the middle.
     "median": ({}, "abdef", "f"),

@@ -42,6 +42,7 @@ WRONG: dict[str, dict[str, object]] = {
     "fedlaw": {"lr": 0.0, "epochs": -1, "step_size": 0, "decay": 0.0},
     "fedrpo": {"c": 1e-9, "lr": 0.0, "epochs": 0, "server_lr": 0.0, "weighting": "fedvsa"}
     | {"threshold": 0.0, "unlabelled": 100.1},
+    "fedmlac": {"alpha": 1.1, **PRUNED, "mutual": 1, "lpa": "no"},
     "acmu": {"alpha": 1.1, "max_clusters": 1, "weighting": "fedvsa", "bavd": 1, "maps": True}
     | {"pkcf": 1, "pkcf_features": 1001, "pkcf_epochs": 201, "pkcf_rate": 0.0},
 }
@@ -126,7 +127,7 @@ def test_what_is_registered_of_each_rule() -> None:
         **dict.fromkeys(("median", "trimmed-mean", "zeno"), ("uniform", False, False, False)),
         **dict.fromkeys(("fedvsa", "lpa+fedvsa"), ("fedvsa", True, False, False)),
         **dict.fromkeys(("scaffold", "feddc"), ("uniform", False, True, True)),
-        "fedprox": ("samples", True, False, True),
+        **dict.fromkeys(("fedprox", "fedmlac"), ("samples", True, False, True)),
         "dnc": ("uniform", True, False, False),
         "fedopt": ("samples", False, True, False),
         "feddyn": ("uniform", False, True, True),

@@ -29,6 +29,7 @@ from auricle_learning.methods import plugins
 from auricle_learning.methods.feddc import FEDDC
 from auricle_learning.methods.feddisco import FEDDISCO
 from auricle_learning.methods.feddyn import FEDDYN
+from auricle_learning.methods.fedmlac import FEDMLAC
 from auricle_learning.methods.method import Method
 from auricle_learning.methods.scaffold import SCAFFOLD
 
@@ -40,6 +41,7 @@ METHODS: dict[str, Method] = {
         FEDDC,
         FEDDISCO,
         FEDDYN,
+        FEDMLAC,
         SCAFFOLD,
         *map(
             Method,
