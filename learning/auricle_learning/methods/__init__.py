@@ -26,6 +26,7 @@ from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.aggregation.rules.trimmed_mean import check_trimmed_mean, trimmed_mean
 from auricle_learning.aggregation.rules.zeno import check_zeno, zeno
 from auricle_learning.methods import plugins
+from auricle_learning.methods.creff import CREFF
 from auricle_learning.methods.feddc import FEDDC
 from auricle_learning.methods.feddisco import FEDDISCO
 from auricle_learning.methods.feddyn import FEDDYN
@@ -38,6 +39,7 @@ __all__ = ["METHODS", "RULES", "Method", "Rule", "get_method", "get_rule", "rule
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
+        CREFF,
         FEDDC,
         FEDDISCO,
         FEDDYN,
