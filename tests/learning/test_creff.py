@@ -65,10 +65,10 @@ def test_one_step_of_the_match_goes_down_its_slope() -> None:
         up, down = (creff_match(first + way * unit, targets, *at)[0] for way in (1, -1))
         slope[place] = (up - down) / 2e-6
 
-    made = get_rule("creff", match_steps=1, match_rate=0.01, **FEW)(cohort(*sent))
+    made = get_rule("creff", match_steps=1, match_rate=0.5, **FEW)(cohort(*sent))
 
     assert made.state is not None and made.synthesis is not None
-    np.testing.assert_allclose(made.state.arrays["features"], first - 0.01 * EACH * slope, atol=1e-6)
+    np.testing.assert_allclose(made.state.arrays["features"], first - 0.5 * slope, atol=1e-6)
     assert made.state.arrays["known"].tolist() == [[1, 0, 1]]
     assert made.synthesis.before == pytest.approx(creff_match(first, targets, *at)[0] / (2 * (CLASSES + 1)))
 

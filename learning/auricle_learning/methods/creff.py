@@ -64,9 +64,8 @@ def creff(
 ) -> Aggregate:
     """Average as FedAvg does, and train a classifier for evaluation on features that have the devices' gradients.
 
-    H <- H - `match_rate` m ∇ Σ_k [Σ_rows (1 - cos(z_W^k, ẑ_W^k)) + 1 - cos(z_b^k, ẑ_b^k)], `match_steps` times, with
-    1e-6 in each denominator; z^k is the unweighted mean over the devices that have class k. The authors' rate has no
-    factor m: their `lr` of 0.1 is `match_rate` = 0.1 / m here (`synthesised` says why).
+    H <- H - `match_rate` ∇ Σ_k [Σ_rows (1 - cos(z_W^k, ẑ_W^k)) + 1 - cos(z_b^k, ẑ_b^k)], `match_steps` times, with
+    1e-6 in each denominator; z^k is the unweighted mean over the devices that have class k.
 
     Parameters
     ----------
@@ -105,7 +104,7 @@ def creff(
     averaged = fedavg(cohort, weighting=weighting)
     if not cohort.ids:
         return replace(averaged, state=cohort.extras.state)
-    made = synthesised(cohort, NAME, m=features, steps=match_steps, rate=match_rate * features, match=creff_match)
+    made = synthesised(cohort, NAME, m=features, steps=match_steps, rate=match_rate, match=creff_match)
     state = made.state if made.state is not None and made.state.rule == NAME else None
     if made.found is not None and state is not None:
         state = replace(state, arrays={**state.arrays, HEAD: fresh_classifier(state, epochs=epochs, rate=rate)})
