@@ -28,8 +28,8 @@ from auricle_cloud.settings import RoundDone
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning import presets
+from auricle_learning.methods.passes import graph_optimizer
 from auricle_learning.runtimes import Job, Runtime
-from auricle_learning.training.training_job import graph_optimizer
 
 LOCAL, PLUGIN = "crnn-base", "crnn-lite"
 

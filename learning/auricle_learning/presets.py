@@ -15,7 +15,8 @@ from auricle.wire.plan import LARGEST_BLOB, Plan
 from auricle.wire.vectors import Declared, bytes_of
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.methods import get_rule
-from auricle_learning.methods.vectors import GRADIENTS, declared
+from auricle_learning.methods.passes import require_graphs
+from auricle_learning.methods.vectors import GRADIENTS, declared, method_of
 
 LENT_HEADER = 128
 """Most bytes of what is lent beside its numbers and the names of its classes."""
@@ -115,8 +116,9 @@ class Preset:
         Raises
         ------
         PackError
-            The plan asks for dropped activations, and the pack's models have no layers that drop any; or what devices
-            would be lent to tune their classifiers, or their gradients of them, would be more than `LARGEST_BLOB`.
+            The pack lacks a step graph of the method; the plan asks for dropped activations, and the pack's models have
+            no layers that drop any; or what devices would be lent to tune their classifiers, or their gradients of
+            them, would be more than `LARGEST_BLOB`.
         """
         gradients = bytes_of([v for v in self.declared(pack) if v.name == GRADIENTS.name])
         if gradients > LARGEST_BLOB:
@@ -130,6 +132,9 @@ class Preset:
                 f"So many features of each of {len(pack.labels)} words are more than the {LARGEST_BLOB} bytes that "
                 "devices fetch: choose a smaller pkcf_features."
             )
+        method = method_of(self.plan)
+        if method is not None:
+            require_graphs(pack, self.plan, method, {g.model for g in pack.manifest.graphs if g.kind == "evaluate"})
         if self.plan.bavd:
             require_maps(pack.manifest.name, pack.manifest.plugin, pack.manifest.graphs)
 

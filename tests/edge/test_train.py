@@ -15,11 +15,12 @@ from auricle.errors import AuricleError
 from auricle.wire.plan import Plan
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.gate_watch import OPEN, RoundControl
+from auricle_learning.methods.passes import graph_kind, graph_optimizer
 from auricle_learning.runtimes import Job
 from auricle_learning.training.batches import batches
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, RoundResult, TrainingStopped
-from auricle_learning.training.training_job import graph_kind, graph_optimizer, scalars_of
+from auricle_learning.training.training_job import scalars_of
 
 # -- inference loss
 

@@ -218,8 +218,8 @@ def test_a_vector_leaves_only_where_its_owner_allows_it_and_the_method_declares_
     monkeypatch.setitem(METHODS, "census", replace(CENSUS, after=_gives("counts", "moves")))
     plan, zeros = Plan(method="census", options={"weighting": "samples"}), np.zeros(2, np.float32)
 
-    kept_back, _ = DeviceHalf(plan, zeros, {}, {}).after(zeros, 1)
-    allowed, _ = DeviceHalf(plan, zeros, {}, {}, {"counts"}).after(zeros, 1)
+    _, kept_back, _ = DeviceHalf(plan, zeros, {}, {}).after(zeros, 1)
+    _, allowed, _ = DeviceHalf(plan, zeros, {}, {}, {"counts"}).after(zeros, 1)
     assert (sorted(kept_back), sorted(allowed)) == (["moves"], ["counts", "moves"])
 
     monkeypatch.setitem(METHODS, "census", replace(CENSUS, after=_gives("voices")))

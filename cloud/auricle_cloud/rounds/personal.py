@@ -26,7 +26,7 @@ from auricle_cloud.storage.rows import LENT, VECTORS, ModelRow, RoundRow, Update
 from auricle_learning.aggregation.cohort import Aggregate, Float64Array
 from auricle_learning.aggregation.extras import Clusters, Synthesis
 from auricle_learning.aggregation.feature_synthesis import lent_after
-from auricle_learning.methods.vectors import method_of
+from auricle_learning.methods.vectors import lent_sizes, method_of
 
 
 def own_bases(site: RoundContext, version: int, names: Sequence[str]) -> dict[str, str]:
@@ -86,7 +86,7 @@ def _vectors_kept(site: RoundContext, model: ModelRow, plan: Plan) -> Document:
     method = method_of(plan)
     if method is None or not method.needs.down:
         return {}
-    sent = method.sent(site.state_after(model, method.name), site.pack.plugin_table.size)
+    sent = method.sent(site.state_after(model, method.name), lent_sizes(plan, site.pack))
     blobs = {name: encode(vector) for name, vector in sent.items()}
     lent = [
         LentVector(name=name, blob=site.blobs.put(data), length=len(data), chunks=chunks_of(len(data)))

@@ -35,7 +35,7 @@ from auricle_learning.aggregation.extras import MAGIC, Extras, RuleState
 from auricle_learning.aggregation.feature_synthesis import lent_after
 from auricle_learning.aggregation.next_model import next_model, optimizer_in
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings, OptimizerState
-from auricle_learning.methods.vectors import declared, method_of
+from auricle_learning.methods.vectors import declared, lent_sizes, method_of
 
 FLEET, TASK = "emulated", "keywords"
 
@@ -211,7 +211,7 @@ class VirtualRounds:
     def _vectors(self, order: Order, model: Model) -> dict[str, Flat]:
         """What the plan's method has go out with a model."""
         method = method_of(order.plan)
-        return {} if method is None else method.sent(self._state(model), self.pack.plugin_table.size)
+        return {} if method is None else method.sent(self._state(model), lent_sizes(order.plan, self.pack))
 
     def _lent(self, model: Model) -> bytes:
         """What devices are lent to tune their classifiers by, as it travels; empty where the rule has nothing of it."""

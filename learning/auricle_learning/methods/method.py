@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from auricle.packs.pack import Pack
 from auricle.wire.gradient_terms import Term
@@ -17,6 +19,7 @@ from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.extras import Extras, Objective, RuleState
 from auricle_learning.aggregation.rules.rule import Rule
 
+Trains = Literal["plugin", "personal", "local"]
 Options = Mapping[str, bool | int | float | str]
 Kept = Mapping[str, Flat]
 """What a device keeps of a method from round to round, by name; empty at first, and after another method's round."""
@@ -34,7 +37,7 @@ class Vector:
     name: str
     """Of a `down` vector also the name in the method's state of what is sent; zeros before its first round."""
     size: Callable[[Pack, Plan], int] | int = of_the_plugin
-    """Numbers, or (pack, plan) -> numbers; 0: there is none in such a round. Of a `down` vector P or a number."""
+    """Numbers, or (pack, plan) -> numbers; 0: there is none in such a round."""
     required: bool = True
     """Whether a device that does not send it declines; else it takes part without."""
     allowed_by: str | None = None
@@ -76,6 +79,10 @@ class Received:
     """Clips that the device trains on."""
     histogram: Flat = field(default_factory=lambda: np.zeros(0, np.float32))
     """(C,) of those with a label, how many have each word of the pack."""
+    head: int = 0
+    """H, how many of the plug-in's weights are its classifier; they are the last ones."""
+    width: int = 0
+    """d, how many features the classifier of the device's own model sees."""
 
     @property
     def options(self) -> Options:
@@ -89,7 +96,7 @@ class Received:
 
 @dataclass(frozen=True)
 class JobChanges:
-    """What a method changes of the training of the plug-in."""
+    """What a method changes of a pass of training; the first pass trains what the plan says."""
 
     terms: tuple[Term, ...] = ()
     """Further terms of the gradient, see `TERMS`."""
@@ -97,9 +104,32 @@ class JobChanges:
     """(P,) inputs of these terms: `linear`, `anchor`, `keep`."""
     scalars: Mapping[str, float] = field(default_factory=dict)
     """Hyper-parameters of the plug-in's training by name."""
+    trains: Trains = "plugin"
+    """Which model; `personal` has the plug-in's architecture and never leaves, `local` is the device's own."""
+    begin: Flat | None = None
+    """(P,) what the pass begins with; None: the plug-in as the pass before left it, or as it was received; the device's
+    own model as it was."""
+    epochs: int | None = None
+    """None: those of the plan."""
+    kind: Literal["supervised", "distill"] | None = None
+    """Of step graph; None: the plan's, or `supervised` where it is not the plug-in that is trained."""
+    inputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """Further inputs of the graph that stay the same, such as `means` and `valid`."""
+    then: tuple[JobChanges, ...] = ()
+    """The passes that follow."""
+
+    @property
+    def passes(self) -> tuple[JobChanges, ...]:
+        """All of the round's, in order."""
+        return (self, *(each for later in self.then for each in later.passes))
 
 
 NO_CHANGES = JobChanges()
+
+
+def no_features() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Of a device without clips."""
+    return np.zeros((0, 0), np.float32), np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -108,9 +138,14 @@ class Trained:
 
     received: Received
     plugin: Flat
-    """(P,) w_k, as it travels."""
+    """(P,) w_k."""
     steps: int
-    """Local steps of this round."""
+    """Local steps of this round on the plug-in."""
+    personal: Flat | None = None
+    """(P,) the model of the passes that train `personal`; None without one."""
+    features: Callable[[], tuple[NDArray[np.float32], NDArray[np.int64]]] = no_features
+    """Gives what the classifier of the device's own model, as it is now, sees of the clips with a label (n, d), and
+    their labels (n,)."""
 
 
 Sent = Mapping[str, Flat]
@@ -164,6 +199,11 @@ def unchanged_before(received: Received, kept: Kept) -> JobChanges:
     return NO_CHANGES
 
 
+def travels_whole(trained: Trained) -> Flat:
+    """The plug-in as it was trained."""
+    return trained.plugin
+
+
 def nothing_after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
     """Send the weights alone, keep nothing."""
     return {}, {}
@@ -180,6 +220,10 @@ class Method:
     """The device's half, first part: what changes in its training."""
     after: Callable[[Trained, Kept], tuple[Sent, Kept]] = nothing_after
     """The device's half, second part: what travels beside the weights, and what stays for the next round."""
+    travels: Callable[[Trained], Flat] = travels_whole
+    """(P,) the weights that leave the device."""
+    own_model: bool = False
+    """Whether devices train and judge their own model in its rounds."""
     since: str = "0.1.0"
     """The version of its package from which on devices know it."""
 
@@ -209,10 +253,17 @@ class Method:
         told = {name: value for name, value in options.items() if isinstance(value, (bool, int, float, str))}
         return msgspec.structs.replace(changed, method=self.name, options=told, since=self.since)
 
-    def sent(self, state: RuleState | None, size: int) -> dict[str, Flat]:
-        """What goes out with a model of `size` weights: the vectors of the state that `Needs.down` names."""
+    def sent(self, state: RuleState | None, sizes: Mapping[str, int]) -> dict[str, Flat]:
+        """What goes out with a model: the vectors of the state that `Needs.down` names; zeros before the first round.
+
+        Parameters
+        ----------
+        state
+            What the method kept of the round that made the model; another method's is as good as none.
+        sizes
+            Numbers of each, by name.
+        """
         kept = {} if state is None or state.rule != self.name else state.arrays
-        sizes = {v.name: v.size if isinstance(v.size, int) else size for v in self.needs.down}
         return {name: np.asarray(kept.get(name, np.zeros(n)), np.float32).ravel() for name, n in sizes.items()}
 
     def aggregate(self, cohort: Cohort, state: RuleState | None = None, server: Server | None = None) -> Step:
@@ -234,4 +285,8 @@ class Method:
         """
         extras = cohort.extras if server is None else server.beside(cohort.extras)
         made = self.rule(replace(cohort, extras=replace(extras, state=state)))
-        return Step(made, made.state, self.sent(made.state, cohort.start.size))
+        own = {} if made.state is None else {name: values.size for name, values in made.state.arrays.items()}
+        sizes = {
+            v.name: own.get(v.name, v.size if isinstance(v.size, int) else cohort.start.size) for v in self.needs.down
+        }
+        return Step(made, made.state, self.sent(made.state, sizes))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
-from auricle_learning.methods.method import NO_CHANGES, JobChanges, Received, Trained
+from auricle_learning.methods.method import NO_CHANGES, JobChanges, Received, Trained, no_features
 from auricle_learning.methods.vectors import method_of
 
 NO_HISTOGRAM = np.zeros(0, np.float32)
@@ -34,6 +35,8 @@ class DeviceHalf:
         Clips that it trains on.
     histogram
         (C,) of those with a label, how many have each word of the pack.
+    head, width
+        Weights of the plug-in's classifier; features that the classifier of the device's own model sees.
 
     Raises
     ------
@@ -50,9 +53,11 @@ class DeviceHalf:
         allowed: Collection[str] = (),
         samples: int = 0,
         histogram: Flat = NO_HISTOGRAM,
+        head: int = 0,
+        width: int = 0,
     ) -> None:
         self._method, self._allowed = method_of(plan), allowed
-        self._received = Received(plan, plugin, vectors, samples, histogram)
+        self._received = Received(plan, plugin, vectors, samples, histogram, head, width)
         self._within = f"{plan.method}."
         mine = {name: vector for name, vector in kept.items() if name.startswith(self._within)}
         self._kept = {name.removeprefix(self._within): vector for name, vector in mine.items()}
@@ -61,15 +66,26 @@ class DeviceHalf:
         """What changes in the training."""
         return NO_CHANGES if self._method is None else self._method.before(self._received, self._kept)
 
-    def after(self, trained: Flat, steps: int) -> tuple[dict[str, Flat], dict[str, Flat]]:
-        """What travels by name, as far as the owner allows it, and what stays by `method.name`.
+    def after(
+        self,
+        plugin: Flat,
+        steps: int,
+        personal: Flat | None = None,
+        features: Callable[[], tuple[NDArray[np.float32], NDArray[np.int64]]] = no_features,
+    ) -> tuple[Flat, dict[str, Flat], dict[str, Flat]]:
+        """The weights (P,) that travel, what goes with them by name, as far as the owner allows it, and what stays.
 
         Parameters
         ----------
-        trained
-            (P,) the plug-in as it leaves the training.
-        steps
-            Local steps that it took.
+        plugin, steps
+            (P,) the plug-in as it leaves the training, and the local steps that it took.
+        personal, features
+            As in `Trained`.
+
+        Returns
+        -------
+        array (P,), dict, dict
+            What stays is named `method.name`.
 
         Raises
         ------
@@ -77,8 +93,9 @@ class DeviceHalf:
             A number is not finite, or a vector is not one that the method declares: nothing of the round is kept.
         """
         if self._method is None:
-            return {}, {}
-        sent, kept = self._method.after(Trained(self._received, trained, steps), self._kept)
+            return plugin, {}, {}
+        trained = Trained(self._received, plugin, steps, personal, features)
+        sent, kept = self._method.after(trained, self._kept)
         if not all(np.isfinite(vector).all() for vector in (*sent.values(), *kept.values())):
             raise AuricleError(
                 f"The method {self._method.name} gave numbers that are not finite: it needs a smaller learning rate."
@@ -89,4 +106,5 @@ class DeviceHalf:
                 f"The method {self._method.name} gave the vector {strange[0]}, which it does not declare: update it."
             )
         leaves = {name: sent[name] for name in sent if declared[name] is None or declared[name] in self._allowed}
-        return leaves, {f"{self._within}{name}": vector for name, vector in kept.items()}
+        stays = {f"{self._within}{name}": vector for name, vector in kept.items()}
+        return self._method.travels(trained), leaves, stays

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from auricle.speech.augment import Augmentation
 from auricle.wire.plan import FixMatch, Plan
+from auricle_learning.methods.passes import graph_optimizer, terms_of
 from auricle_learning.runtimes import Runtime
 from auricle_learning.training.batches import Features, Pseudo, batches, pseudo_labelled
 from auricle_learning.training.carried import Carried
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
-from auricle_learning.training.training_job import graph_optimizer, terms_of
 
 Array = NDArray[Any]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
 from auricle_learning.methods.method import JobChanges
+from auricle_learning.methods.passes import graph_kind, graph_optimizer, head_size, plan_of_pass, terms_of
 from auricle_learning.methods.vectors import GRADIENTS, MAPS
 from auricle_learning.runtimes import Job, Runtime, Training, accuracy, cross_entropy
 from auricle_learning.runtimes.interface import EVALUATION_BATCH
@@ -29,16 +29,10 @@ from auricle_learning.training.device_half import DeviceHalf
 from auricle_learning.training.fixmatch import WEAK, Count, counted, has_graph, labelled_by, taught_by, two_view_batches
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.prior_knowledge import said_gradients, tuned
+from auricle_learning.training.round_result import LocalState as LocalState
+from auricle_learning.training.round_result import RoundResult as RoundResult
 from auricle_learning.training.speech_data import Clips, DeviceData
-from auricle_learning.training.training_job import (
-    adjusted,
-    fitting_slots,
-    graph_kind,
-    graph_optimizer,
-    scalars_of,
-    terms_of,
-    vectors_of,
-)
+from auricle_learning.training.training_job import Models, adjusted, fitting_slots, scalars_of, vectors_of
 
 Array = NDArray[Any]
 
@@ -49,49 +43,6 @@ NOT_FINITE = "The loss is not finite: the learning rate is too high or the clips
 
 class TrainingStopped(AuricleError):  # noqa: N818 - not an error: somebody asked for it
     """The round was aborted or a newer one began."""
-
-
-@dataclass(frozen=True)
-class LocalState:
-    """What a device keeps between rounds: its own model, and the optimizers' state."""
-
-    weights: Flat
-    """(Q,) the local model."""
-    slots: Mapping[str, Flat] = field(default_factory=dict)
-    """Optimizer vectors by `model.slot`; empty at first or when the plan does not keep them."""
-    steps: int = 0
-    """Steps the kept optimizer state has seen."""
-    variates: Mapping[str, Flat] = field(default_factory=dict)
-    """What the round's method keeps, by `method.name`, and what the codec of updates does; empty without either."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all its vectors."""
-        return self.weights.nbytes + sum(kept.nbytes for kept in (*self.slots.values(), *self.variates.values()))
-
-
-@dataclass(frozen=True)
-class RoundResult:
-    """What came out of a round on one device."""
-
-    plugin: Flat
-    """(P,) the trained plug-in: this is what travels."""
-    local: LocalState
-    loss: float
-    """Inference loss of the received plug-in on the training clips, before training."""
-    steps: int
-    seconds: float
-    samples: int
-    """Clips that were trained on: labelled ones, and the others where the plan asks for FixMatch."""
-    personal_accuracy: float | None
-    plugin_accuracy: float | None
-    held_out: int
-    sure: int = 0
-    """Clips without labels of which the received plug-in was sure."""
-    unsupervised: int | None = None
-    """Those without labels among the samples, where the plan asks for FixMatch."""
-    vectors: Mapping[str, Flat] = field(default_factory=dict)
-    """What travels beside the weights, by name."""
 
 
 class Trainer:
@@ -186,38 +137,52 @@ class Trainer:
             A loss or a trained weight is not finite, or this version lacks the plan's method: the round is given up and
             the state stays as it was.
         """
-        began, mutual, loss = self.clock.monotonic(), plan.mode == "mutual", self.inference_loss(plugin)
+        began, loss, name = self.clock.monotonic(), self.inference_loss(plugin), self.pack.manifest.plugin
         pseudo, count = self._pseudo(plan, plugin), self.clips_of(plan)
         loss = pseudo.loss if pseudo is not None and math.isnan(loss) else loss
-        counts = np.bincount(self.data.train.targets, minlength=len(self.pack.labels)).astype(np.float32)
-        half = DeviceHalf(plan, plugin, vectors, state.variates, self.settings.allowed, count.all, counts)
-        begun = tuned(plugin, prior, checkpoint)
-        job = self._job(plan, round_number, plugin, state, pseudo, begun, half.before())
-        training = self.runtime.begin(job)
-        epoch = self._epochs(job.kind, training.batch, plan, round_number, pseudo)
-        learnt = self._optimize(training, plan, epoch, checkpoint)
-        final = {role: training.weights(role) for role in job.models}
-        if not all(np.isfinite(weights).all() for weights in final.values()):
-            raise AuricleError(NOT_FINITE)
-        slots = training.slots() if plan.keep_state else {}
-        role, name = "plugin" if mutual else "model", self.pack.manifest.plugin
-        trained = adjusted(final[role], self.data.train, -plan.prior, self.pack) if learnt else plugin.copy()
-        sent, kept = half.after(trained, training.steps - job.steps)
-        local = LocalState(final.get("local", state.weights), slots, training.steps, kept)
+        half = self._half(plan, plugin, vectors, state, count.all)
+        models, slots, seen = Models(plugin, state.weights), state.slots, state.steps
+        maps: dict[str, Flat] = {}
+        steps: list[tuple[bool, int]] = []
+        for place, changes in enumerate(half.before().passes):
+            told = plan_of_pass(plan, changes)
+            draw = (self.seed, plan.seed, round_number, *((place,) if place else ()))
+            begin = models.begin(changes)
+            first = begin if place else tuned(begin, prior, checkpoint)
+            job = self._job(told, changes, draw, plugin, first, models.local, () if place else (slots, seen), pseudo)
+            training = self.runtime.begin(job)
+            epoch = self._epochs(job.kind, training.batch, told, draw, pseudo)
+            learnt = self._optimize(training, told, epoch, checkpoint)
+            models = models.after(changes, self._final(told, training, job, begin if not learnt else None))
+            steps.append((changes.trains == "plugin", training.steps - job.steps))
+            if not place:
+                slots, seen = training.slots() if told.keep_state else {}, training.steps
+                maps = _maps(told, training, "plugin" if told.mode == "mutual" else "model")
+        see = partial(self._seen, self.architecture, models.local, checkpoint)
+        taken = sum(n for plug, n in steps if plug or not any(p for p, _ in steps))
+        travels, sent, kept = half.after(models.plugin, taken, models.personal, see)
         return RoundResult(
-            trained,
-            local,
+            travels,
+            LocalState(models.local, slots, seen, kept),
             loss,
-            training.steps - job.steps,
+            taken,
             self.clock.monotonic() - began,
             count.all,
-            self.held_out_accuracy(*((self.architecture, local.weights) if mutual else (name, trained))),
+            self.held_out_accuracy(*models.judged(self.architecture, name)),
             self.held_out_accuracy(name, plugin),
             len(self.data.held_out),
             0 if pseudo is None else len(pseudo.sure),
             count.unlabelled if plan.fixmatch else None,
-            {**sent, **_maps(plan, training, role), **self._gradients(trained, prior, checkpoint)},
+            {**sent, **maps, **self._gradients(models.plugin, prior, checkpoint)},
         )
+
+    def _half(
+        self, plan: Plan, plugin: Flat, vectors: Mapping[str, Flat], state: LocalState, samples: int
+    ) -> DeviceHalf:
+        counts = np.bincount(self.data.train.targets, minlength=len(self.pack.labels)).astype(np.float32)
+        width = self.pack.table(self.architecture).specs[-2].shape[1]
+        allowed, head = self.settings.allowed, head_size(self.pack)
+        return DeviceHalf(plan, plugin, vectors, state.variates, allowed, samples, counts, head, width)
 
     def clips_of(self, plan: Plan | None) -> Count:
         """How many clips it trains on in a round of this plan; without one, how many have labels."""
@@ -238,27 +203,41 @@ class Trainer:
         gradients = said_gradients(map(see, self._pieces(self.data.train)), self.data.train.targets, prior, checkpoint)
         return {} if gradients is None else {GRADIENTS.name: gradients}
 
+    def _seen(
+        self, model: str, weights: Flat, checkpoint: Callable[[], bool]
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """What a model's classifier sees of the clips with a label, and these labels."""
+        pieces = []
+        for piece in self._pieces(self.data.train):
+            if checkpoint():
+                raise TrainingStopped("The round was stopped.")
+            pieces.append(self.runtime.embeddings(model, weights, piece))
+        return np.concatenate(pieces), self.data.train.targets
+
     def _job(
         self,
         plan: Plan,
-        round_number: int,
-        plugin: Flat,
-        state: LocalState,
-        pseudo: Pseudo | None,
-        begun: Flat,
         changes: JobChanges,
+        draw: Sequence[int],
+        plugin: Flat,
+        first: Flat,
+        own: Flat,
+        kept: tuple[Mapping[str, Flat], int] | tuple[()],
+        pseudo: Pseudo | None,
     ) -> Job:
-        """What a plan and its method mean for this device, whose plug-in begins with the weights `begun` (P,)."""
+        """What a pass of a round means for this device: its model begins with the weights `first` (P,)."""
         name = self.pack.manifest.plugin
-        received, first = (adjusted(each, self.data.train, plan.prior, self.pack) for each in (plugin, begun))
+        received, first = (adjusted(each, self.data.train, plan.prior, self.pack) for each in (plugin, first))
         if plan.mode == "mutual":
-            models, weights = {"local": self.architecture, "plugin": name}, {"local": state.weights, "plugin": first}
+            models, weights = {"local": self.architecture, "plugin": name}, {"local": own, "plugin": first}
         else:
-            models, weights = {"model": name}, {"model": first}
-        kept = fitting_slots(self.pack, models, plan, state.slots)
-        kind, vectors = graph_kind(plan), vectors_of(plan, received, changes)
+            models, weights = {"model": self.architecture if changes.trains == "local" else name}, {"model": first}
+        slots, steps = kept or ({}, 0)
+        slots = fitting_slots(self.pack, models, plan, slots)
+        kind, vectors = graph_kind(plan, changes), vectors_of(plan, received, changes)
         scalars, taught = scalars_of(plan, changes), taught_by(plan, self.settings)
-        if pseudo is not None and taught is not None and has_graph(self.runtime, plan):
+        plain = changes.trains == "plugin" and changes.kind is None
+        if plain and pseudo is not None and taught is not None and has_graph(self.runtime, plan):
             kind, vectors = "fixmatch", {"teacher": plugin}
             scalars.update({"threshold": taught.threshold, "lambda": taught.weight})
         return Job(
@@ -269,17 +248,27 @@ class Trainer:
             terms=terms_of(plan, changes),
             vectors=vectors,
             scalars=scalars,
-            slots=kept,
+            slots=slots,
+            inputs=changes.inputs,
             bavd=bool(plan.bavd),
-            steps=state.steps if kept else 0,
-            seed=int(np.random.SeedSequence([self.seed, plan.seed, round_number]).generate_state(1)[0]),
+            steps=steps if slots else 0,
+            seed=int(np.random.SeedSequence(draw).generate_state(1)[0]),
         )
 
+    def _final(self, plan: Plan, training: Training, job: Job, begin: Flat | None) -> dict[str, Flat]:
+        """What the pass made of the models by role, of the plug-in what it began with where nothing was learnt."""
+        final = {role: training.weights(role) for role in job.models}
+        if not all(np.isfinite(weights).all() for weights in final.values()):
+            raise AuricleError(NOT_FINITE)
+        role = "plugin" if plan.mode == "mutual" else "model"
+        learnt = adjusted(final[role], self.data.train, -plan.prior, self.pack) if begin is None else begin.copy()
+        return {**final, role: learnt}
+
     def _epochs(
-        self, kind: str, size: int, plan: Plan, round_number: int, pseudo: Pseudo | None
+        self, kind: str, size: int, plan: Plan, draw: Sequence[int], pseudo: Pseudo | None
     ) -> Callable[[], Iterator[dict[str, Array]]]:
         """What gives one epoch's batches at each call."""
-        rng = np.random.default_rng([self.seed, plan.seed, round_number])
+        rng = np.random.default_rng(draw)
         clips, labels, weak = self.data.train, len(self.pack.labels), self._frontend.finish
         strong, moved = partial(self._augmenter, rng=rng), partial(self._weak, rng=rng)
         features: Features = moved if plan.fixmatch else strong if plan.augment else weak

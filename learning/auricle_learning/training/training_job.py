@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from auricle.packs.pack import SLOTS, Pack
-from auricle.wire.gradient_terms import TERMS, Term
+from auricle.wire.gradient_terms import TERMS
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_learning.methods.method import NO_CHANGES, JobChanges
+from auricle_learning.methods.passes import graph_optimizer, terms_of
+from auricle_learning.runtimes.feeds import SHARED
 from auricle_learning.training.speech_data import Clips
 
 FLAT = 1e6
 """An epsilon that swamps the second moment: AdamW with beta1 = 0 then is plain SGD at rate / FLAT, to 1e-5."""
-
-
-def graph_optimizer(plan: Plan) -> str:
-    """Which step graph a plan needs: `mixed` runs on AdamW's, or on SGD's where there is only the plug-in."""
-    if plan.optimizer != "mixed":
-        return plan.optimizer
-    return "adamw" if plan.mode == "mutual" else "sgd"
-
-
-def graph_kind(plan: Plan) -> str:
-    """Which kind of step graph a plan needs."""
-    return "alternating" if (plan.mode, plan.order) == ("mutual", "alternating") else plan.mode
 
 
 def scalars_of(plan: Plan, changes: JobChanges = NO_CHANGES) -> dict[str, float]:
@@ -44,13 +35,8 @@ def scalars_of(plan: Plan, changes: JobChanges = NO_CHANGES) -> dict[str, float]
         named.update({f"{_role(plan)}.{name}": getattr(plan, field) for name, field in TERMS[term].scalars.items()})
     if mutual:
         named.update({"alpha": plan.alpha, "plugin_ce": plan.plugin_ce, "temperature": plan.temperature})
-    return {**named, **{f"{_role(plan)}.{name}": value for name, value in changes.scalars.items()}}
-
-
-def terms_of(plan: Plan, changes: JobChanges = NO_CHANGES) -> tuple[Term, ...]:
-    """The optional terms of the gradient that a plan asks for, and those of the round's method."""
-    asked = (name for name, term in TERMS.items() if any(getattr(plan, field) for field in term.scalars.values()))
-    return tuple(dict.fromkeys((*asked, *changes.terms)))
+    own = {n if n in SHARED else f"{_role(plan)}.{n}": value for n, value in changes.scalars.items()}
+    return {**named, **own}
 
 
 def vectors_of(plan: Plan, received: Flat, changes: JobChanges) -> dict[str, Flat]:
@@ -101,3 +87,47 @@ def fitting_slots(pack: Pack, models: Mapping[str, str], plan: Plan, slots: Mapp
     }
     whole = all(name in slots and slots[name].shape == (size,) for name, size in sizes.items())
     return {name: slots[name] for name in sizes} if plan.keep_state and whole else {}
+
+
+@dataclass(frozen=True)
+class Models:
+    """The weights of a device's models between two passes of a round."""
+
+    plugin: Flat
+    """(P,) the plug-in."""
+    local: Flat
+    """(Q,) the device's own model."""
+    personal: Flat | None = None
+    """(P,) the one that never leaves; None before the first pass that trains it."""
+    own: bool = False
+    """Whether a pass trained the device's own model."""
+
+    def begin(self, changes: JobChanges) -> Flat:
+        """What a pass begins with."""
+        if changes.begin is not None:
+            return changes.begin
+        if changes.trains == "personal" and self.personal is not None:
+            return self.personal
+        return self.local if changes.trains == "local" else self.plugin
+
+    def after(self, changes: JobChanges, final: Mapping[str, Flat]) -> Models:
+        """The models after a pass that gave these weights by role."""
+        if changes.trains == "personal":
+            return replace(self, personal=final["model"])
+        if changes.trains == "local":
+            return replace(self, local=final["model"], own=True)
+        if "local" in final:
+            return replace(self, plugin=final["plugin"], local=final["local"], own=True)
+        return replace(self, plugin=final["model"])
+
+    def judged(self, own: str, plugin: str) -> tuple[str, Flat]:
+        """The model that the device would use, with its architecture: its own where that was trained.
+
+        Parameters
+        ----------
+        own, plugin
+            The architectures of the device's own model and of the plug-in.
+        """
+        if self.own:
+            return own, self.local
+        return plugin, self.plugin if self.personal is None else self.personal

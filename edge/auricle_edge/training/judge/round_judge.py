@@ -16,6 +16,7 @@ from auricle_edge.training.judge.best import Best, BestStore
 from auricle_edge.training.judge.clips import answers, worsened
 from auricle_edge.training.judge.comparison import Heard, Worse, improves, in_words, outgrows, words_heard, worse_in
 from auricle_edge.training.judge.sound import JudgedSound, Judging, Negatives, carried_negatives
+from auricle_learning.methods.vectors import method_of
 from auricle_learning.training.train import LocalState, RoundResult, Trainer
 
 PLUGIN, PERSONAL = "plug-in", "personal model"
@@ -78,7 +79,8 @@ class RoundJudge:
             What the round started from: the received plug-in (P,) and the local state.
         """
         tried = [_Tried(PLUGIN, self._trainer.pack.manifest.plugin, plugin, result.plugin)]
-        if plan.mode == "mutual":
+        method = method_of(plan)
+        if plan.mode == "mutual" or (method is not None and method.own_model):
             tried.append(_Tried(PERSONAL, self._trainer.architecture, state.weights, result.local.weights))
         reason = next(filter(None, map(self._on_clips, tried)), None)
         if not self._is_drawn(round_number):

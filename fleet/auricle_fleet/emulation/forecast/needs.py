@@ -34,8 +34,8 @@ from auricle_fleet.emulation.judging import MEASURED_MINUTES
 from auricle_fleet.settings.check import BROKERS
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.methods import get_rule
+from auricle_learning.methods.passes import graph_optimizer
 from auricle_learning.presets import Preset
-from auricle_learning.training.training_job import graph_optimizer
 
 
 class Needs(Struct, frozen=True, kw_only=True):

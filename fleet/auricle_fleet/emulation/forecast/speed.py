@@ -23,6 +23,7 @@ from auricle.speech.download import cache_folder
 from auricle.speech.features import LogMel
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.plan import Plan
+from auricle_learning.methods.passes import graph_kind, graph_optimizer, terms_of
 from auricle_learning.runtimes import Job, StepRuntime
 from auricle_learning.runtimes.interface import EVALUATION_BATCH
 from auricle_learning.training.carried import carried_to_train
@@ -30,7 +31,7 @@ from auricle_learning.training.device_half import DeviceHalf
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import Trainer
-from auricle_learning.training.training_job import graph_kind, graph_optimizer, scalars_of, terms_of, vectors_of
+from auricle_learning.training.training_job import scalars_of, vectors_of
 
 MEASURED_EPOCHS = 6
 MEASURED_BATCHES = 2

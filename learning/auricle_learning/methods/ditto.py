@@ -1,0 +1,86 @@
+"""Ditto: a personal model beside the fleet's (Li et al. 2021, https://arxiv.org/abs/2012.04221), Algorithm 1.
+
+A client trains w as FedAvg has it, and by as many steps v ← v - η (∇F_k(v) + λ (v - w^t)), w^t the model it received.
+v stays on the device and begins with the first w^t; the server averages the w_k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from auricle.wire.plan import Plan
+from auricle_learning.aggregation.cohort import Aggregate, Cohort
+from auricle_learning.aggregation.options import check_number
+from auricle_learning.aggregation.rules.fedavg import check_fedavg, fedavg
+from auricle_learning.aggregation.rules.rule import Rule
+from auricle_learning.methods.method import JobChanges, Kept, Method, Received, Sent, Trained
+
+NAME = "ditto"
+PERSONAL = "personal"
+
+
+def check_ditto(*, lam: float, weighting: str) -> None:
+    """Refuse a pull that is not a number from 0 to 100, or a weighting that FedAvg does not know.
+
+    Raises
+    ------
+    SettingsError
+        An option is not allowed.
+    """
+    check_number("lam", lam, below=100 + 1e-9)
+    check_fedavg(weighting=weighting)
+
+
+def ditto(cohort: Cohort, *, lam: float = 1.0, weighting: str = "samples") -> Aggregate:
+    """Average the clients' models: w = Σ p_k w_k; their personal models follow by ∇F_k(v) + λ (v - w^t).
+
+    Parameters
+    ----------
+    cohort
+        K updates: `weights` (K, P), `samples` (K,).
+    lam
+        λ, from 0 (each for itself) to 100; the average does not use it.
+    weighting
+        As in `fedavg`.
+
+    Returns
+    -------
+    Aggregate
+        As of `fedavg`.
+
+    Raises
+    ------
+    SettingsError
+        An option is not allowed.
+    """
+    check_ditto(lam=lam, weighting=weighting)
+    return fedavg(cohort, weighting=weighting)
+
+
+def ditto_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
+    """Clients train the plug-in itself."""
+    return msgspec.structs.replace(plan, mode="supervised")
+
+
+def before(received: Received, kept: Kept) -> JobChanges:
+    """Clients train v after w, from where it was, with the gradient λ (v - w^t) besides."""
+    own = kept.get(PERSONAL)
+    begin = received.plugin if own is None or own.shape != received.plugin.shape else own
+    personal = JobChanges(
+        terms=("drift",),
+        vectors={"anchor": received.plugin},
+        scalars={"mu": float(received.options["lam"])},
+        trains="personal",
+        begin=begin,
+    )
+    return JobChanges(then=(personal,))
+
+
+def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
+    """Clients keep v."""
+    return {}, {} if trained.personal is None else {PERSONAL: trained.personal}
+
+
+DITTO = Method(Rule(NAME, ditto, check_ditto, mean=True, plan=ditto_plan), before=before, after=after)

@@ -1,0 +1,151 @@
+"""FedKAD as its rivals modify it: the fleet shares class means of features and no weights ([MLAC], A16).
+
+A client sends f̄_k^c, the mean over its clips of class c of what its own model's classifier sees, and the counts n_k^c;
+the server makes F^c = Σ n_k^c f̄_k^c / Σ n_k^c. A client's loss is CE +
+β mean_j valid[y_j] mean_d (f(x_j) - F^{y_j})².
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from auricle.errors import WireError
+from auricle.packs.pack import Pack
+from auricle.wire.plan import Plan
+from auricle.wire.tensors import Flat
+from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
+from auricle_learning.aggregation.extras import RuleState
+from auricle_learning.aggregation.options import check_choice, check_count, check_number
+from auricle_learning.aggregation.rules.average import unchanged
+from auricle_learning.aggregation.rules.rule import Rule
+from auricle_learning.aggregation.rules.weighting import client_share, of_clients
+from auricle_learning.methods.local_only import local_plan, travels
+from auricle_learning.methods.method import JobChanges, Kept, Method, Needs, Received, Sent, Trained, Vector
+from auricle_learning.methods.projection import lifted, projected
+
+NAME = "fedkad"
+MEANS, COUNTS, VALID = "means", "counts", "valid"
+MOST = 1e9
+
+
+def check_fedkad(*, beta: float, projection: int, weighting: str) -> None:
+    """Refuse a β below 0, a common space without dimensions, or a weighting that FedAvg does not know.
+
+    Raises
+    ------
+    SettingsError
+        An option is not allowed.
+    """
+    check_number("beta", beta, below=1e6)
+    check_count("projection", projection, least=1, optional=False)
+    check_choice("weighting", weighting, ("samples", "uniform"))
+
+
+def fedkad(cohort: Cohort, *, beta: float = 1.0, projection: int = 64, weighting: str = "samples") -> Aggregate:
+    """Average the class means, F^c = Σ n_k^c f̄_k^c / Σ n_k^c; a class that nobody has keeps its mean.
+
+    Parameters
+    ----------
+    cohort
+        K updates with `extras.vectors`: `means` (C D) and `counts` (C,) of each.
+    beta
+        β of the clients; the means do not use it.
+    projection
+        D: features are compared in a common space of so many dimensions (`projected`), whatever the architecture.
+    weighting
+        "samples", or "uniform" for the mean over the clients that have the class.
+
+    Returns
+    -------
+    Aggregate
+        `weights` (P,), those of w^t; F (C, D) and which of it is valid (1, C) in `state`.
+
+    Raises
+    ------
+    SettingsError
+        An option is not allowed.
+    CohortError
+        Means or counts are missing, or do not fit one another.
+    """
+    check_fedkad(beta=beta, projection=projection, weighting=weighting)
+    if not cohort.ids:
+        return replace(unchanged(cohort), state=cohort.extras.state)
+    means, counts = _brought(cohort, projection)
+    weights = counts if weighting == "samples" else (counts > 0).astype(np.float64)
+    total = weights.sum(axis=0)
+    kept = cohort.extras.kept_by(NAME)
+    before = kept.arrays.get(MEANS)
+    before = np.zeros(means.shape[1:]) if before is None or before.shape != means.shape[1:] else before
+    mean = np.einsum("kc,kcd->cd", weights, means) / np.where(total > 0, total, 1.0)[:, None]
+    valid = np.maximum(kept.arrays.get(VALID, np.zeros((1, total.size))), total > 0)
+    state = RuleState(NAME, {MEANS: np.where(total[:, None] > 0, mean, before), VALID: valid}, kept.step + 1)
+    return of_clients(cohort, cohort.start, client_share(cohort, weighting), state=state)
+
+
+def before(received: Received, kept: Kept) -> JobChanges:
+    """Clients train their own model, held to the fleet's class means once there are some."""
+    own, valid = kept.get(MEANS), received.vectors[VALID]
+    shape = (valid.size, received.width)
+    mine = np.zeros(shape) if own is None or own.size != valid.size * received.width else own.reshape(shape)
+    common = received.vectors[MEANS].astype(np.float64).reshape(valid.size, -1)
+    means = lifted(common, mine.astype(np.float64)).astype(np.float32)
+    scalars = {"beta": float(received.options["beta"])}
+    return JobChanges(trains="local", kind="distill", inputs={"means": means, "valid": valid}, scalars=scalars)
+
+
+def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
+    """Clients send the means and counts of their classes, and keep the means."""
+    counts = trained.received.histogram
+    features, targets = trained.features()
+    means = np.zeros((counts.size, trained.received.width))
+    for label in np.unique(targets):
+        means[label] = features[targets == label].astype(np.float64).mean(axis=0)
+    common = projected(means, int(trained.received.options["projection"]))
+    return {MEANS: common.astype(np.float32).ravel(), COUNTS: counts}, {MEANS: means.astype(np.float32).ravel()}
+
+
+def _brought(cohort: Cohort, size: int) -> tuple[Float64Array, Float64Array]:
+    """(K, C, D) and (K, C)."""
+    pairs = [cohort.extras.vectors.get(name, ()) for name in (MEANS, COUNTS)]
+    if not all(pairs) or any(one is None for each in pairs for one in each):
+        raise CohortError("the rule needs each client's class means and the counts of its classes.")
+    means, counts = (np.stack([np.asarray(one, np.float64).ravel() for one in each]) for each in pairs)
+    if means.shape[1] != counts.shape[1] * size or (counts < 0).any():
+        raise CohortError(f"class means are not {size} numbers for each of {counts.shape[1]} classes.")
+    return means.reshape(len(means), -1, size), counts
+
+
+def _numbers(pack: Pack, plan: Plan) -> int:
+    return len(pack.labels) * int(plan.options["projection"])
+
+
+def _labels(pack: Pack, plan: Plan) -> int:
+    return len(pack.labels)
+
+
+def _check(pack: Pack, vector: Flat, largest: float) -> None:
+    if (np.abs(vector) > MOST).any():
+        raise WireError(f"A class mean is above {MOST:g}.")
+
+
+def _check_counts(pack: Pack, vector: Flat, largest: float) -> None:
+    if (vector < 0).any() or (vector > MOST).any():
+        raise WireError(f"A number of clips is below 0 or above {MOST:g}.")
+
+
+FEDKAD = Method(
+    Rule(NAME, fedkad, check_fedkad, needs=("server-state",), plan=local_plan),
+    Needs(
+        down=(Vector(MEANS, _numbers), Vector(VALID, _labels)),
+        up=(
+            Vector(MEANS, _numbers, allowed_by="means", check=_check),
+            Vector(COUNTS, _labels, allowed_by="means", check=_check_counts),
+        ),
+    ),
+    before,
+    after,
+    travels,
+    own_model=True,
+)

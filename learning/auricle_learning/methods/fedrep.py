@@ -1,0 +1,115 @@
+"""FedRep: a common body and a classifier of one's own (Collins et al. 2021, https://arxiv.org/abs/2102.07078).
+
+A client trains its classifier for some epochs with the body frozen, then the body with the classifier frozen, and sends
+the body. The server averages the bodies; its classifier stays the common initialisation, which a new client takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from auricle.wire.plan import Plan
+from auricle.wire.tensors import Flat
+from auricle_learning.aggregation.cohort import Aggregate, Cohort
+from auricle_learning.aggregation.options import check_count
+from auricle_learning.aggregation.rules.average import average, sample_share, unchanged
+from auricle_learning.aggregation.rules.fedavg import check_fedavg
+from auricle_learning.aggregation.rules.rule import Rule
+from auricle_learning.methods.method import JobChanges, Kept, Method, Received, Sent, Trained
+
+NAME = "fedrep"
+HEAD = "head"
+
+
+def check_fedrep(*, head_epochs: int | None, body_epochs: int, weighting: str) -> None:
+    """Refuse numbers of epochs below 1, or a weighting that FedAvg does not know.
+
+    Raises
+    ------
+    SettingsError
+        An option is not allowed.
+    """
+    check_count("head_epochs", head_epochs, least=1)
+    check_count("body_epochs", body_epochs, least=1, optional=False)
+    check_fedavg(weighting=weighting)
+
+
+def fedrep(
+    cohort: Cohort, *, head_epochs: int | None = None, body_epochs: int = 1, weighting: str = "samples"
+) -> Aggregate:
+    """Average the bodies, w_body = Σ p_k w_k,body; the classifier stays that of w^t, whatever is sent of it.
+
+    Parameters
+    ----------
+    cohort
+        K updates: `weights` (K, P), `samples` (K,).
+    head_epochs
+        Of the clients' classifiers; None: one less than the plan's, at least 1. The average does not use it.
+    body_epochs
+        Of the clients' bodies.
+    weighting
+        As in `fedavg`.
+
+    Returns
+    -------
+    Aggregate
+        `weights` (P,); `share` 0 in the classifier's layers.
+
+    Raises
+    ------
+    SettingsError
+        An option is not allowed.
+    """
+    check_fedrep(head_epochs=head_epochs, body_epochs=body_epochs, weighting=weighting)
+    if not cohort.ids:
+        return unchanged(cohort)
+    kept = np.ones((len(cohort.ids), len(cohort.layers)), np.bool_)
+    share = sample_share(cohort.samples if weighting == "samples" else np.ones_like(cohort.samples), kept)
+    kept[:, head_layers(cohort)] = False
+    share[~kept] = 0.0
+    return Aggregate(average(cohort, share), cohort.ids, cohort.names, kept, share, dropped=cohort.dropped)
+
+
+def head_layers(cohort: Cohort) -> list[int]:
+    """Places of the classifier's layers: the one that ends the model, and those of the same module."""
+    last = max(range(len(cohort.layers)), key=lambda place: max(span.stop for span in cohort.layers[place].slices))
+    module = cohort.names[last].rpartition(".")[0]
+    same = [place for place, name in enumerate(cohort.names) if module and name.rpartition(".")[0] == module]
+    return same or [last]
+
+
+def fedrep_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
+    """Clients train the plug-in itself."""
+    return msgspec.structs.replace(plan, mode="supervised")
+
+
+def before(received: Received, kept: Kept) -> JobChanges:
+    """Clients put their classifier on the body, train it, and then the body."""
+    head_epochs = int(received.options.get("head_epochs") or max(1, received.plan.epochs - 1))
+    own, begin = kept.get(HEAD), received.plugin.copy()
+    if own is not None and own.shape == (received.head,):
+        begin[-received.head :] = own
+    body = np.ones(begin.size, np.float32)
+    body[-received.head :] = 0.0
+    head = np.ones_like(body) - body
+    second = JobChanges(terms=("freeze",), vectors={"keep": body}, epochs=int(received.options["body_epochs"]))
+    return JobChanges(terms=("freeze",), vectors={"keep": head}, begin=begin, epochs=head_epochs, then=(second,))
+
+
+def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
+    """Clients keep their classifier."""
+    return {}, {HEAD: trained.plugin[-trained.received.head :].copy()}
+
+
+def travels(trained: Trained) -> Flat:
+    """(P,) the body alone: of the classifier what was received."""
+    head = trained.received.head
+    return np.concatenate([trained.plugin[:-head], trained.received.plugin[-head:]])
+
+
+FEDREP = Method(
+    Rule(NAME, fedrep, check_fedrep, mean=True, plan=fedrep_plan), before=before, after=after, travels=travels
+)
