@@ -302,3 +302,10 @@ class RoundDone:
     report: dict[str, Any]
     left_out: int = 0
     """Devices whose update came, and got the weight 0 in every layer from the rule."""
+    evaluated: Flat | None = None
+    """What the round is judged by in place of the model, where its rule has such weights."""
+
+    @property
+    def judged(self) -> Flat:
+        """(P,) what the round is judged by."""
+        return self.model if self.evaluated is None else self.evaluated

@@ -123,8 +123,9 @@ class Preset:
         gradients = bytes_of([v for v in self.declared(pack) if v.name == GRADIENTS.name])
         if gradients > LARGEST_BLOB:
             raise PackError(
-                f"pkcf has each update bring {gradients} bytes of gradients with {len(pack.labels)} words, more than "
-                f"the {LARGEST_BLOB} that are taken: choose a pack with fewer words, or pkcf=false."
+                f"The rule {self.rule} has each update bring {gradients} bytes of gradients with {len(pack.labels)} "
+                f"words, more than the {LARGEST_BLOB} that are taken: choose a pack with fewer words, or another rule"
+                f"{' or pkcf=false' if 'pkcf' in self.rule_options else ''}."
             )
         if self.lent_with(pack) > LARGEST_BLOB:
             raise PackError(

@@ -122,6 +122,7 @@ def test_options_count_above_the_file(tmp_path: Path) -> None:
             {"rule": "lpa+fedvsa", "rule_options": {"clip": 4.0}},
             ("lpa+fedvsa", {"clip": 4.0, "prune_low": 0.0, "prune_high": 0.3}),
         ),
+        ({"rule": "fedmlac"}, ("fedmlac", {"prune_low": 0.0, "prune_high": 0.3})),
         ({"rule_options": {"prune_high": 0.1}}, ("lpa", {"prune_high": 0.1})),
         ({"preset": "paper"}, ("lpa", {})),
         ({"rule": "median"}, ("median", {})),

@@ -28,6 +28,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], str, str]] = {
     "norm-clip": ({}, "f", "f"),
     # Front: the mean is 21.2; d (18.2 away) is the nearest, e (78.8) the furthest. Head: all tie, so the ids decide.
     "lpa": (FIVE, "def", "aef"),
+    "fedmlac": (FIVE, "def", "aef"),
     "lpa+fedvsa": (FIVE, "adef", "aef"),
     # Front: 2 is in the middle. Head: all tie, so each is a fifth of the middle.
     "median": ({}, "abdef", "f"),
@@ -40,7 +41,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], str, str]] = {
     # All moved along the same line, and of equals the linear program takes the first that moved.
     "fedrpo": ({}, "acdef", "acdef"),
     **{name: ({}, "f", "f") for name in ("acmu", "feddc", "feddisco", "feddyn", "fedlaw", "fednova", "fedopt")},
-    **{name: ({}, "f", "f") for name in ("fedprox", "raf", "scaffold")},
+    **{name: ({}, "f", "f") for name in ("creff", "fedprox", "raf", "scaffold")},
     "krum": ({"attackers": 1}, "acdef", "acdef"),
     "multi-krum": ({"attackers": 1}, "adef", "adef"),
 }  # by rule: its options, and who is left out of the front and of the head

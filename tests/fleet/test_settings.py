@@ -39,6 +39,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"local": "crnn-base,"}, "local model"),
     ({"runtime": "ort"}, "--runtime"),
     ({"secure_sum": SecureSum(on=True)}, "fedavg"),
+    ({"rule": "fedmlac", "learning": "supervised"}, "mutual=false"),
+    ({"rule": "fedmlac", "rule_options": {"mutual": False}, "learning": "mutual"}, "mutual=true"),
 ]
 
 

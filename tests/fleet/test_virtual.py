@@ -51,6 +51,7 @@ def as_bytes(result: FleetResult) -> bytes:
         {"rule": "feddc", "rounds": 3, "preset": "fedavg"},
         {"rule": "feddisco", "codec": "int8"},
         {"rule": "acmu", "rounds": 3, "participation": 0.75, "codec": "int8"},
+        {"rule": "creff", "rounds": 3, "rule_options": {"features": 5, "epochs": 20}},
         {"start": "pack", "judge": "on", "judge_share": 1.0, "codec": "float16", "preset": "fedavg"},
         {"rounds": 3, "codec": "int8"},
         pytest.param(
@@ -65,6 +66,7 @@ def as_bytes(result: FleetResult) -> bytes:
         "more vectors",
         "histogram",
         "personal",
+        "gradients",
         "judged",
         "eight bits",
         "native",
@@ -76,7 +78,8 @@ def test_both_engines_make_the_same_model(tmp_path: Path, changes: dict[str, Any
     without = FleetRun(virtual(**changes), tmp_path / "virtual").run()
     assert as_bytes(live) == as_bytes(without)
     for ours, theirs in zip(without.rounds, live.rounds, strict=True):
-        for name in ("state", "invited", "counted", "personal", "bounded", "left_out", "refused", "inference_loss"):
+        named = ("state", "invited", "counted", "personal", "bounded", "left_out", "refused", "inference_loss")
+        for name in (*named, "plugin_accuracy_unseen"):
             assert getattr(ours, name) == getattr(theirs, name), name
         assert ours.groups == theirs.groups and (ours.groups is not None) == (changes.get("rule") == "acmu")
     assert [(row.device, row.rounds) for row in without.devices] == [(row.device, row.rounds) for row in live.devices]

@@ -46,6 +46,8 @@ WRONG: dict[str, dict[str, object]] = {
     "fedlaw": {"lr": 0.0, "epochs": -1, "step_size": 0, "decay": 0.0},
     "fedrpo": {"c": 1e-9, "lr": 0.0, "epochs": 0, "server_lr": 0.0, "weighting": "fedvsa"}
     | {"threshold": 0.0, "unlabelled": 100.1},
+    "fedmlac": {"alpha": 1.1, **PRUNED, "mutual": 1, "lpa": "no"},
+    "creff": {"weighting": "fedvsa", "features": 0, "match_steps": 0, "match_rate": 0.0, "epochs": 0, "rate": 0.0},
     "acmu": {"alpha": 1.1, "max_clusters": 1, "weighting": "fedvsa", "bavd": 1, "maps": True}
     | {"pkcf": 1, "pkcf_features": 1001, "pkcf_epochs": 201, "pkcf_rate": 0.0},
 }
@@ -119,6 +121,8 @@ def test_the_defaults_of_rules_that_need_more_are_those_of_the_documentation() -
         "fedlaw": {"lr": 0.01, "epochs": 20, "step_size": 20, "decay": 0.5},
         "fedrpo": {"c": -0.1, "lr": 0.05, "epochs": 1, "server_lr": None, "weighting": "samples"}
         | {"threshold": 0.7, "unlabelled": 1.0},
+        "creff": {"weighting": "samples", "features": 100, "match_steps": 100, "match_rate": 0.1}
+        | {"epochs": 300, "rate": 0.01},
         "acmu": {"alpha": 0.5, "max_clusters": 6, "weighting": "samples", "bavd": False, "maps": False}
         | {"pkcf": False, "pkcf_features": 100, "pkcf_epochs": 50, "pkcf_rate": 0.01},
     }
@@ -131,11 +135,11 @@ def test_what_is_registered_of_each_rule() -> None:
         **dict.fromkeys(("fedavg", "lpa", "krum", "multi-krum"), ("samples", True, False, False)),
         **dict.fromkeys(("feddisco", "ditto", "fedrep"), ("samples", True, False, True)),
         **dict.fromkeys(("fedkad", "local"), ("samples", False, True, True)),
-        **dict.fromkeys(("geometric-median", "raf", "norm-clip", "fednova", "fedlaw"), by_samples),
+        **dict.fromkeys(("geometric-median", "raf", "norm-clip", "fednova", "fedlaw", "creff"), by_samples),
         **dict.fromkeys(("median", "trimmed-mean", "zeno"), ("uniform", False, False, False)),
         **dict.fromkeys(("fedvsa", "lpa+fedvsa"), ("fedvsa", True, False, False)),
         **dict.fromkeys(("scaffold", "feddc"), ("uniform", False, True, True)),
-        "fedprox": ("samples", True, False, True),
+        **dict.fromkeys(("fedprox", "fedmlac"), ("samples", True, False, True)),
         "dnc": ("uniform", True, False, False),
         "fedopt": ("samples", False, True, False),
         "feddyn": ("uniform", False, True, True),

@@ -172,6 +172,7 @@ def test_the_options_of_each_rule_are_those_of_the_documentation() -> None:
         "fedavg": {"weighting": "samples"},
         "fedprox": {"mu": 0.01, "weighting": "samples", "clip": 5.0, "limit": "clamp"},
         "lpa": pruning,
+        "fedmlac": {"alpha": 0.5, **pruning, "mutual": True, "lpa": True},
         "fedvsa": limited,
         "lpa+fedvsa": {**pruning, **limited},
         "median": {},

@@ -30,9 +30,9 @@ from auricle_cloud.commands.coordinator_tables import (
 from auricle_cloud.settings import NAME, Buffer, Limits, Privacy, RunSettings, SecureSum
 from auricle_learning.presets import Preset, get_preset
 
-PRUNING = ("lpa", "lpa+fedvsa")
+PRUNING = ("lpa", "lpa+fedvsa", "fedmlac")
 AMONG_STRANGERS: Options = {"prune_low": 0.0, "prune_high": 0.3}
-"""What those two leave out where nobody says otherwise: with 0.1 and 0.1 a fifth of the devices decides a model
+"""What those leave out where nobody says otherwise: with 0.1 and 0.1 a fifth of the devices decides a model
 (`bench/attacks.py`)."""
 
 

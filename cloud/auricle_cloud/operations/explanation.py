@@ -123,7 +123,7 @@ def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
     if report.reason:
         said.append(f"It ended because of this: {sentence(report.reason)}")
     said += _about_rule(report)
-    said += [*about_groups(report.groups), *about_prior(report.prior_knowledge)]
+    said += [*about_groups(report.groups), *about_prior(report.prior_knowledge, evaluated=report.evaluated)]
     said += [sentence(text) for text in [report.flag, *report.warnings] if text]
     if report.bounded:
         less = {entry.device for entry in report.bounded}

@@ -24,14 +24,25 @@ def about_groups(told: GroupsReport | None) -> list[str]:
     return said
 
 
-def about_prior(told: PriorReport | None) -> list[str]:
-    """What became of the features that devices tune their classifiers on; nothing of a rule that has none."""
+JUDGED = "It was judged with a classifier that the rule trained for that alone; devices go on with the model's."
+
+
+def about_prior(told: PriorReport | None, *, evaluated: bool = False) -> list[str]:
+    """What became of the features that stand for the devices' clips; nothing of a rule that has none.
+
+    Parameters
+    ----------
+    evaluated
+        Whether the round was judged by a classifier that was trained on them.
+    """
+    judged = [JUDGED] if evaluated else []
     if told is None or told.before is None or told.after is None:
-        return []
+        return judged
     words, devices = how_many(len(told.classes), "word"), how_many(told.clients, "device")
     return [
-        f"Gradients of {words} came from {devices}; the features that all tune their classifiers on follow them to a "
-        f"distance of {told.after:.2f}, {told.before:.2f} before (0: the same direction, 1: none in common)."
+        f"Gradients of {words} came from {devices}; the features that stand for their clips follow them to a "
+        f"distance of {told.after:.2f}, {told.before:.2f} before (0: the same direction, 1: none in common).",
+        *judged,
     ]
 
 

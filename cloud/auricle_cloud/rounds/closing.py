@@ -6,6 +6,7 @@ A round may end before its time: given up, aborted by an operator, or because ev
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Callable
 
@@ -67,6 +68,7 @@ class Closing:
 
     def __init__(self, site: RoundContext, evaluator: Evaluator | None) -> None:
         self.site, self._evaluator, self._task = site, evaluator, site.task
+        self._evaluated: tuple[int, Flat] | None = None  # of the newest round whose rule has such weights
 
     def failures(self, number: int) -> dict[str, str]:
         """Who failed or declined, and what they said."""
@@ -120,7 +122,9 @@ class Closing:
             blob = site.blobs.put(encode(made.weights))
             optimizer = None if made.kept is None else site.blobs.put(made.kept)
             personal = keep_made(site, aggregate)
-            accuracy, loss = self._score(made.weights)
+            accuracy, loss = self._score(made.evaluated)
+            if aggregate.evaluated is not None:
+                self._evaluated = number, made.evaluated
             report = self._report(row, counted, aggregate, accuracy=accuracy, loss=loss)
             values: RoundChanges = {**changes, "report": report}
             with site.store.rounds.moving(self._task, number, "closing", "aggregated", **values) as tx:
@@ -171,6 +175,7 @@ class Closing:
             "bounded": [entry._asdict() for entry in aggregate.bounded],
             **groups_told(aggregate.ids, aggregate.clusters),
             **synthesis_told(aggregate.synthesis),
+            "evaluated": aggregate.evaluated is not None,
             "accuracy": accuracy,
             "loss": loss,
             **self._privacy(row, len(aggregate.ids)),
@@ -254,9 +259,9 @@ class Closing:
         log.info("round %d %s: %s in %.1f s", number, row.state, words, seconds)
         site.metrics.round(row.state, seconds, out)
         if site.watcher is not None and weights is not None:
-            await site.watcher(
-                RoundDone(number, site.horizon, row.state, weights, seconds, invited, counted, row.report or {}, out)
-            )
+            done = RoundDone(number, site.horizon, row.state, weights, seconds, invited, counted, row.report or {}, out)
+            of, evaluated = self._evaluated or (number, None)  # a coordinator that was restarted since has the model's
+            await site.watcher(dataclasses.replace(done, evaluated=evaluated if of == number else None))
 
     async def _outcome(self, number: int) -> tuple[int, int, int, Flat | None]:
         """How many were invited to a round, counted and left out by its rule, and for a watcher the model after it.

@@ -174,6 +174,8 @@ class RoundReport(Part, frozen=True, kw_only=True):
     bounded: list[BoundedReport] = []
     groups: GroupsReport | None = None
     prior_knowledge: PriorReport | None = None
+    evaluated: bool = False
+    """Whether it was judged by other weights than its model's."""
     reason: str | None = None
     """Why it was aborted."""
     detection: DetectionReport | None = None

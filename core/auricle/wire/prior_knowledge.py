@@ -7,6 +7,7 @@ class, zeros for those that it has no clips of (docs/algorithms.md, section 4.3)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -25,6 +26,8 @@ MOST_EPOCHS, MOST_FEATURES = 200, 1000
 """Epochs that a classifier may be tuned for, and features of each class that it is tuned on."""
 MOST_CLASSES = 1 << 14
 """Of a classifier that is tuned: what is lent names some of them, and is refused before more are read."""
+BATCH = 64
+"""Features of a step on a classifier, as of MuPFL's training."""
 _ROUNDING = 1e-6
 
 
@@ -114,6 +117,34 @@ def class_gradient(features: Float64Array, label: int, weight: Float64Array, bia
     errors = posteriors(features, weight, bias)
     errors[:, label] -= 1.0
     return np.concatenate([(errors.T @ features / len(features)).ravel(), errors.mean(axis=0)])
+
+
+def in_turn(features: NDArray[Any], labels: Sequence[int]) -> tuple[Float64Array, NDArray[np.int64]]:
+    """Features (S, m, d) of S classes as (S m, d) with their labels: one of each class, and then the next of each."""
+    rows = features.transpose(1, 0, 2).reshape(-1, features.shape[2]).astype(np.float64)
+    return rows, np.tile(np.array(labels, np.int64), features.shape[1])
+
+
+def classifier_epoch(
+    weight: Float64Array, bias: Float64Array, features: Float64Array, labels: NDArray[np.int64], rate: float
+) -> tuple[Float64Array, Float64Array]:
+    """W and b after an epoch of plain gradient descent, v <- v - rate ∇ mean CE, `BATCH` features a step in order.
+
+    Parameters
+    ----------
+    weight, bias
+        W (C, d) and b (C,).
+    features, labels
+        (N, d) and (N,), see `in_turn`.
+    rate
+        Learning rate.
+    """
+    for start in range(0, len(features), BATCH):
+        batch, target = features[start : start + BATCH], labels[start : start + BATCH]
+        errors = posteriors(batch, weight, bias)
+        errors[np.arange(len(batch)), target] -= 1.0
+        weight, bias = weight - rate * (errors.T @ batch / len(batch)), bias - rate * errors.mean(axis=0)
+    return weight, bias
 
 
 def require_gradients(values: Flat, classes: int, largest: float) -> None:

@@ -215,6 +215,7 @@ class VirtualFleet:
             ended.counted,
             ended.report,
             ended.left_out,
+            ended.evaluated,
         )
 
     def _next(self, number: int) -> int:

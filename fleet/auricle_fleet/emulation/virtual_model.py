@@ -78,4 +78,5 @@ def explained(aggregate: Aggregate, counted: list[Update]) -> dict[str, object]:
         "bounded": [entry._asdict() for entry in aggregate.bounded],
         **groups_told(aggregate.ids, aggregate.clusters),
         **synthesis_told(aggregate.synthesis),
+        "evaluated": aggregate.evaluated is not None,
     }

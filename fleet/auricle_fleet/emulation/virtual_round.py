@@ -73,6 +73,8 @@ class Ended:
     report: dict[str, object]
     lasted: float
     """Seconds of the run's clock."""
+    evaluated: Flat | None = None
+    """What the round is judged by in place of its model, where the rule has such weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +157,8 @@ class VirtualRounds:
         said = explained(made.aggregate, [updates[name][0] for name in sorted(names)])
         following = Model(made.weights, made.kept, own_models(model, made.aggregate))
         out, told = len(made.aggregate.left_out), {**report, **said}
-        return Ended(following, False, tuple(invited), len(names) - out, out, answers, fetched, told, seconds)
+        judged = None if made.aggregate.evaluated is None else made.evaluated
+        return Ended(following, False, tuple(invited), len(names) - out, out, answers, fetched, told, seconds, judged)
 
     def _answers(
         self, order: Order, invited: list[str], model: Model, lent: bytes, vectors: Mapping[str, Flat]

@@ -88,6 +88,11 @@ def check_run(told: FleetSettings) -> None:
         raise SettingsError(f"--over-selection has to be from 1 to {MOST_SELECTED:g}.")
     if told.detect and told.mode == "async":
         raise SettingsError("--detect compares the losses of one round's devices: it needs --mode sync.")
+    if told.learning not in (None, chosen.plan.mode) and "mutual" in rule.defaults:
+        raise SettingsError(
+            f'How devices learn is an option of the rule "{rule.name}": leave out --learning, or say --rule-option '
+            f"mutual={'true' if told.learning == 'mutual' else 'false'}."
+        )
     told.privacy.require(chosen.rule, mode=told.mode, detection=told.detect)
     told.secure_sum.require(chosen.rule, chosen.rule_options, mode=told.mode, detection=told.detect)
     check_groups(told.groups)

@@ -105,7 +105,7 @@ class BoundedRule:
     def _fitted(self, count: int) -> _Fitted:
         """The rule for a cohort of this size, and what is to be said of it."""
         settings, few = self.rule.defaults | self.options, count < ENOUGH
-        high = settings.get("prune_high")
+        high = settings.get("prune_high") if settings.get("lpa", True) else 0
         if not self.prune_few or count < FEWEST or not isinstance(high, float | int) or not high:
             return _Fitted(self.rule)
         if fraction_of(high, FEWEST if few else count):

@@ -205,6 +205,9 @@ class Aggregate:
     """Groups of clients with models of their own, where the rule makes some."""
     synthesis: Synthesis | None = None
     """What became of the features that stand for all clients', where the rule has some."""
+    evaluated: FloatArray | None = None
+    """(P,) what the round is judged by in place of the model, where the rule has such weights; devices go on from the
+    model. Where a value is that of `weights`, it is the model's."""
     direction: Direction | None = None
     """The common direction that the rule agreed on, where it looks for one."""
 

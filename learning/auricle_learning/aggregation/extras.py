@@ -202,5 +202,6 @@ class Synthesis:
     clients: int
     """That sent some."""
     before: float
-    """Mean of 1 - cos between the clients' gradients and the features', before they moved."""
+    """Mean of 1 - cos between the clients' gradients and the features', before they moved; of CReFF over the rows of
+    the classifier as well."""
     after: float

@@ -21,10 +21,14 @@ from auricle_learning.aggregation.extras import RuleState, Synthesis
 
 CREFF_EPSILON = 1e-6
 MATCH_RATE = 0.1
+MATCH_STEPS = 100
 FEATURES, KNOWN = "features", "known"
 """Names in a rule's state of H (C, m, d), which is float32, and of (1, C) ones for the classes that it stands for."""
+HEAD = "head"
+"""Name in a rule's state of the classifier (C, d + 1) float32 that devices take gradients at, W beside b; without one
+it is the model's."""
 
-STAYED = "The features that devices tune their classifiers on stay as they were: "
+STAYED = "The features that stand for the devices' clips stay as they were: "
 
 Match = Callable[[Float64Array, dict[int, Float64Array], Float64Array, Float64Array], tuple[float, Float64Array]]
 """(H, targets, W, b) -> loss, gradient."""
@@ -81,7 +85,7 @@ def pkcf(
     weight: Float64Array,
     bias: Float64Array,
     *,
-    steps: int = 100,
+    steps: int = MATCH_STEPS,
     lr: float = 0.1,
     match: Match | None = None,
 ) -> tuple[Float64Array, list[float]]:
@@ -131,11 +135,20 @@ class Synthesised(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def synthesised(cohort: Cohort, rule: str, *, m: int) -> Synthesised:
+def synthesised(
+    cohort: Cohort,
+    rule: str,
+    *,
+    m: int,
+    steps: int = MATCH_STEPS,
+    rate: float | None = None,
+    match: Match | None = None,
+) -> Synthesised:
     """H after a round, from the gradients that came with its updates.
 
-    Targets and H's gradients are those at the classifier of w^t (A29), and H goes on from the round before (A30). It
-    stays as it was where no gradient came, or where the match gives values that are not finite or a larger loss.
+    Targets and H's gradients are those at the classifier that devices were sent: that of w^t (A29), or `HEAD` of the
+    rule's state. H goes on from the round before (A30). It stays as it was where no gradient came, or where the match
+    gives values that are not finite or a larger loss.
 
     Parameters
     ----------
@@ -144,10 +157,13 @@ def synthesised(cohort: Cohort, rule: str, *, m: int) -> Synthesised:
     rule
         Name of the rule that keeps H in its state.
     m
-        Features of each class; with another number than before H begins with noise again. The match's learning rate is
-        0.1 m |present|: |present| since the loss is a mean over classes, where CReFF's is a sum, and m by this
-        project's own choice. A feature's gradient has a factor of 1 / m, in CReFF as well, and with a rate of 0.1
-        |present| the loss hardly moves in 100 steps.
+        Features of each class; with another number than before H begins with noise again.
+    steps, match
+        As in `pkcf`.
+    rate
+        Of the match; without 0.1 m |present|: |present| since the loss is a mean over classes, where CReFF's is a sum,
+        and m by this project's own choice. A feature's gradient has a factor of 1 / m, in CReFF as well, and with a
+        rate of 0.1 |present| the loss hardly moves in 100 steps.
 
     Raises
     ------
@@ -164,12 +180,13 @@ def synthesised(cohort: Cohort, rule: str, *, m: int) -> Synthesised:
         return Synthesised(cohort.extras.state, None)
     classes, length = said[0].shape
     targets = mean_class_gradients({k: one[k] for k in range(classes) if one[k].any()} for one in said)
-    weight, bias = split_classifier(cohort.start[-length:], classes)
+    weight, bias = classifier_of(kept, cohort.start[-length:], classes)
     before, known = kept.arrays.get(FEATURES), kept.arrays.get(KNOWN)
     if before is None or known is None or before.shape != (classes, m, weight.shape[1]):
         before, known = first_features(classes, weight.shape[1], m=m), np.zeros((1, classes))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found, losses = pkcf(before, targets, weight, bias, lr=MATCH_RATE * m * len(targets))
+        lr = MATCH_RATE * m * len(targets) if rate is None else rate
+        found, losses = pkcf(before, targets, weight, bias, steps=steps, lr=lr, match=match)
         moved = found.astype(np.float32)
         finite = bool(np.isfinite(moved).all() and np.isfinite(losses).all())
     if not finite:
@@ -185,8 +202,18 @@ def synthesised(cohort: Cohort, rule: str, *, m: int) -> Synthesised:
     return Synthesised(state, Synthesis(tuple(targets), len(said), losses[0], losses[-1]))
 
 
+def classifier_of(state: RuleState | None, own: NDArray[Any], classes: int) -> tuple[Float64Array, Float64Array]:
+    """W (C, d) and b (C,) that devices are sent: a state's `HEAD`, or without one the model's `own` (C d + C,)."""
+    head = None if state is None else state.arrays.get(HEAD)
+    if head is None or head.shape != (classes, own.size // classes):
+        return split_classifier(own, classes)
+    return head[:, :-1].astype(np.float64), head[:, -1].astype(np.float64)
+
+
 def lent_after(state: RuleState | None, model: Flat, table: TensorTable, tuning: Tuning) -> PriorKnowledge:
-    """What devices are lent in the round after a model (P,): its classifier, and H of the classes that are known.
+    """What devices are lent in the round after a model (P,): a classifier, and H of the classes that are known.
+
+    The classifier is the model's. Where a rule keeps one of its own (`HEAD`), it is that, and no feature goes with it.
 
     Parameters
     ----------
@@ -199,6 +226,9 @@ def lent_after(state: RuleState | None, model: Flat, table: TensorTable, tuning:
     """
     classes, width = table.specs[-2].shape
     classifier = model[-(classes * width + classes) :]
+    if state is not None and HEAD in state.arrays:
+        weight, bias = classifier_of(state, classifier, classes)
+        classifier, state = np.concatenate([weight.ravel(), bias]).astype(np.float32), None
     features, known = (None, None) if state is None else (state.arrays.get(FEATURES), state.arrays.get(KNOWN))
     if features is None or known is None or features.shape != (classes, tuning.features, width):
         return PriorKnowledge(classifier, (), np.zeros((0, tuning.features, width), np.float32), tuning)

@@ -24,6 +24,14 @@ class NextModel:
     aggregate: Aggregate
 
     @property
+    def evaluated(self) -> Flat:
+        """(P,) what the round is judged by: the model, with what its rule puts in place of some weights for that."""
+        instead = self.aggregate.evaluated
+        if instead is None:
+            return self.weights
+        return np.where(instead == self.aggregate.weights, self.weights, instead).astype(np.float32)
+
+    @property
     def kept(self) -> bytes | None:
         """What is kept with the model for the next round: the rule's state, the server optimizer's, or both."""
         optimizer = None if self.optimizer is None else self.optimizer.to_bytes()

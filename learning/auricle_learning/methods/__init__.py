@@ -27,11 +27,13 @@ from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.aggregation.rules.trimmed_mean import check_trimmed_mean, trimmed_mean
 from auricle_learning.aggregation.rules.zeno import check_zeno, zeno
 from auricle_learning.methods import plugins
+from auricle_learning.methods.creff import CREFF
 from auricle_learning.methods.ditto import DITTO
 from auricle_learning.methods.feddc import FEDDC
 from auricle_learning.methods.feddisco import FEDDISCO
 from auricle_learning.methods.feddyn import FEDDYN
 from auricle_learning.methods.fedkad import FEDKAD
+from auricle_learning.methods.fedmlac import FEDMLAC
 from auricle_learning.methods.fedrep import FEDREP
 from auricle_learning.methods.local_only import LOCAL
 from auricle_learning.methods.method import Method
@@ -42,11 +44,13 @@ __all__ = ["METHODS", "RULES", "Method", "Rule", "get_method", "get_rule", "rule
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
+        CREFF,
         DITTO,
         FEDDC,
         FEDDISCO,
         FEDDYN,
         FEDKAD,
+        FEDMLAC,
         FEDREP,
         LOCAL,
         SCAFFOLD,

@@ -81,7 +81,12 @@ def _fits(answer: Aggregate, cohort: Cohort) -> bool:
         and answer.weights.shape == cohort.start.shape
         and answer.weights.dtype == cohort.start.dtype
         and bool(np.isfinite(answer.weights).all())
+        and (answer.evaluated is None or _finite(answer.evaluated, cohort.start.shape))
         and isinstance(answer.flag, str | None)
         and isinstance(answer.score_of, str | None)
         and all(isinstance(text, str) for text in answer.warnings)
     )
+
+
+def _finite(weights: object, shape: tuple[int, ...]) -> bool:
+    return isinstance(weights, np.ndarray) and weights.shape == shape and bool(np.isfinite(weights).all())

@@ -9,13 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
-from auricle.wire.prior_knowledge import PriorKnowledge, class_gradient, posteriors, split_classifier
+from auricle.wire.prior_knowledge import PriorKnowledge, class_gradient, classifier_epoch, in_turn, split_classifier
 from auricle.wire.tensors import Flat
 
 log = logging.getLogger("auricle.edge")
-
-BATCH = 64
-"""Features of a step, as of MuPFL's training."""
 
 
 def tuned(plugin: Flat, prior: PriorKnowledge | None, checkpoint: Callable[[], bool] = lambda: False) -> Flat:
@@ -38,19 +35,13 @@ def tuned(plugin: Flat, prior: PriorKnowledge | None, checkpoint: Callable[[], b
     """
     if prior is None:
         return plugin
-    features = prior.features.transpose(1, 0, 2).reshape(-1, prior.features.shape[2]).astype(np.float64)
-    labels = np.tile(np.array(prior.labels, np.int64), prior.features.shape[1])
+    features, labels = in_turn(prior.features, prior.labels)
     weight, bias = split_classifier(plugin[-prior.classifier.size :], prior.classes)
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(prior.tuning.epochs if len(features) else 0):
             if checkpoint():
                 break
-            for start in range(0, len(features), BATCH):
-                batch, target = features[start : start + BATCH], labels[start : start + BATCH]
-                errors = posteriors(batch, weight, bias)
-                errors[np.arange(len(batch)), target] -= 1.0
-                weight -= prior.tuning.rate * (errors.T @ batch / len(batch))
-                bias -= prior.tuning.rate * errors.mean(axis=0)
+            weight, bias = classifier_epoch(weight, bias, features, labels, prior.tuning.rate)
         found: Flat = plugin.copy()
         found[-prior.classifier.size :] = np.concatenate([weight.ravel(), bias])
     if not np.isfinite(found).all():
