@@ -30,20 +30,20 @@ def load(name: str, entries: list[EntryPoint]) -> Method:
     SettingsError
         Two packages offer it, it cannot be imported, or it is neither a `Rule` nor a `Method`.
     """
-    loaded, package = plugins.load("rule", name, entries)
+    loaded, package = plugins.load("method", name, entries)
     method = Method(loaded) if isinstance(loaded, Rule) else loaded
     if not isinstance(method, Method):
         raise SettingsError(
-            f'the rule "{name}" of {package} is no auricle_learning.aggregation.rules.Rule but a '
+            f'the method "{name}" of {package} is no auricle_learning.methods.Method or Rule but a '
             f"{type(loaded).__name__}; update or uninstall the package."
         )
     rule = method.rule
-    where = f'the rule "{name}" of {package}'
-    checked: Callable[..., None] = plugins.guarded(rule.check, "rule", where, SettingsError)
+    where = f'the method "{name}" of {package}'
+    checked: Callable[..., None] = plugins.guarded(rule.check, "method", where, SettingsError)
     guarded = replace(
         rule,
         name=name,
-        function=_answering(plugins.guarded(rule.function, "rule", where, RuleError), where),
+        function=_answering(plugins.guarded(rule.function, "method", where, RuleError), where),
         check=checked,
     )
     return replace(method, rule=guarded)
@@ -57,7 +57,7 @@ def _answering(function: Callable[..., Aggregate], where: str) -> Callable[..., 
         answer = function(cohort, **options)
         if not isinstance(answer, Aggregate) or not _fits(answer, cohort):
             raise RuleError(
-                f"{where} gave no finite model of {cohort.start.size} values with its tables; choose another rule or "
+                f"{where} gave no finite model of {cohort.start.size} values with its tables; choose another method or "
                 "update the package."
             )
         return answer
