@@ -29,10 +29,10 @@ from auricle_learning.methods import plugins
 from auricle_learning.methods.feddc import FEDDC
 from auricle_learning.methods.feddisco import FEDDISCO
 from auricle_learning.methods.feddyn import FEDDYN
-from auricle_learning.methods.method import Method
+from auricle_learning.methods.method import Method, Server
 from auricle_learning.methods.scaffold import SCAFFOLD
 
-__all__ = ["EARLIER_NAMES", "METHODS", "RULES", "Method", "Rule", "get_method", "get_rule", "rule_names"]
+__all__ = ["EARLIER_NAMES", "METHODS", "RULES", "Method", "Rule", "Server", "get_method", "get_rule", "rule_names"]
 
 METHODS: dict[str, Method] = {
     method.name: method
