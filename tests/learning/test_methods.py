@@ -94,7 +94,10 @@ def test_what_feddc_sends_has_the_mean_number_of_clips_beside_g() -> None:
     assert step.state is not None
     again = RuleState.from_bytes(step.state.to_bytes(), 2)
     assert METHODS["feddc"].sent(again, {"g": 2, "size": 1})["size"].tolist() == [3.0]
-    assert {name: vector.size for name, vector in METHODS["feddc"].sent(None, {"g": 2, "size": 1}).items()} == {"g": 2, "size": 1}
+    assert {name: vector.size for name, vector in METHODS["feddc"].sent(None, {"g": 2, "size": 1}).items()} == {
+        "g": 2,
+        "size": 1,
+    }
 
 
 def test_feddisco_gets_the_histogram_of_a_real_training_and_only_with_the_owners_word() -> None:

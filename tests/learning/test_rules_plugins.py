@@ -157,7 +157,7 @@ def test_a_broken_package_is_one_sentence(install: Install, target: str, code: s
     with pytest.raises(SettingsError, match=sentence) as caught:
         get_rule("first")
 
-    assert 'the rule "first" of acme-rules' in str(caught.value)
+    assert 'the method "first" of acme-rules' in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

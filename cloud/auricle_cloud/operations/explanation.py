@@ -174,7 +174,7 @@ def _about_rule(report: RoundReport) -> list[str]:
     if not layers:
         return []
     options = ", ".join(f"{name} {value}" for name, value in sorted(report.rule_options.items()))
-    rule = f"The rule {report.rule}{f' ({options})' if options else ''}" if report.rule else "The rule"
+    rule = f"The method {report.rule}{f' ({options})' if options else ''}" if report.rule else "The rule"
     pruned = Counter(name for layer in layers for name in {*layer.pruned_low, *layer.pruned_high})
     if pruned:
         (most, times), *_ = sorted(pruned.items(), key=lambda item: (-item[1], item[0]))

@@ -141,8 +141,8 @@ def require_maps(pack: str, plugin: str, graphs: Iterable[Graph]) -> None:
     """
     if not map_size(plugin, graphs):
         raise PackError(
-            f"The models of the pack {pack} have no layers that drop activations: leave out the rule's option bavd, or "
-            "build a pack that has them with auricle export build --bavd."
+            f"The models of the pack {pack} have no layers that drop activations: leave out the method's option bavd, "
+            "or build a pack that has them with auricle export build --bavd."
         )
 
 
