@@ -88,7 +88,11 @@ def check_run(told: FleetSettings) -> None:
         raise SettingsError(f"--over-selection has to be from 1 to {MOST_SELECTED:g}.")
     if told.detect and told.mode == "async":
         raise SettingsError("--detect compares the losses of one round's devices: it needs --mode sync.")
-    if told.learning not in (None, chosen.plan.mode) and "mutual" in rule.defaults:
+    if told.learning not in (None, chosen.plan.mode):
+        if "mutual" not in rule.defaults:
+            raise SettingsError(
+                f"With the method {rule.name} devices learn by {chosen.plan.mode} training: leave out --learning."
+            )
         raise SettingsError(
             f'How devices learn is an option of the method "{rule.name}": leave out --learning, or say --method-option '
             f"mutual={'true' if told.learning == 'mutual' else 'false'}."
