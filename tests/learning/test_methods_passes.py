@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.learning.rule_cases import LAYERS, line, whole_round
+from tests.learning.rule_cases import line, whole_round
 from tests.learning.toy import device
 from tests.learning.toy_training import LITE, PACK, PLUGIN, RUNTIME, plan_of, ran, trainer_of
 
@@ -122,7 +122,7 @@ def test_fedrep_freezes_by_turns_from_its_own_classifier() -> None:
 def test_fedrep_at_the_coordinator_keeps_the_classifier_whatever_is_sent() -> None:
     cohort = whole_round(4)
     result, mean = METHODS["fedrep"].rule(cohort), METHODS["fedavg"].rule(cohort)
-    head = [span for layer in LAYERS if layer.name == "front" for span in layer.slices]  # ends the model
+    head = [span for layer in cohort.layers if layer.name == "front" for span in layer.slices]  # ends the model
 
     for span in head:
         assert np.array_equal(result.weights[span], cohort.start[span])
