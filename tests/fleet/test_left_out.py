@@ -41,7 +41,7 @@ EXPECTED: dict[str, tuple[dict[str, Any], str, str]] = {
     # All moved along the same line, and of equals the linear program takes the first that moved.
     "fedrpo": ({}, "acdef", "acdef"),
     **{name: ({}, "f", "f") for name in ("acmu", "feddc", "feddisco", "feddyn", "fedlaw", "fednova", "fedopt")},
-    **{name: ({}, "f", "f") for name in ("creff", "fedprox", "raf", "scaffold")},
+    **{name: ({}, "f", "f") for name in ("creff", "fedprox", "mupfl", "raf", "scaffold")},
     "krum": ({"attackers": 1}, "acdef", "acdef"),
     "multi-krum": ({"attackers": 1}, "adef", "adef"),
 }  # by rule: its options, and who is left out of the front and of the head

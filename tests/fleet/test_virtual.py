@@ -52,6 +52,7 @@ def as_bytes(result: FleetResult) -> bytes:
         {"rule": "feddisco", "codec": "int8"},
         {"rule": "acmu", "rounds": 3, "participation": 0.75, "codec": "int8"},
         {"rule": "creff", "rounds": 3, "rule_options": {"features": 5, "epochs": 20}},
+        {"rule": "mupfl", "rounds": 3, "participation": 0.75, "rule_options": {"bavd": False, "pkcf_features": 5}},
         {"start": "pack", "judge": "on", "judge_share": 1.0, "codec": "float16", "preset": "fedavg"},
         {"rounds": 3, "codec": "int8"},
         pytest.param(
@@ -67,6 +68,7 @@ def as_bytes(result: FleetResult) -> bytes:
         "histogram",
         "personal",
         "gradients",
+        "own classifiers",
         "judged",
         "eight bits",
         "native",
@@ -81,21 +83,23 @@ def test_both_engines_make_the_same_model(tmp_path: Path, changes: dict[str, Any
         named = ("state", "invited", "counted", "personal", "bounded", "left_out", "refused", "inference_loss")
         for name in (*named, "plugin_accuracy_unseen"):
             assert getattr(ours, name) == getattr(theirs, name), name
-        assert ours.groups == theirs.groups and (ours.groups is not None) == (changes.get("rule") == "acmu")
+        assert ours.groups == theirs.groups and (ours.groups is not None) == (changes.get("rule") in ("acmu", "mupfl"))
     assert [(row.device, row.rounds) for row in without.devices] == [(row.device, row.rounds) for row in live.devices]
     assert without.paths.report.exists() and without.paths.card.exists()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", ["feddyn", "acmu"])
+@pytest.mark.parametrize(
+    "told", [{"rule": "feddyn"}, {"rule": "acmu"}, {"rule": "mupfl", "rule_options": {"bavd": False}}]
+)
 @pytest.mark.nightly
 def test_a_run_that_was_ended_goes_on_to_the_same_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: dict[str, Any]
 ) -> None:
     """Ended by its caller, and with a process that died before the rounds that it had told were kept."""
-    whole = FleetRun(virtual(rounds=4, rule=rule), tmp_path / "whole").run()
+    whole = FleetRun(virtual(rounds=4, **told), tmp_path / "whole").run()
     first = FleetRun(
-        virtual(rounds=4, rule=rule), tmp_path / "ended", on_round=lambda row: row.round == 2 and first.stop()
+        virtual(rounds=4, **told), tmp_path / "ended", on_round=lambda row: row.round == 2 and first.stop()
     )
     assert first.run().interrupted
     assert as_bytes(FleetRun.resume(tmp_path / "ended").run()) == as_bytes(whole)
@@ -109,7 +113,7 @@ def test_a_run_that_was_ended_goes_on_to_the_same_model(
         kept = virtual_fleet.VirtualFleet._keep
         patched.setattr(virtual_fleet.VirtualFleet, "_keep", lambda *given: kept(*given) if given[2] < 3 else None)
         with pytest.raises(AuricleError, match="died"):
-            FleetRun(virtual(rounds=4, rule=rule), tmp_path / "died", on_round=dies).run()
+            FleetRun(virtual(rounds=4, **told), tmp_path / "died", on_round=dies).run()
     again = FleetRun.resume(tmp_path / "died").run()
     assert as_bytes(again) == as_bytes(whole)
     assert [row.round for row in again.rounds] == [1, 2, 3, 4]

@@ -48,6 +48,8 @@ WRONG: dict[str, dict[str, object]] = {
     | {"threshold": 0.0, "unlabelled": 100.1},
     "fedmlac": {"alpha": 1.1, **PRUNED, "mutual": 1, "lpa": "no"},
     "creff": {"weighting": "fedvsa", "features": 0, "match_steps": 0, "match_rate": 0.0, "epochs": 0, "rate": 0.0},
+    "mupfl": {"start": "flete", "alpha": 1.1, "max_clusters": 1, "weighting": "fedvsa", "bavd": 1, "maps": 1}
+    | {"pkcf": 1, "pkcf_features": 1001, "pkcf_epochs": 201, "pkcf_rate": 0.0},
     "acmu": {"alpha": 1.1, "max_clusters": 1, "weighting": "fedvsa", "bavd": 1, "maps": True}
     | {"pkcf": 1, "pkcf_features": 1001, "pkcf_epochs": 201, "pkcf_rate": 0.0},
 }
@@ -123,6 +125,8 @@ def test_the_defaults_of_rules_that_need_more_are_those_of_the_documentation() -
         | {"threshold": 0.7, "unlabelled": 1.0},
         "creff": {"weighting": "samples", "features": 100, "match_steps": 100, "match_rate": 0.1}
         | {"epochs": 300, "rate": 0.01},
+        "mupfl": {"start": "fleet", "alpha": 0.5, "max_clusters": 6, "weighting": "samples"}
+        | {"bavd": True, "maps": True, "pkcf": True, "pkcf_features": 100, "pkcf_epochs": 50, "pkcf_rate": 0.01},
         "acmu": {"alpha": 0.5, "max_clusters": 6, "weighting": "samples", "bavd": False, "maps": False}
         | {"pkcf": False, "pkcf_features": 100, "pkcf_epochs": 50, "pkcf_rate": 0.01},
     }
@@ -144,7 +148,7 @@ def test_what_is_registered_of_each_rule() -> None:
         "fedopt": ("samples", False, True, False),
         "feddyn": ("uniform", False, True, True),
         "fedrpo": ("samples", False, True, True),
-        "acmu": ("samples", False, False, True),
+        **dict.fromkeys(("acmu", "mupfl"), ("samples", False, False, True)),
     }
     found = {name: (rule.weight, rule.mean, rule.step, rule.plan is not None) for name, rule in RULES.items()}
     assert found == registered

@@ -1,4 +1,4 @@
-"""The groups of a round in sentences, where its rule makes a model for each device."""
+"""The groups of a round in sentences, where its rule makes some, and the features that stand for devices' clips."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def about_groups(told: GroupsReport | None) -> list[str]:
         return []
     numbers, apart = sorted(set(told.of.values())), told.silhouette
     how = "" if apart is None or not math.isfinite(apart) else f" (silhouette {apart:.2f})"
-    said = [f"It made {how_many(len(numbers), 'group')} of devices{how}; each device goes on from its group's model."]
+    goes_on = "each device goes on from its group's model" if told.own_models else "all go on from the fleet's model"
+    said = [f"It made {how_many(len(numbers), 'group')} of devices{how}; {goes_on}."]
     for number in numbers:
         said.append(f"Group {number}: {_names(name for name, of in told.of.items() if of == number)}.")
     return said
@@ -53,7 +54,8 @@ def about_group(told: GroupsReport | None, name: str) -> list[str]:
     number = told.of[name]
     others = sum(of == number for device, of in told.of.items() if device != name)
     with_whom = "alone" if not others else f"with {others} other{'' if others == 1 else 's'}"
-    return [f"It is in group {number}, {with_whom}: its next round begins with that group's model."]
+    after = ": its next round begins with that group's model" if told.own_models else ""
+    return [f"It is in group {number}, {with_whom}{after}."]
 
 
 def _names(names: Iterable[str]) -> str:

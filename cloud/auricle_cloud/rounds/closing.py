@@ -142,7 +142,8 @@ class Closing:
                     loss=loss,
                     parent=row.base_version,
                 )
-                if "personal-models" in site.rule.rule.needs:
+                groups = aggregate.clusters
+                if "personal-models" in site.rule.rule.needs and (groups is None or groups.models is not None):
                     parent = row.begun.version
                     site.store.personal.enter(tx, self._task, version, parent=parent, number=number, made=personal)
 

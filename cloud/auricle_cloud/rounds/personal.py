@@ -48,7 +48,7 @@ def starts_of(site: RoundContext, row: RoundRow, counted: Sequence[UpdateRow]) -
 def keep_made(site: RoundContext, aggregate: Aggregate) -> dict[str, MadeModel]:
     """Keep the models that a rule made for single devices; by device."""
     found = aggregate.clusters
-    if found is None:
+    if found is None or found.models is None:
         return {}
     blobs = site.blobs.put_all([encode(np.asarray(weights, np.float32)) for weights in found.models])
     named = zip(aggregate.ids, found.labels, blobs, strict=True)
@@ -59,7 +59,8 @@ def groups_told(ids: Sequence[str], found: Clusters | None) -> Document:
     """What a report says of a round's groups; nothing where the rule makes none."""
     if found is None:
         return {}
-    return {"groups": {"of": dict(zip(ids, found.labels, strict=True)), "silhouette": found.silhouette}}
+    of = dict(zip(ids, found.labels, strict=True))
+    return {"groups": {"of": of, "silhouette": found.silhouette, "own_models": found.models is not None}}
 
 
 def synthesis_told(found: Synthesis | None) -> Document:

@@ -134,12 +134,14 @@ class SecureReport(Part, frozen=True, kw_only=True):
 
 
 class GroupsReport(Part, frozen=True, kw_only=True):
-    """Devices that belong together, by a rule that makes a model for each of them."""
+    """Devices that belong together."""
 
     of: dict[str, int] = {}
     """Number of each device's group in this round."""
     silhouette: float | None = None
     """How well the groups are apart, from -1 to 1; None where there was nothing to choose."""
+    own_models: bool = True
+    """Whether each device goes on from its group's model, and not from the fleet's."""
 
 
 class PriorReport(Part, frozen=True, kw_only=True):

@@ -71,6 +71,10 @@ _PATH = r"^[a-z0-9_][a-z0-9_.-]*(/[a-z0-9_][a-z0-9_.-]*){0,3}\Z"
 FilePath = Annotated[str, msgspec.Meta(pattern=_PATH, max_length=100)]
 
 
+OTHER_WORDS = "custom"
+"""Name of a pack with the models of another and words of one's own, unless it is given one."""
+
+
 class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One ONNX file and its interface."""
 
@@ -140,9 +144,10 @@ def require_maps(pack: str, plugin: str, graphs: Iterable[Graph]) -> None:
         No step graph that trains the plug-in takes its maps.
     """
     if not map_size(plugin, graphs):
+        built = "NAME" if pack == OTHER_WORDS else pack
         raise PackError(
-            f"The models of the pack {pack} have no layers that drop activations: leave out the method's option bavd, "
-            "or build a pack that has them with auricle export build --bavd."
+            f"The models of the pack {pack} have no layers that drop activations: say --method-option bavd=false, or take "
+            f"--pack packs/{built}.tar.zst after auricle export build {built} --bavd --weights shipped --out packs."
         )
 
 

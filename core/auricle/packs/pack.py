@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import PackError, WireError, nearest
 from auricle.packs.archive import PackedFiles, read_file, read_inside, tar_bytes, untar
-from auricle.packs.graph_interface import PARTS, ROLES, SLOTS, Graph
+from auricle.packs.graph_interface import OTHER_WORDS, PARTS, ROLES, SLOTS, Graph
 from auricle.packs.interfaces import DOCUMENTS, check_interfaces
 from auricle.packs.listening import read_negatives
 from auricle.packs.manifest import (
@@ -170,7 +170,7 @@ class Pack:
         wanted = " and ".join(filter(None, (optimizer, *terms, f"batch {batch}" if batch else None))) or "no optimizer"
         raise PackError(f"The pack {self.manifest.name} has no {kind} graph for {model} with {wanted}.")
 
-    def with_labels(self, labels: Sequence[str], name: str = "custom") -> Pack:
+    def with_labels(self, labels: Sequence[str], name: str = OTHER_WORDS) -> Pack:
         """The same models for other words: step graphs do not depend on the number of labels.
 
         What depends on the words is left out: trained weights, thresholds, negatives, artifacts of other runtimes, and

@@ -37,6 +37,8 @@ def own_models(before: Model, aggregate: Aggregate) -> dict[str, Flat]:
     made = aggregate.clusters
     if made is None:
         return dict(before.own)
+    if made.models is None:
+        return {}
     fresh = zip(aggregate.ids, made.models, strict=True)
     return {**before.own, **{device: np.asarray(weights, np.float32) for device, weights in fresh}}
 

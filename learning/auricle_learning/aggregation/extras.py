@@ -189,8 +189,8 @@ class Clusters:
     """(K,) number of each client's cluster, from 0 in the order of the clients."""
     silhouette: float | None
     """Mean silhouette of the chosen number; None where there was nothing to choose."""
-    models: Float64Array = field(repr=False)
-    """(K, P) each client's own model."""
+    models: Float64Array | None = field(repr=False)
+    """(K, P) each client's own model; None: all go on from the fleet's."""
 
 
 @dataclass(frozen=True)

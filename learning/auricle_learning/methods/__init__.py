@@ -37,6 +37,7 @@ from auricle_learning.methods.fedmlac import FEDMLAC
 from auricle_learning.methods.fedrep import FEDREP
 from auricle_learning.methods.local_only import LOCAL
 from auricle_learning.methods.method import Method, Server
+from auricle_learning.methods.mupfl import MUPFL
 from auricle_learning.methods.scaffold import SCAFFOLD
 
 __all__ = ["EARLIER_NAMES", "METHODS", "RULES", "Method", "Rule", "Server", "get_method", "get_rule", "rule_names"]
@@ -53,6 +54,7 @@ METHODS: dict[str, Method] = {
         FEDMLAC,
         FEDREP,
         LOCAL,
+        MUPFL,
         SCAFFOLD,
         *map(
             Method,

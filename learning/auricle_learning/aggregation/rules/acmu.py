@@ -126,9 +126,29 @@ def acmu(
         pkcf_epochs=pkcf_epochs,
         pkcf_rate=pkcf_rate,
     )
+    features = pkcf_features if pkcf else None
+    return clustered(cohort, NAME, alpha=alpha, max_clusters=max_clusters, weighting=weighting, features=features)
+
+
+def clustered(
+    cohort: Cohort, rule: str, *, alpha: float, max_clusters: int, weighting: str, features: int | None
+) -> Aggregate:
+    """What `acmu` makes of a round, for a rule of any name that keeps PKCF's features in its state.
+
+    Parameters
+    ----------
+    cohort
+        As of `acmu`.
+    rule
+        Its name.
+    alpha, max_clusters, weighting
+        As of `acmu`, checked.
+    features
+        m of PKCF; None: without.
+    """
     if not cohort.ids:
-        return replace(unchanged(cohort), state=cohort.extras.state if pkcf else None)
-    made = synthesised(cohort, NAME, m=pkcf_features) if pkcf else Synthesised(None, None)
+        return replace(unchanged(cohort), state=None if features is None else cohort.extras.state)
+    made = Synthesised(None, None) if features is None else synthesised(cohort, rule, m=features)
     found = _grouped(cohort, alpha, max_clusters, weighting)
     return replace(found, state=made.state, synthesis=made.found, warnings=(*found.warnings, *made.warnings))
 
