@@ -16,6 +16,7 @@ from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.read_cohort import by_device
 from auricle_learning.aggregation.bounded import HALF, TWO, BoundedRule, bound, cap_losses, cap_samples, ceiling
 from auricle_learning.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, Layer
+from auricle_learning.aggregation.extras import Extras
 from auricle_learning.methods import get_rule
 
 LAYERS = (Layer("conv", (slice(0, 2),)), Layer("head", (slice(2, 6),)))
@@ -179,6 +180,29 @@ def test_three_devices_one_of_which_lies_by_hand() -> None:
     assert by_samples.bounded[0] == Bounded("dev-02", "samples", 1e7, pytest.approx(0.49 / 0.51 * 20))
     assert cap_losses(np.array([0.2, 0.2, 5.0]), 3.0)[2] == pytest.approx(0.2 + math.log(2 * 0.49 / 0.51))
     assert cap_losses(np.array([0.2, UNKNOWN, 5.0]), 3.0)[2] == pytest.approx(0.2), "two left of three count alike"
+
+
+def test_a_lie_about_steps_does_not_take_over_fednova() -> None:
+    """20 steps each give shares of 1/3; for one step of one device they are 41/9 and twice 41/180, 41/3 being τ_eff."""
+    rows = [[1.0] * 6, [2.0] * 6, [4.0] * 6]
+    told = {"samples": [10.0] * 3, "extras": Extras(steps=np.array([20.0, 20.0, 1.0]))}
+
+    alone, made = get_rule("fednova")(cohort(rows, **told)), BoundedRule(get_rule("fednova"))(cohort(rows, **told))
+
+    assert alone.share[:, 0] == pytest.approx([41 / 180, 41 / 180, 41 / 9])
+    counted = 0.49 / 0.51 * 2 * 41 / 180
+    assert made.share[:, 0] == pytest.approx([41 / 180, 41 / 180, counted])
+    assert made.weights.tolist() == pytest.approx([3 * 41 / 180 + 4 * counted] * 6)
+    assert made.bounded == (Bounded("dev-02", "share", pytest.approx(41 / 9), pytest.approx(counted)),)
+
+
+def test_feddc_weighs_by_bounded_samples_in_both_its_modes() -> None:
+    rows, extras = [[1.0] * 6, [2.0] * 6, [4.0] * 6], Extras(steps=np.ones(3), rate=0.1)
+
+    for mode in ("official", "paper"):
+        made = BoundedRule(get_rule("feddc", mode=mode))(cohort(rows, [10.0, 10.0, 1e7], extras=extras))
+        assert made.bounded == (Bounded("dev-02", "samples", 1e7, pytest.approx(0.49 / 0.51 * 20)),)
+        assert largest(made) == pytest.approx(HALF if mode == "paper" else 1 / 3)
 
 
 def test_the_geometric_median_of_three_is_not_the_one_that_lies() -> None:

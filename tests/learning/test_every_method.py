@@ -32,8 +32,10 @@ VARIANTS: dict[str, tuple[dict[str, object], ...]] = {
     "acmu": ({"pkcf": True, "pkcf_features": 3},),
     "dnc": ({"n_iters": 3, "b": 5},),
     "feddc": ({"mode": "paper"},),
+    "fedmlac": ({"lpa": False},),
     "fednova": ({"momentum": 0.5}, {"mu": 0.1}),
     "fedopt": ({"variant": "yogi"}, {"variant": "adagrad"}, {"variant": "torch-adam"}),
+    "mupfl": ({"start": "cluster"}, {"pkcf": False}),
     "trimmed-mean": ({"cut": 2},),
 }
 """Options that change what a rule computes, beside FedVSA's weights in the rules that leave the weights open."""

@@ -142,7 +142,8 @@ def test_what_is_registered_of_each_rule() -> None:
         **dict.fromkeys(("geometric-median", "raf", "norm-clip", "fednova", "fedlaw", "creff"), by_samples),
         **dict.fromkeys(("median", "trimmed-mean", "zeno"), ("uniform", False, False, False)),
         **dict.fromkeys(("fedvsa", "lpa+fedvsa"), ("fedvsa", True, False, False)),
-        **dict.fromkeys(("scaffold", "feddc"), ("uniform", False, True, True)),
+        "scaffold": ("uniform", False, True, True),
+        "feddc": ("samples", False, True, True),
         **dict.fromkeys(("fedprox", "fedmlac"), ("samples", True, False, True)),
         "dnc": ("uniform", True, False, False),
         "fedopt": ("samples", False, True, False),
@@ -152,6 +153,7 @@ def test_what_is_registered_of_each_rule() -> None:
     }
     found = {name: (rule.weight, rule.mean, rule.step, rule.plan is not None) for name, rule in RULES.items()}
     assert found == registered
+    assert [name for name, rule in RULES.items() if rule.moves] == ["fednova"]
 
 
 def test_a_rule_reads_its_options_over_its_defaults() -> None:

@@ -29,6 +29,7 @@ STAYING = {"local", "fedkad"}
 """Methods whose model is w^t, whatever comes."""
 OPTIONS: dict[str, dict[str, object]] = {
     "acmu": {"pkcf": True, "pkcf_features": 5},
+    "mupfl": {"bavd": False, "pkcf_features": 5},
     "zeno": {"epsilon": 10.0},
 }
 """What a method takes here beside its defaults. Dropped activations (`bavd`) need a pack that is built with layers that

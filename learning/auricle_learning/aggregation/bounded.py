@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auricle_learning.aggregation.cohort import Aggregate, Bounded, BoundedWhat, Cohort, Float64Array
+from auricle_learning.aggregation.cohort import Aggregate, Bounded, BoundedWhat, Cohort, Float64Array, FloatArray
 from auricle_learning.aggregation.options import check_number
 from auricle_learning.aggregation.rules.average import average, fraction_of
 from auricle_learning.aggregation.rules.declaration import check_declaration
@@ -91,7 +91,7 @@ class BoundedRule:
         """Aggregate a round; `bounded` of the result says whose numbers counted for less than was said."""
         fitted = self._fitted(len(cohort.ids))
         capped, found = self._capped(cohort, fitted)
-        aggregate = _limited(fitted.rule(capped), capped, self.factor, mean=fitted.rule.mean)
+        aggregate = _limited(fitted.rule(capped), capped, self.factor, fitted.rule)
         two = len(cohort.ids) == 2 and bool((aggregate.share > (1 + SLACK) / 2).any())
         said = (*fitted.warnings, *aggregate.warnings, *((TWO,) if two else ()))
         return replace(aggregate, bounded=(*found, *aggregate.bounded), warnings=said)
@@ -100,7 +100,7 @@ class BoundedRule:
         """A round as it was counted, and the rule that its coalitions are aggregated by: both fitted to all of it."""
         fitted = self._fitted(len(cohort.ids))
         capped, _ = self._capped(cohort, fitted)
-        return capped, lambda part: _limited(fitted.rule(part), part, self.factor, mean=fitted.rule.mean)
+        return capped, lambda part: _limited(fitted.rule(part), part, self.factor, fitted.rule)
 
     def _fitted(self, count: int) -> _Fitted:
         """The rule for a cohort of this size, and what is to be said of it."""
@@ -259,14 +259,14 @@ def ceiling(weights: Float64Array, factor: float) -> float:
     return float(descending[-1])
 
 
-def _limited(aggregate: Aggregate, cohort: Cohort, factor: float, *, mean: bool) -> Aggregate:
-    """Bound the shares of a mean, layer by layer, the sums being kept; average again where one was above."""
+def _limited(aggregate: Aggregate, cohort: Cohort, factor: float, rule: Rule) -> Aggregate:
+    """Bound the shares of a mean, layer by layer, the sums being kept, or of moves; aggregate again with them."""
     share = aggregate.share.copy()
     for column in range(share.shape[1]):
-        highest = ceiling(share[:, column], factor) if mean else math.inf
+        highest = ceiling(share[:, column], factor) if rule.mean or rule.moves else math.inf
         if not math.isinf(highest):
             total, cut = share[:, column].sum(), np.minimum(share[:, column], highest)
-            share[:, column] = cut * (total / cut.sum())
+            share[:, column] = cut * (total / cut.sum()) if rule.mean else cut
     above = aggregate.share > share * (1 + SLACK)
     if not above.any():
         return aggregate
@@ -277,7 +277,17 @@ def _limited(aggregate: Aggregate, cohort: Cohort, factor: float, *, mean: bool)
         for k, client in enumerate(cohort.ids)
         if above[k].any()
     )
-    return replace(aggregate, weights=average(cohort, share), share=share, bounded=(*aggregate.bounded, *found))
+    weights = average(cohort, share) if rule.mean else _moved(cohort, share)
+    return replace(aggregate, weights=weights, share=share, bounded=(*aggregate.bounded, *found))
+
+
+def _moved(cohort: Cohort, share: Float64Array) -> FloatArray:
+    """w^t + Σ_k s[k,l] (w[k,l] - w^t[l]) (P,) in each layer, in the dtype of w^t."""
+    total = cohort.matrix.weighted_sum(share, cohort.spans)
+    for layer, rest in zip(cohort.layers, (1.0 - share.sum(axis=0)).tolist(), strict=True):
+        for span in layer.slices:
+            total[span] += rest * cohort.start[span]
+    return total.astype(cohort.start.dtype)
 
 
 def _changes(cohort: Cohort, what: BoundedWhat, said: Float64Array, counted: Float64Array) -> list[Bounded]:

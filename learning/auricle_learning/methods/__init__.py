@@ -73,7 +73,7 @@ METHODS: dict[str, Method] = {
                 Rule("norm-clip", norm_clip, check_norm_clip),
                 Rule("dnc", dnc, check_dnc, weight="uniform", mean=True),
                 Rule("fedopt", fedopt, check_fedopt, needs=("server-state",), step=True),
-                Rule("fednova", fednova, check_fednova, needs=("steps",)),
+                Rule("fednova", fednova, check_fednova, moves=True, needs=("steps",)),
                 Rule("zeno", zeno, check_zeno, weight="uniform", needs=("labelled-clips",)),
                 Rule("fedlaw", fedlaw, check_fedlaw, needs=("labelled-clips",)),
                 Rule("fedrpo", fedrpo, check_fedrpo, needs=("labelled-clips",), plan=fedrpo_plan, step=True),

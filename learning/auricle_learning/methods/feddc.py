@@ -148,7 +148,8 @@ def _kept(name: str, received: Received, kept: Kept) -> Flat:
 
 
 FEDDC = Method(
-    Rule(NAME, feddc, check_feddc, weight="uniform", needs=("server-state", "steps", "device-half"), step=True),
+    # Whatever the mean's weights: ω_i are the clients' samples.
+    Rule(NAME, feddc, check_feddc, needs=("server-state", "steps", "device-half"), step=True),
     Needs(down=(Vector("g"), Vector("size", 1))),
     before,
     after,

@@ -27,6 +27,9 @@ class Rule:
     """What clients are weighed by where no option `weighting` says so: "samples", "fedvsa" (losses), or "uniform"."""
     mean: bool = False
     """Whether the model is the average with the shares that it reports, so that shares may be bounded afterwards."""
+    moves: bool = False
+    """Whether the model is w^t + Σ s_k (w_k - w^t) with the shares s_k that it reports, so that these may be bounded
+    afterwards although they need not sum to 1."""
     needs: tuple[Need, ...] = ()
     """What it needs beyond the updates of a round."""
     plan: Callable[[Plan, Mapping[str, object]], Plan] | None = None
