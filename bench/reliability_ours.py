@@ -22,7 +22,7 @@ class OursWatched(Watched, Ours):
     title = "Auricle"
     rules = ("fedavg", "lpa")
     pack = PACK
-    serve = ("--rule", "fedavg", "--preset", "paper", "--start", "scratch")
+    serve = ("--method", "fedavg", "--preset", "paper", "--start", "scratch")
 
     def __init__(self, folder: Path, devices: int) -> None:
         super().__init__(folder, folder, devices)
@@ -41,7 +41,7 @@ class OursWatched(Watched, Ours):
 
     async def choose(self, rule: str) -> None:
         """Start the coordinator again with another rule."""
-        self.serve = ("--rule", rule, *self.serve[2:])
+        self.serve = ("--method", rule, *self.serve[2:])
         super().kill_server(everything=False)
         await self.start_server()
         await self._all_there()

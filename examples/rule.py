@@ -2,7 +2,7 @@
 
 python examples/rule.py
 pip install --no-deps ./examples        # pyproject.toml beside it names the rule to every auricle command
-auricle fleet run --rule nearest-half
+auricle fleet run --method nearest-half
 """
 
 import numpy as np

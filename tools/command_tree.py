@@ -13,15 +13,15 @@ import typer
 from auricle.errors import AuricleError
 from auricle.packs.pack import SHIPPED
 from auricle.process.cli import PARTS, CommandLineError, build_app
-from auricle_cloud.commands.serve_options import rule_options
-from auricle_learning.methods import get_rule, rule_names
+from auricle_cloud.commands.serve_options import method_options, under_todays_options
+from auricle_learning.methods import get_method, rule_names
 from auricle_learning.presets import PRESETS
 
 BOARDS = sorted(path.stem for path in (Path(__file__).parents[1] / "firmware-configs").glob("*.toml"))
 HELP = ("-h", "--help")
 _PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9_]*|.*\.\.\..*|<.*>")
 KNOWN: dict[str, Callable[[], Iterable[str]]] = {
-    "rule": rule_names,
+    "method": rule_names,
     "preset": lambda: PRESETS,
     "board": lambda: BOARDS,
     "like": lambda: BOARDS,
@@ -141,7 +141,8 @@ def _parsed(command: Any, path: str, words: list[str], *, lenient: bool) -> tupl
         return str(error), {}
 
 
-def _unknown_word(values: dict[str, Any]) -> str:
+def _unknown_word(given: dict[str, Any]) -> str:
+    values = under_todays_options(given)
     for name, known in KNOWN.items():
         value = values.get(name)
         for word in value if isinstance(value, (list, tuple)) else (value,):
@@ -149,10 +150,10 @@ def _unknown_word(values: dict[str, Any]) -> str:
                 taken = sorted(known())
                 if word not in taken:
                     return f"{word} is not one of {', '.join(taken)}"
-    rule, options = values.get("rule"), values.get("rule_options") or values.get("options")
-    if isinstance(rule, str) and options and not _PLACEHOLDER.fullmatch(rule):
+    method, options = values.get("method"), values.get("method_options")
+    if isinstance(method, str) and options and not _PLACEHOLDER.fullmatch(method):
         try:
-            get_rule(rule, **rule_options(options))
+            get_method(method, **method_options(options))
         except AuricleError as error:
             return str(error)
     return ""

@@ -70,7 +70,7 @@ def _read(kind: str, file: Path) -> None:
     elif kind == "run":
         from auricle_fleet.commands import read_settings as read_run
 
-        read_run(file, {}, [])
+        read_run(file, {})
     elif kind == "suite":
         from auricle_fleet.suite.plan import cells, read_suite
 

@@ -109,8 +109,8 @@ class Privacy(Struct, frozen=True, forbid_unknown_fields=True):
             raise SettingsError(f"The privacy budget, --dp-budget, is {self.budget:g}: it has to be above 0.")
         if rule != "fedavg":
             raise SettingsError(
-                f"Noise on devices needs the rule fedavg: what {rule} compares or weighs of single updates would be "
-                "noise. Add --rule fedavg."
+                f"Noise on devices needs the method fedavg: what {rule} compares or weighs of single updates would be "
+                "noise. Add --method fedavg."
             )
         if mode != "sync":
             raise SettingsError("Noise on devices needs synchronous rounds, with a drawn cohort: leave out mode async.")
@@ -126,7 +126,7 @@ class SecureSum(Struct, frozen=True, forbid_unknown_fields=True):
     """Rounds in which the coordinator learns the sum of the updates, and none of them (docs/privacy.md)."""
 
     on: Annotated[
-        bool, Meta(description="Learn only the sum of a round's updates, and no single one; with the rule fedavg.")
+        bool, Meta(description="Learn only the sum of a round's updates, and no single one; with the method fedavg.")
     ] = False
     bound: Annotated[
         float,
@@ -148,8 +148,8 @@ class SecureSum(Struct, frozen=True, forbid_unknown_fields=True):
             return
         if rule != "fedavg":
             raise SettingsError(
-                f"A secure sum needs the rule fedavg: {rule} compares or weighs single updates, which nobody sees. "
-                "Add --rule fedavg, or leave out --secure-sum."
+                f"A secure sum needs the method fedavg: {rule} compares or weighs single updates, which nobody sees. "
+                "Add --method fedavg, or leave out --secure-sum."
             )
         if options.get("weighting", "uniform") != "uniform":
             raise SettingsError(
@@ -231,7 +231,7 @@ class RunSettings:
     """The operator's labelled clips: every model is judged on them, and after an alarm every device; without them an
     alarm goes back to the last good model."""
     labelled: Path | None = None
-    """The operator's labelled clips for rules that learn from them; others than those that results are reported on."""
+    """The operator's labelled clips for methods that learn from them; not those that results are reported on."""
     approval: Literal["auto", "claimed", "manual"] = "auto"
     """Whether a device that registers for the first time has to wait for an operator."""
     database: str | None = None
@@ -276,7 +276,7 @@ class RunSettings:
         given = given_with(labelled=self.labelled is not None)
         check_needs(rule, given=given, mode=self.mode, detection=self.detection is not None)
         if self.preset != self.preset.with_rule(rule.name, self.preset.rule_options):
-            raise SettingsError(f'The rule "{rule.name}" changes plan or server: take it by Preset.with_rule.')
+            raise SettingsError(f'The method "{rule.name}" changes plan or server: take it by Preset.with_rule.')
         if self.secure_sum.on and self.preset.plan.codec != "float32":
             raise SettingsError(
                 f"A secure sum has its own form of updates: leave out {self.preset.plan.codec}, or --secure-sum."

@@ -24,6 +24,8 @@ T = TypeVar("T")
 def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
     """Make settings of a struct type from names and values.
 
+    A class variable `earlier_names` of the type maps earlier names of its settings, which are still taken, to today's.
+
     Parameters
     ----------
     kind
@@ -36,12 +38,10 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
     Raises
     ------
     SettingsError
-        A name that does not exist, or a value that is not allowed.
+        A name that does not exist, a setting under its earlier name and today's, or a value that is not allowed.
     """
-    if dataclasses.is_dataclass(kind):
-        known = [field.name for field in dataclasses.fields(kind)]
-    else:
-        known = [field.encode_name for field in msgspec.structs.fields(kind)]  # type: ignore[arg-type]
+    values = under_todays_names(kind, values, where)
+    known = list(_names(kind).values())
     for name in values:
         if name not in known:
             raise SettingsError(f'{where}: no setting "{name}": {nearest(name, known)}')
@@ -50,6 +50,33 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
     except msgspec.ValidationError as error:
         said = reason(str(error), values, kind)
         raise SettingsError(f"{where}: {said}{'' if said.endswith('?') else '.'}") from error
+
+
+def under_todays_names(kind: type, values: Mapping[str, object], where: str) -> dict[str, object]:
+    """Values with those under an earlier name of a setting under today's; as they are where there are none.
+
+    Parameters
+    ----------
+    kind, values, where
+        As of `from_mapping`.
+
+    Raises
+    ------
+    SettingsError
+        A setting is there under both names.
+    """
+    earlier: Mapping[str, str] = getattr(kind, "earlier_names", {})
+    for name, today in earlier.items():
+        if name in values and today in values:
+            raise SettingsError(f"{where}: {name} is the earlier name of {today}: leave {name} out.")
+    return {earlier.get(name, name): value for name, value in values.items()}
+
+
+def _names(kind: type) -> dict[str, str]:
+    """Names of settings by their attributes'."""
+    if dataclasses.is_dataclass(kind):
+        return {field.name: field.name for field in dataclasses.fields(kind)}
+    return {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
 
 
 class Setting(NamedTuple):
@@ -70,7 +97,7 @@ def declared(kind: type[msgspec.Struct]) -> Iterator[Setting]:
         default = field.default
         if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
-        yield Setting(field.name, bare[field.name], default, _description(hints[field.name]))
+        yield Setting(field.encode_name, bare[field.name], default, _description(hints[field.name]))
 
 
 def _description(hint: object) -> str:
@@ -181,7 +208,7 @@ def reason(said: str, values: Mapping[str, object], kind: type | None = None) ->
 
 def _fields(kind: object, path: str) -> set[str]:
     """Names of the settings of the struct that a path leads to; empty where it leads to none."""
-    return {name for each in _structs(_led_to(kind, path)) for name in get_type_hints(each)}
+    return {name for each in _structs(_led_to(kind, path)) for name in _hints(each)}
 
 
 def _choices(kind: type | None, path: str) -> list[str]:
@@ -194,8 +221,14 @@ def _led_to(kind: object, path: str) -> object:
     """The type of what a path leads to, such as `groups[...].board`; None where it leads nowhere."""
     hint = kind
     for name in re.findall(r"[a-z_]\w*", path):
-        hint = next((hints[name] for each in _structs(hint) if name in (hints := get_type_hints(each))), None)
+        hint = next((hints[name] for each in _structs(hint) if name in (hints := _hints(each))), None)
     return hint
+
+
+def _hints(kind: type) -> dict[str, object]:
+    """Types of a struct's settings by name."""
+    hints = get_type_hints(kind)
+    return {name: hints[attribute] for attribute, name in _names(kind).items()}
 
 
 def _structs(hint: object) -> list[type]:

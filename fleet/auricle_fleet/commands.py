@@ -12,8 +12,13 @@ from auricle.errors import SettingsError
 from auricle.process.ending import fitted
 from auricle.process.options import Given, OnceCommand, Option, optional, with_options
 from auricle.process.table import print_grid
-from auricle.settings import declared, from_mapping, read_toml
-from auricle_cloud.commands.serve_options import rule_options
+from auricle.settings import declared, from_mapping, read_toml, under_todays_names
+from auricle_cloud.commands.serve_options import (
+    EARLIER_OPTIONS,
+    METHOD_OPTIONS,
+    method_options,
+    under_todays_options,
+)
 from auricle_cloud.settings import Privacy, SecureSum
 from auricle_fleet.broker import command as broker_command
 from auricle_fleet.results.compare import COLUMNS, each_run, rows
@@ -37,7 +42,7 @@ def fleet() -> None:
     """Emulate a fleet: real speech, real agents, a real broker, a real coordinator."""
 
 
-TABLES = ("rule_options", "buffer", "detection", "limits", "privacy", "secure_sum", "groups", "partition")
+TABLES = ("method_options", "buffer", "detection", "limits", "privacy", "secure_sum", "groups", "partition")
 """Settings that are tables of a file."""
 _SUM = {"on": "--secure-sum/--no-secure-sum"}
 _TABLE_OPTIONS = {
@@ -54,7 +59,9 @@ def _options() -> list[Option]:
     """An option for every setting that is not a table; None where it is not given."""
     plain = (setting for setting in declared(FleetSettings) if setting.name not in TABLES)
     tables = (option for options in _TABLE_OPTIONS.values() for option in options)
-    return [*(optional(setting, *_FLAGS.get(setting.name, ())) for setting in plain), *tables]
+    options = [optional(setting, *_FLAGS.get(setting.name, ())) for setting in plain]
+    after_method = 1 + next(at for at, option in enumerate(options) if option.name == "method")
+    return [*options[:after_method], METHOD_OPTIONS, *EARLIER_OPTIONS, *options[after_method:], *tables]
 
 
 def _read(config: Path) -> dict[str, object]:
@@ -67,7 +74,7 @@ def _read(config: Path) -> dict[str, object]:
     return plain
 
 
-def read_settings(config: Path | None, given: Given, options: list[str]) -> FleetSettings:
+def read_settings(config: Path | None, given: Given) -> FleetSettings:
     """Settings of a file, where one is named, with those of the command line over them.
 
     Raises
@@ -75,21 +82,22 @@ def read_settings(config: Path | None, given: Given, options: list[str]) -> Flee
     SettingsError
         A name that does not exist, or a value that is not allowed, and where.
     """
-    values = {} if config is None else _read(config)
-    over = {name: value for name, value in given.items() if value is not None}
+    where = "command line" if config is None else str(config)
+    values = under_todays_names(FleetSettings, {} if config is None else _read(config), where)
+    over = {name: value for name, value in under_todays_options(given).items() if value is not None}
     for table, known in _TABLE_OPTIONS.items():
         named = {each.name: over.pop(each.name) for each in known if each.name in over}
         if named:
             before = values.get(table)
             values[table] = {**(before if isinstance(before, dict) else {}), **named}
-    if over.get("rule", values.get("rule")) != values.get("rule"):
-        values.pop("rule_options", None)  # those of another rule
-    told = rule_options(options)
+    if over.get("method", values.get("method")) != values.get("method"):
+        values.pop("method_options", None)  # those of another method
+    told = method_options(msgspec.convert(over.pop("method_options", []), list[str]))
     if told:
-        before = values.get("rule_options")
-        values["rule_options"] = {**(before if isinstance(before, dict) else {}), **told}
+        before = values.get("method_options")
+        values["method_options"] = {**(before if isinstance(before, dict) else {}), **told}
     try:
-        return from_mapping(FleetSettings, {**values, **over}, "command line" if config is None else str(config))
+        return from_mapping(FleetSettings, {**values, **over}, where)
     except SettingsError as error:
         raise SettingsError(_with_options_names(str(error)) if config is None else str(error)) from error
 
@@ -103,11 +111,11 @@ def _with_options_names(sentence: str) -> str:
     return sentence
 
 
-def rounds_alone(config: Path | None, given: Given, options: list[str]) -> int | None:
+def rounds_alone(config: Path | None, given: Given) -> int | None:
     """`--rounds` beside `--resume`; None where it is not given. SettingsError where anything else is given."""
-    named = [name for name, value in given.items() if value is not None and name != "rounds"]
-    others = [f"--{name.replace('_', '-')}" for name in named]
-    others += ["--rule-option"] * bool(options) + ["--config"] * (config is not None)
+    named = [name for name, value in given.items() if value not in (None, []) and name != "rounds"]
+    others = [f"--{name.removesuffix('s') if name.endswith('_options') else name}".replace("_", "-") for name in named]
+    others += ["--config"] * (config is not None)
     if others:
         raise SettingsError(
             f"--resume goes on with the settings that the run began with, and only --rounds can change: leave out "
@@ -126,7 +134,6 @@ def run(
         help="Settings in TOML, with groups (docs/emulation.md), or a run's settings.json; options override it.",
     ),
     given: Given,
-    options: list[str] = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once."),
     out: Path | None = typer.Option(None, help="Folder for the results [runs/<date and time>]."),
     resume: bool = typer.Option(
         False,
@@ -144,12 +151,12 @@ def run(
     tracking = None if track is None else Tracking(track, view.say)
     on_round = None if tracking is None else tracking.round
     if resume:
-        rounds = rounds_alone(config, given, options)
+        rounds = rounds_alone(config, given)
         folder = newest_run(Path("runs")) if out is None else out
         fleet_run = FleetRun.resume(folder, rounds=rounds, on_round=on_round, view=view)
         view.say(f"goes on with {fleet_run.out}")
     else:
-        fleet_run = FleetRun(read_settings(config, given, options), out, on_round=on_round, view=view)
+        fleet_run = FleetRun(read_settings(config, given), out, on_round=on_round, view=view)
     if tracking is None:
         return _conclude(fleet_run.run(), as_json)
     tracking.of(fleet_run.out, fleet_run.settings)
@@ -166,7 +173,6 @@ def plan(
     *,
     config: Path | None = typer.Option(None, help="The same as FLEET.toml."),
     given: Given,
-    options: list[str] = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once."),
     out: Path = typer.Option(Path("runs"), help="Where the run's folder would be."),
     measure: bool = typer.Option(False, "--measure", help="Measure this machine again, and remember what it says."),
     as_json: bool = typer.Option(False, "--json", help="Print the forecast as JSON."),
@@ -177,7 +183,7 @@ def plan(
     """
     if file is not None and config is not None:
         raise SettingsError("FLEET.toml and --config are the same: name one of them.")
-    settings = read_settings(file or config, given, options)
+    settings = read_settings(file or config, given)
     found = forecast(settings, out, again=measure, say=View(as_json=as_json).say)
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())

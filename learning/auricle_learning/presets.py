@@ -38,7 +38,7 @@ class Rates:
     def __str__(self) -> str:
         devices = f"devices train the plug-in at a rate of {self.plugin:g} and their own model at {self.own:g}"
         if self.server_rate is None and self.server != "none":
-            return f"{devices}; the server's step is that of the rule {self.server}"
+            return f"{devices}; the server's step is that of the method {self.server}"
         if self.server_rate is None:
             return f"{devices}; the server takes their average as it is"
         return f"{devices}; the server follows their average by {self.server} at a rate of at most {self.server_rate:g}"
@@ -89,7 +89,7 @@ class Preset:
         """
         if server_rate is not None:
             if self.server.kind == "none":
-                raise SettingsError("No server optimizer follows this preset's rule: leave --server-rate out.")
+                raise SettingsError("No server optimizer follows this preset's method: leave --server-rate out.")
             return replace(self, server=replace(self.server, lr=server_rate), gentle=None)
         if not trained or self.gentle is None:
             return self
@@ -97,14 +97,14 @@ class Preset:
         return replace(self, plan=plan, server=self.gentle.server, schedule="constant", warmup=0, gentle=None)
 
     def with_rule(self, rule: str, options: Mapping[str, object]) -> Preset:
-        """The preset with another rule, and what devices do differently in that rule's rounds.
+        """The preset with another method, and what devices do differently in its rounds.
 
-        A rule that is itself the server's step has no server optimizer after it.
+        A method that is itself the server's step has no server optimizer after it.
 
         Raises
         ------
         SettingsError
-            The rule or an option does not exist, or a value is not allowed.
+            The method or an option does not exist, or a value is not allowed.
         """
         chosen = get_rule(rule, **options)
         server = OptimizerSettings(kind="none") if chosen.step else self.server

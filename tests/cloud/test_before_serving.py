@@ -23,7 +23,7 @@ def taken() -> tuple[socket.socket, int]:
     "wrong",
     [
         ("--validation", "nowhere"),
-        ("--rule", "lap"),
+        ("--method", "lap"),
         ("--participation", "0.5", "--quorum", "2"),
         ("--listen", "127.0.0.1:{port}"),
         ("--listen", "127.0.0.1:0", "--certificate", "nowhere.pem"),

@@ -14,7 +14,7 @@ from tests.learning.rule_cases import PLAIN
 from auricle.errors import SettingsError
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.read_cohort import by_device
-from auricle_learning.aggregation.bounded import BoundedRule, cap_samples, ceiling
+from auricle_learning.aggregation.bounded import HALF, TWO, BoundedRule, bound, cap_losses, cap_samples, ceiling
 from auricle_learning.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, Layer
 from auricle_learning.methods import get_rule
 
@@ -150,6 +150,61 @@ def test_clips_far_beyond_what_was_registered_count_up_to_the_median() -> None:
     assert cap_samples(np.array([10.0, 1e7]), None, 3.0).tolist() == [10.0, 30.0], "one of two cannot move the median"
 
 
+@pytest.mark.parametrize("count", [3, 4, 5, 6])
+@pytest.mark.parametrize("name", ["fedavg", "fedprox", "fedvsa", "lpa", "lpa+fedvsa"])
+def test_from_three_devices_on_none_that_lies_has_half_of_a_round(name: str, count: int) -> None:
+    rows = honest(count)
+    lied = cohort(rows, [1e7, *[40.0] * (count - 1)], [1e6, *[0.1] * (count - 1)])
+
+    made = BoundedRule(get_rule(name))(lied)
+
+    assert largest(get_rule(name)(lied)) > 0.9
+    counting = (made.share > 0).sum(axis=0)
+    assert (made.share <= np.where(counting > 2, np.minimum(3 / counting, HALF), 0.5) * (1 + 1e-9)).all()
+    assert made.share.sum(axis=0) == pytest.approx(1.0)
+    assert made.bounded[0].device == "dev-00"
+
+
+def test_three_devices_one_of_which_lies_by_hand() -> None:
+    """0.49 of the sum: c = 0.49 / 0.51 * 20; of the softmax: e^f = 0.49 / 0.51 * 2 e^0.2."""
+    three = [[1.0] * 6, [2.0] * 6, [4.0] * 6]
+
+    by_samples = BoundedRule(get_rule("fedavg"))(cohort(three, [10.0, 10.0, 1e7]))
+    by_losses = BoundedRule(get_rule("fedvsa"))(cohort(three, [10.0] * 3, [0.2, 0.2, 1e6]))
+
+    for made in (by_samples, by_losses):
+        assert made.share[:, 0].tolist() == pytest.approx([0.255, 0.255, 0.49])
+        assert made.weights.tolist() == pytest.approx([0.255 * 3 + 0.49 * 4] * 6)
+        assert TWO not in made.warnings
+    assert by_samples.bounded[0] == Bounded("dev-02", "samples", 1e7, pytest.approx(0.49 / 0.51 * 20))
+    assert cap_losses(np.array([0.2, 0.2, 5.0]), 3.0)[2] == pytest.approx(0.2 + math.log(2 * 0.49 / 0.51))
+    assert cap_losses(np.array([0.2, UNKNOWN, 5.0]), 3.0)[2] == pytest.approx(0.2), "two left of three count alike"
+
+
+def test_the_geometric_median_of_three_is_not_the_one_that_lies() -> None:
+    lied = cohort([*honest(2), [50.0] * 6], [20.0, 20.0, 1e7], [0.1, 0.1, 1e6])
+
+    for weighting in ("samples", "fedvsa"):
+        rule = get_rule("geometric-median", weighting=weighting)
+        assert np.abs(rule(lied).weights - 50).max() < 1
+        assert np.abs(BoundedRule(rule)(lied).weights - 1).max() < 2
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedvsa"])
+def test_of_two_devices_it_is_said_that_nothing_bounds_one(name: str) -> None:
+    two, losses = [[1.0] * 6, [2.0] * 6], [0.1, 1e6]
+
+    assert TWO in BoundedRule(get_rule(name))(cohort(two, [10.0, 1e7], losses)).warnings
+    assert BoundedRule(get_rule(name))(cohort(two, [10.0, 10.0], [0.1, 0.1])).warnings == ()
+    assert BoundedRule(get_rule(name), factor=1.0)(cohort(two, [10.0, 1e7], losses)).share == pytest.approx(0.5)
+
+
+def test_the_bound_of_one_device() -> None:
+    assert [bound(m, 10, 3.0) for m in (1, 2, 3, 6, 7, 10)] == [3.0, 0.5, 0.49, 0.49, 3 / 7, 0.3]
+    assert [bound(2, of, 3.0) for of in (2, 3)] == [1.5, 0.5]
+    assert bound(3, 3, 1e9) > 1, "1e9 is no bound"
+
+
 def test_the_ceiling_is_the_largest_that_keeps_the_bound() -> None:
     def shares(weights: Float64Array, factor: float) -> Float64Array:
         cut = np.minimum(weights, ceiling(weights, factor))
@@ -184,8 +239,8 @@ def test_one_device_that_fills_a_buffer_counts_once() -> None:
     assert merged.samples.tolist() == [10.0, 10.0, 80.0]
     assert merged.registered.tolist() == [10.0, 10.0, 80.0]
     assert merged.losses.tolist() == [0.5, 0.5, pytest.approx(13 / 7)]
-    # Its 80 samples count as three times the median, 30, and the median of three devices is not its model.
-    assert BoundedRule(get_rule("fedavg"))(merged).weights[0] == pytest.approx((10 * 1 + 10 * 3 + 30 * 9) / 50)
+    # Its 80 samples count as 0.49 of the sum, and the median of three devices is not its model.
+    assert BoundedRule(get_rule("fedavg"))(merged).weights[0] == pytest.approx(0.255 * (1 + 3) + 0.49 * 9)
     assert get_rule("median")(merged).weights[0] == 3.0
     assert get_rule("median")(buffer).weights[0] == 9.0, "as many clients as it has updates"
     assert by_device(merged) is merged

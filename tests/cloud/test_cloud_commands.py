@@ -180,12 +180,12 @@ def test_the_doctor_looks_at_everything_and_says_what_is_bad(filled: Filled) -> 
 @pytest.mark.slow
 def test_preflight_finds_what_serve_would_fail_at(tmp_path: Path) -> None:
     told_as_serve = "--fleet home --approval claimed --participation 0.5 --deadline 60 --pack digits"
-    wrong = "--broker mqtt://127.0.0.1:1 --rule lap --listen 0.0.0.0:80"
+    wrong = "--broker mqtt://127.0.0.1:1 --method lap --listen 0.0.0.0:80"
     done = auricle("preflight", *f"{told_as_serve} {wrong}".split(), "--state", tmp_path, "--json")
     assert done.returncode == 1
     said = {finding["check"]: finding["verdict"] for finding in json.loads(done.stdout)["findings"]}
     assert said["pack"] == "good" and said["disk"] != "bad"
-    assert {check for check in said if said[check] == "bad"} == {"rule", "api", "broker"}
+    assert {check for check in said if said[check] == "bad"} == {"method", "api", "broker"}
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_preflight_takes_the_settings_file_of_serve(tmp_path: Path) -> None:
     said = {found["check"]: found for found in json.loads(done.stdout)["findings"]}
     assert done.returncode == 1
     assert {check for check, found in said.items() if found["verdict"] == "bad"} == {"broker"}
-    assert "multi-krum" in said["rule"]["sentence"] and "digits" in said["pack"]["sentence"]
+    assert "multi-krum" in said["method"]["sentence"] and "digits" in said["pack"]["sentence"]
     assert auricle("preflight", "--state", tmp_path).returncode == 2
 
 

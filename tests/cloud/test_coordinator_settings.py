@@ -12,6 +12,7 @@ from auricle.errors import SettingsError
 from auricle.process.cli import main
 from auricle_cloud.commands.coordinator_settings import CoordinatorSettings, all_settings, read_coordinator, template
 from auricle_cloud.commands.preflight_commands import _Preflight
+from auricle_cloud.commands.serve_options import TOLD, by_table
 from auricle_cloud.settings import Buffer, RunSettings
 
 NOTHING: dict[str, dict[str, object]] = {}
@@ -36,8 +37,9 @@ detection = {enabled = true, repair = "hotfix", tau = 0.5, permutations = 9, tol
     quarantine_after = 2, wait = 6, one_phase = true}
 storage = {database = "sqlite:////tmp/db", blobs = "file:///tmp/blobs", keep_models = 8, keep_events = 9, \
     keep_audit = 30, keep_hearing = 10}
-rounds = {rounds = 12, devices = 4, gather = 9, preset = "fedavg", rule = "lpa", rule_options = {prune_high = 0.25}, \
-    server_rate = 0.5, horizon = 33, participation = 0.5, over_selection = 1.5, quorum = 0.6, deadline = 77, \
+rounds = {rounds = 12, devices = 4, gather = 9, preset = "fedavg", method = "lpa", \
+    method_options = {prune_high = 0.25}, server_rate = 0.5, horizon = 33, \
+    participation = 0.5, over_selection = 1.5, quorum = 0.6, deadline = 77, \
     patience = 3, least_wait = 1}
 """
 
@@ -69,9 +71,9 @@ def test_every_setting_of_a_file_reaches_the_coordinator(tmp_path: Path) -> None
     ("more", "match"),
     [
         ({}, None),
-        ({"rounds": {"rule": "lpa"}}, "lpa"),
-        ({"rounds": {"rule_options": {"weighting": "samples"}}}, "samples"),
-        ({"rounds": {"rule_options": {"weighting": "uniform"}}}, None),
+        ({"rounds": {"method": "lpa"}}, "lpa"),
+        ({"rounds": {"method_options": {"weighting": "samples"}}}, "samples"),
+        ({"rounds": {"method_options": {"weighting": "uniform"}}}, None),
         ({"rounds": {"mode": "async"}}, "synchronous"),
         ({"detection": {"enabled": True}}, "hides"),
         ({"secure_sum": {"bound": 0.0}}, "bound"),
@@ -82,7 +84,7 @@ def test_a_secure_sum_is_refused_with_what_needs_single_updates(
 ) -> None:
     base: dict[str, dict[str, object]] = {
         "": {"fleet": "f", "broker": "mqtt://c@127.0.0.1", "state": str(tmp_path)},
-        "rounds": {"rule": "fedavg"},
+        "rounds": {"method": "fedavg"},
         "secure_sum": {"on": True},
     }
     given = {table: {**base.get(table, {}), **more.get(table, {})} for table in {*base, *more}}
@@ -93,7 +95,7 @@ def test_a_secure_sum_is_refused_with_what_needs_single_updates(
         read_coordinator(None, given).run_settings(None)
     if "secure_sum" not in more:
         with pytest.raises(SettingsError, match=match):
-            _Preflight(read_coordinator(None, given), tmp_path, "embedded")._rule()
+            _Preflight(read_coordinator(None, given), tmp_path, "embedded")._method()
 
 
 def test_detection_is_off_and_rounds_synchronous_unless_a_file_says_otherwise(tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ def test_detection_is_off_and_rounds_synchronous_unless_a_file_says_otherwise(tm
 
 
 def test_options_count_above_the_file(tmp_path: Path) -> None:
-    rounds = {"deadline": 5.0, "rule_options": {"prune_high": 0.3}, "gather": 0.0, "devices": 0}
+    rounds = {"deadline": 5.0, "method_options": {"prune_high": 0.3}, "gather": 0.0, "devices": 0}
     given = {"": {"seed": 8, "fleet": None}, "rounds": rounds, "storage": {"keep_models": 9}}
     told = read_coordinator(_file(tmp_path, WHOLE), given)
     assert (told.seed, told.fleet) == (8, "home")
@@ -117,15 +119,15 @@ def test_options_count_above_the_file(tmp_path: Path) -> None:
     ("rounds", "expected"),
     [
         ({}, ("lpa", {"prune_low": 0.0, "prune_high": 0.3})),
-        ({"rule": "lpa"}, ("lpa", {"prune_low": 0.0, "prune_high": 0.3})),
+        ({"method": "lpa"}, ("lpa", {"prune_low": 0.0, "prune_high": 0.3})),
         (
-            {"rule": "lpa+fedvsa", "rule_options": {"clip": 4.0}},
+            {"method": "lpa+fedvsa", "method_options": {"clip": 4.0}},
             ("lpa+fedvsa", {"clip": 4.0, "prune_low": 0.0, "prune_high": 0.3}),
         ),
-        ({"rule": "fedmlac"}, ("fedmlac", {"prune_low": 0.0, "prune_high": 0.3})),
-        ({"rule_options": {"prune_high": 0.1}}, ("lpa", {"prune_high": 0.1})),
+        ({"method": "fedmlac"}, ("fedmlac", {"prune_low": 0.0, "prune_high": 0.3})),
+        ({"method_options": {"prune_high": 0.1}}, ("lpa", {"prune_high": 0.1})),
         ({"preset": "paper"}, ("lpa", {})),
-        ({"rule": "median"}, ("median", {})),
+        ({"method": "median"}, ("median", {})),
     ],
 )
 def test_a_coordinator_prunes_enough_for_a_fifth_of_attackers(
@@ -135,10 +137,31 @@ def test_a_coordinator_prunes_enough_for_a_fifth_of_attackers(
     assert (preset.rule, dict(preset.rule_options)) == expected
 
 
-def test_options_of_another_rule_do_not_stay(tmp_path: Path) -> None:
-    told = read_coordinator(_file(tmp_path, WHOLE), {"rounds": {"rule": "fedavg"}})
+def test_a_method_is_taken_by_its_settings_earlier_names_and_named_once(tmp_path: Path) -> None:
+    text = '[rounds]\nrule = "trimmed-mean"\nrule_options = { beta = 0.2 }\n'
+    told = read_coordinator(_file(tmp_path, text), {}).rounds
+    assert (told.rule, dict(told.rule_options)) == ("trimmed-mean", {"beta": 0.2})
+    told = read_coordinator(_file(tmp_path, text), {"rounds": {"rule": "krum"}}).rounds
+    assert (told.rule, dict(told.rule_options)) == ("krum", {})
+    with pytest.raises(SettingsError, match=r"table \[rounds\]: rule is the earlier name of method: leave rule out"):
+        read_coordinator(_file(tmp_path, f'{text}method = "krum"'), {})
+
+
+def test_an_option_by_its_earlier_name_counts_and_not_beside_todays() -> None:
+    given = {option.name: None for _, option in TOLD} | {"method_options": [], "rule_options": ["beta=0.2"]}
+    told = by_table(given | {"rule": "trimmed-mean"})["rounds"]
+    assert (told["method"], told["method_options"]) == ("trimmed-mean", {"beta": 0.2})
+    assert not {"rule", "rule_options"} & set(told)
+    with pytest.raises(SettingsError, match="--rule-option is the earlier name of --method-option"):
+        by_table(given | {"method_options": ["beta=0.1"]})
+    with pytest.raises(SettingsError, match="--rule is the earlier name of --method: leave --rule out"):
+        by_table(given | {"rule": "krum", "method": "krum"})
+
+
+def test_options_of_another_method_do_not_stay(tmp_path: Path) -> None:
+    told = read_coordinator(_file(tmp_path, WHOLE), {"rounds": {"method": "fedavg"}})
     assert (told.rounds.rule, dict(told.rounds.rule_options)) == ("fedavg", {})
-    told = read_coordinator(_file(tmp_path, WHOLE), {"rounds": {"rule": "lpa"}})
+    told = read_coordinator(_file(tmp_path, WHOLE), {"rounds": {"method": "lpa"}})
     assert dict(told.rounds.rule_options) == {"prune_high": 0.25}
 
 

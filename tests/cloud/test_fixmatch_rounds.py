@@ -156,4 +156,7 @@ def test_why_says_how_far_the_parties_are_from_the_rounds_direction() -> None:
 
     figures = re.findall(r"\d+\.\d|\d device", said(direction=direction))
     assert figures == ["20.0", "40.0", "1 device", "80.0", "2 device"]
-    assert said(direction=None) == ""
+    assert said(direction=None) == said(direction={"angles": {"d": None}}) == ""
+    alone = said(direction={**direction, "coordinator": None})
+    assert re.findall(r"\d+\.\d|\d device", alone) == ["40.0", "1 device", "80.0", "2 device"]
+    assert alone.count("degrees") == 1

@@ -181,8 +181,8 @@ def test_it_is_refused_where_updates_are_hidden_or_come_one_by_one(tmp_path: Pat
     preset = Preset(PLAN, "fedavg").with_rule("acmu", {"pkcf": True})
     for changes, says in (
         ({"mode": "async"}, "needs synchronous rounds"),
-        ({"privacy": Privacy(clip=1.0)}, "Noise on devices needs the rule fedavg"),
-        ({"secure_sum": SecureSum(on=True)}, "A secure sum needs the rule fedavg"),
+        ({"privacy": Privacy(clip=1.0)}, "Noise on devices needs the method fedavg"),
+        ({"secure_sum": SecureSum(on=True)}, "A secure sum needs the method fedavg"),
         ({"detection": Detection()}, 'which "acmu" cannot'),
     ):
         with pytest.raises(SettingsError, match=says):

@@ -194,7 +194,7 @@ def test_a_rule_that_is_the_servers_step_takes_the_place_of_the_presets_optimize
 
     assert practical.with_rule("fedopt", {}).server_for(5, 10).kind == "none"
     assert practical.with_rule("median", {}).server == practical.server
-    assert "rule fedopt" in str(practical.with_rule("fedopt", {}).rates())
+    assert "method fedopt" in str(practical.with_rule("fedopt", {}).rates())
     assert "average" in str(practical.fitted(trained=True).rates())
     with pytest.raises(SettingsError, match="--server-rate"):
         practical.with_rule("fedopt", {}).fitted(trained=False, server_rate=0.1)

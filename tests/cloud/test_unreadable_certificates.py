@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.fuzz.certificates import site
 
 from auricle.errors import SettingsError
-from auricle_cloud.commands.serve_options import rule_options
+from auricle_cloud.commands.serve_options import method_options
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.requests import ClaimError, RequestError, read_certificate, read_request
 from auricle_edge.fleet.identity_claim.claim import _checked
@@ -73,6 +73,6 @@ def test_a_device_with_such_a_certificate_says_so(tmp_path: Path) -> None:
         certified_name(tmp_path / "certificate.pem")
 
 
-def test_a_rule_option_that_is_not_text_is_refused() -> None:
+def test_an_option_of_a_method_that_is_not_text_is_refused() -> None:
     with pytest.raises(SettingsError, match="is not UTF-8"):
-        rule_options([b"prune_high=\xff".decode("utf-8", "surrogateescape")])
+        method_options([b"prune_high=\xff".decode("utf-8", "surrogateescape")])

@@ -76,7 +76,7 @@ SERVE = "cloud serve --fleet f --state x --broker"
         ("fleet run --rond 3", "--rond"),
         ("fleet run --rounds many", "--rounds"),
         ("fleet run --rounds", "--rounds"),
-        ("fleet run --rule lap", 'did you mean "lpa"?'),
+        ("fleet run --method lap", 'did you mean "lpa"?'),
         ("fleet run --resume run", "--out"),
         ("fleet run --resume run.toml", "--config"),
         ("fleet run --resume a.tar", "*.tar"),

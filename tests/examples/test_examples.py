@@ -124,7 +124,7 @@ def test_the_notebook_draws_rounds_and_compares_rules(tmp_path: Path) -> None:
     assert "<td>median</td>" in tables[2]
     printed = "".join(output.get("text", "") for output in shown)
     assert "runs/notebook/first/report.html" in printed
-    assert "rule=fedavg" in printed  # of auricle fleet compare
+    assert "method=fedavg" in printed  # of auricle fleet compare
     assert (tmp_path / "runs" / "notebook" / "first" / "report.html").is_file()
 
 

@@ -78,9 +78,9 @@ def test_resume_takes_the_newest_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("beside", "named"),
     [
-        (("--rule", "lpa", "--seed", "3"), "--rule, --seed"),
+        (("--method", "lpa", "--seed", "3"), "--method, --seed"),
         (("--central",), "--central"),
-        (("--rule-option", "prune_high=0.2"), "--rule-option"),
+        (("--method-option", "prune_high=0.2"), "--method-option"),
         (("--config", "run.toml"), "--config"),
         (("--min-clips", "3", "--rounds", "9"), "--min-clips"),
     ],

@@ -36,7 +36,7 @@ def test_seeds_of_one_setting_are_one_row_and_the_best_stands_first(tmp_path: Pa
         run_at(tmp_path / "d", None, seed=0, rule="krum"),
     ]
     best, two, none = compare(folders)
-    assert (best.runs, best.told) == (("c",), {"rule": "lpa"})
+    assert (best.runs, best.told) == (("c",), {"method": "lpa"})
     assert best.unseen is not None and best.unseen.mean == 0.9 and best.unseen.deviation is None
     assert (two.runs, two.seeds) == (("a", "b"), (0, 1))
     assert two.unseen is not None and two.unseen.mean == pytest.approx(0.75)
@@ -49,8 +49,8 @@ def test_of_a_table_only_what_differs_is_shown(tmp_path: Path, monkeypatch: pyte
     usual = run_at(tmp_path / "a", 0.5)
     other = run_at(tmp_path / "b", 0.4, detect=True, detection=Detection(margin=0.05), rule="median")
     assert [row[1] for row in rows(compare([usual, other]))] == [
-        "rule=default, detect=false, detection.margin=0.01",
-        "rule=median, detect=true, detection.margin=0.05",
+        "method=default, detect=false, detection.margin=0.01",
+        "method=median, detect=true, detection.margin=0.05",
     ]
     monkeypatch.chdir(usual)
     assert compare([Path()])[0].runs == ("a",)
@@ -68,7 +68,7 @@ def test_a_row_of_csv_for_each_run(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (one["run"], two["run"]) == tuple(folders)
     assert (one["participation"], two["participation"]) == ("0.5", "1.0")
     assert (one["plugin_accuracy_unseen"], two["plugin_accuracy_unseen"]) == ("0.5", "")
-    assert (one["rule_options.prune_high"], two["rule_options.prune_high"]) == ("", "0.2")
+    assert (one["method_options.prune_high"], two["method_options.prune_high"]) == ("", "0.2")
     assert (one["rounds"], one["judge"]) == ("3", "no")
     assert main(["fleet", "compare", *folders, "--csv", str(tmp_path)]) != 0
     assert "is a folder" in capsys.readouterr().err

@@ -54,7 +54,7 @@ def test_a_run_gives_its_rounds_as_it_tells_them_and_as_they_are_on_disk(
     paths = result.paths
     assert all(path.exists() for path in (paths.report, paths.model, paths.pack, paths.card))
     assert [line.split(",")[0] for line in paths.rounds.read_text().splitlines()] == ["round", "1", "2"]
-    assert "| rule | multi-krum |" in paths.card.read_text() and "amqtt" not in paths.card.read_text()
+    assert "| method | multi-krum |" in paths.card.read_text() and "amqtt" not in paths.card.read_text()
     assert "amqtt" not in paths.report.read_text()
 
 

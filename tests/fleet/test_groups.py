@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -24,6 +25,7 @@ from auricle_fleet.emulation.behaviour import GroupTrainer
 from auricle_fleet.emulation.conditions import RoundClips, data_of, flipped, in_noise, mistaken, target_of, triggered
 from auricle_fleet.emulation.slow_link import slow_link
 from auricle_fleet.groups import Group, Network, assigned
+from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
@@ -229,17 +231,54 @@ def test_colluders_send_one_update_that_they_make_of_their_honest_ones(clips: De
 def test_a_file_has_groups_and_tables_and_options_count_above_it(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text(
-        'rounds = 5\nrule = "trimmed-mean"\n[rule_options]\nbeta = 0.2\n[detection]\nmargin = 0.05\n'
+        'rounds = 5\nmethod = "trimmed-mean"\n[method_options]\nbeta = 0.2\n[detection]\nmargin = 0.05\n'
         '[[groups]]\nname = "far"\ncount = 2\nnetwork = { latency = 0.3, kilobits = 64 }\n'
     )
-    found = read_settings(file, {"rounds": 3, "rule": None}, [])
+    found = read_settings(file, {"rounds": 3, "method": None})
     assert (found.rounds, found.rule, found.detection.margin) == (3, "trimmed-mean", 0.05)
     assert found.rule_options == {"beta": 0.2}
     assert found.groups == (Group(name="far", count=2, network=Network(latency=0.3, kilobits=64)),)
-    assert read_settings(file, {"rule": "krum"}, []).rule_options == {}
+    assert read_settings(file, {"method": "krum"}).rule_options == {}
     with pytest.raises(SettingsError, match="folder"):
-        read_settings(tmp_path, {}, [])
-    assert read_settings(file, {}, ["beta=0.1"]).rule_options == {"beta": 0.1}
+        read_settings(tmp_path, {})
+    assert read_settings(file, {"method_options": ["beta=0.1"]}).rule_options == {"beta": 0.1}
+
+
+def test_a_method_is_taken_by_its_settings_earlier_names(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('rule = "trimmed-mean"\nrule_options = { beta = 0.2 }\n')
+    told = read_settings(file, {})
+    assert (told.rule, told.rule_options) == ("trimmed-mean", {"beta": 0.2})
+    assert read_settings(file, {"rule_options": ["beta=0.1"], "method_options": []}).rule_options == {"beta": 0.1}
+    assert read_settings(file, {"rule": None, "method": "krum"}).rule_options == {}
+    assert read_settings(file, {"rule": "krum"}) == read_settings(None, {"method": "krum"})
+
+    told.save(tmp_path)
+    written = msgspec.json.decode((tmp_path / "settings.json").read_bytes())
+    assert (written["method"], written["method_options"]) == ("trimmed-mean", {"beta": 0.2})
+    assert not {"rule", "rule_options"} & set(written)
+    earlier = {"rule": written.pop("method"), "rule_options": written.pop("method_options"), **written}
+    (tmp_path / "settings.json").write_bytes(msgspec.json.encode(earlier))
+    assert FleetSettings.load(tmp_path) == told
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"method": "krum", "rule": "krum"}, "--rule is the earlier name of --method: leave --rule out"),
+        (
+            {"method_options": ["beta=0.1"], "rule_options": ["beta=0.2"]},
+            "--rule-option is the earlier name of --method-option: leave --rule-option out",
+        ),
+    ],
+)
+def test_a_method_is_named_once(given: dict[str, object], named: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=named):
+        read_settings(None, given)
+    file = tmp_path / "run.toml"
+    file.write_text('rule = "krum"\nmethod = "krum"\n')
+    with pytest.raises(SettingsError, match="rule is the earlier name of method: leave rule out"):
+        read_settings(file, {})
 
 
 @pytest.mark.parametrize(
@@ -258,7 +297,7 @@ def test_a_file_has_groups_and_tables_and_options_count_above_it(tmp_path: Path)
 def test_a_file_with_a_mistake_is_refused(tmp_path: Path, line: str, says: str) -> None:
     (tmp_path / "run.toml").write_text(line)
     with pytest.raises(SettingsError, match=says):
-        read_settings(tmp_path / "run.toml", {}, [])
+        read_settings(tmp_path / "run.toml", {})
 
 
 @dataclass

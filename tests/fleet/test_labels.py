@@ -83,6 +83,9 @@ def test_a_round_says_how_many_had_labels_and_how_far_they_are_from_its_directio
     }
     assert parties({"updates": [{"device": "a", "samples": 8}]}) == parties({}) == {}
     assert by_party([line()]) == ""
+    everybody = parties({**REPORT, "updates": [{"device": n, "samples": 8} for n in "abcd"]})
+    assert everybody["labelled_angle"] == pytest.approx(200 / 3), "without FixMatch all have labels"
+    assert "<td>-</td><td>-</td><td>20.0°</td><td>66.7°</td><td>-</td>" in by_party([line(**everybody)])
     table = by_party([line(**parties(REPORT))])
     assert "<td>1</td><td>1</td><td>3</td><td>20.0°</td><td>40.0°</td><td>80.0°</td>" in table
 

@@ -48,10 +48,10 @@ def test_a_run_says_after_each_round_what_was_given_away_and_ends_at_its_budget(
 @pytest.mark.slow
 def test_options_and_a_file_say_the_same(tmp_path: Path) -> None:
     file = tmp_path / "fleet.toml"
-    file.write_text('rule = "fedavg"\npreset = "fedavg"\n[privacy]\nclip = 0.5\nbudget = 8.0\n')
-    given = {"rule": "fedavg", "preset": "fedavg", "clip": 0.5, "budget": 8.0}
-    assert read_settings(file, {}, []).privacy == read_settings(None, given, []).privacy == Privacy(0.5, budget=8.0)
-    assert read_settings(file, {"noise": 3.0}, []).privacy == Privacy(0.5, 3.0, 8.0)
+    file.write_text('method = "fedavg"\npreset = "fedavg"\n[privacy]\nclip = 0.5\nbudget = 8.0\n')
+    given = {"method": "fedavg", "preset": "fedavg", "clip": 0.5, "budget": 8.0}
+    assert read_settings(file, {}).privacy == read_settings(None, given).privacy == Privacy(0.5, budget=8.0)
+    assert read_settings(file, {"noise": 3.0}).privacy == Privacy(0.5, 3.0, 8.0)
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,9 @@ def test_groups_are_means_over_their_devices() -> None:
 
 
 def test_settings_are_those_that_were_changed() -> None:
-    assert "<td>rule</td><td>krum</td>" in told({"rule": "krum"}) and "--config THIS_FOLDER/settings.json" in told({})
+    assert "<td>method</td><td>krum</td>" in told({"method": "krum"}) and "--config THIS_FOLDER/settings.json" in told(
+        {}
+    )
     assert "are the defaults" in told({}) and told(None) == ""
 
 
@@ -175,10 +177,10 @@ def test_groups_stand_as_they_were_told() -> None:
     plain = msgspec.to_builtins(Group(name="plain"))
     hostile = msgspec.to_builtins(Group(name="bad", attack="replace", attack_rounds=(10, 25)))
     dealt = msgspec.to_builtins(Partition(imbalance=10.0))
-    page = told({"groups": [group, plain, hostile], "central": True, "rule_options": {"b": 1}, "partition": dealt})
+    page = told({"groups": [group, plain, hostile], "central": True, "method_options": {"b": 1}, "partition": dealt})
     assert "far: count 2, noise_db 5.0, network latency 0.1; plain; bad: attack replace, attack_rounds 10 25<" in page
     assert "imbalance 10.0, tail fleet<" in page
-    assert "<td>central</td><td>true</td>" in page and "<td>rule_options</td><td>b 1</td>" in page
+    assert "<td>central</td><td>true</td>" in page and "<td>method_options</td><td>b 1</td>" in page
     assert "null" not in page and "{" not in page
 
 
@@ -204,7 +206,7 @@ def test_it_says_what_the_model_is_learnt_from_and_how_good_it_is() -> None:
     assert text.startswith("# Keyword model: yes, no\n")
     assert f"{PACK.plugin_table.size:,} parameters" in text and "Made by Auricle 0.1.0." in text
     assert "Synthetic speech" in text and "1,280 clips on 4 emulated devices" in text
-    assert "| rule | lpa |" in text and "| seed | 3 |" in text and "| rates | plugin=0.05, server=adam |" in text
+    assert "| method | lpa |" in text and "| seed | 3 |" in text and "| rates | plugin=0.05, server=adam |" in text
     assert "| accuracy, 80 clips of 1 speaker that no device has | 75.0 % |" in text
     assert "| false accepts, sound without keywords | 3 in 4 min |" in text
     assert "| yes | 60 | 75.0 % | 90.0 % |" in text  # 45 of 60 said, 45 of 50 heard

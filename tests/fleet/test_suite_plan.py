@@ -21,13 +21,13 @@ seeds = [3, 4]
 [settings]
 words = "yes,no"
 rounds = 5
-rule = "multi-krum"
-rule_options = { harmful = 0.2 }
+method = "multi-krum"
+method_options = { harmful = 0.2 }
 [[methods]]
 name = "Multi-Krum"
 [[methods]]
 name = "mean"
-settings = { rule = "fedavg", rule_options = {} }
+settings = { method = "fedavg", method_options = {} }
 [[conditions]]
 name = "clean"
 [[conditions]]
@@ -44,8 +44,18 @@ def file(folder: Path, text: str) -> str:
     return str(path)
 
 
+def test_methods_are_taken_by_their_settings_earlier_names_and_have_the_same_runs(tmp_path: Path) -> None:
+    text = TEXT.replace("harmful = 0.2", "attackers = 1").replace('"fedavg", method_options = {}', '"krum"')
+    earlier = text.replace("method = ", "rule = ").replace("method_options", "rule_options")
+    todays, before = (read_suite(file(tmp_path, each)) for each in (text, earlier))
+    assert cells(before[0], "suite.toml") == cells(todays[0], "suite.toml")
+    both = text.replace("settings = { method", 'settings = { rule = "median", method')
+    with pytest.raises(SettingsError, match='method "mean", condition "clean": rule is the earlier name of method'):
+        cells(read_suite(file(tmp_path, both))[0], "suite.toml")
+
+
 def test_every_method_runs_in_every_condition_with_every_seed(tmp_path: Path) -> None:
-    text = TEXT.replace('rule = "multi-krum"\nrule_options = { harmful = 0.2 }\n', "")
+    text = TEXT.replace('method = "multi-krum"\nmethod_options = { harmful = 0.2 }\n', "")
     suite, path = read_suite(file(tmp_path, text))
     found = cells(suite, str(path))
     assert [(cell.method, cell.condition, cell.seed) for cell in found] == [
@@ -158,7 +168,7 @@ def test_a_command_line_changes_data_rounds_and_seeds_of_all_runs(tmp_path: Path
         ("seeds = [1]\n[tuning]\nsetting = 'rate'\nvalues = [0.1, 1.0]\nseed = 1\n" + A, "seed 1"),
         ("seeds = [0]\n", "methods"),
         ("[[method]]\nname = 'a'\n", "method"),
-        (A + "settings = { rule = 'krumm' }\n", 'method "a"'),
+        (A + "settings = { method = 'krumm' }\n", 'method "a"'),
         (A + "settings = { roundz = 3 }\n", "roundz"),
         (A + "settings = { detect = true }\n", "--engine live"),
         ("seeds = [1]\n[tuning]\nsetting = 'ratte'\nvalues = [0.1, 1.0]\nseed = 2\n" + A, "ratte"),

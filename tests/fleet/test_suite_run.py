@@ -19,7 +19,7 @@ name = "mean"
 settings = { preset = "fedavg" }
 [[methods]]
 name = "median"
-settings = { preset = "fedavg", rule = "median" }
+settings = { preset = "fedavg", method = "median" }
 """
 SMALL = """
 about = "Two ways to average."

@@ -62,7 +62,7 @@ def test_figures_are_what_is_a_number() -> None:
 
 
 def test_mlflow_and_wandb_get_settings_and_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {"rule": "lpa"}
+    told = {"method": "lpa"}
     for package, first, calls, last in (
         (Recorder("mlflow"), {"run_name": "mine"}, "start_run log_params log_metrics log_metrics end_run", 3),
         (Recorder("wandb"), {"project": "auricle", "name": "mine", "config": told}, "init log log finish", 2),
@@ -104,7 +104,7 @@ def test_tensorboard_writes_files_into_the_runs_folder(tmp_path: Path) -> None:
     tracking.end()
     (file,) = (tmp_path / "tensorboard").iterdir()
     data, found = file.read_bytes(), []
-    assert b"rule = lpa" in data and b"secret" not in data
+    assert b"method = lpa" in data and b"secret" not in data
     while data:  # length (8 bytes), its checksum (4), the event, its checksum (4)
         length = int.from_bytes(data[:8], "little")
         event = Event.FromString(data[12 : 12 + length])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from tests.learning.toy import PACK
 
+from auricle.wire.plan import Plan
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Layer
-from auricle_learning.aggregation.extras import Extras
-from auricle_learning.methods import RULES
+from auricle_learning.aggregation.extras import Extras, Objective
+from auricle_learning.methods import METHODS, RULES
 
 PLAIN = {name: rule for name, rule in RULES.items() if not rule.needs}
 NEEDY = {name: rule for name, rule in RULES.items() if rule.needs}
@@ -20,37 +23,85 @@ TARGET = np.linspace(-1.0, 1.0, SIZE)
 
 def bowl(weights: Any) -> tuple[float, Any]:
     """An objective with its least value at `TARGET`: ½ ‖w - TARGET‖² and its gradient."""
-    away = weights - TARGET
-    return float(away @ away) / 2, away
+    return bowl_around(TARGET)(weights)
 
 
-def whole_round(count: int = 7, dtype: Any = np.float32, order: list[int] | None = None, **changes: Any) -> Cohort:
-    """A round of some clients with everything that a rule may ask for; `order` is that of arrival."""
+def bowl_around(lowest: Any) -> Objective:
+    """An objective with its least value, 0, at a model."""
+
+    def objective(weights: Any) -> tuple[float, Any]:
+        away = weights - lowest
+        return float(away @ away) / 2, away
+
+    return objective
+
+
+def whole_round(
+    count: int = 7,
+    dtype: Any = np.float32,
+    order: Sequence[int] | None = None,
+    *,
+    size: int = SIZE,
+    method: str | None = None,
+    **changes: Any,
+) -> Cohort:
+    """A round of some clients with everything that a rule may ask for.
+
+    Parameters
+    ----------
+    order
+        Places of those that come, in the order of arrival; None: all.
+    size
+        Of the model.
+    method
+        Whose vectors the clients bring; None: they bring none.
+    changes
+        Arguments of `Cohort.build`, and in `extras` fields of `Extras`, in place of what is drawn; in the order of the
+        clients.
+    """
     rng = np.random.default_rng(count)
-    start = rng.standard_normal(SIZE).astype(np.float32)
+    start = rng.standard_normal(size).astype(np.float32)
     rows = {
-        "weights": (start + rng.standard_normal((count, SIZE)) / 4).astype(np.float32),
+        "weights": (start + rng.standard_normal((count, size)) / 4).astype(np.float32),
         "samples": rng.integers(1, 50, count),
         "losses": rng.random(count),
+        "ids": np.array([f"c{k:02}" for k in range(count)]),
+    }
+    of_clients = {
         "steps": rng.integers(1, 9, count).astype(float),
         "class_counts": rng.integers(0, 20, (count, 4)).astype(float),
         "maps": rng.random((count, 6)),
         "labelled": (np.arange(count) % 2).astype(float),
+        "gradients": rng.standard_normal((count, 2, 6)),
     }
-    order = list(range(count)) if order is None else order
-    rows = {name: values[order] for name, values in rows.items()}
-    of_clients = {name: rows[name] for name in ("steps", "class_counts", "maps", "labelled")}
-    more = {"rate": 0.1, "clients": 3 * count, "objectives": (bowl,)}
+    told = dict(changes.pop("extras", {}))
+    of_clients.update({name: told.pop(name) for name in of_clients if name in told})
+    rows.update({name: np.asarray(changes.pop(name)) for name in rows if name in changes})
+    vectors = {name: rng.integers(0, 20, (count, n)) / 1.0 for name, n in vectors_of(method).items()}
+    chosen = list(range(len(rows["weights"])) if order is None else order)
+    taken = {name: np.asarray(values)[chosen] for name, values in {**rows, **of_clients}.items()}
+    brought = {name: list(values[chosen]) for name, values in vectors.items()}
+    extras = {name: taken.pop(name) for name in of_clients}
+    extras["gradients"] = list(extras["gradients"])
+    more = {"rate": 0.1, "clients": 3 * count, "objectives": (bowl_around(np.linspace(-1.0, 1.0, size)),)}
     parts: dict[str, Any] = {
-        "ids": [f"c{k:02}" for k in order],
-        "weights": rows["weights"].astype(dtype),
-        "samples": rows["samples"],
-        "losses": rows["losses"],
+        **taken,
+        "ids": [str(name) for name in taken["ids"]],
+        "weights": taken["weights"].astype(dtype),
         "start": start.astype(dtype),
-        "layers": LAYERS,
-        "extras": Extras(**{**of_clients, **more, **changes.pop("extras", {})}),
+        "layers": (Layer("front", (slice(0, 3), slice(5, size))), Layer("head", (slice(3, 5),))),
+        "extras": Extras(**{**extras, "vectors": brought, **more, **told}),
     }
     return Cohort.build(**{**parts, **changes})
+
+
+def vectors_of(method: str | None) -> dict[str, int]:
+    """Numbers of the vectors that a method has clients bring, by name."""
+    if method is None or not METHODS[method].needs.up:
+        return {}
+    known = METHODS[method]
+    plan = known.plan_for(Plan(), {**known.rule.defaults, **known.rule.options})
+    return {vector.name: vector.numbers(PACK, plan) for vector in known.needs.up}
 
 
 def in_one_layer(weights: Any, **parts: Any) -> Cohort:
@@ -68,7 +119,8 @@ def one_client(weights: float, start: float = 0.0, **extras: Any) -> Cohort:
 
 def line(values: list[float], start: float = 0.0, samples: list[float] | None = None, **extras: Any) -> Cohort:
     """One client for each number, all in one layer of one float64 value."""
-    more = {"losses": [0.0] * len(values), "start": np.array([start]), "extras": Extras(**extras)}
+    losses = extras.pop("losses", [0.0] * len(values))
+    more = {"losses": losses, "start": np.array([start]), "extras": Extras(**extras)}
     given = {} if samples is None else {"samples": samples}
     return in_one_layer(np.array(values, np.float64)[:, None], **given, **more)
 

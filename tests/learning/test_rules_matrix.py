@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.learning.rule_cases import PLAIN
+from tests.learning.rule_cases import PLAIN, in_one_layer
 
-from auricle_learning.aggregation.cohort import Cohort, Layer
 from auricle_learning.aggregation.compute.distances import squared_distances
 from auricle_learning.aggregation.compute.matrix import SMALL, NumpyMatrix
 from auricle_learning.aggregation.compute.products import PRODUCT, depth_of, pieces_of, strips, weighted
@@ -72,6 +71,25 @@ def test_no_bit_of_any_rule_depends_on_the_number_of_threads(threads: int, blas:
     assert SMALL < 301 * 3011 < 50 * 20011
     assert len(bits_of_one_thread.splitlines()) == 2 * len(PLAIN)
     assert bits(threads=threads, blas=blas) == bits_of_one_thread
+
+
+@pytest.mark.parametrize("size", [1, 2, 300])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["median", "trimmed-mean", "krum", "geometric-median"])
+def test_no_rule_writes_to_the_uploads(name: str, dtype: Any, order: Any, size: int) -> None:
+    """They may lie in columns, be read-only, or be of a model of one value."""
+    weights = np.array(np.random.default_rng(size).standard_normal((7, size)), dtype, order=order)
+    given, values = weights.copy(order="C"), weights.tolist()
+    weights.setflags(write=False)
+
+    ours, plain = RULES[name](in_one_layer(weights)), RULES[name](in_one_layer(given))
+
+    assert weights.tolist() == given.tolist() == values
+    assert ours.weights.tobytes() == plain.weights.tobytes()
+    assert ours.share.tobytes() == plain.share.tobytes()
+    if name == "median":
+        assert ours.weights.tolist() == np.median(given, axis=0).tolist()
 
 
 def test_pieces_cover_every_layer_in_order() -> None:
@@ -169,48 +187,3 @@ class Counting(NumpyMatrix):
     def apart(self, row: int, others: Any) -> Any:
         self.calls += others.size
         return super().apart(row, others)
-
-
-@pytest.mark.parametrize("name", PLAIN)
-@pytest.mark.parametrize("memory", [1 << 30, 1 << 16], ids=["resident", "piece by piece"])
-def test_every_rule_gives_the_same_in_pytorch(name: str, memory: int) -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed")
-    from auricle_learning.aggregation.compute.matrix_torch import TorchMatrix
-
-    same_as_numpy(name, lambda weights: TorchMatrix(weights, device="cpu", memory=memory))
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_every_rule_gives_the_same_on_a_gpu(name: str) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    if not torch.cuda.is_available():
-        pytest.skip("there is no GPU that PyTorch can use")
-    from auricle_learning.aggregation.compute.accelerator import choose
-
-    same_as_numpy(name, choose("cuda", memory=1 << 24).opener)
-    same_as_numpy(name, choose("cuda").opener)
-
-
-def same_as_numpy(name: str, opener: Any) -> None:
-    rng = np.random.default_rng(3)
-    weights = rng.standard_normal((80, 1500)).astype(np.float32)
-    weights[5] *= 1e4
-    weights[11] = weights[12]
-    parts: dict[str, Any] = {
-        "ids": [f"{k:02}" for k in range(80)],
-        "weights": weights,
-        "samples": rng.integers(0, 50, 80),
-        "losses": rng.random(80),
-        "start": np.zeros(1500, np.float32),
-        "layers": [Layer("a", (slice(0, 7), slice(900, 1500))), Layer("b", (slice(7, 900),))],
-    }
-
-    ours, theirs = RULES[name](Cohort.build(**parts)), RULES[name](Cohort.build(**parts, opener=opener))
-
-    np.testing.assert_allclose(theirs.weights, ours.weights, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(theirs.share, ours.share, rtol=1e-6, atol=1e-12)
-    assert theirs.kept.tolist() == ours.kept.tolist()
-    for mine, other in ((ours.score, theirs.score), (ours.deviation, theirs.deviation)):
-        assert (mine is None) == (other is None)
-        if mine is not None:
-            np.testing.assert_allclose(other, mine, rtol=1e-6)

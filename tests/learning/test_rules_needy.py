@@ -2,87 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from tests.learning.rule_cases import NEEDY, PLAIN, line, whole_round
+from tests.learning.rule_cases import NEEDY, PLAIN, line
 
 from auricle.errors import DataError, SettingsError
-from auricle_learning.aggregation.cohort import NO_UPDATE, CohortError
+from auricle_learning.aggregation.cohort import CohortError
 from auricle_learning.aggregation.extras import Extras, RuleState
 from auricle_learning.aggregation.needs import GIVEN, WHAT, check_needs
-from auricle_learning.methods import RULES, get_rule
+from auricle_learning.methods import RULES
 
 EVERY = pytest.mark.parametrize("name", NEEDY)
-
-
-def state_of(aggregate: Any) -> Any:
-    return None if aggregate.state is None else aggregate.state.to_bytes()
-
-
-@EVERY
-def test_the_order_of_arrival_changes_no_byte(name: str) -> None:
-    ours, theirs = RULES[name](whole_round(7)), RULES[name](whole_round(7, order=[3, 0, 6, 1, 5, 2, 4]))
-
-    assert ours.weights.tobytes() == theirs.weights.tobytes()
-    assert ours.explain() == theirs.explain()
-    assert state_of(ours) == state_of(theirs)
-
-
-@EVERY
-def test_float32_is_float64_within_a_ten_thousandth(name: str) -> None:
-    narrow, wide = RULES[name](whole_round()), RULES[name](whole_round(dtype=np.float64))
-
-    assert narrow.weights.dtype == np.float32
-    np.testing.assert_allclose(narrow.weights, wide.weights, rtol=1e-4, atol=1e-6)
-    assert narrow.kept.tolist() == wide.kept.tolist()
-
-
-@EVERY
-def test_pytorch_computes_the_same(name: str) -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed")
-    from auricle_learning.aggregation.compute.matrix_torch import TorchMatrix
-
-    ours = RULES[name](whole_round())
-    theirs = RULES[name](whole_round(opener=lambda weights: TorchMatrix(weights, device="cpu")))
-
-    np.testing.assert_allclose(theirs.weights, ours.weights, rtol=1e-6, atol=1e-7)
-    assert theirs.kept.tolist() == ours.kept.tolist()
-
-
-@EVERY
-def test_nobody_left_keeps_model_and_state(name: str) -> None:
-    kept = RuleState(name, {"m": np.ones(12)}, 4)
-    empty = whole_round(0, extras={"state": kept})
-
-    result = RULES[name](empty)
-
-    assert result.weights.tobytes() == empty.start.tobytes()
-    assert result.flag == NO_UPDATE
-    assert result.state is (kept if "server-state" in RULES[name].needs else None)
-
-
-@EVERY
-def test_a_client_with_nan_is_as_if_it_had_not_come(name: str) -> None:
-    cohort = whole_round()
-    extras = {field: getattr(cohort.extras, field)[:-1] for field in ("steps", "class_counts", "maps", "labelled")}
-    parts = {"ids": cohort.ids[:-1], "samples": cohort.samples[:-1], "losses": cohort.losses[:-1]}
-    without = whole_round(weights=cohort.weights[:-1], extras=extras, **parts)
-    weights = cohort.weights.copy()
-    weights[-1, 2] = np.nan
-
-    result = RULES[name](whole_round(weights=weights))
-
-    assert result.dropped == (cohort.ids[-1],)
-    assert result.weights.tobytes() == RULES[name](without).weights.tobytes()
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_the_registered_defaults_are_accepted(name: str) -> None:
-    rule = get_rule(name, **RULES[name].defaults)
-
-    assert rule(whole_round()).weights.tobytes() == RULES[name](whole_round()).weights.tobytes()
 
 
 @EVERY

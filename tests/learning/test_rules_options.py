@@ -19,7 +19,7 @@ MEDIAN = {"nu": 0.0, "ftol": -1e-9, "iterations": 0, **SHARED}
 
 WRONG: dict[str, dict[str, object]] = {
     "fedavg": {"weighting": "fedvsa"},
-    "fedprox": {"mu": 100.1, "weighting": "fedvsa"},
+    "fedprox": {"mu": 100.1, "weighting": "loss", "clip": 0.0, "limit": "none"},
     "lpa": PRUNED,
     "fedvsa": LIMITED,
     "lpa+fedvsa": {**PRUNED, **LIMITED},
@@ -37,6 +37,10 @@ WRONG: dict[str, dict[str, object]] = {
     "scaffold": {"lr": 0.0, "momentum": 1.0, **SHARED},
     "feddyn": {"alpha": 0.0, **SHARED},
     "feddc": {"mode": "papr", "alpha": 0.0, **SHARED},
+    "ditto": {"lam": 100.1, "weighting": "fedvsa"},
+    "fedrep": {"head_epochs": 0, "body_epochs": 0, "weighting": "fedvsa"},
+    "fedkad": {"beta": -1e-9, "projection": 0, "weighting": "fedvsa"},
+    "local": {},
     "feddisco": {"a": -1e-9, "b": -1e-9, "metric": "l3", "target": []},
     "zeno": {"gamma": 0.0, "rho": -1e-9, "epsilon": -1e-9, "epochs": 0, "lr": 0.0, **SHARED},
     "fedlaw": {"lr": 0.0, "epochs": -1, "step_size": 0, "decay": 0.0},
@@ -111,6 +115,10 @@ def test_the_defaults_of_rules_that_need_more_are_those_of_the_documentation() -
         "feddyn": {"alpha": 0.01, **even},
         "feddc": {"mode": "official", "alpha": 0.01, "weighting": None, **limited},
         "feddisco": {"a": 0.5, "b": 0.1, "metric": "kl", "target": None},
+        "ditto": {"lam": 1.0, "weighting": "samples"},
+        "fedrep": {"head_epochs": None, "body_epochs": 1, "weighting": "samples"},
+        "fedkad": {"beta": 1.0, "projection": 64, "weighting": "samples"},
+        "local": {},
         "zeno": {"gamma": 1.0, "rho": 1e-3, "epsilon": 0.0, "epochs": 1, "lr": None, **even},
         "fedlaw": {"lr": 0.01, "epochs": 20, "step_size": 20, "decay": 0.5},
         "fedrpo": {"c": -0.1, "lr": 0.05, "epochs": 1, "server_lr": None, "weighting": "samples"}
@@ -129,7 +137,8 @@ def test_what_is_registered_of_each_rule() -> None:
     by_samples = ("samples", False, False, False)
     registered = {
         **dict.fromkeys(("fedavg", "lpa", "krum", "multi-krum"), ("samples", True, False, False)),
-        "feddisco": ("samples", True, False, True),
+        **dict.fromkeys(("feddisco", "ditto", "fedrep"), ("samples", True, False, True)),
+        **dict.fromkeys(("fedkad", "local"), ("samples", False, True, True)),
         **dict.fromkeys(("geometric-median", "raf", "norm-clip", "fednova", "fedlaw", "creff"), by_samples),
         **dict.fromkeys(("median", "trimmed-mean", "zeno"), ("uniform", False, False, False)),
         **dict.fromkeys(("fedvsa", "lpa+fedvsa"), ("fedvsa", True, False, False)),

@@ -12,9 +12,11 @@ from tests.learning.rule_cases import in_one_layer
 
 from auricle.errors import SettingsError
 from auricle.wire.plan import Plan
+from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.rules import Rule
-from auricle_learning.methods import RULES, get_method, get_rule, rule_names
+from auricle_learning.aggregation.rules.declaration import check_declaration, check_mean
+from auricle_learning.methods import METHODS, RULES, get_method, get_rule, rule_names
 from auricle_learning.methods.plugins import RuleError
 from auricle_learning.training.device_half import DeviceHalf
 
@@ -155,7 +157,7 @@ def test_a_broken_package_is_one_sentence(install: Install, target: str, code: s
     with pytest.raises(SettingsError, match=sentence) as caught:
         get_rule("first")
 
-    assert 'the rule "first" of acme-rules' in str(caught.value)
+    assert 'the method "first" of acme-rules' in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -173,6 +175,79 @@ def test_a_rule_that_does_not_do_what_a_rule_does_is_named(install: Install, tar
 
     with pytest.raises(RuleError, match=sentence):
         get_rule("first")(two_clients())
+
+
+MEAN = """
+def shares(value):
+    def rule(cohort, *, place=0):
+        table = np.full((len(cohort.ids), len(cohort.layers)), value(len(cohort.ids)))
+        return Aggregate(cohort.start.copy(), cohort.ids, cohort.names, table > 0, table)
+    return rule
+
+def losses(cohort, *, weighting="samples"):
+    return first(cohort)
+
+def limited(cohort, *, clip=5.0, limit="clamp"):
+    return first(cohort)
+
+def far(cohort, *, prune_high=0.1):
+    return first(cohort)
+
+def unchecked(**options): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "sentence"),
+    [
+        ('first, unchecked, weight="fedvsa"', r'weighs by "fedvsa" and has no option "clip": give it clip and limit'),
+        ("far, unchecked", r'has an option "prune_high" and no "prune_low": give it both'),
+        ('first, unchecked, weight="sample"', r'weighs by "sample"; did you mean "samples"'),
+        ('lambda cohort, *, weighting="loss": first(cohort), unchecked', r'weighs by "loss"; '),
+        ('lambda cohort, *, clip=None, limit="clamp": 0, unchecked, weight="fedvsa"', r"clip is None; it must be"),
+        ("shares(lambda k: 0.5 / k), unchecked, mean=True", r'shares in the layer "front" sum to 0.5: report shares'),
+        ("shares(lambda k: 1.0), unchecked, mean=True", r'shares in the layer "front" sum to 5: report shares'),
+    ],
+)
+def test_what_a_rule_says_of_itself_is_checked_when_it_is_loaded(
+    install: Install, declared: str, sentence: str
+) -> None:
+    install("acme-rules", "first = acme_rules:odd", GOOD + MEAN + f'\nodd = Rule("odd", {declared})\n')
+
+    with pytest.raises(SettingsError, match=sentence) as refused:
+        get_rule("first")
+
+    assert "\n" not in str(refused.value)
+
+
+def test_a_rule_that_says_of_itself_what_it_does_is_taken(install: Install) -> None:
+    code = [
+        'one = Rule("odd", limited, unchecked, weight="fedvsa")',
+        'two = Rule("odd", shares(lambda k: 1 / k), unchecked, mean=True)',
+        'three = Rule("odd", shares(lambda k: 0.0), unchecked, mean=True)',
+        'four = Rule("odd", losses, unchecked)',
+        'late = Rule("odd", shares(lambda k: 1 / k if k == 5 else 0.25), unchecked, mean=True)',
+    ]
+    names = ["one", "two", "three", "four", "late"]
+    install("acme-rules", "\n".join(f"{n} = acme_rules:{n}" for n in names), "\n".join([GOOD, MEAN, *code]))
+
+    for name in names[:-1]:
+        get_rule(name)(two_clients())
+    with pytest.raises(RuleError, match=r'shares in the layer "all" sum to 0.5; choose another rule'):
+        get_rule("late")(two_clients())
+    with pytest.raises(SettingsError, match='weighs by "fedvsa" and has no option "clip"'):
+        get_rule("four", weighting="fedvsa")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_our_own_say_of_themselves_what_they_do(name: str) -> None:
+    check_declaration(METHODS[name].rule)
+    check_mean(METHODS[name].rule, name)
+
+
+def test_a_bound_refuses_a_rule_that_it_could_not_go_by() -> None:
+    with pytest.raises(SettingsError, match='the rule "a" weighs by "fedvsa"'):
+        BoundedRule(Rule("a", lambda cohort: cohort, lambda: None, weight="fedvsa"))
 
 
 def test_a_rules_warnings_are_texts(install: Install) -> None:
@@ -195,6 +270,9 @@ def test_a_rule_says_what_clients_are_weighed_by() -> None:
     def weighing(cohort: Cohort, *, weighting: str = "uniform") -> Aggregate:
         raise NotImplementedError
 
+    def open_to(cohort: Cohort, *, weighting: str | None = None) -> Aggregate:
+        raise NotImplementedError
+
     def plain(cohort: Cohort) -> Aggregate:
         raise NotImplementedError
 
@@ -202,6 +280,7 @@ def test_a_rule_says_what_clients_are_weighed_by() -> None:
 
     assert Rule("a", weighing, unchecked, {"weighting": "fedvsa"}).weighed_by == "fedvsa"
     assert Rule("a", weighing, unchecked).weighed_by == "uniform"
+    assert Rule("a", open_to, unchecked, weight="uniform").weighed_by == "uniform"
     assert Rule("a", plain, unchecked).weighed_by == "samples"
     assert Rule("a", plain, unchecked, weight="fedvsa").weighed_by == "fedvsa"
     assert not Rule("a", plain, unchecked).mean

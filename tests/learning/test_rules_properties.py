@@ -1,4 +1,4 @@
-"""What holds for every cohort, whatever the numbers."""
+"""What holds for every cohort, whatever the numbers; what holds for every method is in `test_every_method`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from auricle_learning.methods import get_rule
 
 LAYERS = (Layer("front", (slice(0, 2), slice(3, 4))), Layer("head", (slice(2, 3), slice(4, 6))))
 START = np.arange(6, dtype=np.float32)
-EVERY_RULE = pytest.mark.parametrize("rule", [get_rule(name) for name in PLAIN], ids=list(PLAIN))
 
 
 def every_rule_but(*exceptions: str) -> pytest.MarkDecorator:
@@ -55,59 +54,18 @@ def taken(values: Parts, order: list[int]) -> Parts:
     }
 
 
-@EVERY_RULE
-@FEW
-@given(values=parts(), data=st.data())
-def test_the_order_of_arrival_changes_no_byte(rule: Any, values: Parts, data: st.DataObject) -> None:
-    order = data.draw(st.permutations(range(len(values["ids"]))))
-
-    ours, shuffled = rule(build(values)), rule(build(taken(values, order)))
-
-    assert ours.weights.tobytes() == shuffled.weights.tobytes()
-    assert ours.share.tobytes() == shuffled.share.tobytes()
-    assert ours.kept.tobytes() == shuffled.kept.tobytes()
-    assert ours.explain() == shuffled.explain()
-
-
-@EVERY_RULE
-@FEW
-@given(values=parts())
-def test_equal_clients_are_the_next_model(rule: Any, values: Parts) -> None:
-    values["weights"][:] = values["weights"][0]
-
-    result = rule(build(values))
-
-    assert result.weights.tolist() == values["weights"][0].tolist()
-
-
 @every_rule_but("norm-clip")  # what it cuts off is w^t's part
 @FEW
 @given(values=parts())
 def test_the_result_lies_between_the_clients_and_shares_sum_to_one(rule: Any, values: Parts) -> None:
     result = rule(build(values))
 
-    assert (result.weights >= values["weights"].min(axis=0)).all()
-    assert (result.weights <= values["weights"].max(axis=0)).all()
+    assert (result.weights >= values["weights"].min(axis=0) - 1e-11).all()
+    assert (result.weights <= values["weights"].max(axis=0) + 1e-11).all()
     assert result.weights.dtype == np.float32
-    np.testing.assert_allclose(result.share.sum(axis=0), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(result.share.sum(axis=0), 1.0, rtol=1e-11)
     assert (result.share >= 0).all()
     assert not result.share[~result.kept].any()
-
-
-@EVERY_RULE
-@FEW
-@given(values=parts(least=2), data=st.data())
-def test_a_client_with_nan_is_as_if_it_had_not_come(rule: Any, values: Parts, data: st.DataObject) -> None:
-    victim = data.draw(st.integers(0, len(values["ids"]) - 1))
-    others = [k for k in range(len(values["ids"])) if k != victim]
-    without = rule(build(taken(values, others)))
-    values["weights"][victim, data.draw(st.integers(0, 5))] = np.nan
-
-    result = rule(build(values))
-
-    assert result.dropped == (values["ids"][victim],)
-    assert result.weights.tobytes() == without.weights.tobytes()
-    assert result.ids == without.ids
 
 
 @every_rule_but("geometric-median", "raf")  # its ν is a length

@@ -170,7 +170,7 @@ def test_the_options_of_each_rule_are_those_of_the_documentation() -> None:
 
     assert {name: rule.defaults for name, rule in PLAIN.items()} == {
         "fedavg": {"weighting": "samples"},
-        "fedprox": {"mu": 0.01, "weighting": "samples"},
+        "fedprox": {"mu": 0.01, "weighting": "samples", "clip": 5.0, "limit": "clamp"},
         "lpa": pruning,
         "fedmlac": {"alpha": 0.5, **pruning, "mutual": True, "lpa": True},
         "fedvsa": limited,

@@ -36,7 +36,7 @@ def among(kept: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def test_what_is_open() -> None:
-    assert set(WHOLE) == {"dnc", "fedopt", "fednova", "scaffold", "feddyn", "feddc", "zeno"}
+    assert set(WHOLE) == {"dnc", "fedprox", "fedopt", "fednova", "scaffold", "feddyn", "feddc", "zeno"}
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -87,6 +87,38 @@ def test_fedprox_averages_as_fedavg_does(weighting: str) -> None:
 
     assert ours.weights.tobytes() == plain.weights.tobytes()
     assert ours.share.tolist() == plain.share.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "values", "expected"),
+    [
+        ("fedprox", {}, [1, 2, 3], {"weights": 2.5}),
+        ("scaffold", {}, [1, 2, 3], {"weights": 2.5, "c": -4}),  # -(1 + 2 + 3) / (K η) / N
+        ("feddyn", {"alpha": 0.5}, [1, 2, 3], {"weights": 4.5, "h": -1}),  # h = -0.5 / 3 * 6, 2.5 - h / 0.5
+        ("feddc", {}, [1, 2, 3], {"weights": 4.5, "h_sum": 6, "g": -4}),  # 2.5 + 6 / 3
+        ("feddc", {"mode": "paper"}, [1, 2, 3], {"weights": 5.0, "g": -4}),  # Σ p (θ + h), h = θ at first
+        ("dnc", {"attackers": 1}, [1, 2, 3, 100], {"weights": 2.5}),
+        ("multi-krum", {"attackers": 0}, [1, 2, 3, 100, 200], {"weights": 2.5}),
+        ("krum", {"attackers": 1}, [1, 2, 3, 100, 200], {"weights": 2.0}),  # the middle one; its loss counts alone
+        ("zeno", {}, [1, 2, 3, -4], {"weights": 1.0, "share": [1 / 8, 2 / 8 / 2, 5 / 8 / 3, 0]}),
+        ("geometric-median", {}, [1, 2, 3], {"weights": 3.0}),  # 5 / 8 of the weight is in one point
+        ("raf", {}, [1, 2, 3], {"weights": 3.0}),
+    ],
+)
+def test_fedvsas_weights_in_the_rules_of_its_table_9(
+    name: str, options: dict[str, object], values: list[float], expected: dict[str, object]
+) -> None:
+    """Losses 0, ln 2 and ln 5, of which the softmax is 1/8, 2/8 and 5/8; whoever else there is has one of 0."""
+    losses = [0.0, math.log(2), math.log(5), 0.0, 0.0][: len(values)]
+    steps, rate, reference = np.ones(len(values)), 0.5, np.array([-1.0])
+    cohort = line(values, losses=losses, steps=steps, rate=rate, reference=reference)
+
+    result = get_rule(name, weighting="fedvsa", **options)(cohort)
+
+    kept = {} if result.state is None else result.state.arrays
+    for what, wanted in expected.items():
+        found = kept[what][0] if what in kept else result.share[:, 0] if what == "share" else result.weights[0]
+        assert found == pytest.approx(wanted, rel=1e-5), what
 
 
 def test_nobody_who_is_kept_is_no_weight_at_all() -> None:

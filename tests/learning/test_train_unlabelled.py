@@ -13,6 +13,7 @@ from tests.learning.toy_training import LITE, PLUGIN, RUNTIME, SURE, distance, p
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
 from auricle.wire.plan import FixMatch, Plan
+from auricle_learning.methods import get_method
 from auricle_learning.runtimes.interface import accuracy, softmax
 from auricle_learning.training.carried import Carried
 from auricle_learning.training.fixmatch import WEAK, two_view_batches
@@ -167,6 +168,31 @@ def test_rounds_without_the_graph_take_it_by_targets(changes: dict[str, object])
     plan = plan_of(**{"mode": "supervised", "rate": 0.05, "plugin_ce": 1.0, "fixmatch": FixMatch(), **changes})
     result = ran(trainer_of(mute(20)), plan, SURE)
     assert result.sure > 0 and not np.array_equal(result.plugin, SURE)
+
+
+@pytest.mark.parametrize("name", ["scaffold", "feddyn", "feddc"])
+def test_rounds_whose_method_adds_to_gradients_take_it_by_targets(name: str) -> None:
+    """No step graph has FixMatch and these terms; with nothing kept so far they are 0: mixed batches are left."""
+    trainer = trainer_of(replace(device(20), unlabelled=clips(30, 7)))
+    plan = get_method(name).rule_for_rounds.plan_for(plan_of(mode="supervised", rate=0.05, clip=10.0))
+    plain = plan_of(mode="supervised", rate=0.05, clip=10.0, mu=plan.mu or 1e-9)
+
+    ours, mixed = ran(trainer, plan, SURE), ran(trainer, plain, SURE)
+
+    assert ours.sure > 0
+    assert (ours.steps, ours.samples) == (mixed.steps, 20)
+    assert distance(ours.plugin - SURE, mixed.plugin - SURE) < 1e-3
+    assert any(kept.any() for kept in ours.local.variates.values())
+    again = trainer.run(plan, 2, ours.plugin, ours.local)
+    assert np.isfinite(again.plugin).all() and again.steps == mixed.steps
+
+
+def test_a_method_that_leaves_gradients_alone_has_the_graph() -> None:
+    trainer = trainer_of(replace(device(20), unlabelled=clips(30, 7)))
+    plan = plan_of(mode="supervised", rate=0.05)
+    told = get_method("feddisco").rule_for_rounds.plan_for(plan)
+
+    assert np.array_equal(ran(trainer, told, SURE).plugin, ran(trainer, plan, SURE).plugin)
 
 
 def test_an_owner_who_wants_no_clips_without_labels_used_has_none_used() -> None:

@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 from tests.system.conftest import Command
 from tests.system.full_disk import SmallDisk
 
-MORE = "--rounds 2 --central --central-epochs 2 --rule lpa+fedvsa --local mixed --json"
+MORE = "--rounds 2 --central --central-epochs 2 --method lpa+fedvsa --local mixed --json"
 SMALL = ("--words", "yes,no,up,down", "--min-clips", "10", "--unseen", "2", "--devices", "3")
 
 
@@ -53,7 +53,7 @@ def test_a_run_on_a_folder_leaves_metrics_summary_model_and_report(speech_folder
 @pytest.mark.reliability("L3", load="a whole run on the embedded amqtt")
 @pytest.mark.slow
 def test_a_run_on_the_embedded_broker(speech_folder: Path, tmp_path: Path) -> None:
-    more = ("--rounds", "2", "--broker", "amqtt", "--codec", "float16", "--rule", "fedvsa", "--json")
+    more = ("--rounds", "2", "--broker", "amqtt", "--codec", "float16", "--method", "fedvsa", "--json")
     done = auricle("fleet", "run", "--data", speech_folder, *SMALL, *more, "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -67,7 +67,7 @@ def test_a_run_with_secure_sums_makes_the_model_of_one_without_and_tells_of_no_d
     """Devices with as many clips each; a mean is off by no more than a step of bound / 32767."""
     models = {}
     for name, more in (("open", ()), ("hidden", ("--secure-sum",))):
-        given = ("--data", speech_folder, *SMALL, "--rounds", "1", "--rule", "fedavg", "--preset", "paper")
+        given = ("--data", speech_folder, *SMALL, "--rounds", "1", "--method", "fedavg", "--preset", "paper")
         done = auricle("fleet", "run", *given, *more, "--out", tmp_path / name, "--json")
         assert done.returncode == 0, done.stderr
         line = json.loads(done.stdout.splitlines()[0])
@@ -83,7 +83,7 @@ def test_a_run_with_secure_sums_makes_the_model_of_one_without_and_tells_of_no_d
 
 
 @pytest.mark.parametrize(
-    ("arguments", "noun"), [(("--rule", "lap"), '"lpa"'), (("--data", "/no/such/folder"), "exist")]
+    ("arguments", "noun"), [(("--method", "lap"), '"lpa"'), (("--data", "/no/such/folder"), "exist")]
 )
 @pytest.mark.slow
 def test_bad_input_gets_one_sentence_and_its_exit_code(arguments: tuple[str, ...], noun: str, tmp_path: Path) -> None:

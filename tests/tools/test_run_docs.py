@@ -51,8 +51,8 @@ def test_no_reason_stands_for_nothing() -> None:
         ("auricle edge clips lst", "no command lst"),
         ("auricle edge run --state S --bord pi5", "--bord"),
         ("auricle cloud --sever URL overview", "--sever"),
-        ("auricle cloud serve --rule multikrum", "multikrum is not one of"),
-        ("auricle cloud serve --rule krum --rule-option nope=1", "nope"),
+        ("auricle cloud serve --method multikrum", "multikrum is not one of"),
+        ("auricle cloud serve --method krum --method-option nope=1", "nope"),
         ("auricle flash bundle --board pi6 --fleet fleet.toml --out o", "pi6 is not one of"),
         ("auricle cloud rounds wait soon", "Invalid value"),
         ("auricle edge claim --state S", "Missing option '--token-file'"),
@@ -98,7 +98,7 @@ def test_what_is_wrong_in_a_sentence_is_named(text: str, said: str, tmp_path: Pa
     ("page", "text", "said"),
     [
         ("docs/service.md", "[detect]\nthreshhold = 0.7", 'did you mean "threshold"'),
-        ("docs/coordinator.md", "[rounds]\nrule = 3", "rule"),
+        ("docs/coordinator.md", "[rounds]\nmethod = 3", "method"),
         ("docs/emulation.md", "[[groups]]\nattack = 'scall'", "scale"),
         ("docs/bundles.md", "name = 'home'", "broker"),
         ("docs/pretrain.md", "epoch = 3", "epoch"),
@@ -173,4 +173,4 @@ def test_the_table_counts_every_command() -> None:
 def test_options_of_a_script_and_headings_of_a_page_are_known() -> None:
     assert {"--help", "--rounds", "--seeds"} <= script_options(ROOT / "bench/attacks.py")
     assert anchors("# How it's made, *here*\n## A `b` c\n") == {"how-its-made-here", "a-b-c"}
-    assert {"--json", "--rule", "--no-detect", "-h"} <= command_tree.all_options()
+    assert {"--json", "--method", "--no-detect", "-h"} <= command_tree.all_options()

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from auricle.errors import SettingsError
 from auricle.packs.pack import DEFAULT_PACK
 from auricle.process.until_signal import broker_of
-from auricle.settings import declared, from_mapping, read_toml
+from auricle.settings import declared, from_mapping, read_toml, under_todays_names
 from auricle.wire.kinds import Count, FleetName
 from auricle.wire.kinds import Token as Name
 from auricle.wire.tensors import Flat
@@ -59,13 +59,13 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
         Meta(description="First model: pack (its trained weights) or scratch (seeded noise) [pack where it has some]."),
     ] = None
     seed: Annotated[Count, Meta(description="Decides the first model and who is invited.")] = 0
-    compute: Annotated[str, Meta(description="Where rules and evaluation compute: auto, cpu or cuda.")] = "auto"
+    compute: Annotated[str, Meta(description="Where methods and evaluation compute: auto, cpu or cuda.")] = "auto"
     validation: Annotated[
         str | None, Meta(description="Folder of your labelled clips, <word>/<speaker>_nohash_<n>.wav.")
     ] = None
     labelled: Annotated[
         str | None,
-        Meta(description="Folder of your labelled clips that a rule learns from: zeno, fedlaw, fedrpo."),
+        Meta(description="Folder of your labelled clips that a method learns from: zeno, fedlaw, fedrpo."),
     ] = None
     connect_timeout: Annotated[Positive, Meta(description="Seconds to wait for the broker at the start.")] = 30.0
     rounds: RoundSettings = RoundSettings()
@@ -86,7 +86,7 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
             )
 
     def preset_for(self, *, trained: bool) -> Preset:
-        """The preset with the rule and the rates that were asked for; SettingsError where it cannot take them."""
+        """The preset with the method and the rates that were asked for; SettingsError where it cannot take them."""
         chosen, wanted = get_preset(self.rounds.preset), self.rounds
         if wanted.rule is not None or wanted.rule_options:
             chosen = chosen.with_rule(wanted.rule or chosen.rule, wanted.rule_options)
@@ -214,9 +214,11 @@ def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, objec
         if not wanted:
             continue
         before = found if table == "" else getattr(found, table)
-        kept = {field: getattr(before, field) for field in before.__struct_fields__}
-        if table == "rounds" and wanted.get("rule", kept["rule"]) != kept["rule"]:
-            kept["rule_options"] = {}  # those of another rule
+        wanted = under_todays_names(type(before), wanted, "command line")
+        names = zip(before.__struct_encode_fields__, before.__struct_fields__, strict=True)
+        kept = {name: getattr(before, field) for name, field in names}
+        if table == "rounds" and wanted.get("method", kept["method"]) != kept["method"]:
+            kept["method_options"] = {}  # those of another method
         made = from_mapping(type(before), kept | wanted, "command line")
         found = made if table == "" else msgspec.structs.replace(found, **{table: made})
     return found

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
 from auricle.wire.kinds import Count
 from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits
 from auricle_cloud.settings import Detection
+from auricle_learning.methods import EARLIER_NAMES
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
 Many = Annotated[int, Meta(ge=1, le=1 << 40)]
 Options = Mapping[str, object]
-"""Values of a rule's options by name; each rule checks its own."""
+"""Values of a method's options by name; each method checks its own."""
 
 
-class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Table `[rounds]`."""
+class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename=EARLIER_NAMES):
+    """Table `[rounds]`; `rule` and `rule_options` are `method` and `method_options` there."""
+
+    earlier_names: ClassVar[Options] = EARLIER_NAMES
 
     rounds: Annotated[Many | None, Meta(description="Run so many rounds in all and leave [wait for operators].")] = None
     devices: Annotated[Count, Meta(description="With rounds: registered devices to wait for before the first.")] = 1
@@ -34,8 +37,10 @@ class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     preset: Annotated[
         str, Meta(description="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline).")
     ] = "practical"
-    rule: Annotated[str | None, Meta(description="How updates are averaged, see docs/rules.md [the preset's].")] = None
-    rule_options: Annotated[Options, Meta(description="A table of options of the rule, e.g. prune_high.")] = {}
+    rule: Annotated[
+        str | None, Meta(description="Method of federated learning, see docs/methods.md [the preset's].")
+    ] = None
+    rule_options: Annotated[Options, Meta(description="A table of options of the method, e.g. prune_high.")] = {}
     server_rate: Annotated[
         Positive | None,
         Meta(description="Learning rate of the server's optimizer [the preset's; from trained weights a gentle step]."),

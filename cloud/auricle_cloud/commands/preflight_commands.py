@@ -66,7 +66,7 @@ class _Preflight:
         told, database_file = self.told, self.folder / FILE
         yield finding("disk", lambda: disk(self.folder, LITTLE_DISK))
         yield finding("pack", self._pack)
-        yield finding("rule", self._rule)
+        yield finding("method", self._method)
         yield finding("api", self._api)
         if self.broker != EMBEDDED:
             yield finding("broker", lambda: broker_admits(broker_of(self.broker, NAME, self.folder), NAME))
@@ -86,7 +86,7 @@ class _Preflight:
         require_sound(loaded)
         return f"The pack {loaded.manifest.name} is sound: {loaded.identity[:12]}, {len(loaded.labels)} words."
 
-    def _rule(self) -> str:
+    def _method(self) -> str:
         preset = self.told.preset_for(trained=False)
         known, told = get_rule(preset.rule, **preset.rule_options), self.told
         given = given_with(labelled=told.labelled is not None)
@@ -95,7 +95,7 @@ class _Preflight:
         preset.require_pack(self._loaded)
         told.privacy.require(preset.rule, mode=mode, detection=detection)
         told.secure_sum.require(preset.rule, preset.rule_options, mode=mode, detection=detection)
-        return f"The rule {known.name} is there, with the preset {self.told.rounds.preset}."
+        return f"The method {known.name} is there, with the preset {self.told.rounds.preset}."
 
     def _api(self) -> str:
         served = self.told.api_settings()
@@ -107,7 +107,7 @@ class _Preflight:
     def _labelled(self) -> str:
         clips = load_validation(Path(self.told.labelled or ""), self._loaded)
         labelled_clips(self._loaded, clips)
-        return f"A rule may learn from it: {clips.sentence or f'{len(clips)} clips.'}"
+        return f"A method may learn from it: {clips.sentence or f'{len(clips)} clips.'}"
 
     def _validation(self) -> str:
         clips = load_validation(Path(self.told.validation or ""), self._loaded)

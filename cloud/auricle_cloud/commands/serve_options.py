@@ -12,6 +12,7 @@ from auricle.process.options import Given, Option, optional
 from auricle.settings import declared
 from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.commands.coordinator_settings import STRUCTS
+from auricle_learning.methods import EARLIER_NAMES
 
 _SETTINGS = {(table, each.name): each for table, struct in STRUCTS.items() for each in declared(struct)}
 
@@ -22,7 +23,20 @@ def _option(
     return table, optional(_SETTINGS[table, name], *flags, path=path, hidden=hidden, envvar=envvar)
 
 
-_RULE_OPTION = typer.Option([], "--rule-option", help="NAME=VALUE of the rule; may be given more than once.")
+METHOD_OPTIONS = Option(
+    "method_options",
+    list[str],
+    typer.Option([], "--method-option", help="NAME=VALUE of the method; may be given more than once."),
+)
+EARLIER_OPTIONS = (
+    Option("rule", str | None, typer.Option(None, "--rule", hidden=True, help="Earlier name of --method.")),
+    Option(
+        "rule_options",
+        list[str],
+        typer.Option([], "--rule-option", hidden=True, help="Earlier name of --method-option."),
+    ),
+)
+"""Options by their earlier names, see `under_todays_options`."""
 
 TOLD: tuple[tuple[str, Option], ...] = (
     _option("", "fleet"),
@@ -42,8 +56,9 @@ TOLD: tuple[tuple[str, Option], ...] = (
     _option("rounds", "over_selection", hidden=True),
     _option("rounds", "quorum", hidden=True),
     _option("rounds", "deadline"),
-    _option("rounds", "rule"),
-    ("rounds", Option("rule_options", list[str], _RULE_OPTION)),
+    _option("rounds", "method"),
+    ("rounds", METHOD_OPTIONS),
+    *(("rounds", option) for option in EARLIER_OPTIONS),
     _option("rounds", "preset"),
     _option("rounds", "server_rate", hidden=True),
     _option("rounds", "codec", hidden=True),
@@ -77,27 +92,50 @@ TOLD: tuple[tuple[str, Option], ...] = (
 """Options of `serve`, each with the table that its setting stands in; the others are for a file."""
 
 
-def rule_options(texts: list[str]) -> dict[str, object]:
-    """Read `NAME=VALUE` options of a rule; SettingsError for anything else."""
+def under_todays_options(given: Given) -> dict[str, object]:
+    """What was told, with `--rule` and `--rule-option` under the names of today's options.
+
+    Raises
+    ------
+    SettingsError
+        An option is given by both names.
+    """
+    told = dict(given)
+    for earlier, today in EARLIER_NAMES.items():
+        value = told.pop(earlier, None)
+        if value in (None, []):
+            continue
+        if told.get(today) not in (None, []):
+            option, instead = (f"--{name.replace('_options', '-option')}" for name in (earlier, today))
+            raise SettingsError(f"{option} is the earlier name of {instead}: leave {option} out.")
+        told[today] = value
+    return told
+
+
+def method_options(texts: list[str]) -> dict[str, object]:
+    """Read `NAME=VALUE` options of a method; SettingsError for anything else."""
     options: dict[str, object] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise SettingsError(f'The rule option "{text}" is not NAME=VALUE, e.g. prune_high=0.2.')
+            raise SettingsError(f'The option "{text}" of the method is not NAME=VALUE, e.g. prune_high=0.2.')
         try:
             options[name] = msgspec.json.decode(value)
         except UNDECODABLE:
             options[name] = value
         except UnicodeEncodeError as error:
-            raise SettingsError(f"A rule option is not UTF-8: {name!a}.") from error
+            raise SettingsError(f"An option of the method is not UTF-8: {name!a}.") from error
     return options
 
 
 def by_table(given: Given) -> dict[str, dict[str, object]]:
     """What was told, as `read_coordinator` reads it."""
     values: dict[str, dict[str, object]] = {table: {} for table in STRUCTS}
+    told = under_todays_options(given)
     for table, option in TOLD:
-        value = given[option.name]
-        values[table][option.name] = str(value) if isinstance(value, Path) else value
-    values["rounds"]["rule_options"] = rule_options(msgspec.convert(given["rule_options"], list[str])) or None
+        if option.name in told:
+            value = told[option.name]
+            values[table][option.name] = str(value) if isinstance(value, Path) else value
+    options = method_options(msgspec.convert(told["method_options"], list[str]))
+    values["rounds"]["method_options"] = options or None
     return values

@@ -146,15 +146,17 @@ def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
 
 def _about_direction(told: DirectionReport | None) -> list[str]:
     """How far the round's direction is from those of the parties; nothing without a rule that agrees on one."""
-    if told is None or told.coordinator is None:
+    if told is None:
         return []
-    said = f"The round's direction is {told.coordinator:.1f} degrees from that of the coordinator's clips"
-    named = set(told.labelled)
+    named, far = set(told.labelled), []
+    if told.coordinator is not None:
+        far.append(f"{told.coordinator:.1f} degrees from that of the coordinator's clips")
     for of, who in ((True, "with labels"), (False, "without")):
         angles = [angle for name, angle in told.angles.items() if angle is not None and (name in named) == of]
         if angles:
-            said += f", {sum(angles) / len(angles):.1f} on average from that of {how_many(len(angles), 'device')} {who}"
-    return [f"{said}; above 90 it goes against them."]
+            mean = f"{sum(angles) / len(angles):.1f}{'' if far else ' degrees'}"
+            far.append(f"{mean} on average from that of {how_many(len(angles), 'device')} {who}")
+    return [f"The round's direction is {', '.join(far)}; above 90 it goes against them."] if far else []
 
 
 def _not_invited(report: RoundReport, number: int) -> list[str]:
@@ -172,7 +174,7 @@ def _about_rule(report: RoundReport) -> list[str]:
     if not layers:
         return []
     options = ", ".join(f"{name} {value}" for name, value in sorted(report.rule_options.items()))
-    rule = f"The rule {report.rule}{f' ({options})' if options else ''}" if report.rule else "The rule"
+    rule = f"The method {report.rule}{f' ({options})' if options else ''}" if report.rule else "The rule"
     pruned = Counter(name for layer in layers for name in {*layer.pruned_low, *layer.pruned_high})
     if pruned:
         (most, times), *_ = sorted(pruned.items(), key=lambda item: (-item[1], item[0]))

@@ -42,7 +42,7 @@ def note_rule(tx: sa.Connection, aggregate: Aggregate, *, task: str, number: int
         for name, rounds in tx.execute(sa.select(devices.c.device, devices.c.left_out_rounds).where(again)).all():
             detail = (
                 f"left out by {rule} in {rounds} rounds running: auricle cloud rounds why {number} {name} says how far "
-                "it is from the others; quarantine it if its microphone or labels are wrong, or serve with --rule "
+                "it is from the others; quarantine it if its microphone or labels are wrong, or serve with --method "
                 "norm-clip if it only sounds different"
             )
             note(tx, "left out", device=name, task=task, number=number, detail=detail)

@@ -146,7 +146,7 @@ def require_maps(pack: str, plugin: str, graphs: Iterable[Graph]) -> None:
     if not map_size(plugin, graphs):
         built = "NAME" if pack == OTHER_WORDS else pack
         raise PackError(
-            f"The models of the pack {pack} have no layers that drop activations: say --rule-option bavd=false, or "
+            f"The models of the pack {pack} have no layers that drop activations: say --method-option bavd=false, or "
             f"build it anew, auricle export build {built} --bavd --weights shipped --out packs, for --pack."
         )
 

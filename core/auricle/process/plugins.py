@@ -31,7 +31,7 @@ def load(what: str, name: str, entries: list[EntryPoint]) -> tuple[object, str]:
     Parameters
     ----------
     what
-        What it is called in a sentence: rule, runtime.
+        What it is called in a sentence: method, runtime.
     name, entries
         An item of `offered`.
 

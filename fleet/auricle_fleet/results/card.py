@@ -98,8 +98,8 @@ def _trained(summary: Summary, told: Mapping[str, object]) -> str:
 
 
 def _settings(summary: Summary, told: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """Rule, preset, seed and rates, then whatever else differs from the defaults."""
-    usual = {"rule": summary.rule, "preset": summary.preset, "seed": summary.seed}
+    """Method, preset, seed and rates, then whatever else differs from the defaults."""
+    usual = {"method": summary.rule, "preset": summary.preset, "seed": summary.seed}
     yield from ((name, str(value)) for name, value in usual.items())
     yield "rates", _text({name: value for name, value in summary.rates.items() if value is not None})
     yield from ((name, _text(value)) for name, value in told.items() if name not in {*usual, *SAID})

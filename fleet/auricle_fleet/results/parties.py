@@ -40,13 +40,13 @@ class Parties(TypedDict, total=False):
 
 
 def parties(report: Mapping[str, object]) -> Parties:
-    """What a round's report says of them; nothing where its plan did not ask for FixMatch."""
+    """What a round's report says: who had labels, where its plan asked for FixMatch, and angles, where it has some."""
     told = msgspec.convert(report, _Report)
     known = [update for update in told.updates if update.unsupervised is not None]
-    if not known:
-        return {}
     free = {update.device for update in known if update.unsupervised == update.samples}
-    found: Parties = {"labelled_devices": len(told.updates) - len(free), "unlabelled_devices": len(free)}
+    found: Parties = {}
+    if known:
+        found = {"labelled_devices": len(told.updates) - len(free), "unlabelled_devices": len(free)}
     if told.direction:
         angles = {name: angle for name, angle in told.direction.angles.items() if angle is not None}
         found["coordinator_angle"] = told.direction.coordinator
@@ -56,8 +56,8 @@ def parties(report: Mapping[str, object]) -> Parties:
 
 
 def by_party(rounds: Sequence[RoundRow]) -> str:
-    """A table of them for `report.html`, a row a round; nothing where nobody was without labels by plan."""
-    shown = [row for row in rounds if row.unlabelled_devices is not None]
+    """A table of them for `report.html`, a row a round; nothing without FixMatch and without angles."""
+    shown = [row for row in rounds if row.unlabelled_devices is not None or row.coordinator_angle is not None]
     if not shown:
         return ""
     names = (
@@ -74,8 +74,8 @@ def by_party(rounds: Sequence[RoundRow]) -> str:
             f"<td>{escaped(cell)}</td>"
             for cell in (
                 str(row.round),
-                str(row.labelled_devices),
-                str(row.unlabelled_devices),
+                _number(row.labelled_devices),
+                _number(row.unlabelled_devices),
                 _degrees(row.coordinator_angle),
                 _degrees(row.labelled_angle),
                 _degrees(row.unlabelled_angle),
@@ -94,6 +94,10 @@ def by_party(rounds: Sequence[RoundRow]) -> str:
 
 def _mean(angles: Sequence[float]) -> float | None:
     return sum(angles) / len(angles) if angles else None
+
+
+def _number(count: int | None) -> str:
+    return "-" if count is None else str(count)
 
 
 def _degrees(angle: float | None) -> str:

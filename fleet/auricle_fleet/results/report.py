@@ -203,7 +203,7 @@ def render(
     accepts = _points(rounds, lambda r: r.false_accepts if counted else r.false_accepts_per_hour)
     words = ", ".join(summary.words)
     lead = (
-        f"{summary.devices:,} devices, {summary.training_clips:,} training clips, rule {summary.rule}, preset "
+        f"{summary.devices:,} devices, {summary.training_clips:,} training clips, method {summary.rule}, preset "
         f"{summary.preset}, seed {summary.seed}. Judged on {summary.unseen_clips:,} clips of "
         f"{summary.unseen_speakers:,} speakers no device has."
         + (f" {HEARD_BEFORE}" if summary.heard_before else "")

@@ -50,7 +50,7 @@ def check_labels(told: FleetSettings, *, asks: bool) -> None:
     Parameters
     ----------
     asks
-        Whether the rule's plan asks for FixMatch.
+        Whether the method's plan asks for FixMatch.
     """
     groups = {group.name: group.labelled_share for group in told.groups}
     if told.labelled_share is not None and not 0 <= told.labelled_share <= 1:
@@ -58,15 +58,15 @@ def check_labels(told: FleetSettings, *, asks: bool) -> None:
     if asks and told.learning == "mutual":
         raise SettingsError(
             "Clips without labels are learned from by the plug-in alone: leave out --learning mutual, or say "
-            "--rule-option unlabelled=0."
+            "--method-option unlabelled=0."
         )
     if not asks and (told.labelled_share == 0 or 0 in groups.values()):
-        raise SettingsError("Devices without any label learn with --rule fedrpo alone: raise the labelled share.")
+        raise SettingsError("Devices without any label learn with --method fedrpo alone: raise the labelled share.")
 
 
 def check_run(told: FleetSettings) -> None:
     """SettingsError for a value that is not allowed, or settings that do not go together."""
-    named = (("rule", told.rule, rule_names()), ("learning", told.learning, LEARNING))
+    named = (("method", told.rule, rule_names()), ("learning", told.learning, LEARNING))
     for what, word, known in (*named, ("codec", told.codec, UPDATE_CODECS)):
         if word is not None and word not in known:
             raise SettingsError(f'There is no {what} "{word}"; {nearest(word, known)}')
@@ -79,7 +79,7 @@ def check_run(told: FleetSettings) -> None:
     rule = get_rule(chosen.rule, **chosen.rule_options)
     check_needs(rule, given=given, mode=told.mode, detection=told.detect)
     if told.labelled is not None and not set(rule.needs) & given - given_with(labelled=False):
-        raise SettingsError(f"The rule {rule.name} learns from no labelled clips: leave out --labelled.")
+        raise SettingsError(f"The method {rule.name} learns from no labelled clips: leave out --labelled.")
     check_labels(told, asks=bool(chosen.plan.fixmatch))
     if told.mode not in MODES:
         hint = " How devices learn is --learning." if told.mode in LEARNING else ""
@@ -88,9 +88,13 @@ def check_run(told: FleetSettings) -> None:
         raise SettingsError(f"--over-selection has to be from 1 to {MOST_SELECTED:g}.")
     if told.detect and told.mode == "async":
         raise SettingsError("--detect compares the losses of one round's devices: it needs --mode sync.")
-    if told.learning not in (None, chosen.plan.mode) and "mutual" in rule.defaults:
+    if told.learning not in (None, chosen.plan.mode):
+        if "mutual" not in rule.defaults:
+            raise SettingsError(
+                f"With the method {rule.name} devices learn by {chosen.plan.mode} training: leave out --learning."
+            )
         raise SettingsError(
-            f'How devices learn is an option of the rule "{rule.name}": leave out --learning, or say --rule-option '
+            f'How devices learn is an option of the method "{rule.name}": leave out --learning, or say --method-option '
             f"mutual={'true' if told.learning == 'mutual' else 'false'}."
         )
     told.privacy.require(chosen.rule, mode=told.mode, detection=told.detect)

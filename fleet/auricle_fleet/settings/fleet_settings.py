@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -20,6 +21,7 @@ from auricle_edge.training.own_model import own_model
 from auricle_fleet.groups import Group
 from auricle_fleet.settings.check import BROKERS, LOCALS, check_run
 from auricle_fleet.settings.partition import Partition
+from auricle_learning.methods import EARLIER_NAMES
 from auricle_learning.presets import Preset, get_preset
 from auricle_learning.training.learn_settings import LearnSettings
 
@@ -30,8 +32,10 @@ class NoRunError(StorageError):
     exit_code = NOT_FOUND
 
 
-class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A fleet run. See `auricle fleet run --help` for what each is."""
+class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename=EARLIER_NAMES):
+    """A fleet run. See `auricle fleet run --help` for what each is; files say `method` for `rule`."""
+
+    earlier_names: ClassVar[Mapping[str, str]] = EARLIER_NAMES
 
     data: Annotated[
         str,
@@ -73,7 +77,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     engine: Annotated[
         str,
         Meta(
-            description="live: agents, a coordinator and a broker; virtual: the same training and rules in one "
+            description="live: agents, a coordinator and a broker; virtual: the same training and methods in one "
             "process, without links."
         ),
     ] = "live"
@@ -91,20 +95,22 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     rule: Annotated[
         str | None,
         Meta(
-            description="How updates are averaged: fedavg, lpa, fedvsa, median, multi-krum, fedopt and more, see "
-            "docs/rules.md, or one that a package adds [the preset's]."
+            description="Method of federated learning: fedavg, lpa, fedvsa, median, multi-krum, fedopt and more, see "
+            "docs/methods.md, or one that a package adds [the preset's]."
         ),
     ] = None
-    rule_options: Annotated[dict[str, object], Meta(description="A table of options of the rule.")] = {}
+    rule_options: Annotated[dict[str, object], Meta(description="A table of options of the method.")] = {}
     labelled: Annotated[
         str | None,
-        Meta(description="Folder of labelled clips at the coordinator that a rule learns from: zeno, fedlaw, fedrpo."),
+        Meta(
+            description="Folder of labelled clips at the coordinator that a method learns from: zeno, fedlaw, fedrpo."
+        ),
     ] = None
     labelled_share: Annotated[
         float | None,
         Meta(
             description="Share of each device's clips with labels; fedrpo learns from the others by FixMatch [0 with "
-            "--rule fedrpo, else 1]."
+            "--method fedrpo, else 1]."
         ),
     ] = None
     detect: Annotated[
@@ -194,7 +200,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     @property
     def labelled_part(self) -> float:
-        """Share of the devices' clips with labels: none where a rule asks for FixMatch and nothing else is said."""
+        """Share of the devices' clips with labels: none where a method asks for FixMatch and nothing else is said."""
         if self.labelled_share is not None:
             return self.labelled_share
         return 0.0 if self.with_rule(get_preset(self.preset)).plan.fixmatch else 1.0

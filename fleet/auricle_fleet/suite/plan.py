@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError, nearest
-from auricle.settings import from_mapping, read_toml
+from auricle.settings import from_mapping, read_toml, under_todays_names
 from auricle_fleet.emulation.engines import require_engine
 from auricle_fleet.settings.check import LARGEST_SEED
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -21,7 +21,7 @@ from auricle_fleet.settings.fleet_settings import FleetSettings
 SHIPPED = Path(__file__).parent / "shipped"
 """Suites that come with this package, a file each."""
 MOST_CELLS = 100_000
-TABLES = ("rule_options", "buffer", "detection", "limits", "privacy", "secure_sum", "partition")
+TABLES = ("method_options", "buffer", "detection", "limits", "privacy", "secure_sum", "partition")
 """Settings that are tables: what is told later is put over what was told before, name by name; one with a `kind` of its
 own takes the place of what was told before."""
 
@@ -98,11 +98,19 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """The name of the reference."""
         return self.reference or self.methods[0].name
 
-    def run_settings(self, method: Method, condition: Condition, seed: int, over: Mapping[str, object]) -> Values:
-        """What a run is told; `over` counts above all."""
+    def run_settings(
+        self, method: Method, condition: Condition, seed: int, over: Mapping[str, object], place: str
+    ) -> Values:
+        """What a run is told; `over` counts above all.
+
+        Raises
+        ------
+        SettingsError
+            A table has a setting under an earlier name and today's; the message names `place`.
+        """
         told: Values = {"engine": "virtual"}
         for more in (self.settings, method.settings, condition.settings, over, {"seed": seed}):
-            for name, value in more.items():
+            for name, value in under_todays_names(FleetSettings, more, place).items():
                 before = told.get(name)
                 both = name in TABLES and isinstance(before, dict) and isinstance(value, dict) and "kind" not in value
                 told[name] = {**before, **value} if both else value  # type: ignore[dict-item]
@@ -204,10 +212,9 @@ def _cell(
     where: str,
     tried: str | None = None,
 ) -> Cell:
-    told = suite.run_settings(method, condition, seed, over)
     place = f'{where}, method "{method.name}", condition "{condition.name}"'
     try:
-        settings = from_mapping(FleetSettings, told, place)
+        settings = from_mapping(FleetSettings, suite.run_settings(method, condition, seed, over, place), place)
         require_engine(settings)
     except SettingsError as error:
         raise error if str(error).startswith(place) else SettingsError(f"{place}: {error}") from error
@@ -251,4 +258,6 @@ def fingerprint(settings: FleetSettings, version: str) -> bytes:
             listed += [
                 (str(each.relative_to(path) if path.is_dir() else each.name), each.stat().st_size) for each in files
             ]
-    return msgspec.msgpack.encode((version, msgspec.to_builtins(settings), listed))
+    values = msgspec.to_builtins(settings).values()
+    told = dict(zip(settings.__struct_fields__, values, strict=True))  # by attribute: what had an earlier name as well
+    return msgspec.msgpack.encode((version, told, listed))

@@ -16,9 +16,15 @@ import numpy as np
 from auricle_learning.aggregation.cohort import Aggregate, Bounded, BoundedWhat, Cohort, Float64Array
 from auricle_learning.aggregation.options import check_number
 from auricle_learning.aggregation.rules.average import average, fraction_of
+from auricle_learning.aggregation.rules.declaration import check_declaration
 from auricle_learning.aggregation.rules.fedvsa import limit_losses
 from auricle_learning.aggregation.rules.rule import Rule
 
+HALF = 0.49
+"""Largest share of one device from `FEWEST` devices on: nobody has half of a round."""
+UNBOUNDED = 1e9
+"""A factor from which on nobody's numbers or shares are bounded."""
+TWO = "Of two devices one has more than half of the round, which nothing bounds: from three devices on none has."
 SLACK = 1e-9
 """Relative: a share that is above its bound by rounding alone is left as it is."""
 FEW = 0.2
@@ -50,7 +56,8 @@ class BoundedRule:
     rule
         The rule itself; what it computes for given numbers is not changed.
     factor
-        Largest multiple of the fair share 1 / m, m being the devices that count, at least 1.
+        Largest multiple of the fair share 1 / m, m being the devices that count, at least 1. Whatever it is, from three
+        devices on none has more than `HALF`; from `UNBOUNDED` on there is no bound.
     prune_few
         Whether LPA, in a cohort in which `prune_high` removes nobody, leaves out the farthest fifth of each layer; and
         in one of three or four, with a `prune_high` below a third, nobody, but shortens updates as `shorten` does.
@@ -58,7 +65,7 @@ class BoundedRule:
     Raises
     ------
     SettingsError
-        The factor is below 1.
+        The factor is below 1, or what the rule says of itself is not valid.
     """
 
     rule: Rule
@@ -66,8 +73,9 @@ class BoundedRule:
     prune_few: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse a bound that not even equal devices could keep."""
+        """Refuse a bound that not even equal devices could keep, and a rule that could not be bounded."""
         check_number("the bound on a share", self.factor, least=1.0)
+        check_declaration(self.rule)
 
     @property
     def name(self) -> str:
@@ -84,9 +92,9 @@ class BoundedRule:
         fitted = self._fitted(len(cohort.ids))
         capped, found = self._capped(cohort, fitted)
         aggregate = _limited(fitted.rule(capped), capped, self.factor, mean=fitted.rule.mean)
-        return replace(
-            aggregate, bounded=(*found, *aggregate.bounded), warnings=(*fitted.warnings, *aggregate.warnings)
-        )
+        two = len(cohort.ids) == 2 and bool((aggregate.share > (1 + SLACK) / 2).any())
+        said = (*fitted.warnings, *aggregate.warnings, *((TWO,) if two else ()))
+        return replace(aggregate, bounded=(*found, *aggregate.bounded), warnings=said)
 
     def game(self, cohort: Cohort) -> tuple[Cohort, Callable[[Cohort], Aggregate]]:
         """A round as it was counted, and the rule that its coalitions are aggregated by: both fitted to all of it."""
@@ -173,7 +181,7 @@ def cap_samples(samples: Float64Array, registered: Float64Array | None, factor: 
 
     With m the median of n (of an even number the lower of the middle two), n_k becomes the least of n_k, `factor` m,
     and, where k registered r_k clips, max(`factor` r_k, m): clips grow between two registrations, and what goes
-    beyond that counts up to what is usual. Then the largest are cut until none is more than `factor` / K of the sum.
+    beyond that counts up to what is usual. Then the largest are cut until none is more than `bound` says of the sum.
 
     Parameters
     ----------
@@ -193,7 +201,7 @@ def cap_samples(samples: Float64Array, registered: Float64Array | None, factor: 
 
 
 def cap_losses(limited: Float64Array, factor: float) -> Float64Array:
-    """Cut the largest losses until none has more than `factor` / m of the softmax over the m that are known.
+    """Cut the largest losses until none has more of the softmax over those that are known than `bound` says.
 
     Parameters
     ----------
@@ -206,21 +214,41 @@ def cap_losses(limited: Float64Array, factor: float) -> Float64Array:
     if not known.any():
         return limited
     top = float(limited[known].max())
-    highest = ceiling(np.exp(limited[known] - top), factor)
+    highest = ceiling(np.exp(np.where(known, limited, -math.inf) - top), factor)
     return limited if math.isinf(highest) else np.minimum(limited, top + math.log(highest))
 
 
-def ceiling(weights: Float64Array, factor: float) -> float:
-    """The largest c with which no min(w_k, c) is above `factor` / m of their sum, m counting those above 0.
+def bound(counting: int, of: int, factor: float) -> float:
+    """The largest share of one device: `factor` / m, and from three devices on less than half.
 
-    Infinite where the weights keep this as they are. With b = `factor` / m and the j largest cut, c is
-    b (rest) / (1 - j b); the least j is taken for which nobody else is above it.
+    min(`factor` / m, `HALF`) for m of at least three that count. Two that are left of three or more count alike, 1/2
+    each; one that is left alone, and two of two, have no bound but `factor` / m.
+
+    Parameters
+    ----------
+    counting
+        m, how many count, at least 1.
+    of
+        Devices of the round.
+    factor
+        At least 1.
+    """
+    if factor >= UNBOUNDED or of < FEWEST or counting == 1:
+        return factor / counting
+    return min(factor / counting, HALF if counting >= FEWEST else 0.5)
+
+
+def ceiling(weights: Float64Array, factor: float) -> float:
+    """The largest c with which no min(w_k, c) has more of their sum than `bound` says, m counting those above 0.
+
+    Infinite where the weights keep this as they are. With b the bound and the j largest cut, c is b (rest) / (1 - j b);
+    the least j is taken for which nobody else is above it.
     """
     descending = np.sort(weights[weights > 0])[::-1]
     count = descending.size
-    if not count or factor >= count:
+    share = bound(count, weights.size, factor) if count else 1.0
+    if share >= 1:
         return math.inf
-    share = factor / count
     rest = descending[::-1].cumsum()[::-1]
     if descending[0] <= share * rest[0] * (1 + SLACK):
         return math.inf

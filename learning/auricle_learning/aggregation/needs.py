@@ -60,11 +60,13 @@ def check_needs(rule: Rule, *, given: Collection[Need] = GIVEN, mode: str = "syn
     """
     for need in rule.needs:
         if need not in given:
-            raise SettingsError(f'The rule "{rule.name}" needs {WHAT[need]}; or choose another rule.')
+            raise SettingsError(f'The method "{rule.name}" needs {WHAT[need]}; or choose another method.')
         if mode == "async" and need in BY_COHORT:
-            raise SettingsError(f'The rule "{rule.name}" needs synchronous rounds: choose mode sync or another rule.')
+            raise SettingsError(
+                f'The method "{rule.name}" needs synchronous rounds: choose mode sync or another method.'
+            )
     if detection and rule.needs:
         raise SettingsError(
             f'Detection aggregates parts of a round again, which "{rule.name}" cannot: leave out detection, or choose '
-            "a rule that needs nothing but updates."
+            "a method that needs nothing but updates."
         )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from auricle.errors import SettingsError, nearest
 from auricle.process.plugins import offered
 from auricle_learning.aggregation.rules.acmu import acmu, acmu_plan, acmu_tuning, check_acmu
+from auricle_learning.aggregation.rules.declaration import check_declaration
 from auricle_learning.aggregation.rules.dnc import check_dnc, dnc
 from auricle_learning.aggregation.rules.fedavg import check_fedavg, fedavg
 from auricle_learning.aggregation.rules.fedlaw import check_fedlaw, fedlaw
@@ -35,11 +36,11 @@ from auricle_learning.methods.fedkad import FEDKAD
 from auricle_learning.methods.fedmlac import FEDMLAC
 from auricle_learning.methods.fedrep import FEDREP
 from auricle_learning.methods.local_only import LOCAL
-from auricle_learning.methods.method import Method
+from auricle_learning.methods.method import Method, Server
 from auricle_learning.methods.mupfl import MUPFL
 from auricle_learning.methods.scaffold import SCAFFOLD
 
-__all__ = ["METHODS", "RULES", "Method", "Rule", "get_method", "get_rule", "rule_names"]
+__all__ = ["EARLIER_NAMES", "METHODS", "RULES", "Method", "Rule", "Server", "get_method", "get_rule", "rule_names"]
 
 METHODS: dict[str, Method] = {
     method.name: method
@@ -83,6 +84,9 @@ METHODS: dict[str, Method] = {
 }
 """Those that come with auricle; a rule alone is one whose devices do what the plan says and no more."""
 
+EARLIER_NAMES = {"rule": "method", "rule_options": "method_options"}
+"""Earlier names of the settings that say method and options, and today's, by which files and commands call them."""
+
 RULES: dict[str, Rule] = {name: method.rule_for_rounds for name, method in METHODS.items()}
 """Their halves at the coordinator."""
 
@@ -123,15 +127,17 @@ def get_method(name: str, /, **options: object) -> Method:
     rule, defaults = method.rule, method.rule.defaults
     for option in options:
         if option not in defaults:
-            raise SettingsError(f'the rule "{name}" has no option "{option}"; {_known(option, defaults)}')
+            raise SettingsError(f'the method "{name}" has no option "{option}"; {_known(option, defaults)}')
     rule.check(**{**defaults, **options})
-    return replace(method, rule=replace(rule, options=dict(options)))
+    chosen = replace(rule, options=dict(options))
+    check_declaration(chosen)
+    return replace(method, rule=chosen)
 
 
 def _of_another_package(name: str) -> Method:
     others = offered(plugins.GROUP)
     if name not in others:
-        raise SettingsError(f'there is no rule "{name}"; {nearest(name, rule_names())}')
+        raise SettingsError(f'there is no method "{name}"; {nearest(name, rule_names())}')
     return plugins.load(name, others[name])
 
 

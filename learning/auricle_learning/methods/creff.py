@@ -137,7 +137,7 @@ def _judged(weights: FloatArray, state: RuleState | None) -> FloatArray | None:
     head = None if state is None else state.arrays.get(HEAD)
     if head is None or head.size > weights.size:
         return None
-    judged = weights.copy()
+    judged: FloatArray = weights.copy()
     judged[-head.size :] = np.concatenate([head[:, :-1].ravel(), head[:, -1]])
     return judged
 

@@ -136,7 +136,7 @@ def _check_counts(pack: Pack, vector: Flat, largest: float) -> None:
 
 
 FEDKAD = Method(
-    Rule(NAME, fedkad, check_fedkad, needs=("server-state",), plan=local_plan),
+    Rule(NAME, fedkad, check_fedkad, needs=("server-state",), plan=local_plan, step=True),
     Needs(
         down=(Vector(MEANS, _numbers), Vector(VALID, _labels)),
         up=(

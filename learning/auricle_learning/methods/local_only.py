@@ -57,4 +57,6 @@ def travels(trained: Trained) -> Flat:
     return trained.received.plugin
 
 
-LOCAL = Method(Rule(NAME, local, check_local, plan=local_plan), before=before, travels=travels, own_model=True)
+LOCAL = Method(
+    Rule(NAME, local, check_local, plan=local_plan, step=True), before=before, travels=travels, own_model=True
+)

@@ -229,7 +229,7 @@ class Method:
 
     @property
     def name(self) -> str:
-        """As `--rule` names it."""
+        """As `--method` names it."""
         return self.rule.name
 
     @property

@@ -77,7 +77,8 @@ def require_graphs(pack: Pack, plan: Plan, method: Method, architectures: Collec
     """
     plugin, table = pack.manifest.plugin, pack.plugin_table
     width = table.specs[-2].shape[1]
-    received = Received(plan, np.zeros(table.size, np.float32), head=head_size(pack), width=width)
+    vectors = {each.name: np.zeros(each.numbers(pack, plan), np.float32) for each in method.needs.down}
+    received = Received(plan, np.zeros(table.size, np.float32), vectors, head=head_size(pack), width=width)
     for changes in method.before(received, {}).passes:
         told = plan_of_pass(plan, changes)
         own = changes.trains == "local" or told.mode == "mutual"
@@ -87,8 +88,8 @@ def require_graphs(pack: Pack, plan: Plan, method: Method, architectures: Collec
             if not any((g.kind, g.model, g.optimizer) == asked and terms <= set(g.terms) for g in pack.manifest.graphs):
                 with_terms = f" with {' and '.join(sorted(terms))}" if terms else ""
                 raise PackError(
-                    f"The pack {pack.manifest.name} has no {asked[0]} step graph of {model} for {asked[2]}{with_terms}: "
-                    f"the method {method.name} needs one, which auricle export build compiles."
+                    f"The pack {pack.manifest.name} has no {asked[0]} step graph of {model} for {asked[2]}{with_terms}:"
+                    f" the method {method.name} needs one, which auricle export build compiles."
                 )
 
 

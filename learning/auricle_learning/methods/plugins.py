@@ -12,6 +12,7 @@ import numpy as np
 from auricle.errors import AuricleError, SettingsError
 from auricle.process import plugins
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
+from auricle_learning.aggregation.rules.declaration import check_declaration, check_mean, not_a_mean
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.methods.method import Method
 
@@ -28,28 +29,31 @@ def load(name: str, entries: list[EntryPoint]) -> Method:
     Raises
     ------
     SettingsError
-        Two packages offer it, it cannot be imported, or it is neither a `Rule` nor a `Method`.
+        Two packages offer it, it cannot be imported, it is neither a `Rule` nor a `Method`, or what it says of itself
+        is not valid (`check_declaration`, `check_mean`).
     """
-    loaded, package = plugins.load("rule", name, entries)
+    loaded, package = plugins.load("method", name, entries)
     method = Method(loaded) if isinstance(loaded, Rule) else loaded
     if not isinstance(method, Method):
         raise SettingsError(
-            f'the rule "{name}" of {package} is no auricle_learning.aggregation.rules.Rule but a '
+            f'the method "{name}" of {package} is no auricle_learning.methods.Method or Rule but a '
             f"{type(loaded).__name__}; update or uninstall the package."
         )
     rule = method.rule
-    where = f'the rule "{name}" of {package}'
-    checked: Callable[..., None] = plugins.guarded(rule.check, "rule", where, SettingsError)
+    where = f'the method "{name}" of {package}'
+    checked: Callable[..., None] = plugins.guarded(rule.check, "method", where, SettingsError)
     guarded = replace(
         rule,
         name=name,
-        function=_answering(plugins.guarded(rule.function, "rule", where, RuleError), where),
+        function=_answering(plugins.guarded(rule.function, "method", where, RuleError), where, mean=rule.mean),
         check=checked,
     )
+    check_declaration(guarded, where)
+    check_mean(replace(guarded, function=plugins.guarded(rule.function, "method", where, RuleError)), where)
     return replace(method, rule=guarded)
 
 
-def _answering(function: Callable[..., Aggregate], where: str) -> Callable[..., Aggregate]:
+def _answering(function: Callable[..., Aggregate], where: str, *, mean: bool) -> Callable[..., Aggregate]:
     """Refuse an answer that is not an aggregate of the cohort."""
 
     @functools.wraps(function)
@@ -57,9 +61,12 @@ def _answering(function: Callable[..., Aggregate], where: str) -> Callable[..., 
         answer = function(cohort, **options)
         if not isinstance(answer, Aggregate) or not _fits(answer, cohort):
             raise RuleError(
-                f"{where} gave no finite model of {cohort.start.size} values with its tables; choose another rule or "
+                f"{where} gave no finite model of {cohort.start.size} values with its tables; choose another method or "
                 "update the package."
             )
+        said = not_a_mean(answer) if mean else None
+        if said:
+            raise RuleError(f"{where} {said}; choose another rule or update the package.")
         return answer
 
     return answering

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from auricle.speech.augment import Augmentation
 from auricle.wire.plan import FixMatch, Plan
+from auricle_learning.methods.method import NO_CHANGES, JobChanges
 from auricle_learning.methods.passes import graph_optimizer, terms_of
 from auricle_learning.runtimes import Runtime
 from auricle_learning.training.batches import Features, Pseudo, batches, pseudo_labelled
@@ -59,9 +60,12 @@ def counted(plan: Plan | None, settings: LearnSettings, data: DeviceData) -> Cou
     return Count(len(data.train), free if asked else 0)
 
 
-def has_graph(runtime: Runtime, plan: Plan) -> bool:
-    """Whether a plan's round with clips without labels has a step graph of its own."""
-    fits = plan.mode == "supervised" and not terms_of(plan)
+def has_graph(runtime: Runtime, plan: Plan, changes: JobChanges = NO_CHANGES) -> bool:
+    """Whether a plan's round with clips without labels has a step graph of its own.
+
+    None has a term of the gradient besides, neither the plan's nor those that the round's method brings.
+    """
+    fits = plan.mode == "supervised" and not terms_of(plan, changes)
     return fits and runtime.has("fixmatch", runtime.pack.manifest.plugin, graph_optimizer(plan))
 
 

@@ -237,7 +237,7 @@ class Trainer:
         kind, vectors = graph_kind(plan, changes), vectors_of(plan, received, changes)
         scalars, taught = scalars_of(plan, changes), taught_by(plan, self.settings)
         plain = changes.trains == "plugin" and changes.kind is None
-        if plain and pseudo is not None and taught is not None and has_graph(self.runtime, plan):
+        if plain and pseudo is not None and taught is not None and has_graph(self.runtime, plan, changes):
             kind, vectors = "fixmatch", {"teacher": plugin}
             scalars.update({"threshold": taught.threshold, "lambda": taught.weight})
         return Job(

@@ -17,7 +17,7 @@ import numpy as np
 from auricle.errors import AuricleError, DataError, SettingsError
 from auricle_cloud.api.remote import _refused
 from auricle_cloud.commands.coordinator_settings import read_coordinator, template
-from auricle_cloud.commands.serve_options import rule_options
+from auricle_cloud.commands.serve_options import method_options
 from auricle_cloud.identity.requests import ClaimError, RequestError, public_key_of, read_certificate, read_request
 from auricle_cloud.states.report import RoundReport, read_report
 from auricle_cloud.storage.backup import write_backup
@@ -91,8 +91,8 @@ fleet = "home"
 broker = "embedded"
 state = "/x"
 [rounds]
-rule = "lpa"
-rule_options = { prune_high = 0.2 }
+method = "lpa"
+method_options = { prune_high = 0.2 }
 """
 
 
@@ -102,7 +102,7 @@ rule_options = { prune_high = 0.2 }
     examples=lambda: {"every": template().encode(), "some": SOME},
     form="toml",
     refusals=(SettingsError,),
-    tokens=(b"[rounds]\n", b"[api]\n", b"[storage]\n", b"rule = ", b"true", b"nan", b"inf", b"-1"),
+    tokens=(b"[rounds]\n", b"[api]\n", b"[storage]\n", b"method = ", b"true", b"nan", b"inf", b"-1"),
 )
 def coordinator_toml(data: bytes) -> object:
     """A coordinator's settings."""
@@ -113,15 +113,15 @@ def coordinator_toml(data: bytes) -> object:
 
 
 @target(
-    "rule-options",
+    "method-options",
     "auricle_cloud.commands.serve_options",
     examples=lambda: {"one": b"prune_high=0.2"},
     form="text",
     refusals=(SettingsError,),
 )
 def options(data: bytes) -> object:
-    """Options of a rule, from a command line."""
-    return list(rule_options([data.decode("utf-8", "surrogateescape")]))
+    """Options of a method, from a command line."""
+    return list(method_options([data.decode("utf-8", "surrogateescape")]))
 
 
 @target(

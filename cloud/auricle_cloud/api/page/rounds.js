@@ -172,7 +172,7 @@ export async function whyOf(number, device, signal) {
   const { devices: [why], rule } = await get(["rounds", number, "why"], { device }, signal);
   const pruned = why.layers.filter(({ verdict }) => verdict.startsWith("pruned")).length;
   return [
-    h("p", {}, badge(why.outcome), why.harmful && [" ", badge("harmful")], rule && ` by the rule ${rule}`,
+    h("p", {}, badge(why.outcome), why.harmful && [" ", badge("harmful")], rule && ` by the method ${rule}`,
       pruned > 0 && `, pruned in ${pruned} of ${plural(why.layers.length, "layer")}`),
     sentences(why.sentences), why.layers.length > 0 && map(number, [why]),
   ];

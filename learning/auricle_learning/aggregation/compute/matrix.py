@@ -157,7 +157,7 @@ class NumpyMatrix:
 
         def work(piece: Piece, _: Float64Array) -> None:
             block = self.weights[:, piece.start : piece.stop]
-            ranked = np.ascontiguousarray(block.T)
+            ranked = np.array(block.T, order="C")  # always a copy: the transpose may be contiguous as it is
             ranked.sort(axis=1)
             kept = ranked[:, cut : count - cut]
             result[piece.start : piece.stop] = self._mean_of_sorted(kept)

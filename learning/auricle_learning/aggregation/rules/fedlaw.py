@@ -13,7 +13,7 @@ from auricle_learning.aggregation.rules.average import sample_share, unchanged
 from auricle_learning.aggregation.rules.weighting import NO_CLIPS, of_clients, products_with
 
 SCORE = "learned weight before shrinking"
-DIVERGED = "the weights learned on labelled clips are not finite: the model is unchanged; lower the rule's lr"
+DIVERGED = "the weights learned on labelled clips are not finite: the model is unchanged; lower the method's lr"
 BETA1, BETA2, EPSILON = 0.5, 0.999, 1e-8
 LEAST = 1e-12
 """Least p_k of which a logarithm is taken."""

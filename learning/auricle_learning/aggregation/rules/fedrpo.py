@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 
-from auricle.errors import AuricleError, SettingsError
+from auricle.errors import SettingsError
 from auricle.wire.plan import FixMatch, Plan
-from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, Float64Array
+from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.direction import Direction, angles_to
 from auricle_learning.aggregation.options import check_choice, check_count, check_number
+from auricle_learning.aggregation.relaxed_pareto import relaxed_pareto
 from auricle_learning.aggregation.rules.average import unchanged
 from auricle_learning.aggregation.rules.weighting import (
     moved,
@@ -145,43 +145,3 @@ def fedrpo_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
         return plan
     told = FixMatch(threshold=float(str(options["threshold"])), weight=weight)
     return msgspec.structs.replace(plan, mode="supervised", fixmatch=told)
-
-
-def relaxed_pareto(cosines: Float64Array, priority: Float64Array, labelled: BoolArray, c: float) -> Float64Array:
-    """α (K,) of the linear program by HiGHS; the least-norm point of the hull where the solver fails (A34).
-
-    Parameters
-    ----------
-    cosines
-        Q (K, K).
-    priority
-        w (K,), which sums to 1.
-    labelled
-        (K,) whose (Qα)_i may not be negative.
-    c
-        Least (Qα)_i of the others.
-    """
-    optimize = _scipy()
-    count = priority.size
-    least = np.where(labelled, 0.0, c)
-    found = optimize.linprog(  # type: ignore[attr-defined]
-        -(cosines @ priority), A_ub=-cosines, b_ub=-least, A_eq=np.ones((1, count)), b_eq=[1.0], method="highs"
-    )
-    alpha = np.maximum(0.0, found.x) if found.status == 0 else min_norm_alpha(cosines)
-    return np.asarray(alpha / alpha.sum(), np.float64)
-
-
-def min_norm_alpha(cosines: Float64Array) -> Float64Array:
-    """α (K,) of the point of the hull that is nearest to 0, by non-negative least squares: min ‖A u‖² + (1 - Σu)²."""
-    values, vectors = np.linalg.eigh(cosines)
-    root = np.sqrt(np.maximum(0.0, values))[:, None] * vectors.T
-    system = np.vstack([root, np.ones(len(cosines))])
-    solution, _ = _scipy().nnls(system, np.append(np.zeros(len(cosines)), 1.0))  # type: ignore[attr-defined]
-    return np.asarray(solution / solution.sum(), np.float64)
-
-
-def _scipy() -> object:
-    try:
-        return importlib.import_module("scipy.optimize")
-    except ModuleNotFoundError as error:
-        raise AuricleError('FedRPO needs SciPy, which is not installed: pip install "auricle[lp]".') from error

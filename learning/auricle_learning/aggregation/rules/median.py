@@ -12,7 +12,7 @@ def check_median() -> None:
 
 
 def median(cohort: Cohort) -> Aggregate:
-    """Take the median of every value by itself; of an even number of clients the mean of the middle two (A47).
+    """Take the median of every value alone; of an even number of clients the mean of the middle two (A47).
 
     Parameters
     ----------

@@ -53,7 +53,8 @@ class Rule:
     @property
     def weighed_by(self) -> str:
         """What the clients are weighed by, with these options."""
-        return str(self.options.get("weighting", self.defaults.get("weighting", self.weight)))
+        said = self.options.get("weighting", self.defaults.get("weighting"))
+        return self.weight if said is None else str(said)
 
     @property
     def defaults(self) -> dict[str, object]:

@@ -23,7 +23,7 @@ def check_trimmed_mean(*, beta: float, cut: int | None) -> None:
 
 
 def trimmed_mean(cohort: Cohort, *, beta: float = 0.1, cut: int | None = None) -> Aggregate:
-    """Average every value by itself without the b smallest and the b largest, b = ⌊βK⌋, all others equally.
+    """Average every value alone, without the b smallest and the b largest, b = ⌊βK⌋, all others equally.
 
     Parameters
     ----------

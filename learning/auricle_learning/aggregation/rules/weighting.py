@@ -126,5 +126,5 @@ def reference_of(cohort: Cohort, *, epochs: int, lr: float | None) -> Float64Arr
         for objective in extras.objectives:
             weights -= rate * objective(weights)[1]
     if not np.isfinite(weights).all():
-        raise CohortError("training on the coordinator's labelled clips diverged: lower the rule's lr.")
+        raise CohortError("training on the coordinator's labelled clips diverged: lower the method's lr.")
     return np.asarray(start - weights)

@@ -1,0 +1,94 @@
+"""What a rule says of itself, held against what it has and does: a coordinator bounds devices by it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from auricle.errors import AuricleError, SettingsError, nearest
+from auricle_learning.aggregation.cohort import Aggregate, Cohort, Layer
+from auricle_learning.aggregation.extras import Extras
+from auricle_learning.aggregation.rules.fedvsa import check_limit
+from auricle_learning.aggregation.rules.rule import Rule
+from auricle_learning.aggregation.rules.weighting import WEIGHTINGS
+
+SLACK = 1e-6
+"""By how much the shares of a layer may sum to something else than 1."""
+
+
+def check_declaration(rule: Rule, where: str | None = None) -> None:
+    """Refuse a rule whose declaration a bound on its devices could not go by.
+
+    Parameters
+    ----------
+    rule
+        With its options.
+    where
+        What it is called in a sentence; None for its name.
+
+    Raises
+    ------
+    SettingsError
+        It weighs by something that does not exist, by losses without options `clip` and `limit` that limit them, or
+        prunes at the far end without an option for the near one.
+    """
+    where, settings = where or f'the rule "{rule.name}"', rule.defaults | dict(rule.options)
+    if rule.weighed_by not in WEIGHTINGS:
+        raise SettingsError(f'{where} weighs by "{rule.weighed_by}"; {nearest(rule.weighed_by, WEIGHTINGS)}')
+    if rule.weighed_by == "fedvsa":
+        for option in ("clip", "limit"):
+            if option not in settings:
+                raise SettingsError(
+                    f'{where} weighs by "fedvsa" and has no option "{option}": give it clip and limit, or another '
+                    "weight."
+                )
+        check_limit(clip=settings["clip"], limit=settings["limit"])  # type: ignore[arg-type]
+    if "prune_high" in settings and "prune_low" not in settings:
+        raise SettingsError(
+            f'{where} has an option "prune_high" and no "prune_low": give it both, or another name to this one.'
+        )
+
+
+def check_mean(rule: Rule, where: str) -> None:
+    """Refuse a rule that says it is a mean and reports shares that do not sum to 1, tried on a small round.
+
+    Raises
+    ------
+    SettingsError
+        The shares of a layer in which somebody counts sum to something else.
+    """
+    if not rule.mean:
+        return
+    try:
+        made = rule(_small_round())
+    except AuricleError:  # it needs more than this round has, or fails: that is said when it is called
+        return
+    said = not_a_mean(made)
+    if said:
+        raise SettingsError(f"{where} {said}: report shares that sum to 1, or leave out mean=True.")
+
+
+def not_a_mean(made: Aggregate) -> str | None:
+    """What of an answer contradicts that it is a mean; None where the shares of each layer sum to 1, or all are 0."""
+    sums = made.share.sum(axis=0)
+    wrong = np.flatnonzero((np.abs(sums - 1.0) > SLACK) & (made.share != 0).any(axis=0))
+    if not wrong.size and (made.share >= 0).all():
+        return None
+    if not wrong.size:
+        return "says that it is a mean, but some share is negative"
+    column = int(wrong[0])
+    return f'says that it is a mean, but its shares in the layer "{made.layers[column]}" sum to {sums[column]:g}'
+
+
+def _small_round() -> Cohort:
+    """Five clients in two layers, with what a coordinator knows of every round."""
+    start = np.array([0.5, -0.25, 0.125, 1.0], np.float32)
+    steps = np.arange(1.0, 6.0)
+    return Cohort.build(
+        ids=[f"client-{k}" for k in range(5)],
+        weights=(start + np.outer(steps, [1.0, -1.0, 0.5, 0.25]) / 8).astype(np.float32),
+        samples=[10, 20, 30, 40, 50],
+        losses=[0.5, 0.25, 1.0, 0.75, 0.125],
+        start=start,
+        layers=(Layer("front", (slice(0, 3),)), Layer("head", (slice(3, 4),))),
+        extras=Extras(steps=steps, rate=0.125, clients=5),
+    )
