@@ -20,7 +20,7 @@ def test_a_run_without_what_it_needs_is_refused_in_a_sentence(name: str) -> None
     with pytest.raises(SettingsError) as refused:
         check_needs(RULES[name], given=())
 
-    assert f'The rule "{name}" needs {WHAT[RULES[name].needs[0]]}' in str(refused.value)
+    assert f'The method "{name}" needs {WHAT[RULES[name].needs[0]]}' in str(refused.value)
 
 
 def test_a_buffer_of_several_rounds_and_detection_are_refused() -> None:
