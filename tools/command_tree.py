@@ -142,7 +142,7 @@ def _parsed(command: Any, path: str, words: list[str], *, lenient: bool) -> tupl
 
 
 def _unknown_word(given: dict[str, Any]) -> str:
-    values = under_todays_options(given)
+    values: dict[str, Any] = under_todays_options(given)
     for name, known in KNOWN.items():
         value = values.get(name)
         for word in value if isinstance(value, (list, tuple)) else (value,):

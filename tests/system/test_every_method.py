@@ -31,7 +31,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "acmu": {"pkcf": True, "pkcf_features": 5},
     "zeno": {"epsilon": 10.0},
 }
-"""What a method takes here beside its defaults. Dropped activations (`bavd`) need a pack that is built with layers which
+"""What a method takes here beside its defaults. Dropped activations (`bavd`) need a pack that is built with layers that
 drop some; those in the wheel are not. Clips of noise agree with nobody, so Zeno++ is told to accept everybody."""
 DEADLINE = 60.0
 
