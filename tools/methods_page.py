@@ -32,7 +32,7 @@ FORMULA = re.compile(r"←| = |∝|≥|≤|Σ")
 SENTENCE = re.compile(r"(?<=\.) (?=[A-Z]|\S+ [←=])")
 SOURCE = re.compile(r"(?:(?:Fed|Mu)\w+,? )?(?:eq\. \d+(?:-\d+)?(?:, \d+(?:-\d+)?)*|Algorithm \d+)")
 DECISION = re.compile(r"\bA\d+\b")
-FEATURES = "features that classifiers are tuned on"
+FEATURES = "a classifier that gradients are taken of, with features to tune one's own on where the method has some"
 ALL = """
 ## All methods
 

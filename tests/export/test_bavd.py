@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.layers import Bavd
 from auricle_export.compiler.trace import find_parts
+from auricle_export.packs import build
 from auricle_export.packs.models import Crnn, CrnnShape, ResNet, ResNetShape
 from auricle_export.packs.stepgraph import step_graph, trace
 
@@ -156,3 +159,83 @@ def test_built_in_models_have_a_map_over_time_for_each_layer_and_the_same_weight
     assert torch.equal(module.train()(x), twin(x)), "an empty map drops nothing"
     module.drop[0].update(1.0)
     assert not torch.equal(module(x), twin(x))
+
+
+FAMILIES = {
+    "crnn": lambda: Crnn(CrnnShape((4, 6), 4), LABELS, bavd=True),
+    "resnet": lambda: ResNet(ResNetShape((4, 6), ((1, 3),)), LABELS, bavd=True),
+}
+"""The smallest model of each family that is built in."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.nightly
+def test_the_maps_of_each_family_change_in_training_as_in_plain_pytorch(family: str) -> None:
+    """Each of its layers has a map of its own, which the next step's masks come from."""
+    torch.manual_seed(3)
+    module, rng, rate = FAMILIES[family](), np.random.default_rng(4), 0.5
+    traced = trace(find_parts(module, LABELS))
+    graph, model = step_graph("supervised", traced, None, "sgd")
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    named = {name: value.detach().numpy().copy() for name, value in module.named_parameters()}
+    feeds = {"weight": np.ones(BATCH, np.float32), **{name: np.zeros(s, np.float32) for name, s in graph.state.items()}}
+    feeds["model/body"] = np.concatenate([named[name].ravel() for name, _ in traced.net.tensors])
+    feeds |= {f"model/head.{part}": named[f"head.{part}"] for part in ("weight", "bias")}
+    feeds |= {f"model.momentum/{p}": np.zeros_like(feeds[f"model/{p}"]) for p in ("body", "head.weight", "head.bias")}
+    feeds |= {f"model.{name}": np.float32(n) for name, n in {"rate": rate, "momentum": 0, "decay": 0}.items()}
+    feeds["model.clip"] = np.float32(np.inf)
+    module = module.double().train()
+    seen: list[dict[str, Array]] = []
+    for x, target in drawn(rng, 4):
+        feeds.update({"x": x.astype(np.float32), "target": target.astype(np.float32)})
+        given = {name: np.asarray(feeds[name], np.float32) for name in graph.inputs}
+        found = dict(zip(graph.outputs, session.run(list(graph.outputs), given), strict=True))
+        feeds.update({n.removeprefix("new/"): v for n, v in found.items() if n.startswith("new/")})
+        loss = -(torch.tensor(target) * module(torch.tensor(x)).log_softmax(1)).sum(1).mean()
+        weights = list(module.parameters())
+        for weight, grad in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+            weight.data -= rate * grad
+        for layer in module.drop:
+            layer.update(loss.item())
+        assert float(found["loss"]) == pytest.approx(loss.item(), rel=1e-4)
+        maps = {f"drop.{place}": found[f"new/model.bavd.drop.{place}"] for place in range(len(module.drop))}
+        for place, layer in enumerate(module.drop):
+            np.testing.assert_allclose(maps[f"drop.{place}"], layer.map.numpy(), rtol=1e-3, atol=1e-5)
+        assert all(not np.array_equal(maps[name], seen[-1][name]) for name in maps if seen)
+        seen.append(maps)
+
+    assert dict(traced.net.maps) == {name: values.shape for name, values in seen[-1].items()}
+    assert all(values.max() > values.min() for values in seen[0].values()), "none of them is flat, so each drops"
+
+
+PLAIN = """
+from torch import nn
+
+class Plain(nn.Module):
+    def __init__(self, labels):
+        super().__init__()
+        self.hidden, self.out = nn.Linear(40, 5), nn.Linear(5, labels)
+
+    def forward(self, x):
+        return self.out(self.hidden(x.mean(1)).relu())
+"""
+
+
+def test_a_module_of_ones_own_has_its_layers_itself_and_a_built_in_plug_in_gets_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plain.py").write_text(PLAIN)
+    source, makers = f"{tmp_path}/plain.py:Plain", {}
+    with pytest.raises(CompileError, match=r"^plain has no layer that drops activations: .* leave out --bavd\.$"):
+        build.build_author_pack(source, ("yes", "no"), "plain", plugin=source, bavd=True)
+
+    def noted(given: dict[str, Any], *_: object) -> dict[str, build.Model]:
+        makers.update(given)
+        raise CompileError("noted")
+
+    monkeypatch.setattr(build, "trace_models", noted)
+    for bavd, layers in ((True, 2), (False, 0)):
+        with pytest.raises(CompileError, match="noted"):
+            build.build_author_pack(source, ("yes", "no"), "plain", bavd=bavd)
+        assert len(makers["crnn-lite"](2).drop) == layers

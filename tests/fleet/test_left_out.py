@@ -41,7 +41,10 @@ EXPECTED: dict[str, tuple[dict[str, Any], str, str]] = {
     # All moved along the same line, and of equals the linear program takes the first that moved.
     "fedrpo": ({}, "acdef", "acdef"),
     **{name: ({}, "f", "f") for name in ("acmu", "feddc", "feddisco", "feddyn", "fedlaw", "fednova", "fedopt")},
-    **{name: ({}, "f", "f") for name in ("creff", "fedprox", "mupfl", "raf", "scaffold")},
+    **{name: ({}, "f", "f") for name in ("creff", "ditto", "fedprox", "mupfl", "raf", "scaffold")},
+    # Nobody is left out of a classifier that is not averaged, nor where no weights are.
+    **{name: ({}, "f", "f") for name in ("fedrep", "local")},
+    "fedkad": ({"projection": 1}, "f", "f"),
     "krum": ({"attackers": 1}, "acdef", "acdef"),
     "multi-krum": ({"attackers": 1}, "adef", "adef"),
 }  # by rule: its options, and who is left out of the front and of the head
@@ -74,7 +77,14 @@ def cohort() -> Cohort:
         losses=[math.nan, 1.0, 1.0, 1.0, 1.0, 1.0],
         start=np.zeros(2, np.float32),
         layers=(Layer("front", (slice(0, 1),)), Layer("head", (slice(1, 2),))),
-        extras=Extras(steps=np.ones(6), class_counts=np.ones((6, 2)), objectives=(toward_ten,), rate=0.1, clients=6),
+        extras=Extras(
+            steps=np.ones(6),
+            class_counts=np.ones((6, 2)),
+            vectors={name: [np.ones(2)] * 6 for name in ("means", "counts")},
+            objectives=(toward_ten,),
+            rate=0.1,
+            clients=6,
+        ),
     )
 
 

@@ -118,6 +118,6 @@ def test_a_pack_without_such_layers_is_refused_with_the_command_that_builds_one(
     preset = Preset(Plan(mode="supervised"), "fedavg")
 
     for pack, named in ((PACK, "NAME"), (load_pack("digits"), "digits")):
-        with pytest.raises(PackError, match=f"packs/{named}.tar.zst after auricle export build {named} --bavd"):
+        with pytest.raises(PackError, match=f"auricle export build {named} --bavd --weights shipped"):
             preset.with_rule("mupfl", {}).require_pack(pack)
         preset.with_rule("mupfl", {"bavd": False}).require_pack(pack)

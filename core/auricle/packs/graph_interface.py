@@ -147,7 +147,7 @@ def require_maps(pack: str, plugin: str, graphs: Iterable[Graph]) -> None:
         built = "NAME" if pack == OTHER_WORDS else pack
         raise PackError(
             f"The models of the pack {pack} have no layers that drop activations: say --method-option bavd=false, or "
-            f"take --pack packs/{built}.tar.zst after auricle export build {built} --bavd --weights shipped --out packs."
+            f"build it again, auricle export build {built} --bavd --weights shipped --out packs, for --pack."
         )
 
 

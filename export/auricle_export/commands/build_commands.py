@@ -50,9 +50,7 @@ def build(
     if model is not None:
         if out is None or names or labels is None:
             raise SettingsError("Your own model needs --labels a,b,c and --out DIR, and no names of shipped packs.")
-        if bavd:
-            raise SettingsError("Your own model drops activations where it has layers `Bavd`: leave out --bavd.")
-        _build_own(model, labels, plugin, name, mels, out, as_json)
+        _build_own(model, labels, plugin, name, mels, out, as_json, bavd=bavd)
         return
     for option, value in (("--labels", labels), ("--name", name)):
         if value is not None:
@@ -83,12 +81,15 @@ def build(
         typer.echo(f"{key} {pack.identity[:12]}" + (f" -> {written[key]}" if out else "") + _same(check))
 
 
-def _build_own(model: str, labels: str, plugin: str, name: str | None, mels: int, out: Path, as_json: bool) -> None:
+def _build_own(
+    model: str, labels: str, plugin: str, name: str | None, mels: int, out: Path, as_json: bool, *, bavd: bool
+) -> None:
     builder = import_for("build", "packs.build")
     words = builder.LABELS.get(labels) or [word.strip() for word in labels.split(",") if word.strip()]
     key = name or builder.model_name(model)
     with _bar(as_json) as bar:
-        pack = builder.build_author_pack(model, words, key, plugin=plugin, mels=mels, progress=_shown(bar, as_json))
+        shown = _shown(bar, as_json)
+        pack = builder.build_author_pack(model, words, key, plugin=plugin, mels=mels, progress=shown, bavd=bavd)
     path = out / f"{key}.tar.zst"
     write_durably(path, pack_bytes(pack))
     weights = {model: table.size for model, table in pack.tables.items()}

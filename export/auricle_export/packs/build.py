@@ -27,6 +27,7 @@ from auricle.speech.words import WORD_SETS
 from auricle.wire.gradient_terms import Term
 from auricle.wire.tensors import TensorSpec
 from auricle_export.compiler.contract import Net
+from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import Maker, load_module, tensor_specs
 from auricle_export.packs.models import ARCHITECTURES, PLUGIN, RESNETS, WORD_MODELS, built_in
@@ -242,6 +243,7 @@ def build_author_pack(
     plugin: str = PLUGIN,
     mels: int = 40,
     progress: Progress = lambda *_: None,
+    bavd: bool = False,
 ) -> Pack:
     """Compile a model author's own module, `FILE.py:NAME`, with a plug-in into a pack for these words.
 
@@ -251,11 +253,15 @@ def build_author_pack(
         The local model; it also gets every graph that a plug-in has, so that it can travel itself.
     plugin
         One of `models.WORD_MODELS`, or another `FILE.py:NAME`.
+    bavd
+        Whether rounds may ask these models for MuPFL's activation dropout: a built-in plug-in gets layers for it, and
+        a module that has none is refused.
 
     Raises
     ------
     CompileError
-        A module cannot be found or compiled; the sentence says where and what to use instead.
+        A module cannot be found or compiled; the sentence says where and what to use instead. One has no layer that
+        drops activations, with `bavd`.
     PackError
         Fewer than two words, a word twice, or a name that is not a name.
     """
@@ -265,9 +271,16 @@ def build_author_pack(
         raise PackError(f"A task needs at least two different words, separated by commas; this one has {named}.")
     makers: dict[str, Maker | None] = {model_name(source): load_module(source)}
     shared = plugin if plugin in WORD_MODELS else model_name(plugin)
-    makers.setdefault(shared, partial(built_in, plugin, mels=mels) if plugin in WORD_MODELS else load_module(plugin))
+    built = partial(built_in, plugin, mels=mels, bavd=bavd)
+    makers.setdefault(shared, built if plugin in WORD_MODELS else load_module(plugin))
     task = Task(words, frontend=Frontend(mels=mels))
     models = trace_models(makers, len(words), task, progress)
+    for key in models if bavd else ():
+        if not models[key].traced.net.maps:
+            raise CompileError(
+                f"{key} has no layer that drops activations: put auricle_export.compiler.layers.Bavd after its ReLUs, "
+                "or leave out --bavd."
+            )
     return assemble(name, words, models, shared, task=task)
 
 

@@ -137,7 +137,8 @@ def left_out(report: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
     """Name the devices whose update did not count, by layer.
 
     Every rule reports `kept` and `share`, those of other packages too, so this holds for each of them. A device counts
-    in a layer when the rule kept it and gave it some weight.
+    in a layer when the rule kept it and gave it some weight. Of a layer that the rule does not average at all, as
+    FedRep's classifier, nobody is left out.
 
     Parameters
     ----------
@@ -151,8 +152,12 @@ def left_out(report: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
         update was not finite, which no rule gets to see.
     """
     told = msgspec.convert(report, _Report)
+    counted = {layer.layer: {name for name in layer.share if _counts(layer, name)} for layer in told.layers}
+    averaged = {name for name, devices in counted.items() if devices} or set(counted)
     return {
-        layer.layer: tuple(sorted({*told.dropped, *(name for name in layer.share if not _counts(layer, name))}))
+        layer.layer: tuple(
+            sorted({*told.dropped, *(set(layer.share) - counted[layer.layer] if layer.layer in averaged else ())})
+        )
         for layer in told.layers
     }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from auricle.errors import SettingsError, nearest
 from auricle.packs.first_weights import check_start
 from auricle.process.plugins import offered
@@ -13,7 +15,7 @@ from auricle_edge.runtimes.choice import GROUP
 from auricle_fleet.groups import check_groups, require_room
 from auricle_learning.aggregation.needs import check_needs, given_with
 from auricle_learning.methods import get_rule, rule_names
-from auricle_learning.presets import get_preset
+from auricle_learning.presets import Preset, get_preset
 
 if TYPE_CHECKING:
     from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -64,6 +66,19 @@ def check_labels(told: FleetSettings, *, asks: bool) -> None:
         raise SettingsError("Devices without any label learn with --method fedrpo alone: raise the labelled share.")
 
 
+def check_learning(learning: str | None, preset: Preset) -> None:
+    """SettingsError for a way of learning that is not the one that the preset's method decides."""
+    rule = get_rule(preset.rule, **preset.rule_options)
+    if learning is None or (decided := rule.plan_for(structs.replace(preset.plan, mode=learning)).mode) == learning:
+        return
+    if "mutual" not in rule.defaults:
+        raise SettingsError(f"With the method {rule.name} devices learn by {decided} training: leave out --learning.")
+    raise SettingsError(
+        f'How devices learn is an option of the method "{rule.name}": leave out --learning, or say --method-option '
+        f"mutual={'true' if learning == 'mutual' else 'false'}."
+    )
+
+
 def check_run(told: FleetSettings) -> None:
     """SettingsError for a value that is not allowed, or settings that do not go together."""
     named = (("method", told.rule, rule_names()), ("learning", told.learning, LEARNING))
@@ -88,15 +103,7 @@ def check_run(told: FleetSettings) -> None:
         raise SettingsError(f"--over-selection has to be from 1 to {MOST_SELECTED:g}.")
     if told.detect and told.mode == "async":
         raise SettingsError("--detect compares the losses of one round's devices: it needs --mode sync.")
-    if told.learning not in (None, chosen.plan.mode):
-        if "mutual" not in rule.defaults:
-            raise SettingsError(
-                f"With the method {rule.name} devices learn by {chosen.plan.mode} training: leave out --learning."
-            )
-        raise SettingsError(
-            f'How devices learn is an option of the method "{rule.name}": leave out --learning, or say --method-option '
-            f"mutual={'true' if told.learning == 'mutual' else 'false'}."
-        )
+    check_learning(told.learning, chosen)
     told.privacy.require(chosen.rule, mode=told.mode, detection=told.detect)
     told.secure_sum.require(chosen.rule, chosen.rule_options, mode=told.mode, detection=told.detect)
     check_groups(told.groups)
