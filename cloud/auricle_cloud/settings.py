@@ -177,7 +177,11 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     ] = 1e4
     share: Annotated[
         float,
-        Meta(ge=1, le=1e9, description="Largest share of one device in a model, as a multiple of its fair one."),
+        Meta(
+            ge=1,
+            le=1e9,
+            description="Largest share of one device in a model, as a multiple of its fair one; from 3 on below half.",
+        ),
     ] = 3.0
     prune_few: Annotated[
         bool,
