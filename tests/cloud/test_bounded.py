@@ -280,9 +280,9 @@ def test_a_round_bounds_a_liar_and_tells_operators(tmp_path: Path, monkeypatch: 
         (event,) = store.journal.events(kind="bounded")
         why = Operations(store, coordinator.blobs, TASK, lambda: None, "anna").why_round(1, "dev-d")
         shares = site.done[0].report["layers"][0]["share"]
-        assert max(shares.values()) <= 3 / 4
-        # Three clips each, and three were registered.
-        assert (event.device, event.detail) == ("dev-d", "samples 1e+07 counted as 9")
+        assert max(shares.values()) == pytest.approx(HALF)
+        # Three clips each: 0.49 of the sum is 0.49 / 0.51 * 9.
+        assert (event.device, event.detail) == ("dev-d", "samples 1e+07 counted as 8.64706")
         assert "10,000,000 training samples, which counted as 9" in " ".join(why.devices[0].sentences)
         assert any("for less" in sentence and "dev-d" in sentence for sentence in why.sentences)
 
