@@ -12,6 +12,8 @@ from tests.cloud.site_runs import on_a_site, played
 from tests.cloud.site_runs import runtime as runtime
 
 from auricle.wire.tensors import digest, encode
+from auricle_cloud.evaluation.evaluator import OnnxEvaluator
+from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.rules import Rule
 from auricle_learning.aggregation.rules.fedavg import fedavg
@@ -53,6 +55,33 @@ def moves_of(cohort: Cohort) -> Aggregate:
 
 def told_moves(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
     return {"moves": trained.plugin - trained.received.plugin}, {}
+
+
+@on_a_site
+@pytest.mark.slow
+async def test_a_round_of_creff_is_judged_with_its_own_classifier_and_publishes_fedavgs_model(site: Site) -> None:
+    task, rng = site.pack.manifest.task, np.random.default_rng(3)
+    clips = rng.normal(size=(40, task.frames, task.frontend.mels)).astype(np.float32)
+    evaluator = OnnxEvaluator(site.pack, ValidationSet(clips, np.arange(40) % len(site.pack.labels)))
+    preset = Preset(PLAN, "fedavg").with_rule("creff", {"features": 5, "epochs": 3})
+    coordinator = site.coordinator(2, preset, evaluator=evaluator)
+    site.start_agents(coordinator)
+    for agent in site.agents.values():
+        agent.rounds._trainer.settings = msgspec.structs.replace(agent.rounds._trainer.settings, gradients=True)
+    await coordinator.run()
+
+    store = site.store()
+    row = store.models.current(TASK)
+    state, published = coordinator.site.rule_state_after(row), coordinator.site.weights(row.blob)
+    store.close()
+    assert state is not None
+    head = state.arrays["head"]
+    judged = np.concatenate([published[: -head.size], head[:, :-1].ravel(), head[:, -1]]).astype(np.float32)
+    ours, plain = (float(evaluator.scores(weights[None]).loss[0]) for weights in (judged, published))
+    assert row.loss == pytest.approx(ours) != pytest.approx(plain)
+    assert [done.evaluated is not None for done in site.done] == [True, True]
+    assert np.array_equal(site.done[-1].judged, judged) and np.array_equal(site.done[-1].model, published)
+    assert site.done[-1].report["evaluated"]
 
 
 @on_a_site

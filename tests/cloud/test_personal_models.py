@@ -114,6 +114,16 @@ def test_groups_are_told_in_sentences() -> None:
     assert "1 other" in about_group(told, "dev-a")[0] and "alone" in about_group(told, "dev-b")[0]
     assert about_group(told, "dev-z") == about_groups(None) == about_groups(GroupsReport()) == []
     assert "1 group" in about_groups(GroupsReport(of={"dev-a": 0}))[0]
+    many = about_groups(GroupsReport(of={f"dev-{k}": 0 for k in range(8)}))
+    assert many[1] == "Group 0: dev-0, dev-1, dev-2, dev-3, dev-4 and 3 more."
+
+
+def test_devices_that_go_on_from_the_fleets_model_are_not_said_to_have_their_groups() -> None:
+    told = read_report({"groups": {"of": {"dev-b": 1, "dev-a": 0}, "silhouette": None, "own_models": False}}).groups
+
+    assert "from the fleet's model" in about_groups(told)[0]
+    assert about_group(told, "dev-a") == ["It is in group 0, alone."]
+    assert "that group's model" in about_group(GroupsReport(of={"dev-a": 0}), "dev-a")[0], "as of older reports"
 
 
 class Replay:
@@ -182,4 +192,8 @@ async def test_each_device_goes_on_from_its_groups_model_through_a_kill(site: Si
     assert decode(second.blobs.get(kept["dev-a"].blob), site.pack.plugin_table.size).shape == replay.weights.shape
     shown = Operations(store, second.blobs, KEYWORDS).show_device("dev-a").personal
     assert shown is not None and (shown.round, shown.group) == (3, kept["dev-a"].cluster)
+    operations = Operations(store, second.blobs, KEYWORDS)
+    said = about_groups(read_report(store.rounds.report(KEYWORDS, 3)).groups)
+    assert said and operations.show_round(3).groups == said
+    assert set(said) <= set(operations.why_round(3).sentences)
     store.close()

@@ -86,7 +86,7 @@ def _parts(answer: object) -> list[str | Grid]:
             made = ["", *waiting_lines(answer.waiting)]
         noise = [*(answer.secure_sum.sentences if answer.secure_sum else ())]
         noise += [] if answer.privacy is None else answer.privacy.sentences
-        return [table([answer.row], ROUND), "", cohort, *_more(answer), *made, *noise]
+        return [table([answer.row], ROUND), "", cohort, *_more(answer), *made, *answer.groups, *noise]
     if isinstance(answer, RoundWhy):
         about = [f"  {sentence}" for device in answer.devices for sentence in _indented(device.sentences)]
         about += _more(answer)

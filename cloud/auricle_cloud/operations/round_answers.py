@@ -155,6 +155,8 @@ class RoundDetail(Answer, frozen=True, kw_only=True):
     """Of a round with noise on devices."""
     secure_sum: SecureWhy | None
     """Of a round whose updates became known as a sum alone."""
+    groups: list[str] = field(default_factory=list)
+    """Which devices belong together, a sentence a group, where its method makes some."""
     waiting: Waiting | None
     """Of a round that is not finished: why it does not begin, or does not go on."""
 

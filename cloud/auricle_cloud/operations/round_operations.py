@@ -18,6 +18,7 @@ from auricle_cloud.operations.explanation import (
     privacy_of,
     secure_sum_of,
 )
+from auricle_cloud.operations.group_explanation import about_groups
 from auricle_cloud.operations.operating import (
     ConflictError,
     NotFoundError,
@@ -98,7 +99,7 @@ class RoundOperations(Operator):
         shown = [as_answer(Member, row, state=outcome_state(row)) for row in members[:limit]]
         made = self.store.models.of_round(self.task, number)
         kept = found.report or {}
-        told = read_report({part: kept.get(part) for part in ("privacy", "secure_sum")})
+        told = read_report({part: kept.get(part) for part in ("privacy", "secure_sum", "groups")})
         return RoundDetail(
             row=self._rows([found])[0],
             cohort=shown,
@@ -107,6 +108,7 @@ class RoundOperations(Operator):
             detection=found.detection,
             privacy=privacy_of(told),
             secure_sum=secure_sum_of(told.secure_sum),
+            groups=about_groups(told.groups),
             waiting=self._waiting(found),
         )
 

@@ -21,6 +21,7 @@ from auricle_learning.aggregation.options import check_choice, check_count, chec
 from auricle_learning.aggregation.rules.average import unchanged
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.aggregation.rules.weighting import client_share, of_clients
+from auricle_learning.methods.feddisco import HISTOGRAM
 from auricle_learning.methods.local_only import local_plan, travels
 from auricle_learning.methods.method import JobChanges, Kept, Method, Needs, Received, Sent, Trained, Vector
 from auricle_learning.methods.projection import lifted, projected
@@ -121,27 +122,18 @@ def _numbers(pack: Pack, plan: Plan) -> int:
     return len(pack.labels) * int(plan.options["projection"])
 
 
-def _labels(pack: Pack, plan: Plan) -> int:
-    return len(pack.labels)
-
-
 def _check(pack: Pack, vector: Flat, largest: float) -> None:
     if (np.abs(vector) > MOST).any():
         raise WireError(f"A class mean is above {MOST:g}.")
 
 
-def _check_counts(pack: Pack, vector: Flat, largest: float) -> None:
-    if (vector < 0).any() or (vector > MOST).any():
-        raise WireError(f"A number of clips is below 0 or above {MOST:g}.")
-
-
 FEDKAD = Method(
     Rule(NAME, fedkad, check_fedkad, needs=("server-state",), plan=local_plan, step=True),
     Needs(
-        down=(Vector(MEANS, _numbers), Vector(VALID, _labels)),
+        down=(Vector(MEANS, _numbers), Vector(VALID, HISTOGRAM.size)),
         up=(
             Vector(MEANS, _numbers, allowed_by="means", check=_check),
-            Vector(COUNTS, _labels, allowed_by="means", check=_check_counts),
+            Vector(COUNTS, HISTOGRAM.size, allowed_by="means", check=HISTOGRAM.check),
         ),
     ),
     before,

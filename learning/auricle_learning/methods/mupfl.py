@@ -14,7 +14,8 @@ import numpy as np
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.options import check_choice
-from auricle_learning.aggregation.rules.acmu import acmu_plan, acmu_tuning, check_acmu, clustered
+from auricle_learning.aggregation.rules.acmu import acmu_plan, acmu_tuning, check_acmu
+from auricle_learning.aggregation.rules.model_groups import clustered
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.methods.method import NO_CHANGES, JobChanges, Kept, Method, Received, Sent, Trained
 

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import msgspec
-import numpy as np
 from msgspec import convert
 
 from auricle.errors import SettingsError
 from auricle.wire.plan import Bavd, Plan
 from auricle.wire.prior_knowledge import MOST_EPOCHS, MOST_FEATURES, Tuning
-from auricle_learning.aggregation.clustering import clusters, cosines
-from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
-from auricle_learning.aggregation.extras import Clusters
-from auricle_learning.aggregation.feature_synthesis import Synthesised, synthesised
+from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.options import check_choice, check_count, check_number, check_switch
-from auricle_learning.aggregation.rules.average import unchanged
-from auricle_learning.aggregation.rules.weighting import client_share, of_clients, update_products
+from auricle_learning.aggregation.rules.model_groups import clustered
 
 NAME = "acmu"
-SCORE = "number of the client's cluster"
 
 
 def check_acmu(
@@ -130,51 +123,6 @@ def acmu(
     return clustered(cohort, NAME, alpha=alpha, max_clusters=max_clusters, weighting=weighting, features=features)
 
 
-def clustered(
-    cohort: Cohort, rule: str, *, alpha: float, max_clusters: int, weighting: str, features: int | None
-) -> Aggregate:
-    """What `acmu` makes of a round, for a rule of any name that keeps PKCF's features in its state.
-
-    Parameters
-    ----------
-    cohort
-        As of `acmu`.
-    rule
-        Its name.
-    alpha, max_clusters, weighting
-        As of `acmu`, checked.
-    features
-        m of PKCF; None: without.
-    """
-    if not cohort.ids:
-        return replace(unchanged(cohort), state=None if features is None else cohort.extras.state)
-    made = Synthesised(None, None) if features is None else synthesised(cohort, rule, m=features)
-    found = _grouped(cohort, alpha, max_clusters, weighting)
-    return replace(found, state=made.state, synthesis=made.found, warnings=(*found.warnings, *made.warnings))
-
-
-def _grouped(cohort: Cohort, alpha: float, max_clusters: int, weighting: str) -> Aggregate:
-    """The clients in groups, and the mean of what these give (eq. 9-15)."""
-    starts = cohort.extras.starts
-    if starts is not None and starts.shape != cohort.weights.shape:
-        raise CohortError("the models that the clients started from are not of this model's size.")
-    begun = cohort.start.astype(np.float64) if starts is None else starts
-    moves = cohort.weights.astype(np.float64) - begun
-    labels, value = clusters(_similarity(cohort, moves, alpha), max_clusters=max_clusters)
-    together = labels[:, None] == labels
-    mean = together / together.sum(axis=1, keepdims=True)
-    models = begun + np.einsum("ij,jp->ip", mean, moves)
-    weight = client_share(cohort, weighting)
-    return of_clients(
-        cohort,
-        np.einsum("i,ip->p", weight, models),
-        np.einsum("i,ij->j", weight, mean),
-        clusters=Clusters(tuple(labels.tolist()), value, models),
-        score=labels.astype(np.float64),
-        score_of=SCORE,
-    )
-
-
 def acmu_tuning(options: Mapping[str, object]) -> Tuning | None:
     """How clients tune their classifiers before they train (eq. 21); None where the option does not ask for it."""
     told = {name: options[f"pkcf_{name}"] for name in ("features", "epochs", "rate")}
@@ -184,12 +132,3 @@ def acmu_tuning(options: Mapping[str, object]) -> Tuning | None:
 def acmu_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
     """Clients train with biased activation value dropout (eq. 6) where the option says so; else as the plan was."""
     return msgspec.structs.replace(plan, bavd=Bavd(maps=bool(options["maps"]))) if options["bavd"] else plan
-
-
-def _similarity(cohort: Cohort, moves: Float64Array, alpha: float) -> Float64Array:
-    """S (K, K)."""
-    products = update_products(cohort) if cohort.extras.starts is None else np.einsum("ip,jp->ij", moves, moves)
-    by_moves, maps = cosines(products), cohort.extras.maps
-    if maps is None:
-        return by_moves
-    return alpha * by_moves + (1 - alpha) * cosines(np.einsum("ip,jp->ij", maps, maps))

@@ -1,0 +1,70 @@
+"""Groups of clients by how they moved and what they activate (MuPFL, eq. 7-15), beside PKCF's features (eq. 16-20)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from auricle_learning.aggregation.clustering import clusters, cosines
+from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
+from auricle_learning.aggregation.extras import Clusters
+from auricle_learning.aggregation.feature_synthesis import Synthesised, synthesised
+from auricle_learning.aggregation.rules.average import unchanged
+from auricle_learning.aggregation.rules.weighting import client_share, of_clients, update_products
+
+SCORE = "number of the client's cluster"
+
+
+def clustered(
+    cohort: Cohort, rule: str, *, alpha: float, max_clusters: int, weighting: str, features: int | None
+) -> Aggregate:
+    """What `acmu` makes of a round, for a rule of any name that keeps PKCF's features in its state.
+
+    Parameters
+    ----------
+    cohort
+        As of `acmu`.
+    rule
+        Its name.
+    alpha, max_clusters, weighting
+        As of `acmu`, checked.
+    features
+        m of PKCF; None: without.
+    """
+    if not cohort.ids:
+        return replace(unchanged(cohort), state=None if features is None else cohort.extras.state)
+    made = Synthesised(None, None) if features is None else synthesised(cohort, rule, m=features)
+    found = _grouped(cohort, alpha, max_clusters, weighting)
+    return replace(found, state=made.state, synthesis=made.found, warnings=(*found.warnings, *made.warnings))
+
+
+def _grouped(cohort: Cohort, alpha: float, max_clusters: int, weighting: str) -> Aggregate:
+    """The clients in groups, and the mean of what these give (eq. 9-15)."""
+    starts = cohort.extras.starts
+    if starts is not None and starts.shape != cohort.weights.shape:
+        raise CohortError("the models that the clients started from are not of this model's size.")
+    begun = cohort.start.astype(np.float64) if starts is None else starts
+    moves = cohort.weights.astype(np.float64) - begun
+    labels, value = clusters(_similarity(cohort, moves, alpha), max_clusters=max_clusters)
+    together = labels[:, None] == labels
+    mean = together / together.sum(axis=1, keepdims=True)
+    models = begun + np.einsum("ij,jp->ip", mean, moves)
+    weight = client_share(cohort, weighting)
+    return of_clients(
+        cohort,
+        np.einsum("i,ip->p", weight, models),
+        np.einsum("i,ij->j", weight, mean),
+        clusters=Clusters(tuple(labels.tolist()), value, models),
+        score=labels.astype(np.float64),
+        score_of=SCORE,
+    )
+
+
+def _similarity(cohort: Cohort, moves: Float64Array, alpha: float) -> Float64Array:
+    """S (K, K)."""
+    products = update_products(cohort) if cohort.extras.starts is None else np.einsum("ip,jp->ij", moves, moves)
+    by_moves, maps = cosines(products), cohort.extras.maps
+    if maps is None:
+        return by_moves
+    return alpha * by_moves + (1 - alpha) * cosines(np.einsum("ip,jp->ij", maps, maps))
