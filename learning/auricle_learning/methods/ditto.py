@@ -65,7 +65,7 @@ def ditto_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
 
 
 def before(received: Received, kept: Kept) -> JobChanges:
-    """Clients train v after w, from where it was, with the gradient λ (v - w^t) besides."""
+    """Clients train v after w, from where it was, with λ (v - w^t) added to the gradient."""
     own = kept.get(PERSONAL)
     begin = received.plugin if own is None or own.shape != received.plugin.shape else own
     personal = JobChanges(
