@@ -12,13 +12,14 @@ from tests.learning.rule_cases import line, whole_round
 from tests.learning.toy import device
 from tests.learning.toy_training import LITE, PACK, PLUGIN, RUNTIME, plan_of, ran, trainer_of
 
-from auricle.errors import PackError
+from auricle.errors import AuricleError, PackError
 from auricle.wire.plan import Plan
 from auricle_learning.aggregation.cohort import CohortError
 from auricle_learning.methods import METHODS, get_method
 from auricle_learning.methods.method import JobChanges, Received, Trained
 from auricle_learning.methods.passes import head_size, plan_of_pass, require_graphs
 from auricle_learning.methods.projection import lifted, projected, projection
+from auricle_learning.methods.vectors import declared, lent_sizes
 from auricle_learning.training.round_result import RoundResult
 from auricle_learning.training.train import Trainer
 
@@ -255,3 +256,27 @@ def test_a_device_keeps_nothing_of_a_local_round() -> None:
 
     assert METHODS["local"].after(trained, {}) == ({}, {})
     assert METHODS["local"].travels(trained).tolist() == [0, 0, 0]
+
+
+# -- a plan that does not say all
+
+
+@pytest.mark.parametrize("name", ["ditto", "fedrep", "fedkad", "feddc", "scaffold", "mupfl"])
+def test_an_option_that_a_plan_leaves_out_has_its_default(name: str) -> None:
+    """A coordinator of another version, or a hostile one, need not say what this version reads."""
+    whole = plan_with(name, {"bavd": False, "maps": False} if name == "mupfl" else None)
+    said = {"bavd": False, "maps": False} if name == "mupfl" else {}
+    bare = msgspec.structs.replace(whole, options=said)
+    vectors = {each: np.zeros(size, np.float32) for each, size in lent_sizes(whole, PACK).items()}
+
+    assert lent_sizes(bare, PACK) == lent_sizes(whole, PACK)
+    assert [each[:3] for each in declared(bare, PACK, gradients=False)] == [
+        each[:3] for each in declared(whole, PACK, gradients=False)
+    ]
+    told, left_out = (rounds(trainer_of(device(16)), plan, 1, vectors)[0] for plan in (whole, bare))
+    assert np.array_equal(told.plugin, left_out.plugin)
+
+
+def test_a_round_without_the_vectors_of_its_method_is_refused_in_a_sentence() -> None:
+    with pytest.raises(AuricleError, match="The method fedkad needs the vector means"):
+        rounds(trainer_of(device(16)), plan_with("fedkad"), 1)

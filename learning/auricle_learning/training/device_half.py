@@ -11,7 +11,7 @@ from auricle.errors import AuricleError
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_learning.methods.method import NO_CHANGES, JobChanges, Received, Trained, no_features
-from auricle_learning.methods.vectors import method_of
+from auricle_learning.methods.vectors import method_of, with_all_options
 
 NO_HISTOGRAM = np.zeros(0, np.float32)
 
@@ -57,13 +57,23 @@ class DeviceHalf:
         width: int = 0,
     ) -> None:
         self._method, self._allowed = method_of(plan), allowed
-        self._received = Received(plan, plugin, vectors, samples, histogram, head, width)
+        told = plan if self._method is None else with_all_options(plan, self._method)
+        self._received = Received(told, plugin, vectors, samples, histogram, head, width)
         self._within = f"{plan.method}."
         mine = {name: vector for name, vector in kept.items() if name.startswith(self._within)}
         self._kept = {name.removeprefix(self._within): vector for name, vector in mine.items()}
 
     def before(self) -> JobChanges:
-        """What changes in the training."""
+        """What changes in the training.
+
+        Raises
+        ------
+        AuricleError
+            A vector that the method has go out with the model is not there.
+        """
+        lent = () if self._method is None else (vector.name for vector in self._method.needs.down)
+        if missing := [name for name in lent if name not in self._received.vectors]:
+            raise AuricleError(f"The method {self._within[:-1]} needs the vector {missing[0]}, which did not come.")
         return NO_CHANGES if self._method is None else self._method.before(self._received, self._kept)
 
     def after(
