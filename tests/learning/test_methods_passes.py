@@ -212,6 +212,27 @@ def test_fedkad_at_the_coordinator_by_hand() -> None:
     assert even.aggregate(line([1.0, 2.0], vectors=vectors)).send["means"].tolist() == [4.0]
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_fedkad_begins_anew_with_another_common_space_or_other_classes(size: int) -> None:
+    """A mean of 0 that no client has would be what devices hold their features to."""
+    first = {"means": [np.full(4, 5.0)], "counts": [np.array([1.0, 1.0])]}
+    state = get_method("fedkad", projection=2).aggregate(line([1.0], vectors=first)).state
+    then = {"means": [np.full(2 * size, 7.0)], "counts": [np.array([0.0, 1.0])]}
+    other = {"means": [np.full(6, 7.0)], "counts": [np.array([0.0, 1.0, 0.0])]}
+
+    space = get_method("fedkad", projection=size).aggregate(line([1.0], vectors=then), state)
+    classes = get_method("fedkad", projection=2).aggregate(line([1.0], vectors=other), state)
+
+    assert space.send["valid"].tolist() == [0.0, 1.0]
+    assert classes.send["valid"].tolist() == [0.0, 1.0, 0.0]
+
+
+def test_fedkad_refuses_clients_of_different_classes() -> None:
+    vectors = {"means": [np.ones(2), np.ones(3)], "counts": [np.ones(2), np.ones(3)]}
+    with pytest.raises(CohortError, match="different numbers"):
+        get_method("fedkad", projection=1).aggregate(line([1.0, 2.0], vectors=vectors))
+
+
 @pytest.mark.parametrize(
     "vectors", [{}, {"means": [None], "counts": [None]}, {"means": [np.ones(3)], "counts": [np.ones(2)]}]
 )

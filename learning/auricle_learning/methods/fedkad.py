@@ -77,10 +77,11 @@ def fedkad(cohort: Cohort, *, beta: float = 1.0, projection: int = 64, weighting
     weights = counts if weighting == "samples" else (counts > 0).astype(np.float64)
     total = weights.sum(axis=0)
     kept = cohort.extras.kept_by(NAME)
-    before = kept.arrays.get(MEANS)
-    before = np.zeros(means.shape[1:]) if before is None or before.shape != means.shape[1:] else before
+    before, known = kept.arrays.get(MEANS), kept.arrays.get(VALID)
+    if before is None or known is None or before.shape != means.shape[1:] or known.size != total.size:
+        before, known = np.zeros(means.shape[1:]), np.zeros((1, total.size))
     mean = np.einsum("kc,kcd->cd", weights, means) / np.where(total > 0, total, 1.0)[:, None]
-    valid = np.maximum(kept.arrays.get(VALID, np.zeros((1, total.size))), total > 0)
+    valid = np.maximum(known, total > 0)
     state = RuleState(NAME, {MEANS: np.where(total[:, None] > 0, mean, before), VALID: valid}, kept.step + 1)
     return of_clients(cohort, cohort.start, client_share(cohort, weighting), state=state)
 
@@ -112,7 +113,10 @@ def _brought(cohort: Cohort, size: int) -> tuple[Float64Array, Float64Array]:
     pairs = [cohort.extras.vectors.get(name, ()) for name in (MEANS, COUNTS)]
     if not all(pairs) or any(one is None for each in pairs for one in each):
         raise CohortError("the rule needs each client's class means and the counts of its classes.")
-    means, counts = (np.stack([np.asarray(one, np.float64).ravel() for one in each]) for each in pairs)
+    rows = [[np.asarray(one, np.float64).ravel() for one in each] for each in pairs]
+    if any(len({row.size for row in each}) > 1 for each in rows):
+        raise CohortError("class means or counts of clients are of different numbers of classes.")
+    means, counts = (np.stack(each) for each in rows)
     if means.shape[1] != counts.shape[1] * size or (counts < 0).any():
         raise CohortError(f"class means are not {size} numbers for each of {counts.shape[1]} classes.")
     return means.reshape(len(means), -1, size), counts
