@@ -11,6 +11,7 @@ import msgspec
 from auricle.errors import PackError, SettingsError, nearest
 from auricle.packs.graph_interface import require_maps
 from auricle.packs.pack import Pack
+from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.plan import LARGEST_BLOB, Plan
 from auricle.wire.vectors import Declared, bytes_of
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
@@ -104,11 +105,16 @@ class Preset:
         Raises
         ------
         SettingsError
-            The method or an option does not exist, or a value is not allowed.
+            The method or an option does not exist, or a value is not allowed, or is one that no plan can say.
         """
         chosen = get_rule(rule, **options)
         server = OptimizerSettings(kind="none") if chosen.step else self.server
-        return replace(self, plan=chosen.plan_for(self.plan), rule=rule, rule_options=dict(options), server=server)
+        plan = chosen.plan_for(self.plan)
+        try:
+            msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=Plan)
+        except (*UNDECODABLE, OverflowError) as error:
+            raise SettingsError(f"No plan can tell devices these options of the method {rule}: {error}.") from error
+        return replace(self, plan=plan, rule=rule, rule_options=dict(options), server=server)
 
     def require_pack(self, pack: Pack) -> None:
         """Refuse a pack whose step graphs cannot do what the devices' plan asks for.

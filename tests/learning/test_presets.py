@@ -85,6 +85,23 @@ def test_every_round_of_every_preset_can_be_said_on_the_wire(name: str, rounds: 
     get_rule(preset.rule, **preset.rule_options)
 
 
+@pytest.mark.parametrize(
+    ("method", "option", "value"),
+    [
+        ("feddyn", "alpha", 1e300),
+        ("mupfl", "max_clusters", 1 << 60),
+        ("scaffold", "lr", 1 << 60),
+        ("fedrep", "head_epochs", 1001),
+        ("fedrep", "body_epochs", 10**30),
+        ("fedkad", "projection", 1 << 60),
+        ("fedkad", "projection", 10**30),
+    ],
+)
+def test_an_option_that_no_plan_can_say_is_refused_in_a_sentence(method: str, option: str, value: float) -> None:
+    with pytest.raises(SettingsError, match=f"{option}|{method}"):
+        PRACTICAL.with_rule(method, {option: value})
+
+
 def test_from_scratch_a_preset_is_what_it_is() -> None:
     """Bit by bit: published figures come from these."""
     assert all(preset.fitted(trained=False) is preset for preset in PRESETS.values())

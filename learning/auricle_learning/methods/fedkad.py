@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from auricle.errors import WireError
+from auricle.errors import SettingsError, WireError
 from auricle.packs.pack import Pack
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
@@ -29,10 +29,11 @@ from auricle_learning.methods.projection import lifted, projected
 NAME = "fedkad"
 MEANS, COUNTS, VALID = "means", "counts", "valid"
 MOST = 1e9
+MOST_DIMENSIONS = 4096
 
 
 def check_fedkad(*, beta: float, projection: int, weighting: str) -> None:
-    """Refuse a β below 0, a common space without dimensions, or a weighting that FedAvg does not know.
+    """Refuse a β below 0, a common space without dimensions or with too many, or a weighting that does not exist.
 
     Raises
     ------
@@ -41,6 +42,8 @@ def check_fedkad(*, beta: float, projection: int, weighting: str) -> None:
     """
     check_number("beta", beta, below=1e6)
     check_count("projection", projection, least=1, optional=False)
+    if projection > MOST_DIMENSIONS:
+        raise SettingsError(f"projection is {projection}; at most {MOST_DIMENSIONS} are allowed.")
     check_choice("weighting", weighting, ("samples", "uniform"))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
+from auricle.errors import SettingsError
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
@@ -22,10 +23,11 @@ from auricle_learning.methods.method import JobChanges, Kept, Method, Received, 
 
 NAME = "fedrep"
 HEAD = "head"
+MOST_EPOCHS = 1000
 
 
 def check_fedrep(*, head_epochs: int | None, body_epochs: int, weighting: str) -> None:
-    """Refuse numbers of epochs below 1, or a weighting that FedAvg does not know.
+    """Refuse numbers of epochs below 1 or above 1000, as a plan has them, or a weighting that FedAvg does not know.
 
     Raises
     ------
@@ -34,6 +36,9 @@ def check_fedrep(*, head_epochs: int | None, body_epochs: int, weighting: str) -
     """
     check_count("head_epochs", head_epochs, least=1)
     check_count("body_epochs", body_epochs, least=1, optional=False)
+    for name, value in (("head_epochs", head_epochs), ("body_epochs", body_epochs)):
+        if value is not None and value > MOST_EPOCHS:
+            raise SettingsError(f"{name} is {value}; at most {MOST_EPOCHS} are allowed.")
     check_fedavg(weighting=weighting)
 
 
