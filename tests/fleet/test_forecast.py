@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 import soundfile
 from tests.fleet.test_fleet_run import small
+from tests.learning.toy import PACK
 
 from auricle.errors import DataError, PackError, SettingsError
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle.process.cli import main
 from auricle.speech.speech_set import set_without_sound
+from auricle.wire.plan import Plan
 from auricle_fleet import FleetRun, Group, Network
 from auricle_fleet.emulation.data import load_data
 from auricle_fleet.emulation.forecast import forecast as forecasts
@@ -27,6 +29,7 @@ from auricle_fleet.emulation.forecast.needs import Needed, Needs
 from auricle_fleet.emulation.forecast.speed import Speed, speed_of
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Partition
+from auricle_learning.methods import get_method
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import split_held_out
 
@@ -183,6 +186,34 @@ def test_times_follow_speed_and_cores() -> None:
     assert two.run == pytest.approx(two.prepare + 2 * two.round)
     central = Needed(msgspec.structs.replace(settings, central=True), crowd_of(settings))
     assert central.times("virtual", {"crnn-lite": FAST}, 2).run == pytest.approx(two.run + 150 * 8 * 0.01)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "epochs"),
+    [
+        ("fedkad", {}, 3),
+        ("local", {}, 3),
+        ("ditto", {}, 6),
+        ("fedrep", {}, 3),
+        ("fedrep", {"head_epochs": 5, "body_epochs": 2}, 7),
+    ],
+)
+def test_epochs_are_those_of_all_passes(method: str, options: dict[str, object], epochs: int) -> None:
+    preset = FleetSettings(rule=method, rule_options=options).preset_for(trained=False)
+    plan = msgspec.structs.replace(preset.plan, epochs=3)
+
+    assert speeds.epochs_of(load_pack("digits"), plan) == epochs
+
+
+@pytest.mark.parametrize(("method", "options"), [("fedkad", {}), ("fedrep", {"head_epochs": 1})])
+def test_a_speed_is_measured_of_a_method_with_passes(
+    method: str, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FedKAD needs the fleet's means; FedRep's steps do not follow the plan's epochs where both are options."""
+    monkeypatch.setattr(speeds, "MEASURED_EPOCHS", 2)
+    plan = get_method(method, **options).rule_for_rounds.plan_for(Plan(mode="supervised"))
+
+    assert speeds.measured(PACK, "crnn-lite", plan, LearnSettings()).step > 1e-5
 
 
 def test_a_speed_is_measured_once_for_a_pack_and_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

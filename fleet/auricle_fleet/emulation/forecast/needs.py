@@ -29,7 +29,7 @@ from auricle_fleet.emulation.forecast.constants import (
     SPOKEN,
 )
 from auricle_fleet.emulation.forecast.crowd import Crowd
-from auricle_fleet.emulation.forecast.speed import Speed
+from auricle_fleet.emulation.forecast.speed import Speed, epochs_of
 from auricle_fleet.emulation.judging import MEASURED_MINUTES
 from auricle_fleet.settings.check import BROKERS
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -94,6 +94,7 @@ class Needed:
         task = crowd.pack.manifest.task
         self.clip_bytes = 4 * task.frames * task.frontend.mels
         self._plugin = crowd.pack.plugin_table.size
+        self._epochs = epochs_of(crowd.pack, self.preset.plan)
         wanted = updates_wanted(crowd.devices, settings.participation)
         self.invited = devices_invited(crowd.devices, wanted, settings.over_selection)
         silent = sum(group.drop_out for group in crowd.groups if group is not None) / crowd.devices
@@ -162,7 +163,7 @@ class Needed:
         plan, settings = self.preset.plan, self._settings
         trained, held = int(self._crowd.trained[device]), int(self._crowd.held_out[device])
         mutual = plan.mode == "mutual"
-        steps = plan.epochs * math.ceil(trained / speed.batch)
+        steps = self._epochs * math.ceil(trained / speed.batch)
         seconds = steps * speed.step + (trained + held) * speed.plugin + held * (speed.own if mutual else speed.plugin)
         if settings.judges:  # what it trained, and its own model before and after; all listen to one received plug-in
             models = speed.plugin + (2 * speed.own if mutual else 0.0)

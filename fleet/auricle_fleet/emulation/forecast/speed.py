@@ -23,7 +23,10 @@ from auricle.speech.download import cache_folder
 from auricle.speech.features import LogMel
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.plan import Plan
-from auricle_learning.methods.passes import graph_kind, graph_optimizer, terms_of
+from auricle.wire.tensors import Flat
+from auricle_learning.methods.method import NO_CHANGES, JobChanges
+from auricle_learning.methods.passes import graph_kind, graph_optimizer, head_size, plan_of_pass, terms_of
+from auricle_learning.methods.vectors import lent_sizes
 from auricle_learning.runtimes import Job, StepRuntime
 from auricle_learning.runtimes.interface import EVALUATION_BATCH
 from auricle_learning.training.carried import carried_to_train
@@ -118,9 +121,15 @@ def measured(pack: Pack, model: str, plan: Plan, learn: LearnSettings) -> Speed:
     trainer = device(MEASURED_BATCHES * size)
     state = trainer.first_state()
     many = msgspec.structs.replace(one, epochs=MEASURED_EPOCHS)
-    trainer.run(one, 1, plugin, state)  # sessions are made, memory is taken
-    once, often = (_seconds(lambda p=p: trainer.run(p, 1, plugin, state)) for p in (one, many))  # type: ignore[misc]
-    step = max(often - once, 1e-6) / (MEASURED_BATCHES * (MEASURED_EPOCHS - 1))
+    lent = _lent(pack, plan)
+    trainer.run(one, 1, plugin, state, vectors=lent)  # sessions are made, memory is taken
+    once, often = (
+        _seconds(lambda p=p: trainer.run(p, 1, plugin, state, vectors=lent))  # type: ignore[misc]
+        for p in (one, many)
+    )
+    more = epochs_of(pack, many) - epochs_of(pack, one)
+    least, epochs = (once, more) if more else (0.0, epochs_of(pack, many))  # all are options of the method
+    step = max(often - least, 1e-6) / (MEASURED_BATCHES * epochs)
     clips = Clips(energies, np.zeros(len(energies), np.int64))
     recognised = [
         _seconds(lambda m=m, w=w: trainer.logits(m, w, clips)) / len(clips)  # type: ignore[misc]
@@ -136,14 +145,33 @@ def measured(pack: Pack, model: str, plan: Plan, learn: LearnSettings) -> Speed:
     )
 
 
+def epochs_of(pack: Pack, plan: Plan) -> int:
+    """Epochs of a round of this plan, those of all passes of its method."""
+    return sum(plan_of_pass(plan, changes).epochs for changes in _changes(pack, plan).passes)
+
+
+def _changes(pack: Pack, plan: Plan) -> JobChanges:
+    """What the plan's method changes for a device that begins; as if its own model were the plug-in."""
+    received, width = pack.plugin_table.initial(0), pack.plugin_table.specs[-2].shape[1]
+    return DeviceHalf(plan, received, _lent(pack, plan), {}, head=head_size(pack), width=width).before()
+
+
+def _lent(pack: Pack, plan: Plan) -> dict[str, Flat]:
+    """The vectors that the plan's method has go out with a model, before its first round."""
+    return {name: np.zeros(size, np.float32) for name, size in lent_sizes(plan, pack).items()}
+
+
 def _own_places(runtime: StepRuntime, model: str, plan: Plan, learn: LearnSettings) -> int:
     """How many of a batch's places are for a device's own clips, where it has no negatives of its own."""
     pack = runtime.pack
-    name, mutual = pack.manifest.plugin, plan.mode == "mutual"
-    models = {"local": model, "plugin": name} if mutual else {"model": name}
+    name, changes = pack.manifest.plugin, _changes(pack, plan)
+    own = changes.trains == "local"
+    if own:  # the graph of its supervised training, whatever else the method's has
+        plan, changes = plan_of_pass(plan, changes), NO_CHANGES
+    mutual = plan.mode == "mutual"
+    models = {"local": model, "plugin": name} if mutual else {"model": model if own else name}
     weights = {role: pack.table(each).initial(0) for role, each in models.items()}
     received = weights["plugin" if mutual else "model"]
-    changes = DeviceHalf(plan, received, {}, {}).before()
     job = Job(
         kind=graph_kind(plan),
         models=models,
