@@ -14,6 +14,7 @@ from tests.learning.toy_training import LITE, PACK, PLUGIN, RUNTIME, plan_of, ra
 
 from auricle.errors import AuricleError, PackError
 from auricle.wire.plan import Plan
+from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import CohortError
 from auricle_learning.methods import METHODS, get_method
 from auricle_learning.methods.method import JobChanges, Received, Trained
@@ -103,6 +104,16 @@ def test_fedrep_trains_the_classifier_and_then_the_body_and_sends_the_body() -> 
     whole = np.concatenate([first.plugin[:-HEAD], head])
     assert first.personal_accuracy == trainer.held_out_accuracy("crnn-lite", whole)
     assert not np.array_equal(second.local.variates["fedrep.head"], head), "it goes on from its own"
+
+
+def test_the_judge_hears_fedreps_body_with_the_devices_own_classifier() -> None:
+    (result,) = rounds(trainer_of(device(16)), plan_with("fedrep"), 1)
+    (plain,) = rounds(trainer_of(device(16)), plan_with("ditto"), 1)
+
+    assert result.trained is not None
+    assert np.array_equal(result.trained[-HEAD:], result.local.variates["fedrep.head"])
+    assert np.array_equal(result.trained[:-HEAD], result.plugin[:-HEAD])
+    assert plain.trained is None, "what travels is what was trained"
 
 
 def test_fedrep_freezes_by_turns_from_its_own_classifier() -> None:
@@ -231,6 +242,19 @@ def test_fedkad_refuses_clients_of_different_classes() -> None:
     vectors = {"means": [np.ones(2), np.ones(3)], "counts": [np.ones(2), np.ones(3)]}
     with pytest.raises(CohortError, match="different numbers"):
         get_method("fedkad", projection=1).aggregate(line([1.0, 2.0], vectors=vectors))
+
+
+def test_a_device_that_claims_many_clips_of_a_class_counts_by_its_bounded_samples() -> None:
+    """Three devices of ten clips, one says 10^6 of the class: it counts with ten, as the others."""
+    vectors = {
+        "means": [np.array([m]) for m in (1.0, 2.0, 9.0)],
+        "counts": [np.array([n]) for n in (10.0, 10.0, 1e6)],
+    }
+    rule = get_method("fedkad", projection=1).rule
+    state = BoundedRule(rule)(line([1.0, 2.0, 3.0], samples=[10, 10, 10], vectors=vectors)).state
+
+    assert state is not None
+    assert state.arrays["means"].tolist() == [[pytest.approx(4.0)]]
 
 
 @pytest.mark.parametrize(

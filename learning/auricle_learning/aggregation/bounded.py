@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auricle_learning.aggregation.cohort import Aggregate, Bounded, BoundedWhat, Cohort, Float64Array, FloatArray
+from auricle_learning.aggregation.extras import COUNTS, Extras
 from auricle_learning.aggregation.options import check_number
 from auricle_learning.aggregation.rules.average import average, fraction_of
 from auricle_learning.aggregation.rules.declaration import check_declaration
@@ -138,7 +139,8 @@ class BoundedRule:
         weight = self.rule.weighed_by
         if weight == "samples":
             samples = cap_samples(cohort.samples, cohort.registered, self.factor)
-            return replace(cohort, samples=samples), _changes(cohort, "samples", cohort.samples, samples)
+            counted = replace(cohort, samples=samples, extras=_counts_within(cohort.extras, samples))
+            return counted, _changes(cohort, "samples", cohort.samples, samples)
         if weight == "fedvsa":
             settings = self.rule.defaults | self.options
             clip, limit = float(str(settings["clip"])), str(settings["limit"])
@@ -149,6 +151,17 @@ class BoundedRule:
                 said = np.where(lower, cohort.losses, losses)
                 return replace(cohort, losses=losses), _changes(cohort, "loss", said, losses)
         return cohort, []
+
+
+def _counts_within(extras: Extras, samples: Float64Array) -> Extras:
+    """The clips by class that clients say of themselves, scaled down to sum to no more than their samples (K,)."""
+    said = extras.vectors.get(COUNTS)
+    if said is None:
+        return extras
+    rows = [
+        one if one is None or one.sum() <= n else one * (n / one.sum()) for one, n in zip(said, samples, strict=True)
+    ]
+    return replace(extras, vectors={**extras.vectors, COUNTS: rows})
 
 
 def shorten(cohort: Cohort, factor: float) -> tuple[Cohort, list[Bounded]]:

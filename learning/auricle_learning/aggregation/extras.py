@@ -20,6 +20,9 @@ from auricle_learning.aggregation.compute.distances import Float64Array
 Objective = Callable[[Float64Array], tuple[float, Float64Array]]
 """Mean cross-entropy of a model (P,) on a batch of the coordinator's labelled clips, and its gradient (P,)."""
 
+COUNTS = "counts"
+"""Name of the vector that says how many clips of each class a client has; its sum is bounded as its samples are."""
+
 MAGIC = b"AURS"
 """What a saved state begins with."""
 

@@ -16,7 +16,7 @@ from auricle.packs.pack import Pack
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
-from auricle_learning.aggregation.extras import RuleState
+from auricle_learning.aggregation.extras import COUNTS, RuleState
 from auricle_learning.aggregation.options import check_choice, check_count, check_number
 from auricle_learning.aggregation.rules.average import unchanged
 from auricle_learning.aggregation.rules.rule import Rule
@@ -27,8 +27,8 @@ from auricle_learning.methods.method import JobChanges, Kept, Method, Needs, Rec
 from auricle_learning.methods.projection import lifted, projected
 
 NAME = "fedkad"
-MEANS, COUNTS, VALID = "means", "counts", "valid"
-MOST = 1e9
+MEANS, VALID = "means", "valid"
+MOST = 1e4
 MOST_DIMENSIONS = 4096
 
 

@@ -52,3 +52,5 @@ class RoundResult:
     """Those without labels among the samples, where the plan asks for FixMatch."""
     vectors: Mapping[str, Flat] = field(default_factory=dict)
     """What travels beside the weights, by name."""
+    trained: Flat | None = None
+    """(P,) the plug-in as it was trained, where that is not what travels."""

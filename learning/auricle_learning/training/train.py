@@ -174,6 +174,7 @@ class Trainer:
             0 if pseudo is None else len(pseudo.sure),
             count.unlabelled if plan.fixmatch else None,
             {**sent, **maps, **self._gradients(models.plugin, prior, checkpoint)},
+            None if travels is models.plugin else models.plugin,
         )
 
     def _half(

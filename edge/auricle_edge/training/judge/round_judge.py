@@ -78,7 +78,8 @@ class RoundJudge:
         plugin, state
             What the round started from: the received plug-in (P,) and the local state.
         """
-        tried = [_Tried(PLUGIN, self._trainer.pack.manifest.plugin, plugin, result.plugin)]
+        after = result.plugin if result.trained is None else result.trained
+        tried = [_Tried(PLUGIN, self._trainer.pack.manifest.plugin, plugin, after)]
         method = method_of(plan)
         if plan.mode == "mutual" or (method is not None and method.own_model):
             tried.append(_Tried(PERSONAL, self._trainer.architecture, state.weights, result.local.weights))
