@@ -1,8 +1,7 @@
 """CReFF: re-training the classifier on federated features (Shang et al. 2022, https://arxiv.org/abs/2204.13399).
 
-Devices train and send as with FedAvg, and send the gradients of a classifier v by class. The coordinator moves features
-H (C, m, d) until their gradients at v point where the devices' mean ones do (`creff_match`), and trains a fresh linear
-classifier on H. That is the v of the next round, and what the model is judged with; devices go on from FedAvg's model.
+Devices train as with FedAvg and send gradients of a classifier v by class. The coordinator moves features H (C, m, d)
+until their gradients at v point where the devices' do, and trains a fresh v on H, with which the model is judged.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Float64Array
 from auricle_learning.aggregation.extras import RuleState
 from auricle_learning.aggregation.options import check_choice, check_number
@@ -116,7 +115,7 @@ def mean_size(cohort: Cohort) -> Float64Array:
 
 def before(received: Received, kept: Kept) -> JobChanges:
     """Clients pull towards w - h_i with α/ω_i, and add g - g_i to each gradient."""
-    drift, own = (_kept(name, received, kept) for name in ("h", "g"))
+    drift, own = (received.own(kept, name) for name in ("h", "g"))
     return JobChanges(
         terms=("drift",),
         vectors={"anchor": received.plugin - drift, "linear": received.vector("g") - own},
@@ -127,7 +126,7 @@ def before(received: Received, kept: Kept) -> JobChanges:
 def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
     """Clients keep h_i ← h_i + θ_i - w and g_i ← g_i - g/ω_i + (w - θ_i) / (K_i η); g_i where they took no step."""
     received = trained.received
-    drift, own = (_kept(name, received, kept) for name in ("h", "g"))
+    drift, own = (received.own(kept, name) for name in ("h", "g"))
     moved_by = trained.plugin.astype(np.float64) - received.plugin
     if trained.steps:
         stepped = moved_by / (trained.steps * received.plan.rate)
@@ -139,12 +138,6 @@ def _relative_size(received: Received) -> float:
     """ω_i, by the mean that the last round had; 1 before that, or of a client without samples."""
     mean = float(received.vectors["size"][0]) if "size" in received.vectors else 0.0
     return received.samples / mean if mean > 0 and received.samples else 1.0
-
-
-def _kept(name: str, received: Received, kept: Kept) -> Flat:
-    """(P,) h_i or g_i; zeros before a client's first round, or where it was of another model."""
-    vector, size = kept.get(name), received.plugin.size
-    return np.zeros(size, np.float32) if vector is None or vector.shape != (size,) else vector
 
 
 FEDDC = Method(

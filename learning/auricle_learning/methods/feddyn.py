@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from auricle.wire.plan import Plan
-from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.extras import RuleState
 from auricle_learning.aggregation.options import check_number
@@ -85,21 +84,14 @@ def feddyn_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
 
 def before(received: Received, kept: Kept) -> JobChanges:
     """Clients add the gradient of their linear term, -g_i; the pull towards θ^t is the plan's."""
-    return JobChanges(vectors={"linear": -_gradient(received, kept)})
+    return JobChanges(vectors={"linear": -received.own(kept, "g")})
 
 
 def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
     """Clients keep g_i ← g_i - α (θ_i - θ^t)."""
     received = trained.received
     moved_by = received.plan.mu * (trained.plugin.astype(np.float64) - received.plugin)
-    return {}, {"g": (_gradient(received, kept) - moved_by).astype(np.float32)}
-
-
-def _gradient(received: Received, kept: Kept) -> Flat:
-    """(P,) g_i; zeros before a client's first round, or where it was of another model."""
-    gradient = kept.get("g")
-    size = received.plugin.size
-    return np.zeros(size, np.float32) if gradient is None or gradient.shape != (size,) else gradient
+    return {}, {"g": (received.own(kept, "g") - moved_by).astype(np.float32)}
 
 
 FEDDYN = Method(

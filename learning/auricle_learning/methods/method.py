@@ -93,6 +93,11 @@ class Received:
         """A `down` vector; zeros (P,) where the round brought none of that name."""
         return self.vectors.get(name, np.zeros(self.plugin.size, np.float32))
 
+    def own(self, kept: Kept, name: str) -> Flat:
+        """(P,) what the device kept; zeros before its first round, or where it was of another model."""
+        vector, size = kept.get(name), self.plugin.size
+        return np.zeros(size, np.float32) if vector is None or vector.shape != (size,) else vector
+
 
 @dataclass(frozen=True)
 class JobChanges:

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.extras import RuleState
 from auricle_learning.aggregation.options import check_number
@@ -90,24 +89,18 @@ def scaffold(
 
 def before(received: Received, kept: Kept) -> JobChanges:
     """Clients add c - c_i to each gradient."""
-    return JobChanges(terms=("drift",), vectors={"linear": received.vector("c") - _variate(received, kept)})
+    return JobChanges(terms=("drift",), vectors={"linear": received.vector("c") - received.own(kept, "c")})
 
 
 def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
     """Clients keep c_i⁺ = c_i - c + (x - y_i) / (K_i η), and c_i where they took no step."""
     received = trained.received
-    own, momentum = _variate(received, kept), float(received.options["momentum"])
+    own, momentum = received.own(kept, "c"), float(received.options["momentum"])
     steps = normalised_steps(np.array([trained.steps], np.float64), momentum=momentum)[0]
     if not steps > 0:
         return {}, {"c": own}
     moved_by = (received.plugin.astype(np.float64) - trained.plugin) / (steps * received.plan.rate)
     return {}, {"c": (own - received.vector("c") + moved_by).astype(np.float32)}
-
-
-def _variate(received: Received, kept: Kept) -> Flat:
-    """(P,) c_i; zeros before a client's first round, or where it was of another model."""
-    own, size = kept.get("c"), received.plugin.size
-    return np.zeros(size, np.float32) if own is None or own.shape != (size,) else own
 
 
 SCAFFOLD = Method(
