@@ -282,7 +282,7 @@ class FleetRun:
 
     def _devices(self, engine: Engine, rows: Sequence[RoundRow]) -> tuple[DeviceRow, ...]:
         groups = [None if group is None else group.name for group in engine.groups]
-        return device_rows(engine.names, engine.models, self.data.devices, rows, groups)
+        return device_rows(engine.names, engine.models, self.data.speakers, self.data.counts, rows, groups)
 
     def _finish(self, engine: Engine, central: float | None, interrupted: bool) -> FleetResult:
         data, rows = self.data, self.record.rows

@@ -34,6 +34,15 @@ class Augmentation:
     mel_width: int = 5
 
 
+def mel_warps(stretch: NDArray[np.float64], mels: int) -> NDArray[np.float32]:
+    """Matrices (B, mels, mels) that stretch the mel axis of energies (B, T, mels) by so much, (B, 1), as another vocal
+    tract does: what a band hears then is between two bands of before.
+    """
+    position = np.clip(np.arange(mels) * stretch, 0, mels - 1)
+    distance = np.abs(np.arange(mels)[None, :, None] - position[:, None, :])
+    return np.maximum(0, 1 - distance).astype(np.float32)
+
+
 class Augmenter:
     """Draws augmented log-mels; all its randomness comes from the generator it is given.
 
@@ -74,9 +83,7 @@ class Augmenter:
     def _warp_mels(self, energies: Energies, rng: np.random.Generator) -> Energies:
         count, _, mels = energies.shape
         stretch = 1 + rng.uniform(-self.settings.warp, self.settings.warp, (count, 1))
-        position = np.clip(np.arange(mels) * stretch, 0, mels - 1)
-        distance = np.abs(np.arange(mels)[None, :, None] - position[:, None, :])
-        warped: Energies = np.matmul(energies, np.maximum(0, 1 - distance).astype(np.float32))
+        warped: Energies = np.matmul(energies, mel_warps(stretch, mels))
         return warped
 
     def _add_noise(self, energies: Energies, rng: np.random.Generator) -> None:

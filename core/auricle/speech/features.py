@@ -5,6 +5,7 @@ Clips are kept as mel *energies*, which is what augmentation works on: sounds ad
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from auricle.packs.manifest import Frontend, Task
 Energies = NDArray[np.float32]
 
 
+@lru_cache(maxsize=16)
 def mel_filters(frontend: Frontend, sample_rate: int) -> NDArray[np.float32]:
     """Triangular filters, equally spaced on the mel scale 2595 log10(1 + f/700): (fft/2 + 1, mels), peak 1."""
     low, high = (2595 * np.log10(1 + hz / 700) for hz in (frontend.low_hz, frontend.high_hz))
@@ -25,6 +27,7 @@ def mel_filters(frontend: Frontend, sample_rate: int) -> NDArray[np.float32]:
     rising = (bins[:, None] - edges[:-2]) / (edges[1:-1] - edges[:-2])
     falling = (edges[2:] - bins[:, None]) / (edges[2:] - edges[1:-1])
     filters: NDArray[np.float32] = np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
+    filters.flags.writeable = False
     return filters
 
 

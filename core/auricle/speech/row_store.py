@@ -58,10 +58,12 @@ class RowStore(Generic[T]):
         self._rows, self._shape, self._dtype = 0, shape, dtype
         size = count * prod(shape) * np.dtype(dtype).itemsize
         self._held: NDArray[T] | IO[bytes]
+        self.file: IO[bytes] | None = None
+        """Where they lie; None: in memory. It stays open as long as somebody keeps it."""
         if spill is None or size <= spill.above:
             self._held = np.empty((count, *shape), dtype)
         else:
-            self._held = _reserved(spill.folder, size)
+            self._held = self.file = _reserved(spill.folder, size)
 
     def put(self, rows: NDArray[T]) -> None:
         """Add rows (n, *shape) of the store's own type."""
@@ -77,12 +79,11 @@ class RowStore(Generic[T]):
         """Give the rows that were put, (n, *shape); once, and nothing is put afterwards."""
         if isinstance(self._held, np.ndarray):
             return self._held[: self._rows]
-        with self._held as file:
-            file.flush()
-            if not self._rows:
-                return np.empty((0, *self._shape), self._dtype)
-            mapped: np.memmap[Any, np.dtype[T]] = np.memmap(file, self._dtype, "r", shape=(self._rows, *self._shape))
-            return mapped
+        self._held.flush()
+        if not self._rows:
+            return np.empty((0, *self._shape), self._dtype)
+        mapped: np.memmap[Any, np.dtype[T]] = np.memmap(self._held, self._dtype, "r", shape=(self._rows, *self._shape))
+        return mapped
 
 
 def _reserved(folder: Path, size: int) -> IO[bytes]:

@@ -27,6 +27,9 @@ class DeviceClips:
     clips: NDArray[np.int64]
     """Places in the speech set, ascending."""
 
+    warp: float = 1.0
+    """By how much the mel axis of its clips is stretched, as another vocal tract does."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FleetSplit:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -16,18 +17,19 @@ from auricle.process.times import how_many
 from auricle.speech import download
 from auricle.speech.augment import noise_energies
 from auricle.speech.clip_folder import scan_folder
-from auricle.speech.features import Energies, LogMel
+from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.row_store import RowStore, Spill
 from auricle.speech.speech_set import SpeechSet, energy_rows
-from auricle.speech.split import DEFAULT_MIN_CLIPS
+from auricle.speech.split import DEFAULT_MIN_CLIPS, FleetSplit
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle.speech.voices import most_voices
 from auricle.speech.words import MIN_WORD_CLIPS, WORD_SETS
+from auricle_fleet.emulation.fleet_clips import FleetClips
 from auricle_fleet.emulation.partition import divided
 from auricle_fleet.groups import require_room
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_learning.training.speech_data import Clips, DeviceData, device_data
+from auricle_learning.training.speech_data import Clips, DeviceData, split_held_out
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it, of how much."""
@@ -37,6 +39,10 @@ WORDS = "gsc12"
 SYNTHETIC_DEVICES, SYNTHETIC_UNSEEN = 20, 12
 FEWEST_CLIPS = 5
 """Of which a device can hold one out."""
+HELD_OUT = 0.2
+"""Share of a device's clips that it never trains on."""
+PIECE = 256
+"""Clips whose features are computed at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +50,8 @@ class FleetData:
     """The speech of one run, as mel energies."""
 
     pack: Pack
-    devices: tuple[tuple[str, DeviceData], ...]
-    """Speaker and clips of each device: views on one array, which lies in a file where it is large (`row_store`)."""
+    devices: Sequence[tuple[str, DeviceData]]
+    """Speaker and clips of each device, of one array, which lies in a file where it is large (`row_store`)."""
     unseen: Clips
     """Clips of the speakers no device has."""
     unseen_speakers: int
@@ -58,10 +64,24 @@ class FleetData:
     others: str = ""
     """How much of the words not chosen `_unknown_` has, when it is not everything."""
 
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """(D, 2) clips of each device that it trains on, and that it holds out."""
+        if isinstance(self.devices, FleetClips):
+            return self.devices.counts
+        return np.array([(len(data.train), len(data.held_out)) for _, data in self.devices], np.int64).reshape(-1, 2)
+
+    @property
+    def speakers(self) -> Sequence[str]:
+        """(D,) whose voice each device hears."""
+        if isinstance(self.devices, FleetClips):
+            return self.devices.speakers
+        return [speaker for speaker, _ in self.devices]
+
     @property
     def training_clips(self) -> int:
         """Clips that the devices train on."""
-        return sum(len(data.train) for _, data in self.devices)
+        return int(self.counts[:, 0].sum())
 
     @property
     def caution(self) -> str:
@@ -70,7 +90,7 @@ class FleetData:
         A clip held out of few leaves its label rarer in training: a model that has learnt nothing else takes it for
         another, always.
         """
-        held = sum(len(data.held_out) for _, data in self.devices)
+        held = int(self.counts[:, 1].sum())
         if held >= len(self.devices) * len(self.pack.labels):
             return ""
         return f"{how_many(held, 'held-out clip')}, not one of each word on each device: personal accuracy says little"
@@ -143,34 +163,42 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None, spi
     pack, origin = task_pack(speech.labels, own)
     frontend = LogMel(pack.manifest.task)
     noise = noise_energies(frontend, list(speech.noise))
-    clips, task = sum(len(device.clips) for device in split.devices), pack.manifest.task
-    store = RowStore(clips, (task.frames, task.frontend.mels), np.float32, spill)
-    parts = []
-    for i, device in enumerate(split.devices):
-        progress("computing features", i, len(split.devices) + 1)
-        data = device_data(frontend, speech.audio[device.clips], speech.targets[device.clips], noise, seed=i)
-        store.put(data.train.energies)
-        store.put(data.held_out.energies)
-        parts.append((device.speaker, data.train.targets, data.held_out.targets))
-    progress("computing features", len(split.devices), len(split.devices) + 1)
+    clips = _of_devices(split, speech, frontend, noise, progress, spill)
     unseen_clips = Clips(energy_rows(frontend, speech.audio, split.unseen), speech.targets[split.unseen])
-    progress("computing features", len(split.devices) + 1, len(split.devices) + 1)
     skipped = tuple(speech.skipped)
     groups = np.unique(speech.speakers[split.unseen], return_inverse=True)[1] % 2
     others = speech.describe_others()
-    of_devices = tuple(_views(np.asarray(store.finish()), parts, noise))
-    return FleetData(pack, of_devices, unseen_clips, len(split.unseen_speakers), groups, skipped, origin, others)
+    return FleetData(pack, clips, unseen_clips, len(split.unseen_speakers), groups, skipped, origin, others)
 
 
-def _views(
-    rows: Energies, parts: list[tuple[str, NDArray[np.int64], NDArray[np.int64]]], noise: NDArray[np.float32] | None
-) -> Iterator[tuple[str, DeviceData]]:
-    """Speaker and clips of each device, whose rows (N, T, mels) follow each other: to train on, then held out."""
-    first = 0
-    for speaker, train, held_out in parts:
-        middle, last = first + len(train), first + len(train) + len(held_out)
-        yield speaker, DeviceData(Clips(rows[first:middle], train), Clips(rows[middle:last], held_out), noise)
-        first = last
+def _of_devices(
+    split: FleetSplit,
+    speech: SpeechSet,
+    frontend: LogMel,
+    noise: NDArray[np.float32] | None,
+    progress: Progress,
+    spill: Spill | None,
+) -> FleetClips:
+    """The clips of all devices: those of each behind one another, and only once those that several devices have."""
+    parts, warps = [], np.array([each.warp for each in split.devices])
+    bounds = np.zeros((len(split.devices), 3), np.int64)
+    for i, each in enumerate(split.devices):
+        train, held = split_held_out(speech.targets[each.clips], HELD_OUT, i)
+        parts += [each.clips[train], each.clips[held]]
+        bounds[i] = np.cumsum([bounds[i - 1, 2] if i else 0, len(train), len(held)])
+    places = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    rows, order = places, None
+    if len(np.unique(places)) < len(places):
+        rows, order = np.unique(places, return_inverse=True)
+    task = frontend.task
+    store = RowStore(len(rows), (task.frames, task.frontend.mels), np.float32, spill)
+    for i in range(0, len(rows), PIECE):
+        progress("computing features", i, len(rows) + 1)
+        store.put(frontend.energies(speech.audio[rows[i : i + PIECE]]))
+    speakers = tuple(each.speaker for each in split.devices)
+    targets = speech.targets[rows]
+    stretched = None if (warps == 1).all() else warps
+    return FleetClips(store.finish(), targets, speakers, bounds, noise, order, stretched, store.file)
 
 
 def usual_words(data: str) -> str:

@@ -54,7 +54,7 @@ def divided(
         own = _dealt(own, pool, speech.targets, partition, len(own) if devices is None else devices, rng)
     if partition.tail == "device":
         own = [
-            DeviceClips(each.speaker, each.clips[own_tail(speech.targets[each.clips], partition.imbalance, rng)])
+            replace(each, clips=each.clips[own_tail(speech.targets[each.clips], partition.imbalance, rng)])
             for each in own
         ]
     short = min(own, key=lambda device: len(device.clips))
@@ -115,6 +115,8 @@ def _dealt(
     rng: np.random.Generator,
 ) -> list[DeviceClips]:
     """The clips of the pool on so many devices; `own` says whose they are."""
+    if partition.kind == "voices":
+        return drawn_voices(own, count, partition.clips, partition.warp, rng)
     if count * FEWEST > len(pool):
         raise DataError(
             f"{len(pool):,} clips are too few for {count:,} devices, of which each needs {FEWEST}: lower --devices to "
@@ -176,6 +178,29 @@ def split_speakers(own: Sequence[DeviceClips], targets: Places, count: int) -> l
             name = each.speaker if several == 1 else f"{each.speaker}-{part + 1}"
             made.append(DeviceClips(name, np.sort(in_turn[part::several])))
     return made
+
+
+def drawn_voices(
+    own: Sequence[DeviceClips], count: int, clips: int, warp: float, rng: np.random.Generator
+) -> list[DeviceClips]:
+    """So many devices, the speakers in turn: the first time as they are, then each time with another vocal tract.
+
+    Each hears so many clips of its speaker at most, drawn for it; a stretch of the mel axis is drawn from 1 - `warp` to
+    1 + `warp` (vocal tract length perturbation, Jaitly and Hinton 2013). Devices of one speaker may share recordings.
+    """
+    able = [each for each in own if len(each.clips) >= FEWEST]
+    if not able:
+        raise DataError(f"No speaker has the {FEWEST} clips that a device needs: lower --unseen, or take more speech.")
+    drawn = []
+    for device in range(count):
+        turn, place = divmod(device, len(able))
+        each = able[place]
+        chosen = np.sort(rng.permutation(each.clips)[:clips])
+        if turn:
+            drawn.append(DeviceClips(f"{each.speaker}-{turn + 1}", chosen, float(1 + rng.uniform(-warp, warp))))
+        else:
+            drawn.append(DeviceClips(each.speaker, chosen))
+    return drawn
 
 
 def by_dirichlet(targets: Places, count: int, alpha: float, rng: np.random.Generator) -> list[Places]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from auricle.errors import StorageError
 from auricle_fleet.results.run_folder import RunFolder
-from auricle_learning.training.speech_data import DeviceData
 
 
 class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +196,8 @@ def round_rows(lines: Iterable[Mapping[str, object]], path: Path) -> tuple[Round
 def device_rows(
     names: Sequence[str],
     models: Sequence[str],
-    clips: Sequence[tuple[str, DeviceData]],
+    speakers: Sequence[str],
+    counts: NDArray[np.int64],
     rounds: Sequence[RoundRow],
     groups: Sequence[str | None] | None = None,
 ) -> tuple[DeviceRow, ...]:
@@ -205,27 +209,34 @@ def device_rows(
         (N,) of the devices.
     models
         (N,) architecture of each one's own model.
-    clips
-        (N,) speaker and clips of each.
+    speakers
+        (N,) whose voice each one hears.
+    counts
+        (N, 2) clips of each that it trains on, and that it holds out.
     rounds
         All rounds of the run.
     groups
         (N,) names of their groups, None where one is in none; without, nobody is in any.
     """
     newest = {name: value for row in rounds for name, value in row.personal.items() if value is not None}
+    part = Counter(name for row in rounds for name in row.personal)
+    left_out = Counter(name for row in rounds for name in set(chain.from_iterable((row.left_out or {}).values())))
+    refused = Counter(name for row in rounds for name in set(row.refused))
+    harmful = Counter(name for row in rounds for name in set(row.harmful))
+    of_each = zip(names, models, speakers, counts.tolist(), groups or [None] * len(names), strict=True)
     return tuple(
         DeviceRow(
             device=name,
             speaker=speaker,
             model=model,
-            training_clips=len(data.train),
-            held_out_clips=len(data.held_out),
-            rounds=sum(name in row.personal for row in rounds),
-            left_out=sum(any(name in devices for devices in (row.left_out or {}).values()) for row in rounds),
-            refused=sum(name in row.refused for row in rounds),
-            harmful=sum(name in row.harmful for row in rounds),
+            training_clips=trained,
+            held_out_clips=held_out,
+            rounds=part[name],
+            left_out=left_out[name],
+            refused=refused[name],
+            harmful=harmful[name],
             group=group,
             accuracy=newest.get(name),
         )
-        for name, model, (speaker, data), group in zip(names, models, clips, groups or [None] * len(names), strict=True)
+        for name, model, speaker, (trained, held_out), group in of_each
     )

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError
 
-Kind = Literal["speaker", "split", "dirichlet", "labels"]
+Kind = Literal["speaker", "split", "dirichlet", "labels", "voices"]
 Tail = Literal["fleet", "device"]
 
 
@@ -29,7 +29,8 @@ class Partition(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Kind,
         Meta(
             description="speaker: a speaker is a device; split: speakers are divided among --devices; dirichlet: every "
-            "device has a share of each label, drawn by alpha; labels: every device has so many labels."
+            "device has a share of each label, drawn by alpha; labels: every device has so many labels; voices: "
+            "devices beyond the speakers are speakers with another voice, drawn by warp."
         ),
     ] = "speaker"
     alpha: Annotated[
@@ -39,6 +40,13 @@ class Partition(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     sigma: Annotated[
         float, Meta(ge=0, le=3, description="Of labels: standard deviation of the logarithm of the devices' sizes.")
     ] = 0.0
+    clips: Annotated[
+        int, Meta(ge=5, le=10_000, description="Of voices: how many each device has at most, drawn of its speaker's.")
+    ] = 16
+    warp: Annotated[
+        float,
+        Meta(ge=0, le=0.5, description="Of voices: by how much of itself the mel axis is stretched or shrunk at most."),
+    ] = 0.15
     imbalance: Annotated[
         float,
         Meta(ge=1, le=1e4, description="So many times the clips of the last label has the first; 1: as they are."),
@@ -54,8 +62,10 @@ class Partition(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse what this kind has no use for."""
-        usual = {"alpha": 0.5, "labels": 2, "sigma": 0.0}
-        used = {"dirichlet": {"alpha"}, "labels": {"labels", "sigma"}}.get(self.kind, set())
+        usual = {"alpha": 0.5, "labels": 2, "sigma": 0.0, "clips": 16, "warp": 0.15}
+        used = {"dirichlet": {"alpha"}, "labels": {"labels", "sigma"}, "voices": {"clips", "warp"}}.get(
+            self.kind, set()
+        )
         for name in usual.keys() - used:
             if getattr(self, name) != usual[name]:
                 raise SettingsError(f"The partition {self.kind} has no {name}: leave it out.")

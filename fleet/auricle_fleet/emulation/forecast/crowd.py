@@ -15,6 +15,7 @@ from auricle.speech.folder import list_folder
 from auricle.speech.speech_set import SpeechSet
 from auricle.speech.synthesis import list_synthesis
 from auricle_fleet.emulation.data import (
+    HELD_OUT,
     least_clips,
     own_pack,
     task_pack,
@@ -24,9 +25,6 @@ from auricle_fleet.emulation.data import (
 from auricle_fleet.emulation.partition import divided
 from auricle_fleet.groups import Group, assigned
 from auricle_fleet.settings.fleet_settings import FleetSettings
-
-HELD_OUT = 0.2
-"""Share of a device's clips that it never trains on, as `device_data` has it."""
 
 
 @dataclass(frozen=True, eq=False)
