@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from auricle_fleet.emulation.attacks import TOGETHER, Colluders, forged, forged_
 from auricle_fleet.emulation.conditions import RoundClips
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
+from auricle_fleet.emulation.labels import named_count
 from auricle_fleet.emulation.partition import device_seed, fresh_labels
 from auricle_fleet.emulation.start import started
 from auricle_fleet.groups import Group, assigned
@@ -30,6 +32,8 @@ from auricle_learning.training.train import NOTHING, LocalState, RoundResult, Tr
 
 _LOOK = 0.05
 """Seconds between two looks whether the round is over, while a slow device waits."""
+REMEMBERED = 1024
+"""Devices whose clips stay ready."""
 _PLAIN = Group(name="all others")
 """What a device is like that is in no group."""
 
@@ -74,14 +78,6 @@ class GroupTrainer(Trainer):
         self._clips, self._colluders = clips, colluders
         super().__init__(runtime, architecture, data, seed, start, settings, clock=clock)
 
-    def late(self, round_number: int) -> float | None:
-        """Seconds by which a round takes longer; None where it is never answered."""
-        return self._late(np.random.default_rng([self.seed, round_number, 29]))
-
-    def _late(self, rng: np.random.Generator) -> float | None:
-        silent, late = rng.random() < self.group.drop_out, rng.uniform(0.5, 1.5) * self.group.delay
-        return None if silent else float(late)
-
     def inference_loss(self, plugin: Flat) -> float:
         """The loss that the device says it has."""
         return self._force if self.group.attack == "loss" else super().inference_loss(plugin)
@@ -97,8 +93,8 @@ class GroupTrainer(Trainer):
         vectors: Mapping[str, Flat] = NOTHING,
     ) -> RoundResult:
         """Train a round, and change what comes out of it; TrainingStopped in a round that is never answered."""
-        rng = np.random.default_rng([self.seed, round_number, 29])
-        late = self._late(rng)
+        rng = _habits(self.seed, round_number)
+        late = _late(self.group, rng)
         if late is None:
             raise TrainingStopped("This device answers nothing in this round.")
         if self.waits:
@@ -141,6 +137,20 @@ class GroupTrainer(Trainer):
         )
 
 
+def late_by(group: Group, seed: int, round_number: int) -> float | None:
+    """Seconds by which a round takes a device of this seed longer; None where it never answers it."""
+    return _late(group, _habits(seed, round_number))
+
+
+def _habits(seed: int, round_number: int) -> np.random.Generator:
+    return np.random.default_rng([seed, round_number, 29])
+
+
+def _late(group: Group, rng: np.random.Generator) -> float | None:
+    silent, late = rng.random() < group.drop_out, rng.uniform(0.5, 1.5) * group.delay
+    return None if silent else float(late)
+
+
 def _wait(seconds: float, checkpoint: Callable[[], bool], clock: Clock) -> None:
     until = clock.monotonic() + seconds
     while (left := until - clock.monotonic()) > 0:
@@ -171,7 +181,7 @@ class FleetDevices:
         self.models = [(group and group.local) or kinds[i % len(kinds)] for i, group in enumerate(self.groups)]
         """Architecture of each device's own model."""
 
-        self._clips: dict[int, RoundClips] = {}
+        self._clips: OrderedDict[int, RoundClips] = OrderedDict()
         self._colluders: dict[str, Colluders] = {}
 
     def seed(self, device: int) -> int:
@@ -201,20 +211,39 @@ class FleetDevices:
             colluders=self._together(told),
         )
 
+    def registered(self, device: int) -> int:
+        """How many clips a device registers with: those with a label, fresh ones included."""
+        return named_count(int(self._data.counts[device, 0]), self._labelled(device))
+
+    def _labelled(self, device: int) -> float:
+        """Share of a device's clips that have labels."""
+        group = self.groups[device]
+        return self._settings.labelled_part if group is None or group.labelled_share is None else group.labelled_share
+
+    def require_clips(self) -> None:
+        """See that every device has a clip with a label in its first round, where it shall have any; DataError."""
+        if self._settings.partition.fresh is not None:
+            for device, share in enumerate(map(self._labelled, range(len(self.names)))):
+                if share > 0:
+                    self.clips(device)
+
     def clips(self, device: int) -> RoundClips:
         """What a device has in each round."""
         if device not in self._clips:
             settings, group, (_, data) = self._settings, self.groups[device], self._data.devices[device]
-            share = settings.labelled_part if group is None or group.labelled_share is None else group.labelled_share
+            share = self._labelled(device)
             labels, seed = self._data.pack.labels, self.seed(device)
             targets = np.concatenate([data.train.targets, data.held_out.targets])
             begins = fresh_labels(targets, len(labels), settings.partition.fresh, seed)
             clips = self._clips[device] = RoundClips(data, group, labels, share, seed, begins)
+            if len(self._clips) > REMEMBERED:
+                self._clips.popitem(last=False)
             if share > 0 and not len(clips.at(1).train):
                 raise DataError(
                     f'The device "{self.names[device]}" would have no clip with a label in round 1: raise '
                     "labelled_share, or lower labels of fresh."
                 )
+            return clips
         return self._clips[device]
 
     def _together(self, group: Group) -> Colluders | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from msgspec import UNSET
@@ -18,7 +19,7 @@ from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.training.judge.clips import NEGATIVES
 from auricle_edge.training.judge.comparison import Heard
-from auricle_edge.training.judge.sound import Judging, carried_negatives
+from auricle_edge.training.judge.sound import Judging, Negatives, carried_negatives
 from auricle_edge.training.judge.streams import joined
 from auricle_fleet.emulation.conditions import target_of, triggered
 from auricle_fleet.emulation.data import FleetData
@@ -59,22 +60,13 @@ class FleetJudging:
 
     def __init__(self, settings: FleetSettings, data: FleetData) -> None:
         pack, detect = data.pack, detect_settings(DetectTable(), data.pack)
-        own, others = (of_no_keyword(_half(data, group), pack.labels) for group in (0, 1))
-        carries = pack.manifest.negatives is not UNSET
-        judged = carried_negatives(pack, detect, settings.judge_minutes, None if carries else own)
-        self._measured = judged if carries else carried_negatives(pack, detect, MEASURED_MINUTES, others)
-        self.judging = Judging(detect, judged)
+        self._settings, self._data, self._detect = settings, data, detect
         self.runtime = choose_runtime(settings.runtime, pack).runtime
-        heard = _half(data, 1) if settings.detect else data.unseen
+        self._heard = heard = _half(data, 1) if settings.detect else data.unseen
         self._finish = LogMel(pack.manifest.task).finish
-        self.features = self._finish(heard.energies)
-        """(N, frames, mels) of the clips that the plug-in is measured on."""
         self.speakers = data.unseen_speakers // 2 if settings.detect else data.unseen_speakers
         """Whose clips these are."""
-        has_backdoor = any(group.attack == "backdoor" for group in settings.groups)
-        tripped = np.flatnonzero((heard.targets != target_of(pack.labels)) & has_backdoor)
-        self._triggered = self._finish(triggered(heard.energies[tripped])) if len(tripped) else self.features[:0]
-        self._targets, self._operators = heard.targets, _half(data, 0)
+        self._targets = heard.targets
         self.learn = LearnSettings(
             clips=1,
             maps=True,
@@ -84,6 +76,37 @@ class FleetJudging:
             judge=settings.judges,
             judged_share=settings.judge_share,
         )
+
+    @cached_property
+    def features(self) -> NDArray[np.float32]:
+        """(N, frames, mels) of the clips that the plug-in is measured on."""
+        return self._finish(self._heard.energies)
+
+    @cached_property
+    def judging(self) -> Judging:
+        """What devices are judged by."""
+        pack, carries = self._data.pack, self._carries
+        own = None if carries else of_no_keyword(_half(self._data, 0), pack.labels)
+        return Judging(self._detect, carried_negatives(pack, self._detect, self._settings.judge_minutes, own))
+
+    @cached_property
+    def _measured(self) -> Negatives:
+        """The sound without keywords on which plug-ins are measured."""
+        if self._carries and self.judging.carried is not None:
+            return self.judging.carried
+        others = of_no_keyword(_half(self._data, 1), self._data.pack.labels)
+        return carried_negatives(self._data.pack, self._detect, MEASURED_MINUTES, others)
+
+    @property
+    def _carries(self) -> bool:
+        return self._data.pack.manifest.negatives is not UNSET
+
+    @cached_property
+    def _triggered(self) -> NDArray[np.float32]:
+        """Features of the clips of other labels with a backdoor's trigger, where a group has one."""
+        has_backdoor = any(group.attack == "backdoor" for group in self._settings.groups)
+        tripped = np.flatnonzero((self._targets != target_of(self._data.pack.labels)) & has_backdoor)
+        return self._finish(triggered(self._heard.energies[tripped])) if len(tripped) else self.features[:0]
 
     @property
     def seconds(self) -> float:
@@ -106,11 +129,12 @@ class FleetJudging:
         SettingsError
             There are no such clips.
         """
-        if not len(self._operators):
+        operators = _half(self._data, 0)
+        if not len(operators):
             raise SettingsError(
                 "--detect judges by clips of unseen speakers, of whom there are too few: raise --unseen."
             )
-        clips = ValidationSet(self._finish(self._operators.energies), self._operators.targets)
+        clips = ValidationSet(self._finish(operators.energies), operators.targets)
         return choose_evaluator(pack, clips)[0]
 
     def accuracy(self, plugin: Flat) -> float | None:

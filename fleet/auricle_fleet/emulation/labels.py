@@ -10,6 +10,11 @@ import numpy as np
 from auricle_learning.training.speech_data import DeviceData
 
 
+def named_count(clips: int, share: float) -> int:
+    """How many of so many clips have labels when this share does."""
+    return clips if share >= 1 else math.ceil(share * clips - 1e-9)
+
+
 def with_labels_of(data: DeviceData, share: float, seed: int) -> DeviceData:
     """A device's clips with labels on a share of them, drawn by the seed; the others are sound and no more.
 
@@ -24,7 +29,7 @@ def with_labels_of(data: DeviceData, share: float, seed: int) -> DeviceData:
         return data
     train, held_out = data.train, data.held_out
     order = np.random.default_rng([seed, 37]).permutation(len(train))
-    named = math.ceil(share * len(train) - 1e-9)
+    named = named_count(len(train), share)
     free = train.chosen(np.sort(order[named:]))
     nothing = np.arange(0)
     return replace(

@@ -154,7 +154,7 @@ class Checkpoint:
         changed
             States that are not those of the last call.
         selected
-            Of all devices.
+            Rounds that devices were invited to, as far as that has changed; those of `changed` among them.
         clock
             When the next round begins at the earliest, seconds since the run began.
 
@@ -163,7 +163,8 @@ class Checkpoint:
         StorageError
             The disk cannot take it; the checkpoint before still holds.
         """
-        devices = {name: msgspec.structs.replace(self._of(name), selected=count) for name, count in selected.items()}
+        devices = dict(self._devices)
+        devices |= {name: msgspec.structs.replace(self._of(name), selected=count) for name, count in selected.items()}
         for name, state in changed.items():
             data = save(as_tensors(state))
             side = 1 - devices[name].side

@@ -1,58 +1,10 @@
-"""A device without a link: it trains, judges and keeps as one that has an agent, called by its coordinator."""
+"""A device without a link as its coordinator sees it: when it can be invited, and when it answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-
-from auricle.errors import AuricleError
-from auricle.wire.messages import Invite, Update
-from auricle.wire.prior_knowledge import PriorKnowledge
-from auricle.wire.tensors import Flat
-from auricle_edge.fleet.device_messages import DeviceMessages
-from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
-from auricle_edge.training.judge.sound import Judging
-from auricle_fleet.emulation.behaviour import GroupTrainer
+from auricle_fleet.emulation.behaviour import late_by
 from auricle_fleet.emulation.traces import Timeline
-from auricle_learning.training.train import LocalState, Trainer, TrainingStopped
-from auricle_learning.training.update_body import update_body
-
-BOOT = "virtual"
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What a device says to an invitation, and what it would keep of the round."""
-
-    update: Update | None
-    """None: it failed, or its judge refused the round."""
-    body: bytes
-    """The update's weights as they travel."""
-    reason: str = ""
-    """Why there is no update."""
-    local: LocalState | None = None
-    """What it has learnt then; None: what it had learnt before."""
-    verdict: Verdict | None = None
-    """Its judge's."""
-
-    @property
-    def doubt(self) -> str | None:
-        """What its judge finds worse in the round's model."""
-        return None if self.verdict is None else self.verdict.received
-
-
-@dataclass(frozen=True, eq=False)
-class Beside:
-    """What comes to devices beside a round's model."""
-
-    prior: PriorKnowledge | None = None
-    """What they tune their classifiers by."""
-    vectors: Mapping[str, Flat] = field(default_factory=dict)
-    """Of the plan's method, by name."""
-
-
-NOTHING_BESIDE = Beside()
+from auricle_fleet.groups import Group
 
 
 class VirtualDevice:
@@ -60,41 +12,33 @@ class VirtualDevice:
 
     Parameters
     ----------
-    fleet, name
+    name, place
         Who it is.
-    trainer
-        What trains it.
-    judging
-        What its rounds are judged by; None: they are not.
-    folder
-        Where its judge keeps the best states.
-    local
-        What it has learnt; None: nothing yet.
+    registered
+        Clips that it registers with.
+    seed
+        Of everything that it draws.
+    group
+        Whose habits it has; None: it answers at once.
     timeline
         When it can take part; None: always.
     """
 
+    __slots__ = ("_group", "_seed", "_timeline", "device", "place", "registered", "selected")
+
     def __init__(
         self,
-        fleet: str,
         name: str,
-        trainer: Trainer,
-        judging: Judging | None,
-        folder: Path,
-        local: LocalState | None,
+        place: int,
+        registered: int,
+        seed: int = 0,
+        group: Group | None = None,
         timeline: Timeline | None = None,
     ) -> None:
-        self.device, self.selected = name, 0
-        """Its name, and the rounds it was invited to."""
-        self.trainer, self._timeline = trainer, timeline
-        self.registered = len(trainer.data.train)
-        """Clips that it registers with."""
-        self.local = local or trainer.first_state()
-        self._messages = DeviceMessages(fleet, name, BOOT, trainer, bytes(32))
-        self._judge: RoundJudge | None = None
-        if judging is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._judge = RoundJudge(trainer, judging, folder)
+        self.device, self.place, self.registered = name, place, registered
+        self.selected = 0
+        """Rounds it was invited to."""
+        self._seed, self._group, self._timeline = seed, group, timeline
 
     def comes(self, at: float) -> float:
         """The first time from `at` on, in seconds of the run's clock, at which it can be invited; infinity: never."""
@@ -115,47 +59,13 @@ class VirtualDevice:
         sent, received
             Bytes of an update and of the model.
         """
-        if not isinstance(self.trainer, GroupTrainer):
+        group, timeline = self._group, self._timeline
+        if group is None:
             return 0.0
-        late, network, timeline = self.trainer.late(number), self.trainer.group.network, self._timeline
+        late = late_by(group, self._seed, number)
         if late is None:
             return None
-        kilobits = (None if timeline is None else timeline.kilobits(began)) or network.kilobits
+        kilobits = (None if timeline is None else timeline.kilobits(began)) or group.network.kilobits
         travel = 0.0 if kilobits is None else 8e-3 * (sent + received) / kilobits
-        answer = late + 2 * network.latency + travel
+        answer = late + 2 * group.network.latency + travel
         return None if timeline is not None and began + answer > timeline.leaves(began) else answer
-
-    def take_part(
-        self, invite: Invite, plugin: Flat, stopped: Callable[[], bool], beside: Beside = NOTHING_BESIDE
-    ) -> Answer:
-        """Train from the round's model (P,), and what comes beside it; nothing is kept by this.
-
-        Raises
-        ------
-        TrainingStopped
-            `stopped`, asked before every batch, said that the run ends.
-        """
-        try:
-            result = self.trainer.run(
-                invite.plan, invite.round, plugin, self.local, stopped, beside.prior, beside.vectors
-            )
-        except TrainingStopped:
-            raise
-        except AuricleError as error:
-            return Answer(None, b"", str(error))
-        verdict = None
-        if self._judge is not None:
-            verdict = self._judge.judge(invite.plan, invite.round, plugin, self.local, result)
-            if verdict.reason is not None:
-                return Answer(None, b"", verdict.reason, verdict.back, verdict)
-        table = self.trainer.pack.plugin_table
-        body, vectors, result = update_body(result, plugin, invite.plan, table, self.local.variates)
-        pending = self._messages.update(invite, result, body, vectors)
-        return Answer(pending.update, pending.body, "", result.local, verdict)
-
-    def keep(self, answer: Answer) -> None:
-        """Keep what the round taught, once it has ended."""
-        if answer.local is not None:
-            self.local = answer.local
-        if self._judge is not None and answer.verdict is not None:
-            self._judge.keep(answer.verdict)

@@ -1,4 +1,4 @@
-"""A fleet without a broker: devices and rounds in one process, on a clock that only counts.
+"""A fleet without a broker: devices and rounds on a clock that only counts, in one process or some.
 
 Devices train with the same trainer, their updates travel as the same bytes and pass the same checks, and the same rule
 and server optimizer make the model: a round of a cohort ends with the weights of a live fleet, bit for bit.
@@ -7,11 +7,10 @@ and server optimizer make the model: a round of a cohort ends with the weights o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
-import os
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,8 +23,11 @@ from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.rounds.policy import Timing, devices_invited, updates_wanted
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.round import counted_words
+from auricle_edge.training.judge.round_judge import best_states
 from auricle_fleet.emulation.behaviour import FleetDevices
+from auricle_fleet.emulation.crew import WORTH, Clients, Crew, ProcessCrew, Site, ThreadCrew, cores
 from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.emulation.device_states import DeviceStates
 from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start
@@ -33,7 +35,7 @@ from auricle_fleet.emulation.traces import timelines
 from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
 from auricle_fleet.emulation.virtual_device import VirtualDevice
 from auricle_fleet.emulation.virtual_model import Model
-from auricle_fleet.emulation.virtual_round import FLEET, Ended, Order, VirtualRounds
+from auricle_fleet.emulation.virtual_round import Ended, Order, VirtualRounds
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.methods import get_rule
@@ -116,7 +118,7 @@ class VirtualFleet:
         state: Path,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._settings, self._pack, self._judging = settings, data.pack, judging
+        self._settings, self._data, self._pack, self._judging = settings, data, data.pack, judging
         self._devices = FleetDevices(settings, data, judging, clock)
         self.names, self.groups, self.models = self._devices.names, self._devices.groups, self._devices.models
         self.bytes_sent = self.bytes_received = 0
@@ -125,7 +127,9 @@ class VirtualFleet:
         self._fleet: dict[str, VirtualDevice] = {}
         self._model = Model(np.zeros(0, np.float32))
         self._before: Model | None = None
-        self._changed: set[str] = set()
+        self._states = DeviceStates(lambda _: None)
+        self._invited: set[str] = set()
+        """Since the checkpoint."""
         self._stopped = False
         self._clock = clock
         self._run_clock = VirtualClock()
@@ -143,7 +147,6 @@ class VirtualFleet:
         """
         checkpoint = Checkpoint(self._folder, self._pack.identity, self._pack.plugin_table)
         number = await asyncio.to_thread(self._begin, checkpoint, start)
-        say(f"no broker: {len(self._fleet)} devices in this process, on a clock that only counts")
         settings, preset, written = self._settings, start.preset, self._clock.monotonic()
         rule = get_rule(preset.rule, **preset.rule_options)
         bounded = BoundedRule(rule, settings.limits.share, settings.limits.prune_few)
@@ -152,31 +155,44 @@ class VirtualFleet:
         if settings.labelled is not None:
             clips = await asyncio.to_thread(load_validation, Path(settings.labelled), self._pack)
             labelled = labelled_clips(self._pack, clips, settings.seed)
-        with ThreadPoolExecutor(os.cpu_count() or 1, "train") as workers:
+        with contextlib.closing(self._crew(say)) as crew:
             rounds = VirtualRounds(
-                self._pack, self._fleet, bounded, settings.limits, timing, labelled, workers, lambda: self._stopped
+                self._pack, self._fleet, bounded, settings.limits, timing, labelled, crew, self._states.get
             )
             try:
                 while number < settings.rounds:
                     done = await self._round(rounds, number + 1, preset)
                     number += 1
                     await watch(done)
-                    if self._judging.learn.judge or self._clock.monotonic() - written >= EVERY:
+                    late = self._clock.monotonic() - written >= EVERY
+                    if self._judging.learn.judge or late or self._states.is_full:
                         await asyncio.to_thread(self._keep, checkpoint, number)
                         written = self._clock.monotonic()
             finally:
-                if self._changed:
+                if self._invited:
                     self._keep(checkpoint, number)
+
+    def _crew(self, say: Callable[[str], None]) -> Crew:
+        """Who trains the devices: processes where there are cores for them, and the run is worth their beginning."""
+        settings, site = self._settings, Site(self._settings, self._data, self._folder / "devices")
+        invited = devices_invited(len(self.names), updates_wanted(len(self.names), settings.participation), 1.0)
+        wanted = settings.processes or (cores() if settings.rounds * invited >= WORTH else 1)
+        processes, threads = min(wanted, len(self.names)), 1 if settings.processes else cores()
+        where = f"in {processes} processes" if processes > 1 else "in this process"
+        say(f"no broker: {len(self._fleet):,} devices {where}, on a clock that only counts")
+        if processes > 1:
+            return ProcessCrew(site, lambda: self._stopped, processes)
+        return ThreadCrew(Clients(site, self._judging, self._clock), lambda: self._stopped, threads)
 
     def _begin(self, checkpoint: Checkpoint, start: Start) -> int:
         """Make the devices and the first model, or take up those of the checkpoint; the newest round."""
         note, table = checkpoint.read(), self._pack.plugin_table
-        judging = self._judging.judging if self._judging.learn.judge else None
+        self._states = DeviceStates(checkpoint.state)
+        self._devices.require_clips()
         recorded = timelines(self.groups, self._settings.seed)
-        for place, name in enumerate(self.names):
-            trainer = self._devices.trainer(place, waits=False)
-            folder = self._folder / "devices" / name
-            device = VirtualDevice(FLEET, name, trainer, judging, folder, checkpoint.state(name), recorded[place])
+        for place, (name, group) in enumerate(zip(self.names, self.groups, strict=True)):
+            registered, seed = self._devices.registered(place), self._devices.seed(place)
+            device = VirtualDevice(name, place, registered, seed, group, recorded[place])
             device.selected, self._fleet[name] = checkpoint.selected(name), device
         if note is None:
             self._model = Model(table.initial(self._settings.seed) if start.weights is None else start.weights)
@@ -243,17 +259,22 @@ class VirtualFleet:
         for name in ended.invited:
             self._fleet[name].selected += 1
         for name, answer in ended.answers.items():
-            self._fleet[name].keep(answer)
+            if answer.local is not None:
+                self._states.put(name, answer.local)
+            if answer.verdict is not None and answer.verdict.best is not None:
+                model = self.models[self._fleet[name].place]
+                best_states(self._pack, model, self._folder / "devices" / name).save(dict(answer.verdict.best))
             self.bytes_sent += len(answer.body)
         self.bytes_received += ended.fetched * len(ended.answers)
-        self._changed |= set(ended.invited)
+        self._invited |= set(ended.invited)
         if ended.model is not None:
             self._before, self._model = self._model, ended.model
         elif ended.went_back and self._before is not None:
             self._model, self._before = self._before, None
 
     def _keep(self, checkpoint: Checkpoint, number: int) -> None:
-        changed = {name: self._fleet[name].local for name in self._changed}
-        selected = {name: device.selected for name, device in self._fleet.items()}
-        checkpoint.write(number, self._model, self._before, changed, selected, self._run_clock.now())
-        self._changed = set()
+        selected = {name: self._fleet[name].selected for name in self._invited}
+        unkept = self._states.unkept()
+        checkpoint.write(number, self._model, self._before, unkept, selected, self._run_clock.now())
+        self._states.settle()
+        self._invited = set()

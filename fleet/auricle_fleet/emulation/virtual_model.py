@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from auricle.wire.messages import Invite, Update
-from auricle.wire.tensors import Flat, digest, encode
+from auricle.wire.messages import Update
+from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.personal import groups_told, synthesis_told
 from auricle_learning.aggregation.cohort import Aggregate
 
@@ -41,11 +40,6 @@ def own_models(before: Model, aggregate: Aggregate) -> dict[str, Flat]:
         return {}
     fresh = zip(aggregate.ids, made.models, strict=True)
     return {**before.own, **{device: np.asarray(weights, np.float32) for device, weights in fresh}}
-
-
-def own_invite(invite: Invite, model: Model, device: str) -> Invite:
-    """The invitation as a device gets it."""
-    return msgspec.structs.replace(invite, base=digest(encode(model.own[device]))) if device in model.own else invite
 
 
 def starts(model: Model, devices: Sequence[str]) -> NDArray[np.float64] | None:

@@ -6,7 +6,6 @@ It closes on a clock that only counts, by the coordinator's own rule and without
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,9 +25,11 @@ from auricle_cloud.rounds.policy import Timing, total_failure
 from auricle_cloud.rounds.read_cohort import with_labels, with_vectors
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.selection import choose
+from auricle_fleet.emulation.crew import FLEET, Asked, Call, Crew
+from auricle_fleet.emulation.virtual_client import BOOT, Answer, Beside
 from auricle_fleet.emulation.virtual_clock import RoundEnd, round_end
-from auricle_fleet.emulation.virtual_device import BOOT, Answer, Beside, VirtualDevice
-from auricle_fleet.emulation.virtual_model import Model, explained, own_invite, own_models, starts
+from auricle_fleet.emulation.virtual_device import VirtualDevice
+from auricle_fleet.emulation.virtual_model import Model, explained, own_models, starts
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort, layers_of
 from auricle_learning.aggregation.extras import MAGIC, Extras, RuleState
@@ -36,8 +37,9 @@ from auricle_learning.aggregation.feature_synthesis import lent_after
 from auricle_learning.aggregation.next_model import next_model, optimizer_in
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings, OptimizerState
 from auricle_learning.methods.vectors import declared, lent_sizes, method_of
+from auricle_learning.training.train import LocalState
 
-FLEET, TASK = "emulated", "keywords"
+TASK = "keywords"
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +91,10 @@ class VirtualRounds:
         The devices, by name.
     rule, limits, timing, labelled
         As of a coordinator.
-    workers
-        In which devices train.
-    stopped
-        Whether the run ends.
+    crew
+        Who trains the devices.
+    state
+        Gives what a device has learnt; None: nothing yet.
     """
 
     pack: Pack
@@ -101,8 +103,8 @@ class VirtualRounds:
     limits: Limits
     timing: Timing
     labelled: LabelledClips
-    workers: ThreadPoolExecutor
-    stopped: Callable[[], bool]
+    crew: Crew
+    state: Callable[[str], LocalState | None]
 
     def run(self, order: Order, model: Model, before: Model | None) -> Ended:
         """Make a round.
@@ -195,8 +197,9 @@ class VirtualRounds:
             asked = [name for name in (arrivals if end.names is None else end.names) if name not in answers]
             if not asked:
                 return answers, updates, end
-            done = self.workers.map(lambda name: self._train(name, invite, model, beside), asked)
-            for name, answer in zip(asked, done, strict=True):
+            call = Call(invite, model.weights, model.own, beside)
+            told = [Asked(self.fleet[name].place, name, self.state(name)) for name in asked]
+            for name, answer in zip(asked, self.crew.answers(call, told), strict=True):
                 answers[name] = answer
                 weights = self._checked(answer, model.start(name), due)
                 if answer.update is None or weights is None:
@@ -224,9 +227,6 @@ class VirtualRounds:
         """What devices make of what comes beside the model."""
         shape = self.pack.plugin_table.specs[-2].shape
         return Beside(PriorKnowledge.from_bytes(lent, *shape) if lent else None, vectors)
-
-    def _train(self, name: str, invite: Invite, model: Model, beside: Beside) -> Answer:
-        return self.fleet[name].take_part(own_invite(invite, model, name), model.start(name), self.stopped, beside)
 
     def _checked(self, answer: Answer, base: Flat, due: Sequence[Declared]) -> Flat | None:
         """The weights that a coordinator would count; None where it refuses them."""

@@ -31,6 +31,7 @@ LARGEST_SEED = 1 << 40
 JUDGE = ("auto", "on", "off")
 TRAINS = ("step", "native")
 MOST_MINUTES = 60.0
+MOST_PROCESSES = 1000
 MOST_CARRIED = 0.9
 
 MODES = ("sync", "async")
@@ -129,6 +130,8 @@ def check_run(told: FleetSettings) -> None:
     for option, value in (("rounds", told.rounds), ("takes", told.takes), ("central-epochs", told.central_epochs)):
         if value < 1:
             raise SettingsError(f"--{option} is {value}: it has to be at least 1.")
+    if not 0 <= told.processes <= MOST_PROCESSES:
+        raise SettingsError(f"--processes is {told.processes}: it has to be from 1 to {MOST_PROCESSES:,}.")
     for option, share in (("participation", told.participation), ("quorum", told.quorum)):
         if not 0 < share <= 1:
             raise SettingsError(f"--{option} is {share:g}: it is a share, above 0 and at most 1.")

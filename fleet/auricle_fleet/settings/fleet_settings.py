@@ -81,6 +81,13 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             "process, without links."
         ),
     ] = "live"
+    processes: Annotated[
+        int,
+        Meta(
+            description="Processes in which the virtual engine trains; 1: in the run's own [one a core where a run is "
+            "long enough]."
+        ),
+    ] = 0
     round_every: Annotated[
         float,
         Meta(description="Seconds of the virtual engine's clock from one round's beginning to the next, at least."),

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import UNSET
 
+from auricle.packs.pack import Pack
 from auricle.wire.messages import WORSE, WORSE_RECEIVED
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
@@ -48,6 +49,11 @@ class _Tried:
     after: Flat
 
 
+def best_states(pack: Pack, architecture: str, folder: Path) -> BestStore:
+    """The best states of a device with this own model, in its folder."""
+    return BestStore(folder, pack.identity, {PLUGIN: pack.plugin_table, PERSONAL: pack.table(architecture)})
+
+
 class RoundJudge:
     """Judges the rounds of one device.
 
@@ -64,10 +70,9 @@ class RoundJudge:
     def __init__(self, trainer: Trainer, judging: Judging, folder: Path) -> None:
         pack, self._settings = trainer.pack, trainer.settings
         self._trainer, self._judging = trainer, judging
-        tables = {PLUGIN: pack.plugin_table, PERSONAL: pack.table(trainer.architecture)}
-        self._store = BestStore(folder, pack.identity, tables)
+        self._store = best_states(pack, trainer.architecture, folder)
         self._best = self._store.read()
-        self.nbytes = sum(4 * table.size for table in tables.values())
+        self.nbytes = 4 * (pack.plugin_table.size + pack.table(trainer.architecture).size)
         """Bytes that the best states take on the disk, but for their counts."""
 
     def judge(self, plan: Plan, round_number: int, plugin: Flat, state: LocalState, result: RoundResult) -> Verdict:

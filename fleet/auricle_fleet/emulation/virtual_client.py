@@ -1,0 +1,118 @@
+"""A device without a link where it trains: it trains and judges as one that has an agent, and keeps nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from auricle.errors import AuricleError
+from auricle.wire.messages import Invite, Update
+from auricle.wire.prior_knowledge import PriorKnowledge
+from auricle.wire.tensors import Flat
+from auricle_edge.fleet.device_messages import DeviceMessages
+from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
+from auricle_edge.training.judge.sound import Judging
+from auricle_learning.training.train import LocalState, Trainer, TrainingStopped
+from auricle_learning.training.update_body import update_body
+
+BOOT = "virtual"
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a device says to an invitation, and what it would keep of the round."""
+
+    update: Update | None
+    """None: it failed, or its judge refused the round."""
+    body: bytes
+    """The update's weights as they travel."""
+    reason: str = ""
+    """Why there is no update."""
+    local: LocalState | None = None
+    """What it has learnt then; None: what it had learnt before."""
+    verdict: Verdict | None = None
+    """Its judge's."""
+
+    @property
+    def doubt(self) -> str | None:
+        """What its judge finds worse in the round's model."""
+        return None if self.verdict is None else self.verdict.received
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """What comes to devices beside a round's model."""
+
+    prior: PriorKnowledge | None = None
+    """What they tune their classifiers by."""
+    vectors: Mapping[str, Flat] = field(default_factory=dict)
+    """Of the plan's method, by name."""
+
+
+NOTHING_BESIDE = Beside()
+
+
+class Client:
+    """One device of a run where it trains.
+
+    Parameters
+    ----------
+    fleet, name
+        Who it is.
+    trainer
+        What trains it.
+    judging
+        What its rounds are judged by; None: they are not.
+    folder
+        Where its best states are kept.
+    """
+
+    def __init__(self, fleet: str, name: str, trainer: Trainer, judging: Judging | None, folder: Path) -> None:
+        self.trainer, self._judging, self._folder = trainer, judging, folder
+        self._messages = DeviceMessages(fleet, name, BOOT, trainer, bytes(32))
+
+    def take_part(
+        self,
+        invite: Invite,
+        plugin: Flat,
+        known: LocalState | None,
+        stopped: Callable[[], bool],
+        beside: Beside = NOTHING_BESIDE,
+    ) -> Answer:
+        """Train from the round's model (P,), and what comes beside it; nothing is kept by this.
+
+        Parameters
+        ----------
+        known
+            What it has learnt; None: nothing yet.
+
+        Raises
+        ------
+        TrainingStopped
+            `stopped`, asked before every batch, said that the run ends.
+        """
+        local = self.trainer.first_state() if known is None else known
+        try:
+            result = self.trainer.run(invite.plan, invite.round, plugin, local, stopped, beside.prior, beside.vectors)
+        except TrainingStopped:
+            raise
+        except AuricleError as error:
+            return Answer(None, b"", str(error))
+        verdict = None
+        if self._judging is not None:
+            judge = RoundJudge(self.trainer, self._judging, self._folder)
+            verdict = judge.judge(invite.plan, invite.round, plugin, local, result)
+            if verdict.reason is not None:
+                return Answer(None, b"", verdict.reason, verdict.back, verdict)
+        table = self.trainer.pack.plugin_table
+        body, vectors, result = update_body(result, plugin, invite.plan, table, local.variates)
+        pending = self._messages.update(invite, result, body, vectors)
+        learnt = None if _as_before(result.local, local) else result.local
+        return Answer(pending.update, pending.body, "", learnt, verdict)
+
+
+def _as_before(after: LocalState, before: LocalState) -> bool:
+    """Whether a round taught a device nothing that it keeps."""
+    same = after.weights is before.weights and not (after.slots or before.slots)
+    return same and not (after.variates or before.variates)
