@@ -78,6 +78,8 @@ class Federation:
         traced = next((group.name for group in settings.groups if group.trace is not None), None)
         if traced is not None:
             return f'The group "{traced}" follows a trace, on a clock that only --engine virtual has.'
+        if settings.processes or settings.ray is not None:
+            return "--processes and --ray need --engine virtual: live devices train in the run's own process."
         if settings.round_every:
             return "--round-every needs --engine virtual: the live engine has no clock of its own."
         return None

@@ -30,6 +30,7 @@ from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.device_states import DeviceStates
 from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.judging import FleetJudging
+from auricle_fleet.emulation.ray_crew import RayCrew, require_ray
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.traces import timelines
 from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
@@ -103,12 +104,16 @@ class VirtualFleet:
             return "--secure-sum needs --engine live: the virtual engine has no messages to hide."
         if settings.broker is not None or settings.port:
             return "--broker and --port need --engine live: the virtual engine has no broker."
+        if settings.ray is not None and settings.judges:
+            return "--ray needs --judge off: the best states of devices that judge are files of this machine."
         cut = next((group.name for group in settings.groups if group.network.cut is not None), None)
         return None if cut is None else f'The group "{cut}" has connections that are cut: that needs --engine live.'
 
     @staticmethod
     async def require(settings: FleetSettings) -> None:
-        """Nothing: it runs in this process alone."""
+        """See that Ray is there where it is asked for; SettingsError."""
+        if settings.ray is not None:
+            require_ray()
 
     def __init__(
         self,
@@ -178,6 +183,9 @@ class VirtualFleet:
         invited = devices_invited(len(self.names), updates_wanted(len(self.names), settings.participation), 1.0)
         wanted = settings.processes or (cores() if settings.rounds * invited >= WORTH else 1)
         processes, threads = min(wanted, len(self.names)), 1 if settings.processes else cores()
+        if settings.ray is not None:
+            say(f"no broker: {len(self._fleet):,} devices on Ray, on a clock that only counts")
+            return RayCrew(site, lambda: self._stopped, settings.ray)
         where = f"in {processes} processes" if processes > 1 else "in this process"
         say(f"no broker: {len(self._fleet):,} devices {where}, on a clock that only counts")
         if processes > 1:

@@ -132,6 +132,8 @@ def check_run(told: FleetSettings) -> None:
             raise SettingsError(f"--{option} is {value}: it has to be at least 1.")
     if not 0 <= told.processes <= MOST_PROCESSES:
         raise SettingsError(f"--processes is {told.processes}: it has to be from 1 to {MOST_PROCESSES:,}.")
+    if told.ray is not None and told.processes:
+        raise SettingsError("--processes are of this machine, and --ray says where devices train: leave one out.")
     for option, share in (("participation", told.participation), ("quorum", told.quorum)):
         if not 0 < share <= 1:
             raise SettingsError(f"--{option} is {share:g}: it is a share, above 0 and at most 1.")

@@ -88,6 +88,10 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             "long enough]."
         ),
     ] = 0
+    ray: Annotated[
+        str | None,
+        Meta(description="Address of a Ray cluster on which the virtual engine trains; local: one is begun here."),
+    ] = None
     round_every: Annotated[
         float,
         Meta(description="Seconds of the virtual engine's clock from one round's beginning to the next, at least."),

@@ -1,0 +1,174 @@
+"""Who trains the devices of a round on a Ray cluster: an actor a core, on whatever machines there are.
+
+Every actor has the run's clips from the object store, in memory that the actors of a machine share. What it is given
+says all that a device's round depends on, so that what a lost node was to train others train again, to the same bits.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from auricle import __version__
+from auricle.errors import AuricleError, SettingsError
+from auricle_fleet.emulation.crew import LOOK, Asked, Call, Clients, Site, cores
+from auricle_fleet.emulation.fleet_clips import FleetClips
+from auricle_fleet.emulation.virtual_client import Answer
+from auricle_learning.training.train import LocalState, TrainingStopped
+
+LOCAL = "local"
+TASK = 0.5
+"""Seconds that a task takes at least, where a round has enough for it: what it costs to send it is little then."""
+
+
+def require_ray() -> None:
+    """SettingsError where Ray is not installed."""
+    if find_spec("ray") is None:
+        raise SettingsError("--ray needs Ray, which is not installed here: pip install 'auricle[ray]'.")
+
+
+class _Trainers:
+    """What an actor is: the devices of a run in one process of the cluster."""
+
+    def __init__(self, site: Site) -> None:
+        self._clients = Clients(site)
+
+    def version(self) -> str:
+        return __version__
+
+    def answers(self, call: Call, asked: Sequence[Asked]) -> tuple[list[Answer], float]:
+        """What these devices answer, and the seconds that it took."""
+        began = time.monotonic()
+        return [self._clients.answer(call, each, lambda: False) for each in asked], time.monotonic() - began
+
+
+class RayCrew:
+    """Trains on a Ray cluster.
+
+    Parameters
+    ----------
+    site
+        What each actor begins with.
+    stopped
+        Whether the run ends.
+    address
+        Of the cluster, as Ray writes it, or `local`: one is begun here, and ended with the crew.
+
+    Raises
+    ------
+    AuricleError
+        There is no cluster, or it has another version of Auricle.
+    """
+
+    def __init__(self, site: Site, stopped: Callable[[], bool], address: str) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        import ray
+
+        self._ray, self._stopped, self._seconds = ray, stopped, 0.0
+        begun: dict[str, Any] = {"num_cpus": cores(), "include_dashboard": False} if address == LOCAL else {}
+        try:
+            ray.init(None if address == LOCAL else address, log_to_driver=False, logging_level=logging.ERROR, **begun)
+        except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+            raise AuricleError(f"There is no Ray cluster at {address}: start one there, or say --ray local.") from error
+        self._site = ray.put(_whole(site))
+        self._kind = ray.remote(num_cpus=1)(_Trainers)
+        self._actors: list[Any] = []
+        self._grow()
+        versions = set(ray.get([actor.version.remote() for actor in self._actors]))
+        if versions != {__version__}:
+            self.close()
+            raise AuricleError(f"The Ray cluster has Auricle {', '.join(sorted(versions))}, and this is {__version__}.")
+
+    def _grow(self) -> None:
+        """An actor for each processor of the cluster that has none."""
+        for _ in range(int(self._ray.available_resources().get("CPU", 0))):
+            self._actors.append(self._kind.remote(self._site))
+
+    def answers(self, call: Call, asked: Sequence[Asked]) -> Iterator[Answer]:
+        """As of `Crew`."""
+        self._grow()
+        parts = deque(self._parts(asked))
+        model = self._ray.put(replace(call, own={}))
+        done: dict[int, list[Answer]] = {}
+        running: dict[Any, tuple[Any, int, list[Asked]]] = {}
+        following, free = 0, list(self._actors)
+        while parts or running or following in done:
+            while parts and free:
+                first, part = parts.popleft()
+                actor = free.pop()
+                told = model if not call.own else call.of([each.name for each in part])
+                running[actor.answers.remote(told, part)] = actor, first, part
+            for task in self._ready(list(running)):
+                actor, first, part = running.pop(task)
+                answers = self._result(task)
+                if answers is None:
+                    self._actors.remove(actor)
+                    parts.appendleft((first, part))
+                    if not self._actors:
+                        raise AuricleError("All nodes of the Ray cluster are lost: start it again and use --resume.")
+                else:
+                    free.append(actor)
+                    done[first] = answers
+            while following in done:
+                answers = done.pop(following)
+                following += len(answers)
+                yield from answers
+
+    def _parts(self, asked: Sequence[Asked]) -> Iterator[tuple[int, list[Asked]]]:
+        """Tasks of half a second or more, if that leaves one for each actor."""
+        most = -(-len(asked) // len(self._actors)) if self._actors else 1
+        size = min(most, max(1, round(TASK / self._seconds))) if self._seconds else max(1, most // 4)
+        for i in range(0, len(asked), size):
+            yield i, list(asked[i : i + size])
+
+    def _ready(self, tasks: list[Any]) -> list[Any]:
+        while True:
+            ready, _ = self._ray.wait(tasks, timeout=LOOK)
+            if ready:
+                return list(ready)
+            if self._stopped():
+                raise TrainingStopped("The run ends.")
+
+    def _result(self, task: object) -> list[Answer] | None:
+        """What a task answers; None where its node was lost."""
+        try:
+            answers, seconds = self._ray.get(task)
+        except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError):
+            return None
+        except self._ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            why = str(cause) if isinstance(cause, AuricleError) else f"Training on Ray failed: {type(cause).__name__}."
+            raise AuricleError(why) from error
+        self._seconds = seconds / len(answers)
+        return [_own(answer) for answer in answers]
+
+    def close(self) -> None:
+        """Leave the cluster; what it still trains is called off."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._ray.shutdown()
+
+
+def _whole(site: Site) -> Site:
+    """With the clips in an array, as the object store takes it."""
+    clips = site.data.devices
+    if not isinstance(clips, FleetClips):
+        return site
+    return replace(site, data=replace(site.data, devices=replace(clips, rows=np.asarray(clips.rows))))
+
+
+def _own(answer: Answer) -> Answer:
+    """With a state of its own: what lies in the object store would keep the whole task there."""
+    if answer.local is None:
+        return answer
+    local = answer.local
+    slots, variates = ({name: each.copy() for name, each in of.items()} for of in (local.slots, local.variates))
+    return replace(answer, local=LocalState(local.weights.copy(), slots, local.steps, variates))
