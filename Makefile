@@ -41,7 +41,7 @@ $(TEST_STAMP): pyproject.toml
 	@touch $@
 
 fleet: $(FLEET_STAMP) ## Federate synthetic speech on 20 emulated devices; options in ARGS="..."
-	$(FLEET_ENV)/bin/auricle fleet run $(ARGS)
+	$(FLEET_ENV)/bin/auricle fleet run $(if $(filter --engine% --resume% --config%,$(ARGS)),,--engine live) $(ARGS)
 
 $(CHECK_STAMP): pyproject.toml
 	$(if $(CHECK_$(PART)),,$(error PART is core, learning, edge, cloud, export or fleet, not "$(PART)"))

@@ -1,4 +1,4 @@
-"""A fleet run: broker, coordinator and N real agents in one command, watched round by round."""
+"""A fleet run: N devices in one command, by whatever engine, watched round by round."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone
 from auricle_fleet.emulation.central import train_centrally
 from auricle_fleet.emulation.data import FleetData, load_data
-from auricle_fleet.emulation.engines import Engine, require_engine
+from auricle_fleet.emulation.engines import ENGINES, Engine, require_engine
 from auricle_fleet.emulation.forecast.forecast import require_fit
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start, first_model
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class FleetRun:
-    """A fleet from data to report: a broker, a coordinator and many agents, as `auricle fleet run` has them.
+    """A fleet from data to report, as `auricle fleet run` has it.
 
     An instance runs once. `run` blocks; `run_async` is for a program that has an event loop, as a notebook does.
 
@@ -67,8 +67,9 @@ class FleetRun:
         on_round: Callable[[RoundRow], None] | None = None,
         view: Silent | None = None,
     ) -> None:
-        self.settings = FleetSettings() if settings is None else settings
-        self._kind = require_engine(self.settings)
+        told = FleetSettings() if settings is None else settings
+        engine = require_engine(told)
+        self.settings, self._kind = msgspec.structs.replace(told, engine=engine), ENGINES[engine]
         self.out = Path("runs") / time.strftime("%Y%m%d-%H%M%S") if out is None else Path(out)
         self.view = Silent() if view is None else view
         self.engine: Engine | None = None

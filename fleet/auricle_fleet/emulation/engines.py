@@ -99,16 +99,24 @@ ENGINES: dict[str, type[Engine]] = {
 """By the word of `--engine`."""
 
 
-def engine_of(settings: FleetSettings) -> type[Engine]:
-    """The engine that the settings name, whether or not it can run them; SettingsError for an unknown one."""
-    if settings.engine not in ENGINES:
-        raise SettingsError(f'There is no engine "{settings.engine}"; {nearest(settings.engine, ENGINES)}')
-    return ENGINES[settings.engine]
+def engine_name(settings: FleetSettings) -> str:
+    """The engine that the settings name, whether or not it can run them; SettingsError for an unknown one.
+
+    Where they name none: virtual, whose models are those of a live fleet, unless a network or a fault is asked for, or
+    what only a live fleet has.
+    """
+    if settings.engine is not None:
+        if settings.engine not in ENGINES:
+            raise SettingsError(f'There is no engine "{settings.engine}"; {nearest(settings.engine, ENGINES)}')
+        return settings.engine
+    faulty = any(not group.network.is_perfect or group.delay or group.drop_out for group in settings.groups)
+    only_live = faulty or VirtualFleet.refusal(settings) is not None
+    return "live" if only_live and Federation.refusal(settings) is None else "virtual"
 
 
-def require_engine(settings: FleetSettings) -> type[Engine]:
-    """The engine that the settings name; SettingsError where there is none, or it cannot run them."""
-    engine = engine_of(settings)
-    if (reason := engine.refusal(settings)) is not None:
+def require_engine(settings: FleetSettings) -> str:
+    """The engine of the settings, as `engine_name`; SettingsError where there is none, or it cannot run them."""
+    name = engine_name(settings)
+    if (reason := ENGINES[name].refusal(settings)) is not None:
         raise SettingsError(reason)
-    return engine
+    return name

@@ -23,7 +23,7 @@ FEW_SPEAKERS = 20
 """Fewer unseen speakers say little about people."""
 FEW_CLIPS = 50
 """Of a word; a share of fewer moves by more than a few percent with each."""
-HIDDEN = frozenset({"broker", "port"})
+HIDDEN = frozenset({"broker", "port", "processes", "ray"})
 """Settings of the machine that ran, which may hold a password."""
 SAID = frozenset({"data", "words", "rounds"})
 """Settings that the text above the table says."""

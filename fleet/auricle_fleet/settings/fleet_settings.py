@@ -75,12 +75,12 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ] = 0.7
     deadline: Annotated[float, Meta(description="Seconds after which a round closes.")] = 300.0
     engine: Annotated[
-        str,
+        str | None,
         Meta(
-            description="live: agents, a coordinator and a broker; virtual: the same training and methods in one "
-            "process, without links."
+            description="live: agents, a coordinator and a broker; virtual: the same training and methods on a clock "
+            "that only counts, without links [virtual, or live where a broker, a network or a fault is asked for]."
         ),
-    ] = "live"
+    ] = None
     processes: Annotated[
         int,
         Meta(

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from auricle.errors import SettingsError
-from auricle_fleet.emulation.engines import ENGINES, engine_of
+from auricle_fleet.emulation.engines import ENGINES, engine_name
 from auricle_fleet.emulation.forecast.constants import SOURCE, Constants
 from auricle_fleet.emulation.forecast.crowd import crowd_of, is_missing
 from auricle_fleet.emulation.forecast.machine import Machine, this_machine
@@ -84,7 +84,7 @@ def forecast(
     DataError, SettingsError, PackError
         As the run itself would.
     """
-    engine_of(settings)
+    chosen = engine_name(settings)
     require_traces(settings.groups)
     crowd = crowd_of(settings)
     needed, machine = Needed(settings, crowd), this_machine(out)
@@ -98,7 +98,7 @@ def forecast(
         refused = engine.refusal(settings) or misfit(needs, machine, out, name)
         engines[name] = EngineForecast(needs=needs, times=times, refused=refused, constants=engine.constants)
     return Forecast(
-        engine=settings.engine,
+        engine=chosen,
         devices=crowd.devices,
         invited=needed.invited,
         rounds=settings.rounds,
@@ -124,9 +124,8 @@ def require_fit(settings: FleetSettings, out: Path) -> None:
     require_traces(settings.groups)
     if is_missing(settings.data):
         return  # it is downloaded first
-    reason = misfit(
-        Needed(settings, crowd_of(settings)).needs(settings.engine), this_machine(out), out, settings.engine
-    )
+    chosen = engine_name(settings)
+    reason = misfit(Needed(settings, crowd_of(settings)).needs(chosen), this_machine(out), out, chosen)
     if reason is not None:
         raise SettingsError(reason)
 
