@@ -42,6 +42,7 @@ MODULES = {
     "privacy": ["dp_accounting"],
     "gpu": ["torch"],
     "lp": ["scipy"],
+    "ray": ["ray"],
     "fleet": ["amqtt", "espeakng_loader"],
     "tensorboard": ["tensorboardX"],
     "mlflow": ["mlflow"],

@@ -21,7 +21,7 @@ from auricle.speech.augment import word_level
 from auricle.wire.plan import Plan
 from auricle_fleet.commands import read_settings
 from auricle_fleet.emulation.attacks import Colluders, forged, forged_together, strength_of, supported
-from auricle_fleet.emulation.behaviour import GroupTrainer
+from auricle_fleet.emulation.behaviour import GroupTrainer, late_by
 from auricle_fleet.emulation.conditions import RoundClips, data_of, flipped, in_noise, mistaken, target_of, triggered
 from auricle_fleet.emulation.slow_link import slow_link
 from auricle_fleet.groups import Group, Network, assigned
@@ -101,7 +101,7 @@ def test_a_slow_device_waits_and_ends_when_its_round_does(clips: DeviceData) -> 
     group, clock = Group(name="g", delay=400.0, attack="free-ride"), VirtualClock()
     slow = GroupTrainer(group, RUNTIME, "crnn-lite", clips, 7, clock=clock)
     slow.run(PLAN, 1, PLUGIN, slow.first_state())
-    assert clock.now() == pytest.approx(slow.late(1), abs=1e-6)
+    assert clock.now() == pytest.approx(late_by(group, 7, 1), abs=1e-6)
     assert 200.0 <= clock.now() <= 600.0
     with pytest.raises(TrainingStopped):
         slow.run(PLAN, 1, PLUGIN, LocalState(PLUGIN), lambda: True)

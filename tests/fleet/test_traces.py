@@ -191,9 +191,9 @@ def test_a_command_refuses_a_trace_that_is_wrong(
 def test_only_the_virtual_engine_has_a_clock_for_traces(tmp_path: Path) -> None:
     traced = group(tmp_path / "t.csv")
     with pytest.raises(SettingsError, match="--engine virtual"):
-        FleetRun(FleetSettings(groups=(traced,)))
+        FleetRun(FleetSettings(engine="live", groups=(traced,)))
     with pytest.raises(SettingsError, match="--round-every"):
-        FleetRun(FleetSettings(round_every=60.0))
+        FleetRun(FleetSettings(engine="live", round_every=60.0))
     with pytest.raises(SettingsError, match="--round-every is -1"):
         FleetSettings(engine="virtual", round_every=-1.0)
 

@@ -6,13 +6,12 @@ to the weights where it is computed.
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import signal
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -212,8 +211,8 @@ class ProcessCrew:
 
     def _result(self, future: Future[list[Answer]]) -> list[Answer]:
         while True:
-            with contextlib.suppress(TimeoutError):
-                return future.result(LOOK)
+            if wait([future], LOOK).done:
+                return future.result()
             if self._stopped():
                 self._ends.set()
                 raise TrainingStopped("The run ends.")

@@ -193,8 +193,9 @@ def _of_devices(
     task = frontend.task
     store = RowStore(len(rows), (task.frames, task.frontend.mels), np.float32, spill)
     for i in range(0, len(rows), PIECE):
-        progress("computing features", i, len(rows) + 1)
+        progress("computing features", i, len(rows))
         store.put(frontend.energies(speech.audio[rows[i : i + PIECE]]))
+    progress("computing features", len(rows), len(rows))
     speakers = tuple(each.speaker for each in split.devices)
     targets = speech.targets[rows]
     stretched = None if (warps == 1).all() else warps

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ import numpy as np
 
 from auricle import __version__
 from auricle.errors import AuricleError, SettingsError
+from auricle.process.clock import SYSTEM_CLOCK
 from auricle_fleet.emulation.crew import LOOK, Asked, Call, Clients, Site, cores
 from auricle_fleet.emulation.fleet_clips import FleetClips
 from auricle_fleet.emulation.virtual_client import Answer
@@ -46,8 +46,9 @@ class _Trainers:
 
     def answers(self, call: Call, asked: Sequence[Asked]) -> tuple[list[Answer], float]:
         """What these devices answer, and the seconds that it took."""
-        began = time.monotonic()
-        return [self._clients.answer(call, each, lambda: False) for each in asked], time.monotonic() - began
+        began = SYSTEM_CLOCK.monotonic()
+        answers = [self._clients.answer(call, each, lambda: False) for each in asked]
+        return answers, SYSTEM_CLOCK.monotonic() - began
 
 
 class RayCrew:
@@ -73,9 +74,11 @@ class RayCrew:
         import ray
 
         self._ray, self._stopped, self._seconds = ray, stopped, 0.0
-        begun: dict[str, Any] = {"num_cpus": cores(), "include_dashboard": False} if address == LOCAL else {}
         try:
-            ray.init(None if address == LOCAL else address, log_to_driver=False, logging_level=logging.ERROR, **begun)
+            if address == LOCAL:
+                ray.init(num_cpus=cores(), include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+            else:
+                ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError, OSError) as error:
             raise AuricleError(f"There is no Ray cluster at {address}: start one there, or say --ray local.") from error
         self._site = ray.put(_whole(site))
