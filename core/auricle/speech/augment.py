@@ -40,7 +40,8 @@ def mel_warps(stretch: NDArray[np.float64], mels: int) -> NDArray[np.float32]:
     """
     position = np.clip(np.arange(mels) * stretch, 0, mels - 1)
     distance = np.abs(np.arange(mels)[None, :, None] - position[:, None, :])
-    return np.maximum(0, 1 - distance).astype(np.float32)
+    matrices: NDArray[np.float32] = np.maximum(0, 1 - distance).astype(np.float32)
+    return matrices
 
 
 class Augmenter:
