@@ -5,8 +5,10 @@ what the run took; below it stand the constants that these runs say, by the name
 `auricle_fleet/emulation/forecast/constants.py`, from the smallest and the largest fleet.
 
     python bench/fleet_growth.py [--devices 4,40,120] [--engines live,virtual] [--rounds 3] [--takes 5] [--json]
-                                 [--participation 1] [--keep FILE] [--again FILE]
+                                 [--participation 1] [--cohort N] [--config FILE] [--keep FILE] [--again FILE]
 
+`--config` takes the settings of a file in place of these; `--cohort` invites so many devices to each round, and prints
+how time, processor and memory grow from the smallest fleet that has so many to the largest, as exponents of devices.
 `--keep` writes what the runs took, and `--again` prints the table of such a file beside what is said today.
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -28,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import msgspec
 from bench.fleet_growth_worker import AfterRound, Took
 
+from auricle_fleet.commands import read_settings
 from auricle_fleet.emulation.engines import ENGINES
 from auricle_fleet.emulation.forecast.crowd import crowd_of
 from auricle_fleet.emulation.forecast.forecast import Forecast, forecast
@@ -106,7 +110,7 @@ def compared(fleet: Fleet) -> dict[str, str]:
         "engine": fleet.settings.engine,
         "devices": f"{fleet.said.devices}",
         "invited": f"{fleet.said.invited}",
-        "memory MB": mega(needs.memory, took.most + took.broker),
+        "memory MB": mega(needs.memory, max(took.most + took.broker, took.tree)),
         "sent MB": f"{needs.up / 1e6:.3f} / {fleet.last.up / 1e6:.3f}",
         "received MB": f"{needs.down / 1e6:.3f} / {fleet.last.down / 1e6:.3f}",
         "open files": f"{needs.files} / {took.files}",
@@ -149,6 +153,33 @@ def constants(small: Fleet, large: Fleet) -> dict[str, float]:
     }
 
 
+def growth(fleets: Sequence[Fleet]) -> list[str]:
+    """How what a run takes grows with its devices, for fleets of one engine that invite as many to a round.
+
+    Exponents of the devices: 1 is in proportion. Time is of the whole run, from its beginning to its report.
+    """
+    lines = []
+    for engine in ENGINES:
+        own = [fleet for fleet in fleets if fleet.settings.engine == engine]
+        alike = [fleet for fleet in own if fleet.said.invited == own[-1].said.invited]
+        if len(alike) < 2 or alike[0].said.devices == alike[-1].said.devices:
+            continue
+        few, many = alike[0], alike[-1]
+        span = math.log(many.said.devices / few.said.devices)
+
+        def grew(small: float, large: float, span: float = span) -> str:
+            return f"{math.log(large / small) / span:.2f}"
+
+        memory = [max(each.took.most, each.took.tree) for each in (few, many)]
+        lines.append(
+            f"{engine}, {few.said.devices:,} to {many.said.devices:,} devices, {many.said.invited} a round: exponents "
+            f"of time {grew(few.took.seconds, many.took.seconds)} ({few.took.seconds:.0f} and {many.took.seconds:.0f} "
+            f"s), of CPU {grew(few.last.cpu, many.last.cpu)} ({few.last.cpu:.0f} and {many.last.cpu:.0f} s), of memory "
+            f"{grew(*memory)} ({memory[0] / 1e9:.2f} and {memory[1] / 1e9:.2f} GB)"
+        )
+    return lines
+
+
 def print_table(rows: Sequence[Mapping[str, str]]) -> None:
     """A table in Markdown."""
     print(f"| {' | '.join(rows[0])} |\n|{'---|' * len(rows[0])}")
@@ -165,6 +196,8 @@ def main() -> int:
     parser.add_argument("--takes", type=int, default=5)
     parser.add_argument("--local", default="crnn-lite")
     parser.add_argument("--participation", type=float, default=1.0)
+    parser.add_argument("--cohort", type=int)
+    parser.add_argument("--config", type=Path)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--again", type=Path)
     parser.add_argument("--json", action="store_true")
@@ -179,9 +212,16 @@ def main() -> int:
             local=given.local,
             participation=given.participation,
         )
+        if given.config is not None:
+            base = read_settings(given.config, {})
         counts = [int(count) for count in given.devices.split(",")]
         told = [msgspec.structs.replace(base, engine=e, devices=n) for e in given.engines.split(",") for n in counts]
-        kept = [ran(settings) for settings in told]
+        if given.cohort is not None:
+            told = [msgspec.structs.replace(s, participation=min(1.0, given.cohort / (s.devices or 1))) for s in told]
+        kept = []
+        for settings in told:
+            print(f"runs {settings.devices:,} devices, --engine {settings.engine}", file=sys.stderr)
+            kept.append(ran(settings))
     else:
         kept = msgspec.json.decode(given.again.read_bytes(), type=list[Kept])
     if given.keep is not None:
@@ -194,11 +234,13 @@ def main() -> int:
         if len(whole) > 1:
             said[engine] = constants(whole[0], whole[-1])
     if given.json:
-        print(json.dumps({"fleets": rows, "constants": said, "load": os.getloadavg()[0]}))
+        print(json.dumps({"growth": growth(found), "fleets": rows, "constants": said, "load": os.getloadavg()[0]}))
         return 0
     print_table(rows)
     for engine, values in said.items():
         print(f"\n{engine}: " + ", ".join(f"{name} {value:,.4g}" for name, value in values.items()))
+    for line in growth(found):
+        print(f"\n{line}")
     print(f"\nload average {os.getloadavg()[0]:.1f}; command: python {' '.join(sys.argv)}")
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -35,6 +36,8 @@ class Took(msgspec.Struct, frozen=True):
     broker: int
     broker_files: int
     disk: int
+    tree: int
+    """Bytes of it and of all its processes at the end of a round, shared ones once."""
     rounds: list[AfterRound]
 
 
@@ -54,6 +57,26 @@ def resident(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
 
 
+def tree() -> int:
+    """Bytes that this process and those that it started have in memory, shared ones once."""
+    found = 0
+    for pid in (os.getpid(), *children()):
+        with contextlib.suppress(OSError):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+            found += 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return found
+
+
+def cpu_of_all() -> float:
+    """Seconds of the processor of this process and of those that it started and that live."""
+    seconds, tick = time.process_time(), os.sysconf("SC_CLK_TCK")
+    for pid in children():
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            seconds += (int(fields[11]) + int(fields[12])) / tick
+    return seconds
+
+
 def most_resident() -> int:
     """Bytes that this process had in memory at most; `ru_maxrss` would count who started it."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
@@ -71,16 +94,15 @@ class Watched(FleetRun):
     def __init__(self, settings: FleetSettings, out: Path) -> None:
         super().__init__(settings, out, on_round=self._look)
         self.rounds: list[AfterRound] = []
-        self.files = self.broker = self.broker_files = 0
+        self.files = self.broker = self.broker_files = self.tree = 0
 
     def _look(self, row: RoundRow) -> None:
         self.files = max(self.files, len(list(Path("/proc/self/fd").iterdir())))
         others = children()
+        self.tree = max(self.tree, tree())
         self.broker = max([self.broker, *(resident(pid) for pid in others)])
         self.broker_files = max([self.broker_files, *(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in others)])
-        self.rounds.append(
-            AfterRound(row.seconds, row.bytes_up, row.bytes_down, time.process_time(), on_disk(self.out))
-        )
+        self.rounds.append(AfterRound(row.seconds, row.bytes_up, row.bytes_down, cpu_of_all(), on_disk(self.out)))
 
 
 def main() -> int:
@@ -90,7 +112,8 @@ def main() -> int:
     began = time.monotonic()
     run.run()
     seconds = time.monotonic() - began
-    took = Took(seconds, most_resident(), run.files, run.broker, run.broker_files, on_disk(out), run.rounds)
+    rounds, held = run.rounds, on_disk(out)
+    took = Took(seconds, most_resident(), run.files, run.broker, run.broker_files, held, run.tree, rounds)
     print(msgspec.json.encode(took).decode())
     return 0
 

@@ -24,6 +24,7 @@ from auricle.errors import AuricleError
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.messages import Invite
 from auricle.wire.tensors import Flat, digest, encode
+from auricle_cloud.rounds.policy import updates_wanted
 from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.fleet_clips import FleetClips
@@ -240,6 +241,13 @@ def _begin(site: Site, ends: object) -> None:
 def _answers(call: Call, asked: Sequence[Asked]) -> list[Answer]:
     clients, stopped = _of_process[0]
     return [clients.answer(call, each, stopped) for each in asked]
+
+
+def processes_of(settings: FleetSettings, devices: int) -> int:
+    """In how many processes a run's devices train: one a core where the run is worth their beginning."""
+    invited = updates_wanted(devices, settings.participation)
+    wanted = settings.processes or (cores() if settings.rounds * invited >= WORTH else 1)
+    return min(wanted, devices)
 
 
 def cores() -> int:

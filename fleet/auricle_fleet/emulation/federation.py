@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import secrets
 from collections.abc import Awaitable, Callable
@@ -49,6 +50,8 @@ class Federation:
         links=True,
         all_train=True,
         base_memory=303e6,
+        process_memory=0.0,
+        states_room=math.inf,
         device_memory=0.53e6,
         update_memory=7.0,
         broker_memory=10e6,

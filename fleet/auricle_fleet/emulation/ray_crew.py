@@ -84,6 +84,7 @@ class RayCrew:
         self._site = ray.put(_whole(site))
         self._kind = ray.remote(num_cpus=1)(_Trainers)
         self._actors: list[Any] = []
+        self._available: Callable[[], dict[str, float]] = ray.available_resources
         self._grow()
         versions = set(ray.get([actor.version.remote() for actor in self._actors]))
         if versions != {__version__}:
@@ -92,7 +93,7 @@ class RayCrew:
 
     def _grow(self) -> None:
         """An actor for each processor of the cluster that has none."""
-        for _ in range(int(self._ray.available_resources().get("CPU", 0))):
+        for _ in range(int(self._available().get("CPU", 0))):
             self._actors.append(self._kind.remote(self._site))
 
     def answers(self, call: Call, asked: Sequence[Asked]) -> Iterator[Answer]:
@@ -140,7 +141,7 @@ class RayCrew:
             if self._stopped():
                 raise TrainingStopped("The run ends.")
 
-    def _result(self, task: object) -> list[Answer] | None:
+    def _result(self, task: Any) -> list[Answer] | None:  # noqa: ANN401
         """What a task answers; None where its node was lost."""
         try:
             answers, seconds = self._ray.get(task)

@@ -25,9 +25,9 @@ from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.round import counted_words
 from auricle_edge.training.judge.round_judge import best_states
 from auricle_fleet.emulation.behaviour import FleetDevices
-from auricle_fleet.emulation.crew import WORTH, Clients, Crew, ProcessCrew, Site, ThreadCrew, cores
+from auricle_fleet.emulation.crew import Clients, Crew, ProcessCrew, Site, ThreadCrew, cores, processes_of
 from auricle_fleet.emulation.data import FleetData
-from auricle_fleet.emulation.device_states import DeviceStates
+from auricle_fleet.emulation.device_states import ROOM, DeviceStates
 from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.ray_crew import RayCrew, require_ray
@@ -66,7 +66,9 @@ class VirtualFleet:
         links=False,
         all_train=False,
         base_memory=270e6,
-        device_memory=0.15e6,
+        process_memory=250e6,
+        states_room=ROOM,
+        device_memory=2e3,
         update_memory=13.0,
         broker_memory=0.0,
         broker_device=0.0,
@@ -180,9 +182,7 @@ class VirtualFleet:
     def _crew(self, say: Callable[[str], None]) -> Crew:
         """Who trains the devices: processes where there are cores for them, and the run is worth their beginning."""
         settings, site = self._settings, Site(self._settings, self._data, self._folder / "devices")
-        invited = devices_invited(len(self.names), updates_wanted(len(self.names), settings.participation), 1.0)
-        wanted = settings.processes or (cores() if settings.rounds * invited >= WORTH else 1)
-        processes, threads = min(wanted, len(self.names)), 1 if settings.processes else cores()
+        processes, threads = processes_of(settings, len(self.names)), 1 if settings.processes else cores()
         if settings.ray is not None:
             say(f"no broker: {len(self._fleet):,} devices on Ray, on a clock that only counts")
             return RayCrew(site, lambda: self._stopped, settings.ray)

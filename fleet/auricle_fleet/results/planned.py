@@ -81,6 +81,7 @@ def _said(has: Constants) -> str:
     """An engine's constants in a line."""
     parts = [
         f"{size(has.base_memory)} of memory, {size(has.device_memory)} a device",
+        *([f"{size(has.process_memory)} a process"] if has.process_memory else []),
         f"{has.update_memory:g} times an update for each answer",
         f"{1e3 * has.client_seconds:.1f} ms a client's round beside training",
         f"{has.base_files} open files and {has.device_files:g} a device",

@@ -17,8 +17,12 @@ class Constants(Struct, frozen=True, kw_only=True):
     """Whether everybody invited trains, those whose answers will be too late as well."""
     base_memory: float
     """Bytes of a run of hardly any devices: Python, onnxruntime, graphs, the report at the end."""
+    process_memory: float
+    """Bytes of each process that trains beside the run's own, where it has any."""
     device_memory: float
     """Bytes of a device beyond its clips and what it has learnt."""
+    states_room: float
+    """Bytes of what devices have learnt that stay in memory at most; those that never trained have nothing then."""
     update_memory: float
     """Bytes of an answer while a round closes, in bytes of its weights as float32."""
     broker_memory: float

@@ -18,6 +18,7 @@ from auricle_cloud.rounds.policy import devices_invited, quorum_of, updates_want
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.sound import carried_negatives
+from auricle_fleet.emulation.crew import processes_of
 from auricle_fleet.emulation.engines import ENGINES
 from auricle_fleet.emulation.forecast.constants import (
     AT_ONCE,
@@ -207,8 +208,10 @@ class Needed:
         return sum(self._state(model) for model in self._crowd.models)
 
     def state_bytes(self, engine: str) -> float:
-        """Bytes of it in memory in the end: those that never trained have their own first model."""
-        crowd, often = self._crowd, min(1.0, self._times_each(engine))
+        """Bytes of it in memory in the end; a live device that never trained has its first model."""
+        crowd, often, room = self._crowd, min(1.0, self._times_each(engine)), ENGINES[engine].constants.states_room
+        if room < math.inf:
+            return min(often * self.whole_states, room)
         first = sum(4 * crowd.pack.table(model).size for model in crowd.models)
         return often * self.whole_states + (1 - often) * first
 
@@ -219,7 +222,9 @@ class Needed:
     @property
     def _of_devices(self) -> int:
         """Bytes of the devices' clips as energies."""
-        return int(self._crowd.trained.sum() + self._crowd.held_out.sum()) * self.clip_bytes
+        crowd = self._crowd
+        clips = int(crowd.trained.sum() + crowd.held_out.sum())
+        return min(clips, crowd.clips) * self.clip_bytes  # one that several devices have is there once
 
     @property
     def _mapped(self) -> int:
@@ -236,6 +241,8 @@ class Needed:
             clips += copies * int(crowd.trained[device] + crowd.held_out[device]) * self.clip_bytes
         at_once = max(int((crowd.trained + crowd.held_out).max()), min(AT_ONCE, crowd.unseen)) * FEATURE_MEMORY
         loading = max(2 * sound if crowd.synthetic else 0, sound + clips + at_once)
+        processes = processes_of(self._settings, crowd.devices) if has.process_memory else 1
+        clips += has.process_memory * processes * (processes > 1)
         running = clips + self.state_bytes(engine) + has.device_memory * crowd.devices
         running += has.update_memory * 4 * self._plugin * trains
         running += OF_FEATURES * self.preset.lent_with(crowd.pack) + trains * bytes_of(self.preset.declared(crowd.pack))
