@@ -21,6 +21,7 @@ from auricle.errors import AuricleError
 from auricle.process.clock import SYSTEM_CLOCK, Clock, VirtualClock
 from auricle_cloud.evaluation.labelled_clips import LabelledClips, labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
+from auricle_cloud.rounds.finished import Newcomer
 from auricle_cloud.rounds.policy import Timing, devices_invited, updates_wanted
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.round import counted_words
@@ -30,6 +31,7 @@ from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.traces import timelines
+from auricle_fleet.emulation.virtual_book import Book
 from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
 from auricle_fleet.emulation.virtual_device import VirtualDevice
 from auricle_fleet.emulation.virtual_model import Model
@@ -69,7 +71,7 @@ class VirtualFleet:
         broker_device=0.0,
         client_seconds=0.003,
         start_seconds=4.0,
-        base_files=10,
+        base_files=14,
         device_files=0.0,
         broker_files=0,
         sent_once=0,
@@ -78,11 +80,12 @@ class VirtualFleet:
         received=0,
         sent_asking=0,
         received_asking=0,
-        base_disk=8e5,
+        base_disk=1.1e6,
         states_kept=2,
         models_kept=2,
+        weights_kept=RunSettings.keep_models,
         device_disk=5e3,
-        row_disk=100.0,
+        row_disk=800.0,
     )
     lighter: ClassVar[str | None] = None
     coordinator = None
@@ -121,7 +124,7 @@ class VirtualFleet:
         self.names, self.groups, self.models = self._devices.names, self._devices.groups, self._devices.models
         self.bytes_sent = self.bytes_received = 0
         """Weights that all devices sent and received since this process began."""
-        self._folder = state / "virtual"
+        self._folder, self._rows = state / "virtual", state / "coordinator"
         self._fleet: dict[str, VirtualDevice] = {}
         self._model = Model(np.zeros(0, np.float32))
         self._before: Model | None = None
@@ -143,6 +146,7 @@ class VirtualFleet:
         """
         checkpoint = Checkpoint(self._folder, self._pack.identity, self._pack.plugin_table)
         number = await asyncio.to_thread(self._begin, checkpoint, start)
+        book = await asyncio.to_thread(self._opened, number)
         say(f"no broker: {len(self._fleet)} devices in this process, on a clock that only counts")
         settings, preset, written = self._settings, start.preset, self._clock.monotonic()
         rule = get_rule(preset.rule, **preset.rule_options)
@@ -158,15 +162,16 @@ class VirtualFleet:
             )
             try:
                 while number < settings.rounds:
-                    done = await self._round(rounds, number + 1, preset)
+                    done = await self._round(rounds, number + 1, preset, book)
                     number += 1
                     await watch(done)
                     if self._judging.learn.judge or self._clock.monotonic() - written >= EVERY:
-                        await asyncio.to_thread(self._keep, checkpoint, number)
+                        await asyncio.to_thread(self._keep, checkpoint, number, book)
                         written = self._clock.monotonic()
             finally:
                 if self._changed:
-                    self._keep(checkpoint, number)
+                    self._keep(checkpoint, number, book)
+                book.close()
 
     def _begin(self, checkpoint: Checkpoint, start: Start) -> int:
         """Make the devices and the first model, or take up those of the checkpoint; the newest round."""
@@ -185,9 +190,17 @@ class VirtualFleet:
         self._model, self._before = checkpoint.models(note)
         return note.round
 
-    async def _round(self, rounds: VirtualRounds, number: int, preset: Preset) -> RoundDone:
+    def _opened(self, number: int) -> Book:
+        """The rows of the rounds up to this one."""
+        book = Book(self._rows, self._pack, self._clock)
+        named = zip(self._fleet.values(), self.models, strict=True)
+        known = [Newcomer(each.device, model, each.registered, each.selected) for each, model in named]
+        book.begin(number, self._model, known)
+        return book
+
+    async def _round(self, rounds: VirtualRounds, number: int, preset: Preset, book: Book) -> RoundDone:
         """Make a round in a thread, and take over what came of it once it has ended."""
-        settings, began = self._settings, self._clock.monotonic()
+        settings, began, opened = self._settings, self._clock.monotonic(), self._clock.now()
         able = self._next(number)
         wanted = updates_wanted(able, settings.participation)
         size = devices_invited(able, wanted, settings.over_selection)
@@ -202,6 +215,7 @@ class VirtualFleet:
             await asyncio.gather(work, return_exceptions=True)
             raise
         self._take(ended)
+        book.add(order, ended, opened)
         self._run_clock.sleep(max(ended.lasted, settings.round_every))
         state, seconds = ("aborted" if ended.model is None else "published"), self._clock.monotonic() - began
         log.info("round %d %s: %s", number, state, counted_words(ended.counted, len(ended.invited), ended.left_out))
@@ -252,8 +266,11 @@ class VirtualFleet:
         elif ended.went_back and self._before is not None:
             self._model, self._before = self._before, None
 
-    def _keep(self, checkpoint: Checkpoint, number: int) -> None:
+    def _keep(self, checkpoint: Checkpoint, number: int, book: Book) -> None:
+        """Keep what a run goes on with, and the rows of its rounds before that: they may be ahead, and not behind."""
+        book.write()
         changed = {name: self._fleet[name].local for name in self._changed}
         selected = {name: device.selected for name, device in self._fleet.items()}
         checkpoint.write(number, self._model, self._before, changed, selected, self._run_clock.now())
         self._changed = set()
+        book.trim()

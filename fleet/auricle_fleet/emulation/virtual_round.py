@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from auricle.packs.pack import Pack
 from auricle.wire.messages import Invite, Update
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
-from auricle.wire.tensors import Flat, digest, encode
+from auricle.wire.tensors import Flat
 from auricle.wire.update_codec import length_of
 from auricle.wire.vectors import Declared, bytes_of, split_vectors
 from auricle_cloud.evaluation.labelled_clips import LabelledClips
@@ -75,6 +75,20 @@ class Ended:
     """Seconds of the run's clock."""
     evaluated: Flat | None = None
     """What the round is judged by in place of its model, where the rule has such weights."""
+    heard: Heard = field(default_factory=lambda: Heard())
+    """Whose updates came, and whose did not count."""
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """What a round's devices sent, as a coordinator answers them."""
+
+    updates: Mapping[str, Update] = field(default_factory=dict)
+    """Those that came in time and are sound."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Why updates are not counted."""
+    late: tuple[str, ...] = ()
+    """Whose answer would come after the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +140,7 @@ class VirtualRounds:
         lent = self._lent(model)
         vectors = self._vectors(order, model)
         fetched = 4 * self.pack.plugin_table.size + len(lent) + sum(vector.nbytes for vector in vectors.values())
-        answers, updates, end = self._answers(order, invited, model, lent, vectors)
+        answers, updates, end, heard = self._answers(order, invited, model, lent, vectors)
         names, seconds = end.names, end.seconds
         failed = {name: answer.reason for name, answer in answers.items() if answer.update is None}
         doubts = Doubts()
@@ -146,9 +160,11 @@ class VirtualRounds:
             raise AuricleError(failure)
         if doubts.prevail(invited) and before is not None:
             reason = f"{len(doubts.said)} of {len(invited)} devices find the model worse than one they had before"
-            return Ended(None, True, tuple(invited), 0, 0, answers, fetched, {**report, "reason": reason}, seconds)
+            told = {**report, "reason": reason}
+            return Ended(None, True, tuple(invited), 0, 0, answers, fetched, told, seconds, heard=heard)
         if names is None:
-            return Ended(None, False, tuple(invited), 0, 0, answers, fetched, {**report, "reason": end.reason}, seconds)
+            told = {**report, "reason": end.reason}
+            return Ended(None, False, tuple(invited), 0, 0, answers, fetched, told, seconds, heard=heard)
         table = self.pack.plugin_table
         weights = length_of(table, order.plan.codec)
         more = [split_vectors(answers[name].body, weights, updates[name][0].vectors or ())[1] for name in sorted(names)]
@@ -158,12 +174,13 @@ class VirtualRounds:
         following = Model(made.weights, made.kept, own_models(model, made.aggregate))
         out, told = len(made.aggregate.left_out), {**report, **said}
         judged = None if made.aggregate.evaluated is None else made.evaluated
-        return Ended(following, False, tuple(invited), len(names) - out, out, answers, fetched, told, seconds, judged)
+        counted = len(names) - out
+        return Ended(following, False, tuple(invited), counted, out, answers, fetched, told, seconds, judged, heard)
 
     def _answers(
         self, order: Order, invited: list[str], model: Model, lent: bytes, vectors: Mapping[str, Flat]
-    ) -> tuple[dict[str, Answer], dict[str, tuple[Update, Flat]], RoundEnd]:
-        """What devices answered, the updates that can count, and how the round ended.
+    ) -> tuple[dict[str, Answer], dict[str, tuple[Update, Flat]], RoundEnd, Heard]:
+        """What devices answered, the updates that can count, how the round ended, and what a coordinator says of it.
 
         Whoever comes too late is called off and does not train. Who fails makes room for a later one.
         """
@@ -180,7 +197,7 @@ class VirtualRounds:
             task=TASK,
             round=order.number,
             epoch=1,
-            base=digest(encode(model.weights)),
+            base=model.base,
             ttl=self.timing.deadline,
             plan=order.plan,
             length=size,
@@ -190,15 +207,16 @@ class VirtualRounds:
         answers: dict[str, Answer] = {}
         updates: dict[str, tuple[Update, Flat]] = {}
         failed: dict[str, float] = {}
+        refused: dict[str, str] = {}
         while True:
             end = round_end(arrivals, failed, len(invited), order.wanted, self.timing)
             asked = [name for name in (arrivals if end.names is None else end.names) if name not in answers]
             if not asked:
-                return answers, updates, end
+                return answers, updates, end, heard_of(updates, refused, arrivals, end)
             done = self.workers.map(lambda name: self._train(name, invite, model, beside), asked)
             for name, answer in zip(asked, done, strict=True):
                 answers[name] = answer
-                weights = self._checked(answer, model.start(name), due)
+                weights = self._checked(answer, model.start(name), due, refused)
                 if answer.update is None or weights is None:
                     failed[name] = arrivals.pop(name)
                 else:
@@ -228,14 +246,15 @@ class VirtualRounds:
     def _train(self, name: str, invite: Invite, model: Model, beside: Beside) -> Answer:
         return self.fleet[name].take_part(own_invite(invite, model, name), model.start(name), self.stopped, beside)
 
-    def _checked(self, answer: Answer, base: Flat, due: Sequence[Declared]) -> Flat | None:
-        """The weights that a coordinator would count; None where it refuses them."""
+    def _checked(self, answer: Answer, base: Flat, due: Sequence[Declared], refused: dict[str, str]) -> Flat | None:
+        """The weights that a coordinator would count; None where it refuses them, for a reason that is noted."""
         if answer.update is None:
             return None
         try:
             require_header(answer.update, self.pack.plugin_table, self.limits, due)
             return require_body(answer.update, answer.body, base, self.pack.plugin_table, self.limits, due)
-        except WireError:
+        except WireError as error:
+            refused[answer.update.device] = str(error)
             return None
 
     def _optimizer(self, model: Model) -> OptimizerState | None:
@@ -284,3 +303,20 @@ class VirtualRounds:
             registered=[np.nan if update.unsupervised else self.fleet[update.device].registered for update in updates],
             extras=self._extras(model, order, updates, more),
         )
+
+
+def heard_of(
+    updates: Mapping[str, tuple[Update, Flat]], refused: Mapping[str, str], arrivals: Mapping[str, float], end: RoundEnd
+) -> Heard:
+    """Whose updates came before a round ended, and who would have come after it.
+
+    Parameters
+    ----------
+    updates, refused
+        That are sound, and why others are not.
+    arrivals
+        Seconds after the invitation at which devices whose answer is none of the refused ones arrive.
+    """
+    came = {name for name in updates if arrivals[name] <= end.seconds} if end.names is None else set(end.names)
+    late = tuple(name for name in arrivals if name not in came)
+    return Heard({name: updates[name][0] for name in sorted(came)}, refused, late)

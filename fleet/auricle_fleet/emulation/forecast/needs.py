@@ -250,6 +250,7 @@ class Needed:
         updates = trains * self._sent() if has.models_kept > 2 else 0  # of the newest round, at the coordinator
         kept = (4 + self._kept_with_model()) * self._plugin + self.preset.lent_with(crowd.pack)
         models = min(settings.rounds + 1, has.models_kept) * kept
+        models += min(settings.rounds + 1, has.weights_kept) * 4 * self._plugin
         devices = (
             min(has.states_kept, self._times_each(engine)) * self.whole_states + best + has.device_disk * crowd.devices
         )
