@@ -17,7 +17,7 @@ from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.store import FILE
 from auricle_fleet import FleetRun, Group, Network
-from auricle_fleet.emulation import virtual_book, virtual_fleet
+from auricle_fleet.emulation import virtual_book, virtual_checkpoint, virtual_fleet
 from auricle_fleet.settings.fleet_settings import FleetSettings
 
 pytest.importorskip("espeakng_loader")
@@ -96,7 +96,7 @@ def test_an_operator_is_told_the_same_of_both_engines(tmp_path: Path, changes: d
 
 def dies_after(number: int, patched: pytest.MonkeyPatch) -> None:
     """Every round is kept, up to this one; of the one after it the rows alone, before the process dies."""
-    keep = virtual_fleet.Checkpoint.write
+    keep = virtual_checkpoint.Checkpoint.write
 
     def write(checkpoint: Any, after: int, *told: Any) -> None:
         if after > number:
@@ -104,7 +104,7 @@ def dies_after(number: int, patched: pytest.MonkeyPatch) -> None:
         keep(checkpoint, after, *told)
 
     patched.setattr(virtual_fleet, "EVERY", 0.0)
-    patched.setattr(virtual_fleet.Checkpoint, "write", write)
+    patched.setattr(virtual_checkpoint.Checkpoint, "write", write)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from msgspec.structs import asdict
 
 from auricle import __version__
 from auricle.wire.messages import Update
+from auricle_cloud.rounds.blame import note_set_aside, note_verdict
 from auricle_cloud.rounds.rule_events import RUNNING, note_bounded, note_left_out
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.verdict import Verdict
@@ -112,10 +113,12 @@ class FinishedRounds:
         Of the store.
     task
         What is trained.
+    limit
+        Verdicts of detection after which a device is quarantined; 0: never.
     """
 
-    def __init__(self, database: Database, task: str) -> None:
-        self._db, self._task = database, task
+    def __init__(self, database: Database, task: str, limit: int = 0) -> None:
+        self._db, self._task, self._limit = database, task, limit
         self._running: dict[str, int] = {}
         """In how many rounds running devices were left out, of those that were in the last one."""
 
@@ -165,6 +168,10 @@ class FinishedRounds:
             changed = [row for each in made for row in self._ruled(tx, each)]
             _run_many(tx, running, [{"name": name, "times": times} for name, times in changed])
             for each in made:
+                if each.detection is not None:
+                    note_set_aside(tx, task, each.number, each.detection)
+                    if each.detection["fires"]:
+                        note_verdict(tx, task, each.number, each.detection, self._limit)
                 for event in each.events:
                     about = {"device": event.device, "who": event.who, "detail": event.detail}
                     note(tx, event.kind, task=task, number=each.number, **about)
@@ -190,13 +197,13 @@ class FinishedRounds:
 
     def _ruled(self, tx: sa.Connection, made: FinishedRound) -> list[tuple[str, int]]:
         """Note what a rule made of single devices; in how many rounds running they are left out, where that changes."""
-        about, running = {"task": self._task, "number": made.number}, self._running
-        note_bounded(tx, made.bounded, **about)
+        task, running, rule = self._task, self._running, str(made.report.get("rule", ""))
+        note_bounded(tx, made.bounded, task=task, number=made.number)
         kept = [(name, 0) for name in made.ids if name in running and name not in made.left_out]
         out = [(name, running.get(name, 0) + 1) for name in made.left_out]
         for name, often in out:
             if often % RUNNING == 0:
-                note_left_out(tx, name, often, rule=str(made.report.get("rule", "")), **about)
+                note_left_out(tx, name, often, task=task, number=made.number, rule=rule)
         self._running = {name: often for name, often in {**running, **dict(kept + out)}.items() if often}
         return kept + out
 
@@ -237,7 +244,8 @@ class FinishedRounds:
             found = query.where(_after(table, self._task, number), *more).group_by(table.c.device)
             return [dict(row) for row in tx.execute(found).mappings()]
 
-        who, less = devices.c.device == sa.bindparam("name"), sa.bindparam("times")
+        less: sa.BindParameter[int] = sa.bindparam("times")
+        who = devices.c.device == sa.bindparam("name")
         invited, blamed = often(invitations), often(events, events.c.kind == "verdict")
         barred = often(events, events.c.kind == "quarantined", events.c.who == "policy")
         counts: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [

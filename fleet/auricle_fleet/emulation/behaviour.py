@@ -82,6 +82,11 @@ class GroupTrainer(Trainer):
         silent, late = rng.random() < self.group.drop_out, rng.uniform(0.5, 1.5) * self.group.delay
         return None if silent else float(late)
 
+    def go_back_to(self, round_number: int) -> None:
+        """Have the clips that it had in a round; 0: those that it registers with."""
+        if self._clips is not None:
+            self.renew(self._clips.at(round_number) if round_number else self._clips.first)
+
     def inference_loss(self, plugin: Flat) -> float:
         """The loss that the device says it has."""
         return self._force if self.group.attack == "loss" else super().inference_loss(plugin)

@@ -26,7 +26,7 @@ from auricle_cloud.storage.rows import ModelRow
 from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet.emulation.virtual_device import BOOT
 from auricle_fleet.emulation.virtual_model import Model
-from auricle_fleet.emulation.virtual_round import TASK, Ended, Order
+from auricle_fleet.emulation.virtual_order import TASK, Ended, Order
 from auricle_learning.aggregation.cohort import Bounded
 
 KEPT = RunSettings.keep_models
@@ -44,6 +44,8 @@ class Book:
         Whose plug-in is trained.
     clock
         Whom it asks for the time at which something was done.
+    limit
+        Verdicts after which a device is quarantined; 0: never.
 
     Raises
     ------
@@ -51,9 +53,9 @@ class Book:
         The database cannot be opened, or the disk is full.
     """
 
-    def __init__(self, folder: Path, pack: Pack, clock: Clock) -> None:
+    def __init__(self, folder: Path, pack: Pack, clock: Clock, limit: int = 0) -> None:
         self._store, self._blobs, self._pack, self._clock = Store(folder / FILE), Blobs(folder / "blobs"), pack, clock
-        self._rounds = FinishedRounds(self._store.database, TASK)
+        self._rounds = FinishedRounds(self._store.database, TASK, limit)
         self._pending: list[FinishedRound] = []
         self._files: dict[str, Flat] = {}
         """Models of these rounds, by digest."""
@@ -101,14 +103,23 @@ class Book:
         began
             Seconds since 1970.
         """
-        base, report, made = self._current, {**ended.report}, list[ModelRow]()
+        judged, made = ended.judged, list[ModelRow]()
+        report: Document = {**ended.report}
+        measured = self._current.blob
+        if judged.repaired is not None:
+            better = (judged.detection or {}).get("accuracy_after"), None
+            made.append(self._made(judged.repaired, order.number, "repair", self._current.parent, *better))
+            self._current, self._parent = made[-1], None
+        base = self._current
         report["base_version"] = base.version
         if ended.model is not None:
-            made.append(self._made(ended.model, order.number, report))
+            score = report.get("accuracy"), report.get("loss")
+            made.append(self._made(ended.model, order.number, "round", base.version, *score))
             self._current, self._parent = made[-1], base
         else:
             report["went_back"] = self._parent.version if ended.went_back and self._parent is not None else None
         events = self._went_back(report) if ended.went_back else []
+        updates = report.get("updates", ())
         self._pending.append(
             FinishedRound(
                 number=order.number,
@@ -119,11 +130,12 @@ class Book:
                 base=base.blob,
                 plan=msgspec.msgpack.encode(order.plan),
                 report=report,
-                detection=None,
+                detection=judged.detection,
                 cohort=cohort_of(ended),
+                losses=(measured, judged.losses) if judged.losses else None,
                 updates=list(ended.heard.updates.values()),
-                ids=[update["device"] for update in report.get("updates", ())],
-                left_out=[update["device"] for update in report.get("updates", ()) if update["left_out"]],
+                ids=[update["device"] for update in updates],
+                left_out=[update["device"] for update in updates if update["left_out"]],
                 bounded=[Bounded(**entry) for entry in report.get("bounded", ())],
                 models=made,
                 current=self._current.version,
@@ -131,14 +143,23 @@ class Book:
             )
         )
 
-    def _made(self, model: Model, number: int, report: Document) -> ModelRow:
-        """The row of a round's model, whose weights are kept until it is written."""
+    @property
+    def version(self) -> int:
+        """Of the model that the next round begins with."""
+        return self._current.version
+
+    @property
+    def newest(self) -> int:
+        """Version of the last model."""
+        return self._newest
+
+    def _made(
+        self, model: Model, number: int, origin: str, parent: int | None, accuracy: float | None, loss: float | None
+    ) -> ModelRow:
+        """The row of a model that a round made, whose weights are kept until it is written."""
         blob, self._newest = model.base, self._newest + 1
         self._files[blob] = model.weights
-        judged = report.get("accuracy"), report.get("loss")
-        return ModelRow(
-            TASK, self._newest, blob, None, self._clock.now(), self._current.version, "round", number, *judged
-        )
+        return ModelRow(TASK, self._newest, blob, None, self._clock.now(), parent, origin, number, accuracy, loss)
 
     def _went_back(self, report: Document) -> list[Event]:
         """Go back to the model before the current one; what is noted of that."""

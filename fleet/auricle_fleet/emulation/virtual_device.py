@@ -115,15 +115,41 @@ class VirtualDevice:
         sent, received
             Bytes of an update and of the model.
         """
+        late = self.trainer.late(number) if isinstance(self.trainer, GroupTrainer) else 0.0
+        return None if late is None else self._comes_back(began, late, sent + received)
+
+    def says_loss(self, began: float, received: int) -> float | None:
+        """Seconds after the question at which it says the loss of a model; None: never.
+
+        Parameters
+        ----------
+        began
+            When it was asked, seconds of the run's clock.
+        received
+            Bytes of the model.
+        """
+        return self._comes_back(began, 0.0, received)
+
+    def _comes_back(self, began: float, busy: float, travels: int) -> float | None:
+        """Seconds after `began` at which an answer arrives that took so many and so many bytes; None: never."""
         if not isinstance(self.trainer, GroupTrainer):
-            return 0.0
-        late, network, timeline = self.trainer.late(number), self.trainer.group.network, self._timeline
-        if late is None:
-            return None
+            return busy
+        network, timeline = self.trainer.group.network, self._timeline
         kilobits = (None if timeline is None else timeline.kilobits(began)) or network.kilobits
-        travel = 0.0 if kilobits is None else 8e-3 * (sent + received) / kilobits
-        answer = late + 2 * network.latency + travel
+        answer = busy + 2 * network.latency + (0.0 if kilobits is None else 8e-3 * travels / kilobits)
         return None if timeline is not None and began + answer > timeline.leaves(began) else answer
+
+    def loss(self, plugin: Flat, trained: int) -> tuple[float, int]:
+        """The loss that it says a model (P,) has on its clips, in nats, and how many these are.
+
+        Parameters
+        ----------
+        trained
+            The last round that it trained in, whose clips they are; 0: none yet.
+        """
+        if isinstance(self.trainer, GroupTrainer):
+            self.trainer.go_back_to(trained)
+        return self.trainer.inference_loss(plugin), len(self.trainer.data.train)
 
     def take_part(
         self, invite: Invite, plugin: Flat, stopped: Callable[[], bool], beside: Beside = NOTHING_BESIDE

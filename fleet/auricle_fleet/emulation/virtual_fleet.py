@@ -33,9 +33,12 @@ from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.traces import timelines
 from auricle_fleet.emulation.virtual_book import Book
 from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
+from auricle_fleet.emulation.virtual_detection import Watch
 from auricle_fleet.emulation.virtual_device import VirtualDevice
+from auricle_fleet.emulation.virtual_inquiry import watch_of
 from auricle_fleet.emulation.virtual_model import Model
-from auricle_fleet.emulation.virtual_round import FLEET, Ended, Order, VirtualRounds
+from auricle_fleet.emulation.virtual_order import FLEET, Ended, Order
+from auricle_fleet.emulation.virtual_round import VirtualRounds
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.methods import get_rule
@@ -96,8 +99,6 @@ class VirtualFleet:
         """What only agents, links and a broker have, in a sentence; None where there is nothing of that."""
         if settings.mode == "async":
             return "--mode async needs --engine live: the virtual engine has no asynchronous rounds."
-        if settings.detect:
-            return "--detect needs --engine live: the virtual engine has no detection."
         if settings.privacy.clip is not None:
             return "Noise on devices needs --engine live: the virtual engine keeps no account of it."
         if settings.secure_sum.on:
@@ -128,6 +129,7 @@ class VirtualFleet:
         self._fleet: dict[str, VirtualDevice] = {}
         self._model = Model(np.zeros(0, np.float32))
         self._before: Model | None = None
+        self._watch: Watch | None = None
         self._changed: set[str] = set()
         self._stopped = False
         self._clock = clock
@@ -145,20 +147,23 @@ class VirtualFleet:
             All devices failed in a round, or a disk is full.
         """
         checkpoint = Checkpoint(self._folder, self._pack.identity, self._pack.plugin_table)
-        number = await asyncio.to_thread(self._begin, checkpoint, start)
-        book = await asyncio.to_thread(self._opened, number)
-        say(f"no broker: {len(self._fleet)} devices in this process, on a clock that only counts")
         settings, preset, written = self._settings, start.preset, self._clock.monotonic()
         rule = get_rule(preset.rule, **preset.rule_options)
         bounded = BoundedRule(rule, settings.limits.share, settings.limits.prune_few)
+        if settings.detect:
+            self._watch = watch_of(settings, preset, bounded, self._judging.evaluator(self._pack))
+        number = await asyncio.to_thread(self._begin, checkpoint, start)
+        book = await asyncio.to_thread(self._opened, number)
+        say(f"no broker: {len(self._fleet)} devices in this process, on a clock that only counts")
         labelled = LabelledClips()
         timing = Timing(settings.quorum, settings.deadline, RunSettings.patience, RunSettings.least_wait)
         if settings.labelled is not None:
             clips = await asyncio.to_thread(load_validation, Path(settings.labelled), self._pack)
             labelled = labelled_clips(self._pack, clips, settings.seed)
         with ThreadPoolExecutor(os.cpu_count() or 1, "train") as workers:
+            limits, looks = settings.limits, self._watch
             rounds = VirtualRounds(
-                self._pack, self._fleet, bounded, settings.limits, timing, labelled, workers, lambda: self._stopped
+                self._pack, self._fleet, bounded, limits, timing, labelled, workers, lambda: self._stopped, looks
             )
             try:
                 while number < settings.rounds:
@@ -187,12 +192,15 @@ class VirtualFleet:
             self._model = Model(table.initial(self._settings.seed) if start.weights is None else start.weights)
             return 0
         self._run_clock = VirtualClock(note.clock)
+        if self._watch is not None:
+            self._watch.restore(note.watch, table.size)
         self._model, self._before = checkpoint.models(note)
         return note.round
 
     def _opened(self, number: int) -> Book:
         """The rows of the rounds up to this one."""
-        book = Book(self._rows, self._pack, self._clock)
+        limit = self._settings.detection.quarantine_after if self._settings.detect else 0
+        book = Book(self._rows, self._pack, self._clock, limit)
         named = zip(self._fleet.values(), self.models, strict=True)
         known = [Newcomer(each.device, model, each.registered, each.selected) for each, model in named]
         book.begin(number, self._model, known)
@@ -206,7 +214,7 @@ class VirtualFleet:
         size = devices_invited(able, wanted, settings.over_selection)
         plan = preset.plan_for(number, settings.rounds, settings.seed)
         server, moment = preset.server_for(number, settings.rounds), self._run_clock.now()
-        order = Order(number, plan, server, size, wanted, settings.seed, moment)
+        order = Order(number, plan, server, size, wanted, settings.seed, moment, book.version, book.newest)
         work = asyncio.ensure_future(asyncio.to_thread(rounds.run, order, self._model, self._before))
         try:
             ended = await asyncio.shield(work)
@@ -214,7 +222,7 @@ class VirtualFleet:
             self._stopped = True
             await asyncio.gather(work, return_exceptions=True)
             raise
-        self._take(ended)
+        self._take(number, ended)
         book.add(order, ended, opened)
         self._run_clock.sleep(max(ended.lasted, settings.round_every))
         state, seconds = ("aborted" if ended.model is None else "published"), self._clock.monotonic() - began
@@ -241,8 +249,12 @@ class VirtualFleet:
             From now on no device ever can.
         """
         now = self._run_clock.now()
-        while not (able := sum(device.comes(now) <= now for device in self._fleet.values())):
-            following = min(device.comes(now) for device in self._fleet.values())
+        barred = self._watch.barred if self._watch is not None else frozenset()
+        there = [device for device in self._fleet.values() if device.device not in barred]
+        if not there:
+            raise AuricleError(f"Round {number} cannot begin: every device is quarantined; raise quarantine_after.")
+        while not (able := sum(device.comes(now) <= now for device in there)):
+            following = min(device.comes(now) for device in there)
             if following == math.inf:
                 ended = f"end this run with --resume --rounds {number - 1}, or " if number > 1 else ""
                 raise AuricleError(
@@ -253,13 +265,20 @@ class VirtualFleet:
         self._run_clock = VirtualClock(now)
         return able
 
-    def _take(self, ended: Ended) -> None:
+    def _take(self, number: int, ended: Ended) -> None:
+        judged = ended.judged
+        if self._watch is not None:
+            back, trained = ended.went_back, ended.answers
+            self._watch.take(judged, ended.maker, went_back=back, number=number, trained=trained)
+        if judged.repaired is not None:
+            self._model, self._before = judged.repaired, None
+            log.warning("round %d: %s", number, (judged.detection or {})["sentence"])
         for name in ended.invited:
             self._fleet[name].selected += 1
         for name, answer in ended.answers.items():
             self._fleet[name].keep(answer)
             self.bytes_sent += len(answer.body)
-        self.bytes_received += ended.fetched * len(ended.answers)
+        self.bytes_received += ended.fetched * len(ended.answers) + judged.fetched * len(judged.losses)
         self._changed |= set(ended.invited)
         if ended.model is not None:
             self._before, self._model = self._model, ended.model
@@ -269,8 +288,9 @@ class VirtualFleet:
     def _keep(self, checkpoint: Checkpoint, number: int, book: Book) -> None:
         """Keep what a run goes on with, and the rows of its rounds before that: they may be ahead, and not behind."""
         book.write()
+        watch = b"" if self._watch is None else self._watch.to_bytes()
         changed = {name: self._fleet[name].local for name in self._changed}
         selected = {name: device.selected for name, device in self._fleet.items()}
-        checkpoint.write(number, self._model, self._before, changed, selected, self._run_clock.now())
+        checkpoint.write(number, self._model, self._before, changed, selected, self._run_clock.now(), watch)
         self._changed = set()
         book.trim()
