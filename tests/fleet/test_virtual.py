@@ -156,7 +156,6 @@ def test_slow_and_silent_devices_take_no_time_of_ours(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"mode": "async"}, "--mode async"),
-        ({"detect": True}, "--detect"),
         ({"rule": "fedavg", "preset": "fedavg", "secure_sum": SecureSum(on=True)}, "--secure-sum"),
         ({"broker": "mosquitto"}, "--broker"),
         ({"groups": (Group(name="flappy", network=Network(cut=3.0)),)}, "cut"),

@@ -40,12 +40,17 @@ def note_rule(tx: sa.Connection, aggregate: Aggregate, *, task: str, number: int
         tx.execute(sa.update(updates).where(mine).values(left_out=True))
         again = devices.c.device.in_(some) & (devices.c.left_out_rounds % RUNNING == 0)
         for name, rounds in tx.execute(sa.select(devices.c.device, devices.c.left_out_rounds).where(again)).all():
-            detail = (
-                f"left out by {rule} in {rounds} rounds running: auricle cloud rounds why {number} {name} says how far "
-                "it is from the others; quarantine it if its microphone or labels are wrong, or serve with --method "
-                "norm-clip if it only sounds different"
-            )
-            note(tx, "left out", device=name, task=task, number=number, detail=detail)
+            note_left_out(tx, name, rounds, task=task, number=number, rule=rule)
+
+
+def note_left_out(tx: sa.Connection, device: str, rounds: int, *, task: str, number: int, rule: str) -> None:
+    """Enter an event for a device that a rule has left out of so many rounds running, the last of which is `number`."""
+    detail = (
+        f"left out by {rule} in {rounds} rounds running: auricle cloud rounds why {number} {device} says how far "
+        "it is from the others; quarantine it if its microphone or labels are wrong, or serve with --method "
+        "norm-clip if it only sounds different"
+    )
+    note(tx, "left out", device=device, task=task, number=number, detail=detail)
 
 
 def note_bounded(tx: sa.Connection, bounded: Sequence[Bounded], *, task: str, number: int) -> None:

@@ -19,8 +19,9 @@ from auricle_cloud.rounds.closing import Closing, Entry, RoundAbortedError, Roun
 from auricle_cloud.rounds.cohort_choice import choose_cohort, fewest
 from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import Pace, RoundContext
+from auricle_cloud.rounds.inquiry import Found
 from auricle_cloud.rounds.personal import keep_lent, lend, own_bases, starts_of
-from auricle_cloud.rounds.poisoning import Found, Judgement
+from auricle_cloud.rounds.poisoning import Judgement
 from auricle_cloud.rounds.policy import (
     Timing,
     closing_decision,

@@ -66,15 +66,7 @@ class Updates:
         verdicts = [judge.count(update) for update in arrived]
         now = time.time()
         rows = [
-            {
-                **{name: getattr(update, name) for name in COPIED},
-                "counted_in": verdict.counted_in,
-                "loss": update.loss if math.isfinite(update.loss) else None,
-                "staleness": verdict.staleness,
-                "unsupervised": None if update.unsupervised is msgspec.UNSET else update.unsupervised,
-                "vectors": msgspec.to_builtins(update.vectors) if update.vectors else None,
-                "received": now,
-            }
+            columns_of(update, verdict, now)
             for update, verdict in zip(arrived, verdicts, strict=True)
             if verdict.counts
         ]
@@ -120,6 +112,19 @@ class Updates:
         query = sa.select(updates.c.device).where((updates.c.task == task) & (updates.c.round == number))
         with self._db.reading() as tx:
             return set(tx.execute(query).scalars())
+
+
+def columns_of(update: Update, verdict: Verdict, received: float) -> dict[str, object]:
+    """The columns of an update that counts by this verdict and came then, seconds since 1970."""
+    return {
+        **{name: getattr(update, name) for name in COPIED},
+        "counted_in": verdict.counted_in,
+        "loss": update.loss if math.isfinite(update.loss) else None,
+        "staleness": verdict.staleness,
+        "unsupervised": None if update.unsupervised is msgspec.UNSET else update.unsupervised,
+        "vectors": msgspec.to_builtins(update.vectors) if update.vectors else None,
+        "received": received,
+    }
 
 
 def _in_round(task: str, number: int) -> sa.ColumnElement[bool]:

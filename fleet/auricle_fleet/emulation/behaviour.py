@@ -78,6 +78,11 @@ class GroupTrainer(Trainer):
         self._clips, self._colluders = clips, colluders
         super().__init__(runtime, architecture, data, seed, start, settings, clock=clock)
 
+    def go_back_to(self, round_number: int) -> None:
+        """Have the clips that it had in a round; 0: those that it registers with."""
+        if self._clips is not None:
+            self.renew(self._clips.at(round_number) if round_number else self._clips.first)
+
     def inference_loss(self, plugin: Flat) -> float:
         """The loss that the device says it has."""
         return self._force if self.group.attack == "loss" else super().inference_loss(plugin)

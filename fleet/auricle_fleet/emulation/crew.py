@@ -16,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -33,7 +33,7 @@ from auricle_fleet.emulation.virtual_client import NOTHING_BESIDE, Answer, Besid
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.training.train import LocalState, TrainingStopped
 
-FLEET = "emulated"
+A = TypeVar("A")
 WORTH = 400
 """Rounds of devices from which on a run has processes: each takes some seconds to begin."""
 TASKS = 4
@@ -42,9 +42,42 @@ REMEMBERED = 256
 """Devices that a process has ready to train again."""
 
 
+class Task(Protocol[A]):
+    """What devices are asked, and how each of them answers."""
+
+    @property
+    def is_common(self) -> bool:
+        """Whether all devices are told the same."""
+
+    def of(self, names: Sequence[str]) -> Task[A]:
+        """As it concerns these devices."""
+
+    def ask(self, client: Client, asked: Asked, stopped: Callable[[], bool]) -> A:
+        """What a device answers; TrainingStopped where `stopped` says that the run ends."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Devices are asked for the loss of a model, and of how many clips it is."""
+
+    weights: Flat
+    """(P,)"""
+    trained: Mapping[str, int]
+    """The last round that each trained in; 0: none yet."""
+    is_common = False
+
+    def of(self, names: Sequence[str]) -> Question:
+        """As of `Task`."""
+        return replace(self, trained={name: self.trained[name] for name in names})
+
+    def ask(self, client: Client, asked: Asked, stopped: Callable[[], bool]) -> tuple[float, int]:
+        """As of `Task`."""
+        return client.loss(self.weights, self.trained[asked.name])
+
+
 @dataclass(frozen=True, eq=False)
 class Call:
-    """What the devices of a round are asked."""
+    """Devices are asked to train."""
 
     invite: Invite
     weights: Flat
@@ -53,14 +86,22 @@ class Call:
     """Models that devices begin with of their own."""
     beside: Beside = NOTHING_BESIDE
 
+    @property
+    def is_common(self) -> bool:
+        """As of `Task`."""
+        return not self.own
+
     def of(self, names: Sequence[str]) -> Call:
-        """As it concerns these devices."""
+        """As of `Task`."""
         return replace(self, own={name: self.own[name] for name in names if name in self.own})
 
-    def invite_of(self, name: str) -> Invite:
-        """The invitation as a device gets it."""
-        own = self.own.get(name)
-        return self.invite if own is None else msgspec.structs.replace(self.invite, base=digest(encode(own)))
+    def ask(self, client: Client, asked: Asked, stopped: Callable[[], bool]) -> Answer:
+        """As of `Task`."""
+        own, invite = self.own.get(asked.name), self.invite
+        if own is None:
+            return client.take_part(invite, self.weights, asked.local, stopped, self.beside)
+        invite = msgspec.structs.replace(invite, base=digest(encode(own)))
+        return client.take_part(invite, own, asked.local, stopped, self.beside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +153,9 @@ class Clients:
         self._folder, self._lock = site.folder, Lock()
         self._ready: OrderedDict[int, Client] = OrderedDict()
 
-    def answer(self, call: Call, asked: Asked, stopped: Callable[[], bool]) -> Answer:
-        """Let a device train; TrainingStopped where `stopped` says that the run ends."""
-        start = call.own.get(asked.name, call.weights)
-        return self._client(asked).take_part(call.invite_of(asked.name), start, asked.local, stopped, call.beside)
+    def answer(self, task: Task[A], asked: Asked, stopped: Callable[[], bool]) -> A:
+        """What a device answers; TrainingStopped where `stopped` says that the run ends."""
+        return task.ask(self._client(asked), asked, stopped)
 
     def _client(self, asked: Asked) -> Client:
         with self._lock:
@@ -123,7 +163,7 @@ class Clients:
             if client is None:
                 judging = self._judging.judging if self._judging.learn.judge else None
                 trainer = self._devices.trainer(asked.place, waits=False)
-                client = Client(FLEET, asked.name, trainer, judging, self._folder / asked.name)
+                client = Client(asked.name, trainer, judging, self._folder / asked.name)
                 self._ready[asked.place] = client
                 if len(self._ready) > REMEMBERED:
                     self._ready.popitem(last=False)
@@ -135,7 +175,7 @@ class Clients:
 class Crew(Protocol):
     """Trains the devices of a round."""
 
-    def answers(self, call: Call, asked: Sequence[Asked]) -> Iterator[Answer]:
+    def answers(self, task: Task[A], asked: Sequence[Asked]) -> Iterator[A]:
         """What each of these devices answers, in their order.
 
         Raises
@@ -167,9 +207,9 @@ class ThreadCrew:
         self._clients, self._stopped = clients, stopped
         self._workers = ThreadPoolExecutor(threads, "train")
 
-    def answers(self, call: Call, asked: Sequence[Asked]) -> Iterator[Answer]:
+    def answers(self, task: Task[A], asked: Sequence[Asked]) -> Iterator[A]:
         """As of `Crew`."""
-        return self._workers.map(lambda each: self._clients.answer(call, each, self._stopped), asked)
+        return self._workers.map(lambda each: self._clients.answer(task, each, self._stopped), asked)
 
     def close(self) -> None:
         """Wait for its threads."""
@@ -195,13 +235,13 @@ class ProcessCrew:
         self._ends = context.Event()
         self._workers = ProcessPoolExecutor(processes, context, _begin, (self._site, self._ends))
 
-    def answers(self, call: Call, asked: Sequence[Asked]) -> Iterator[Answer]:
+    def answers(self, task: Task[A], asked: Sequence[Asked]) -> Iterator[A]:
         """As of `Crew`."""
         size = max(1, -(-len(asked) // (self._count * TASKS)))
         parts = [asked[i : i + size] for i in range(0, len(asked), size)]
         try:
             work = [
-                self._workers.submit(_answers, call.of([each.name for each in part]), tuple(part)) for part in parts
+                self._workers.submit(_answers, task.of([each.name for each in part]), tuple(part)) for part in parts
             ]
             for future in work:
                 yield from self._result(future)
@@ -210,7 +250,7 @@ class ProcessCrew:
                 "A process that trains devices was ended from outside, perhaps for want of memory: go on with --resume."
             ) from error
 
-    def _result(self, future: Future[list[Answer]]) -> list[Answer]:
+    def _result(self, future: Future[list[A]]) -> list[A]:
         while True:
             if wait([future], LOOK).done:
                 return future.result()
@@ -238,9 +278,9 @@ def _begin(site: Site, ends: object) -> None:
     _of_process[:] = [(Clients(site.opened()), is_set)]
 
 
-def _answers(call: Call, asked: Sequence[Asked]) -> list[Answer]:
+def _answers(task: Task[A], asked: Sequence[Asked]) -> list[A]:
     clients, stopped = _of_process[0]
-    return [clients.answer(call, each, stopped) for each in asked]
+    return [clients.answer(task, each, stopped) for each in asked]
 
 
 def processes_of(settings: FleetSettings, devices: int) -> int:

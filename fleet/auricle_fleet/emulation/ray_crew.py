@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,12 +20,14 @@ import numpy as np
 from auricle import __version__
 from auricle.errors import AuricleError, SettingsError
 from auricle.process.clock import SYSTEM_CLOCK
-from auricle_fleet.emulation.crew import LOOK, Asked, Call, Clients, Site, cores
+from auricle_fleet.emulation.crew import LOOK, A, Asked, Clients, Site, Task, cores
 from auricle_fleet.emulation.fleet_clips import FleetClips
 from auricle_fleet.emulation.virtual_client import Answer
 from auricle_learning.training.train import LocalState, TrainingStopped
 
 LOCAL = "local"
+CONNECT = 10.0
+"""Seconds in which a cluster has to be reached."""
 TASK = 0.5
 """Seconds that a task takes at least, where a round has enough for it: what it costs to send it is little then."""
 
@@ -33,6 +36,13 @@ def require_ray() -> None:
     """SettingsError where Ray is not installed."""
     if find_spec("ray") is None:
         raise SettingsError("--ray needs Ray, which is not installed here: pip install 'auricle[ray]'.")
+
+
+def _require_there(address: str) -> None:
+    """OSError where nobody listens at `host:port`: Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT).close()
 
 
 class _Trainers:
@@ -44,10 +54,10 @@ class _Trainers:
     def version(self) -> str:
         return __version__
 
-    def answers(self, call: Call, asked: Sequence[Asked]) -> tuple[list[Answer], float]:
+    def answers(self, task: Task[A], asked: Sequence[Asked]) -> tuple[list[A], float]:
         """What these devices answer, and the seconds that it took."""
         began = SYSTEM_CLOCK.monotonic()
-        answers = [self._clients.answer(call, each, lambda: False) for each in asked]
+        answers = [self._clients.answer(task, each, lambda: False) for each in asked]
         return answers, SYSTEM_CLOCK.monotonic() - began
 
 
@@ -75,11 +85,12 @@ class RayCrew:
 
         self._ray, self._stopped, self._seconds = ray, stopped, 0.0
         try:
+            _require_there(address)
             if address == LOCAL:
                 ray.init(num_cpus=cores(), include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
             else:
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+        except (OSError, ValueError, OverflowError, RuntimeError) as error:
             raise AuricleError(f"There is no Ray cluster at {address}: start one there, or say --ray local.") from error
         self._site = ray.put(_whole(site))
         self._kind = ray.remote(num_cpus=1)(_Trainers)
@@ -96,23 +107,23 @@ class RayCrew:
         for _ in range(int(self._available().get("CPU", 0))):
             self._actors.append(self._kind.remote(self._site))
 
-    def answers(self, call: Call, asked: Sequence[Asked]) -> Iterator[Answer]:
+    def answers(self, task: Task[A], asked: Sequence[Asked]) -> Iterator[A]:
         """As of `Crew`."""
         self._grow()
         parts = deque(self._parts(asked))
-        model = self._ray.put(replace(call, own={}))
-        done: dict[int, list[Answer]] = {}
+        common = self._ray.put(task) if task.is_common else None
+        done: dict[int, list[A]] = {}
         running: dict[Any, tuple[Any, int, list[Asked]]] = {}
         following, free = 0, list(self._actors)
         while parts or running or following in done:
             while parts and free:
                 first, part = parts.popleft()
                 actor = free.pop()
-                told = model if not call.own else call.of([each.name for each in part])
+                told = common or task.of([each.name for each in part])
                 running[actor.answers.remote(told, part)] = actor, first, part
-            for task in self._ready(list(running)):
-                actor, first, part = running.pop(task)
-                answers = self._result(task)
+            for ready in self._ready(list(running)):
+                actor, first, part = running.pop(ready)
+                answers = self._result(ready)
                 if answers is None:
                     self._actors.remove(actor)
                     parts.appendleft((first, part))
@@ -141,7 +152,7 @@ class RayCrew:
             if self._stopped():
                 raise TrainingStopped("The run ends.")
 
-    def _result(self, task: Any) -> list[Answer] | None:  # noqa: ANN401
+    def _result(self, task: Any) -> list[Any] | None:  # noqa: ANN401
         """What a task answers; None where its node was lost."""
         try:
             answers, seconds = self._ray.get(task)
@@ -169,9 +180,9 @@ def _whole(site: Site) -> Site:
     return replace(site, data=replace(site.data, devices=replace(clips, rows=np.asarray(clips.rows))))
 
 
-def _own(answer: Answer) -> Answer:
+def _own(answer: A) -> A:
     """With a state of its own: what lies in the object store would keep the whole task there."""
-    if answer.local is None:
+    if not isinstance(answer, Answer) or answer.local is None:
         return answer
     local = answer.local
     slots, variates = ({name: each.copy() for name, each in of.items()} for of in (local.slots, local.variates))

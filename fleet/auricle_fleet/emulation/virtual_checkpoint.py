@@ -50,6 +50,8 @@ class Note(msgspec.Struct, frozen=True):
     """These models, by digest."""
     clock: float = 0.0
     """When the next round begins at the earliest, seconds since the run began."""
+    watch: bytes = b""
+    """What detection knows."""
 
 
 class Checkpoint:
@@ -144,6 +146,7 @@ class Checkpoint:
         changed: Mapping[str, LocalState],
         selected: Mapping[str, int],
         clock: float = 0.0,
+        watch: bytes = b"",
     ) -> None:
         """Keep everything after a round.
 
@@ -157,6 +160,8 @@ class Checkpoint:
             Rounds that devices were invited to, as far as that has changed; those of `changed` among them.
         clock
             When the next round begins at the earliest, seconds since the run began.
+        watch
+            What detection knows; empty without any.
 
         Raises
         ------
@@ -175,7 +180,7 @@ class Checkpoint:
         written = [{device: encode(weights) for device, weights in each.own.items()} for each in both]
         own = tuple({device: _digest(data) for device, data in each.items()} for each in written)
         weights = {_digest(data): data for each in written for data in each.values()}
-        note = Note(number, self._pack, models, devices, own, weights, clock)
+        note = Note(number, self._pack, models, devices, own, weights, clock, watch)
         write_durably(self._folder / NOTE, msgspec.msgpack.encode(note))
         self._devices = devices
 

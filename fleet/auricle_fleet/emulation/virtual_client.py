@@ -13,10 +13,11 @@ from auricle.wire.tensors import Flat
 from auricle_edge.fleet.device_messages import DeviceMessages
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging
+from auricle_fleet.emulation.behaviour import GroupTrainer
 from auricle_learning.training.train import LocalState, Trainer, TrainingStopped
 from auricle_learning.training.update_body import update_body
 
-BOOT = "virtual"
+FLEET, BOOT = "emulated", "virtual"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class Client:
 
     Parameters
     ----------
-    fleet, name
+    name
         Who it is.
     trainer
         What trains it.
@@ -68,9 +69,21 @@ class Client:
         Where its best states are kept.
     """
 
-    def __init__(self, fleet: str, name: str, trainer: Trainer, judging: Judging | None, folder: Path) -> None:
+    def __init__(self, name: str, trainer: Trainer, judging: Judging | None, folder: Path) -> None:
         self.trainer, self._judging, self._folder = trainer, judging, folder
-        self._messages = DeviceMessages(fleet, name, BOOT, trainer, bytes(32))
+        self._messages = DeviceMessages(FLEET, name, BOOT, trainer, bytes(32))
+
+    def loss(self, plugin: Flat, trained: int) -> tuple[float, int]:
+        """The loss that it says a model (P,) has on its clips, in nats, and how many these are.
+
+        Parameters
+        ----------
+        trained
+            The last round that it trained in, whose clips they are; 0: none yet.
+        """
+        if isinstance(self.trainer, GroupTrainer):
+            self.trainer.go_back_to(trained)
+        return self.trainer.inference_loss(plugin), len(self.trainer.data.train)
 
     def take_part(
         self,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
+from auricle.wire.messages import Update
+from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.policy import Answers, Decision, Timing, closing_decision
 
 
@@ -19,6 +21,18 @@ class RoundEnd:
     """Seconds after the invitation."""
     reason: str = ""
     """Why it was given up."""
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """What a round's devices sent, as a coordinator answers them."""
+
+    updates: Mapping[str, Update] = field(default_factory=dict)
+    """Those that came in time and are sound."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Why updates are not counted."""
+    late: tuple[str, ...] = ()
+    """Whose answer would come after the end."""
 
 
 def round_end(
@@ -64,3 +78,20 @@ def round_end(
     if decision.step == "wait":
         now, decision = decision.until, decide(decision.until)
     return RoundEnd(names, now) if decision.step == "close" else RoundEnd(None, now, decision.reason)
+
+
+def heard_of(
+    updates: Mapping[str, tuple[Update, Flat]], refused: Mapping[str, str], arrivals: Mapping[str, float], end: RoundEnd
+) -> Heard:
+    """Whose updates came before a round ended, and who would have come after it.
+
+    Parameters
+    ----------
+    updates, refused
+        That are sound, and why others are not.
+    arrivals
+        Seconds after the invitation at which devices whose answer is none of the refused ones arrive.
+    """
+    came = {name for name in updates if arrivals[name] <= end.seconds} if end.names is None else set(end.names)
+    late = tuple(name for name in arrivals if name not in came)
+    return Heard({name: updates[name][0] for name in sorted(came)}, refused, late)

@@ -59,13 +59,26 @@ class VirtualDevice:
         sent, received
             Bytes of an update and of the model.
         """
-        group, timeline = self._group, self._timeline
-        if group is None:
-            return 0.0
-        late = late_by(group, self._seed, number)
-        if late is None:
-            return None
-        kilobits = (None if timeline is None else timeline.kilobits(began)) or group.network.kilobits
-        travel = 0.0 if kilobits is None else 8e-3 * (sent + received) / kilobits
-        answer = late + 2 * group.network.latency + travel
+        late = 0.0 if self._group is None else late_by(self._group, self._seed, number)
+        return None if late is None else self._comes_back(began, late, sent + received)
+
+    def says_loss(self, began: float, received: int) -> float | None:
+        """Seconds after the question at which it says the loss of a model; None: never.
+
+        Parameters
+        ----------
+        began
+            When it was asked, seconds of the run's clock.
+        received
+            Bytes of the model.
+        """
+        return self._comes_back(began, 0.0, received)
+
+    def _comes_back(self, began: float, busy: float, travels: int) -> float | None:
+        """Seconds after `began` at which an answer arrives that took so many and so many bytes; None: never."""
+        if self._group is None:
+            return busy
+        network, timeline = self._group.network, self._timeline
+        kilobits = (None if timeline is None else timeline.kilobits(began)) or network.kilobits
+        answer = busy + 2 * network.latency + (0.0 if kilobits is None else 8e-3 * travels / kilobits)
         return None if timeline is not None and began + answer > timeline.leaves(began) else answer

@@ -20,6 +20,7 @@ from auricle.errors import AuricleError
 from auricle.process.clock import SYSTEM_CLOCK, Clock, VirtualClock
 from auricle_cloud.evaluation.labelled_clips import LabelledClips, labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
+from auricle_cloud.rounds.finished import Newcomer
 from auricle_cloud.rounds.policy import Timing, devices_invited, updates_wanted
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.round import counted_words
@@ -33,10 +34,14 @@ from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.ray_crew import RayCrew, require_ray
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.traces import timelines
+from auricle_fleet.emulation.virtual_book import Book
 from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
+from auricle_fleet.emulation.virtual_detection import Watch
 from auricle_fleet.emulation.virtual_device import VirtualDevice
+from auricle_fleet.emulation.virtual_inquiry import watch_of
 from auricle_fleet.emulation.virtual_model import Model
-from auricle_fleet.emulation.virtual_round import Ended, Order, VirtualRounds
+from auricle_fleet.emulation.virtual_order import Ended, Order
+from auricle_fleet.emulation.virtual_round import VirtualRounds
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.methods import get_rule
@@ -74,7 +79,7 @@ class VirtualFleet:
         broker_device=0.0,
         client_seconds=0.003,
         start_seconds=4.0,
-        base_files=10,
+        base_files=14,
         device_files=0.0,
         broker_files=0,
         sent_once=0,
@@ -83,11 +88,12 @@ class VirtualFleet:
         received=0,
         sent_asking=0,
         received_asking=0,
-        base_disk=8e5,
+        base_disk=1.1e6,
         states_kept=2,
         models_kept=2,
+        weights_kept=RunSettings.keep_models,
         device_disk=5e3,
-        row_disk=100.0,
+        row_disk=800.0,
     )
     lighter: ClassVar[str | None] = None
     coordinator = None
@@ -98,8 +104,6 @@ class VirtualFleet:
         """What only agents, links and a broker have, in a sentence; None where there is nothing of that."""
         if settings.mode == "async":
             return "--mode async needs --engine live: the virtual engine has no asynchronous rounds."
-        if settings.detect:
-            return "--detect needs --engine live: the virtual engine has no detection."
         if settings.privacy.clip is not None:
             return "Noise on devices needs --engine live: the virtual engine keeps no account of it."
         if settings.secure_sum.on:
@@ -130,13 +134,14 @@ class VirtualFleet:
         self.names, self.groups, self.models = self._devices.names, self._devices.groups, self._devices.models
         self.bytes_sent = self.bytes_received = 0
         """Weights that all devices sent and received since this process began."""
-        self._folder = state / "virtual"
+        self._folder, self._rows = state / "virtual", state / "coordinator"
         self._fleet: dict[str, VirtualDevice] = {}
         self._model = Model(np.zeros(0, np.float32))
         self._before: Model | None = None
         self._states = DeviceStates(lambda _: None)
         self._invited: set[str] = set()
         """Since the checkpoint."""
+        self._watch: Watch | None = None
         self._stopped = False
         self._clock = clock
         self._run_clock = VirtualClock()
@@ -153,31 +158,37 @@ class VirtualFleet:
             All devices failed in a round, or a disk is full.
         """
         checkpoint = Checkpoint(self._folder, self._pack.identity, self._pack.plugin_table)
-        number = await asyncio.to_thread(self._begin, checkpoint, start)
         settings, preset, written = self._settings, start.preset, self._clock.monotonic()
         rule = get_rule(preset.rule, **preset.rule_options)
         bounded = BoundedRule(rule, settings.limits.share, settings.limits.prune_few)
+        if settings.detect:
+            self._watch = watch_of(settings, preset, bounded, self._judging.evaluator(self._pack))
+        number = await asyncio.to_thread(self._begin, checkpoint, start)
+        book = await asyncio.to_thread(self._opened, number)
+        say(f"no broker: {len(self._fleet)} devices in this process, on a clock that only counts")
         labelled = LabelledClips()
         timing = Timing(settings.quorum, settings.deadline, RunSettings.patience, RunSettings.least_wait)
         if settings.labelled is not None:
             clips = await asyncio.to_thread(load_validation, Path(settings.labelled), self._pack)
             labelled = labelled_clips(self._pack, clips, settings.seed)
         with contextlib.closing(self._crew(say)) as crew:
+            looks, state = self._watch, self._states.get
             rounds = VirtualRounds(
-                self._pack, self._fleet, bounded, settings.limits, timing, labelled, crew, self._states.get
+                self._pack, self._fleet, bounded, settings.limits, timing, labelled, crew, state, looks
             )
             try:
                 while number < settings.rounds:
-                    done = await self._round(rounds, number + 1, preset)
+                    done = await self._round(rounds, number + 1, preset, book)
                     number += 1
                     await watch(done)
                     late = self._clock.monotonic() - written >= EVERY
                     if self._judging.learn.judge or late or self._states.is_full:
-                        await asyncio.to_thread(self._keep, checkpoint, number)
+                        await asyncio.to_thread(self._keep, checkpoint, number, book)
                         written = self._clock.monotonic()
             finally:
                 if self._invited:
-                    self._keep(checkpoint, number)
+                    self._keep(checkpoint, number, book)
+                book.close()
 
     def _crew(self, say: Callable[[str], None]) -> Crew:
         """Who trains the devices: processes where there are cores for them, and the run is worth their beginning."""
@@ -206,18 +217,29 @@ class VirtualFleet:
             self._model = Model(table.initial(self._settings.seed) if start.weights is None else start.weights)
             return 0
         self._run_clock = VirtualClock(note.clock)
+        if self._watch is not None:
+            self._watch.restore(note.watch, table.size)
         self._model, self._before = checkpoint.models(note)
         return note.round
 
-    async def _round(self, rounds: VirtualRounds, number: int, preset: Preset) -> RoundDone:
+    def _opened(self, number: int) -> Book:
+        """The rows of the rounds up to this one."""
+        limit = self._settings.detection.quarantine_after if self._settings.detect else 0
+        book = Book(self._rows, self._pack, self._clock, limit)
+        named = zip(self._fleet.values(), self.models, strict=True)
+        known = [Newcomer(each.device, model, each.registered, each.selected) for each, model in named]
+        book.begin(number, self._model, known)
+        return book
+
+    async def _round(self, rounds: VirtualRounds, number: int, preset: Preset, book: Book) -> RoundDone:
         """Make a round in a thread, and take over what came of it once it has ended."""
-        settings, began = self._settings, self._clock.monotonic()
+        settings, began, opened = self._settings, self._clock.monotonic(), self._clock.now()
         able = self._next(number)
         wanted = updates_wanted(able, settings.participation)
         size = devices_invited(able, wanted, settings.over_selection)
         plan = preset.plan_for(number, settings.rounds, settings.seed)
         server, moment = preset.server_for(number, settings.rounds), self._run_clock.now()
-        order = Order(number, plan, server, size, wanted, settings.seed, moment)
+        order = Order(number, plan, server, size, wanted, settings.seed, moment, book.version, book.newest)
         work = asyncio.ensure_future(asyncio.to_thread(rounds.run, order, self._model, self._before))
         try:
             ended = await asyncio.shield(work)
@@ -225,7 +247,8 @@ class VirtualFleet:
             self._stopped = True
             await asyncio.gather(work, return_exceptions=True)
             raise
-        self._take(ended)
+        self._take(number, ended)
+        book.add(order, ended, opened)
         self._run_clock.sleep(max(ended.lasted, settings.round_every))
         state, seconds = ("aborted" if ended.model is None else "published"), self._clock.monotonic() - began
         log.info("round %d %s: %s", number, state, counted_words(ended.counted, len(ended.invited), ended.left_out))
@@ -251,8 +274,12 @@ class VirtualFleet:
             From now on no device ever can.
         """
         now = self._run_clock.now()
-        while not (able := sum(device.comes(now) <= now for device in self._fleet.values())):
-            following = min(device.comes(now) for device in self._fleet.values())
+        barred = self._watch.barred if self._watch is not None else frozenset()
+        there = [device for device in self._fleet.values() if device.device not in barred]
+        if not there:
+            raise AuricleError(f"Round {number} cannot begin: every device is quarantined; raise quarantine_after.")
+        while not (able := sum(device.comes(now) <= now for device in there)):
+            following = min(device.comes(now) for device in there)
             if following == math.inf:
                 ended = f"end this run with --resume --rounds {number - 1}, or " if number > 1 else ""
                 raise AuricleError(
@@ -263,7 +290,14 @@ class VirtualFleet:
         self._run_clock = VirtualClock(now)
         return able
 
-    def _take(self, ended: Ended) -> None:
+    def _take(self, number: int, ended: Ended) -> None:
+        judged = ended.judged
+        if self._watch is not None:
+            back, trained = ended.went_back, ended.answers
+            self._watch.take(judged, ended.maker, went_back=back, number=number, trained=trained)
+        if judged.repaired is not None:
+            self._model, self._before = judged.repaired, None
+            log.warning("round %d: %s", number, (judged.detection or {})["sentence"])
         for name in ended.invited:
             self._fleet[name].selected += 1
         for name, answer in ended.answers.items():
@@ -273,16 +307,20 @@ class VirtualFleet:
                 model = self.models[self._fleet[name].place]
                 best_states(self._pack, model, self._folder / "devices" / name).save(dict(answer.verdict.best))
             self.bytes_sent += len(answer.body)
-        self.bytes_received += ended.fetched * len(ended.answers)
+        self.bytes_received += ended.fetched * len(ended.answers) + judged.fetched * len(judged.losses)
         self._invited |= set(ended.invited)
         if ended.model is not None:
             self._before, self._model = self._model, ended.model
         elif ended.went_back and self._before is not None:
             self._model, self._before = self._before, None
 
-    def _keep(self, checkpoint: Checkpoint, number: int) -> None:
+    def _keep(self, checkpoint: Checkpoint, number: int, book: Book) -> None:
+        """Keep what a run goes on with, and the rows of its rounds before that: they may be ahead, and not behind."""
+        book.write()
+        watch = b"" if self._watch is None else self._watch.to_bytes()
         selected = {name: self._fleet[name].selected for name in self._invited}
         unkept = self._states.unkept()
-        checkpoint.write(number, self._model, self._before, unkept, selected, self._run_clock.now())
+        checkpoint.write(number, self._model, self._before, unkept, selected, self._run_clock.now(), watch)
         self._states.settle()
         self._invited = set()
+        book.trim()

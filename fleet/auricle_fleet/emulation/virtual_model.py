@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.wire.messages import Update
-from auricle.wire.tensors import Flat
+from auricle.wire.tensors import Flat, digest, encode
 from auricle_cloud.rounds.personal import groups_told, synthesis_told
 from auricle_learning.aggregation.cohort import Aggregate
 
@@ -25,6 +26,11 @@ class Model:
     """The rule's state, or else the server optimizer's."""
     own: Mapping[str, Flat] = field(default_factory=dict)
     """Models that devices begin with of their own, by device, where the rule makes them."""
+
+    @cached_property
+    def base(self) -> str:
+        """SHA-256 of its weights as they travel, by which invitations name it."""
+        return digest(encode(self.weights))
 
     def start(self, device: str) -> Flat:
         """What a device begins with."""
@@ -51,7 +57,7 @@ def starts(model: Model, devices: Sequence[str]) -> NDArray[np.float64] | None:
 
 def explained(aggregate: Aggregate, counted: list[Update]) -> dict[str, object]:
     """What a report says of a model, as a coordinator writes it."""
-    direction = aggregate.direction
+    direction, out = aggregate.direction, {*aggregate.left_out}
     return {
         **({} if direction is None else {"direction": direction.report(aggregate.ids)}),
         "updates": [
@@ -64,6 +70,7 @@ def explained(aggregate: Aggregate, counted: list[Update]) -> dict[str, object]:
                 "plugin_accuracy": update.plugin_accuracy,
                 "held_out": update.held_out,
                 "unsupervised": None if update.unsupervised is UNSET else update.unsupervised,
+                "left_out": update.device in out,
             }
             for update in counted
         ],

@@ -13,9 +13,8 @@ import numpy as np
 from auricle.errors import AuricleError, WireError
 from auricle.packs.pack import Pack
 from auricle.wire.messages import Invite, Update
-from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
-from auricle.wire.tensors import Flat, digest, encode
+from auricle.wire.tensors import Flat
 from auricle.wire.update_codec import length_of
 from auricle.wire.vectors import Declared, bytes_of, split_vectors
 from auricle_cloud.evaluation.labelled_clips import LabelledClips
@@ -25,58 +24,22 @@ from auricle_cloud.rounds.policy import Timing, total_failure
 from auricle_cloud.rounds.read_cohort import with_labels, with_vectors
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.selection import choose
-from auricle_fleet.emulation.crew import FLEET, Asked, Call, Crew
-from auricle_fleet.emulation.virtual_client import BOOT, Answer, Beside
-from auricle_fleet.emulation.virtual_clock import RoundEnd, round_end
+from auricle_fleet.emulation.crew import Asked, Call, Crew
+from auricle_fleet.emulation.virtual_client import BOOT, FLEET, Answer, Beside
+from auricle_fleet.emulation.virtual_clock import Heard, RoundEnd, heard_of, round_end
+from auricle_fleet.emulation.virtual_detection import Watch, put_onto
 from auricle_fleet.emulation.virtual_device import VirtualDevice
+from auricle_fleet.emulation.virtual_inquiry import asked, in_passing, maker_of, told_of
 from auricle_fleet.emulation.virtual_model import Model, explained, own_models, starts
+from auricle_fleet.emulation.virtual_order import TASK, Ended, Order
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort, layers_of
 from auricle_learning.aggregation.extras import MAGIC, Extras, RuleState
 from auricle_learning.aggregation.feature_synthesis import lent_after
 from auricle_learning.aggregation.next_model import next_model, optimizer_in
-from auricle_learning.aggregation.server_optimizer import OptimizerSettings, OptimizerState
+from auricle_learning.aggregation.server_optimizer import OptimizerState
 from auricle_learning.methods.vectors import declared, lent_sizes, method_of
 from auricle_learning.training.train import LocalState
-
-TASK = "keywords"
-
-
-@dataclass(frozen=True, eq=False)
-class Order:
-    """What a round is told."""
-
-    number: int
-    plan: Plan
-    server: OptimizerSettings
-    size: int
-    """Devices to invite."""
-    wanted: int
-    """Answers with which it closes at once."""
-    seed: int
-    began: float = 0.0
-    """Seconds of the run's clock."""
-
-
-@dataclass(frozen=True, eq=False)
-class Ended:
-    """What came of a round."""
-
-    model: Model | None
-    """The next one; None: the round was given up."""
-    went_back: bool
-    """Whether most devices found its model worse: the next round begins with the one before."""
-    invited: tuple[str, ...]
-    counted: int
-    left_out: int
-    answers: Mapping[str, Answer]
-    fetched: int
-    """Bytes that each of these devices was sent."""
-    report: dict[str, object]
-    lasted: float
-    """Seconds of the run's clock."""
-    evaluated: Flat | None = None
-    """What the round is judged by in place of its model, where the rule has such weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +58,8 @@ class VirtualRounds:
         Who trains the devices.
     state
         Gives what a device has learnt; None: nothing yet.
+    watch
+        Looks for who poisons; None: nobody does.
     """
 
     pack: Pack
@@ -105,6 +70,7 @@ class VirtualRounds:
     labelled: LabelledClips
     crew: Crew
     state: Callable[[str], LocalState | None]
+    watch: Watch | None = None
 
     def run(self, order: Order, model: Model, before: Model | None) -> Ended:
         """Make a round.
@@ -123,13 +89,22 @@ class VirtualRounds:
         AuricleError
             All devices failed.
         """
-        able = [device for device in self.fleet.values() if device.comes(order.began) <= order.began]
+        barred = self.watch.barred if self.watch is not None else frozenset()
+        there = (device for device in self.fleet.values() if device.device not in barred)
+        able = [device for device in there if device.comes(order.began) <= order.began]
         invited = choose(able, order.size, f"{order.seed}/{order.number}")
+        judged = asked(self, order, invited, model)
+        if judged.repaired is not None:
+            model, before = judged.repaired, None
         lent = self._lent(model)
         vectors = self._vectors(order, model)
-        fetched = 4 * self.pack.plugin_table.size + len(lent) + sum(vector.nbytes for vector in vectors.values())
-        answers, updates, end = self._answers(order, invited, model, lent, vectors)
-        names, seconds = end.names, end.seconds
+        has_it = bool(judged.losses) and judged.repaired is None  # the model, since it was asked for its loss
+        fetched = len(lent) + sum(vector.nbytes for vector in vectors.values())
+        fetched += 0 if has_it else 4 * self.pack.plugin_table.size
+        later = replace(order, began=order.began + judged.seconds)
+        beside = self._beside(lent, vectors)
+        answers, updates, end, heard = self._answers(later, invited, model, beside, fetched, judged.barred)
+        names, seconds = end.names, judged.seconds + end.seconds
         failed = {name: answer.reason for name, answer in answers.items() if answer.update is None}
         doubts = Doubts()
         for name, answer in answers.items():
@@ -142,36 +117,51 @@ class VirtualRounds:
             "wanted": order.wanted,
             "clock": {"began": order.began, "lasted": seconds, "available": len(able)},
             "doubts": doubts.reported(),
+            "detection": judged.detection,
+            **({} if self.watch is None else {"passed_over": self.watch.passed_over()}),
         }
         failure = total_failure(order.number, invited, failed)
         if failure is not None:
             raise AuricleError(failure)
         if doubts.prevail(invited) and before is not None:
             reason = f"{len(doubts.said)} of {len(invited)} devices find the model worse than one they had before"
-            return Ended(None, True, tuple(invited), 0, 0, answers, fetched, {**report, "reason": reason}, seconds)
+            told = {**report, "reason": reason}
+            return Ended(None, True, tuple(invited), 0, 0, answers, fetched, told, seconds, None, heard, judged)
         if names is None:
-            return Ended(None, False, tuple(invited), 0, 0, answers, fetched, {**report, "reason": end.reason}, seconds)
+            told = {**report, "reason": end.reason}
+            return Ended(None, False, tuple(invited), 0, 0, answers, fetched, told, seconds, None, heard, judged)
         table = self.pack.plugin_table
         weights = length_of(table, order.plan.codec)
         more = [split_vectors(answers[name].body, weights, updates[name][0].vectors or ())[1] for name in sorted(names)]
-        cohort = self._cohort([updates[name] for name in sorted(names)], model, order, more)
-        made = next_model(cohort, self.rule, order.server, self._optimizer(model))
-        said = explained(made.aggregate, [updates[name][0] for name in sorted(names)])
-        following = Model(made.weights, made.kept, own_models(model, made.aggregate))
-        out, told = len(made.aggregate.left_out), {**report, **said}
-        judged = None if made.aggregate.evaluated is None else made.evaluated
-        return Ended(following, False, tuple(invited), len(names) - out, out, answers, fetched, told, seconds, judged)
+        came = [updates[name] for name in sorted(names)]
+        judged, start = in_passing(self, order, judged, [update for update, _ in came], model)
+        if start is not model:
+            came = [(update, put_onto(start.weights, model.weights, trained)) for update, trained in came]
+        made = next_model(self.cohort(came, start, order, more), self.rule, order.server, self._optimizer(start))
+        following = Model(made.weights, made.kept, own_models(start, made.aggregate))
+        counted = [update for update, _ in came]
+        told, out = {**report, **explained(made.aggregate, counted)}, len(made.aggregate.left_out)
+        sent = [(update, answers[update.device].body) for update in counted]
+        told, maker = told_of(self.watch, told, made), maker_of(self.watch, order, judged, start, model, sent)
+        evaluated, count = None if made.aggregate.evaluated is None else made.evaluated, len(names) - out
+        told["detection"] = judged.detection
+        done = Ended(following, False, tuple(invited), count, out, answers, fetched, told, seconds, evaluated, heard)
+        return replace(done, judged=judged, maker=maker)
 
     def _answers(
-        self, order: Order, invited: list[str], model: Model, lent: bytes, vectors: Mapping[str, Flat]
-    ) -> tuple[dict[str, Answer], dict[str, tuple[Update, Flat]], RoundEnd]:
-        """What devices answered, the updates that can count, and how the round ended.
+        self,
+        order: Order,
+        invited: list[str],
+        model: Model,
+        beside: Beside,
+        fetched: int,
+        barred: frozenset[str],
+    ) -> tuple[dict[str, Answer], dict[str, tuple[Update, Flat]], RoundEnd, Heard]:
+        """What devices answered, the updates that can count, how the round ended, and what a coordinator says of it.
 
-        Whoever comes too late is called off and does not train. Who fails makes room for a later one.
+        Whoever comes too late is called off and does not train. Who fails or is `barred` makes room for a later one.
         """
-        size = 4 * self.pack.plugin_table.size
-        due, beside = self._declared(order), self._beside(lent, vectors)
-        fetched = size + len(lent) + sum(vector.nbytes for vector in vectors.values())
+        due = self.due(order)
         sent = length_of(self.pack.plugin_table, order.plan.codec) + bytes_of(due)
         times = {name: self.fleet[name].arrival(order.number, order.began, sent, fetched) for name in invited}
         arrivals = {name: at for name, at in times.items() if at is not None}
@@ -182,32 +172,35 @@ class VirtualRounds:
             task=TASK,
             round=order.number,
             epoch=1,
-            base=digest(encode(model.weights)),
+            base=model.base,
             ttl=self.timing.deadline,
             plan=order.plan,
-            length=size,
+            length=4 * self.pack.plugin_table.size,
             codec="float32",
             chunks=1,
         )
         answers: dict[str, Answer] = {}
         updates: dict[str, tuple[Update, Flat]] = {}
         failed: dict[str, float] = {}
+        refused: dict[str, str] = {}
         while True:
             end = round_end(arrivals, failed, len(invited), order.wanted, self.timing)
             asked = [name for name in (arrivals if end.names is None else end.names) if name not in answers]
             if not asked:
-                return answers, updates, end
+                return answers, updates, end, heard_of(updates, refused, arrivals, end)
             call = Call(invite, model.weights, model.own, beside)
             told = [Asked(self.fleet[name].place, name, self.state(name)) for name in asked]
             for name, answer in zip(asked, self.crew.answers(call, told), strict=True):
                 answers[name] = answer
-                weights = self._checked(answer, model.start(name), due)
+                weights = self._checked(answer, model.start(name), due, refused)
+                if weights is not None and name in barred:
+                    weights, refused[name] = None, "quarantined"
                 if answer.update is None or weights is None:
                     failed[name] = arrivals.pop(name)
                 else:
                     updates[name] = answer.update, weights
 
-    def _declared(self, order: Order) -> tuple[Declared, ...]:
+    def due(self, order: Order) -> tuple[Declared, ...]:
         """The vectors that updates may bring."""
         return declared(order.plan, self.pack, gradients=self.rule.rule.tuning is not None)
 
@@ -228,14 +221,15 @@ class VirtualRounds:
         shape = self.pack.plugin_table.specs[-2].shape
         return Beside(PriorKnowledge.from_bytes(lent, *shape) if lent else None, vectors)
 
-    def _checked(self, answer: Answer, base: Flat, due: Sequence[Declared]) -> Flat | None:
-        """The weights that a coordinator would count; None where it refuses them."""
+    def _checked(self, answer: Answer, base: Flat, due: Sequence[Declared], refused: dict[str, str]) -> Flat | None:
+        """The weights that a coordinator would count; None where it refuses them, for a reason that is noted."""
         if answer.update is None:
             return None
         try:
             require_header(answer.update, self.pack.plugin_table, self.limits, due)
             return require_body(answer.update, answer.body, base, self.pack.plugin_table, self.limits, due)
-        except WireError:
+        except WireError as error:
+            refused[answer.update.device] = str(error)
             return None
 
     def _optimizer(self, model: Model) -> OptimizerState | None:
@@ -270,7 +264,7 @@ class VirtualRounds:
             starts=starts(model, [update.device for update in updates]),
         )
 
-    def _cohort(
+    def cohort(
         self, counted: list[tuple[Update, Flat]], model: Model, order: Order, more: list[dict[str, Flat]]
     ) -> Cohort:
         updates = [update for update, _ in counted]

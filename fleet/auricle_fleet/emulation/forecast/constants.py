@@ -57,6 +57,8 @@ class Constants(Struct, frozen=True, kw_only=True):
     """How many states of a device lie on the disk."""
     models_kept: int
     """How many models do at most, each with what the server's optimizer or the rule keeps for the next round."""
+    weights_kept: int = 0
+    """How many more do at most, without that."""
     device_disk: float
     """Bytes of a device's folder besides its states."""
     row_disk: float

@@ -242,8 +242,8 @@ class Needed:
         at_once = max(int((crowd.trained + crowd.held_out).max()), min(AT_ONCE, crowd.unseen)) * FEATURE_MEMORY
         loading = max(2 * sound if crowd.synthetic else 0, sound + clips + at_once)
         processes = processes_of(self._settings, crowd.devices) if has.process_memory else 1
-        clips += has.process_memory * processes * (processes > 1)
-        running = clips + self.state_bytes(engine) + has.device_memory * crowd.devices
+        others = has.process_memory * processes if processes > 1 else 0.0
+        running = others + clips + self.state_bytes(engine) + has.device_memory * crowd.devices
         running += has.update_memory * 4 * self._plugin * trains
         running += OF_FEATURES * self.preset.lent_with(crowd.pack) + trains * bytes_of(self.preset.declared(crowd.pack))
         return max(has.base_memory - END_MEMORY + loading, has.base_memory + running)
@@ -257,6 +257,7 @@ class Needed:
         updates = trains * self._sent() if has.models_kept > 2 else 0  # of the newest round, at the coordinator
         kept = (4 + self._kept_with_model()) * self._plugin + self.preset.lent_with(crowd.pack)
         models = min(settings.rounds + 1, has.models_kept) * kept
+        models += min(settings.rounds + 1, has.weights_kept) * 4 * self._plugin
         devices = (
             min(has.states_kept, self._times_each(engine)) * self.whole_states + best + has.device_disk * crowd.devices
         )

@@ -1,0 +1,62 @@
+"""What a round without links is told, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from auricle.wire.plan import Plan
+from auricle.wire.tensors import Flat
+from auricle_fleet.emulation.virtual_client import Answer
+from auricle_fleet.emulation.virtual_clock import Heard
+from auricle_fleet.emulation.virtual_detection import NOT_JUDGED, Judged, Maker
+from auricle_fleet.emulation.virtual_model import Model
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+
+TASK = "keywords"
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """What a round is told."""
+
+    number: int
+    plan: Plan
+    server: OptimizerSettings
+    size: int
+    """Devices to invite."""
+    wanted: int
+    """Answers with which it closes at once."""
+    seed: int
+    began: float = 0.0
+    """Seconds of the run's clock."""
+    version: int = 0
+    newest: int = 0
+    """Of the model that it begins with, and of the last one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ended:
+    """What came of a round."""
+
+    model: Model | None
+    """The next one; None: the round was given up."""
+    went_back: bool
+    """Whether most devices found its model worse: the next round begins with the one before."""
+    invited: tuple[str, ...]
+    counted: int
+    left_out: int
+    answers: Mapping[str, Answer]
+    fetched: int
+    """Bytes that each of these devices was sent."""
+    report: dict[str, object]
+    lasted: float
+    """Seconds of the run's clock."""
+    evaluated: Flat | None = None
+    """What the round is judged by in place of its model, where the rule has such weights."""
+    heard: Heard = field(default_factory=Heard)
+    """Whose updates came, and whose did not count."""
+    judged: Judged = NOT_JUDGED
+    """What detection made of the model that it began with."""
+    maker: Maker | None = None
+    """What made the next model, where there is detection."""

@@ -1,0 +1,149 @@
+"""Detection on both engines: the same alarms, the same devices blamed, the same models and the same words."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.fleet.test_fleet_run import small
+from tests.fleet.test_virtual_book import dies_after, told, virtual
+
+from auricle.errors import AuricleError, StorageError
+from auricle.wire.plan import Plan
+from auricle_cloud.settings import Detection, Limits
+from auricle_fleet import FleetResult, FleetRun, Group
+from auricle_fleet.emulation.virtual_detection import Judged, Maker, Watch, ask, put_onto
+from auricle_fleet.emulation.virtual_model import Model
+from auricle_learning.aggregation.cohort import Cohort
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+
+pytest.importorskip("espeakng_loader")
+
+ATTACKED: dict[str, Any] = {
+    "rule": "fedvsa",
+    "detect": True,
+    "devices": 5,
+    "unseen": 4,
+    "takes": 6,
+    "rounds": 6,
+    "learning": "supervised",
+    "rate": 0.05,
+}
+KINDS = ("alarm", "verdict", "quarantined", "loss set aside", "bounded")
+
+
+def as_bytes(result: FleetResult) -> bytes:
+    return result.paths.model.read_bytes()
+
+
+def attackers(*rounds: int, strength: float = 30.0) -> tuple[Group, ...]:
+    return (Group(name="attackers", attack="sign-flip", strength=strength, attack_rounds=rounds),)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"detection": Detection(margin=0.02)},
+        {"detection": Detection(one_phase=True, margin=0.02)},
+        {"detection": Detection(repair="hotfix", quarantine_after=1, margin=0.02)},
+    ],
+    ids=["two phases", "one phase", "quarantined"],
+)
+def test_both_engines_blame_the_same_devices_and_go_on_from_the_same_models(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    asked = {**ATTACKED, "groups": attackers(3), **changes}
+    live = FleetRun(small(**asked), tmp_path / "live").run()
+    without = FleetRun(virtual(**asked), tmp_path / "virtual").run()
+    assert [(row.alarm, row.harmful) for row in without.rounds] == [(row.alarm, row.harmful) for row in live.rounds]
+    assert any(row.harmful for row in live.rounds)
+    assert as_bytes(live) == as_bytes(without)
+    theirs, ours = (told(tmp_path / engine, 6, kinds=KINDS) for engine in ("live", "virtual"))
+    for part, expected in theirs.items():
+        assert ours[part] == expected, part
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "detection", [Detection(quarantine_after=1), Detection(one_phase=True, quarantine_after=2)], ids=["two", "one"]
+)
+def test_a_run_that_goes_on_still_knows_whom_it_suspects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, detection: Detection
+) -> None:
+    """Of a model that was poisoned before it was ended, with rows that are ahead of what it goes on from."""
+    changes = {**ATTACKED, "groups": attackers(3, 4), "detection": detection}
+    whole = FleetRun(virtual(**changes), tmp_path / "whole").run()
+    with monkeypatch.context() as patched:
+        dies_after(3, patched)
+        with pytest.raises(AuricleError, match="died"):
+            FleetRun(virtual(**changes), tmp_path / "died").run()
+    again = FleetRun.resume(tmp_path / "died").run()
+    assert as_bytes(again) == as_bytes(whole)
+    assert [(row.alarm, row.harmful) for row in again.rounds] == [(row.alarm, row.harmful) for row in whole.rounds]
+    assert whole.rounds[3].harmful
+    assert told(tmp_path / "died", 6, kinds=KINDS) == told(tmp_path / "whole", 6, kinds=KINDS)
+    left = [row.invited for row in whole.rounds]
+    assert left[:4] == [5] * 4 and left[-1] == 4
+
+
+@pytest.mark.slow
+def test_a_fleet_of_which_everybody_is_quarantined_ends_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everybody = frozenset(f"dev-{i:03d}" for i in range(5))
+    monkeypatch.setattr(Watch, "barred", property(lambda watch: everybody if watch.trained else frozenset()))
+    monkeypatch.setattr(Watch, "passed_over", lambda _watch: {})
+    with pytest.raises(AuricleError, match="Round 2 cannot begin: every device is quarantined"):
+        FleetRun(virtual(**ATTACKED), tmp_path / "run").run()
+
+
+def test_a_watch_that_is_kept_says_the_same_afterwards() -> None:
+    """Numbers by hand: of three losses the largest is the next reference; two verdicts of two bar a device."""
+    judge: Any = SimpleNamespace(settings=Detection(quarantine_after=2))
+    limits = Limits(loss=10.0)
+    watch, again = (Watch(judge, lambda _: OptimizerSettings(), limits) for _ in range(2))
+    said = watch.said({"c": (0.5, 4), "a": (math.nan, 4), "b": (11.0, 4), "d": (1.0, 0)})
+    assert {name: one.loss for name, one in said.items()} == {"a": None, "b": None, "c": 0.5}
+    model = Model(np.arange(3, dtype=np.float32), b"state")
+    first = watch.look(1, {"a": 0.5, "b": 0.75, "c": 0.25}, _never, model)
+    maker = Maker("round", 1, 0, model, Plan(), (), np.ones(3, np.float32))
+    watch.take(first, maker, went_back=False, number=1, trained={"a": None})
+    for number in (2, 3):
+        blamed = Judged({**(first.detection or {}), "fires": True, "bad": ["b"]})
+        watch.take(blamed, None, went_back=False, number=number, trained={"b": None})
+    again.restore(watch.to_bytes(), 3)
+    for one in (watch, again):
+        assert (one.barred, one.trained) == ({"b"}, {"a": 1, "b": 3})
+        assert one.passed_over() == {"b": "is quarantined: harmful in 2 rounds"}
+        assert not one.look(4, {"a": 0.75, "b": 0.5, "c": 0.76}, _never, model).fires  # one of three is above 0.75
+    assert again.to_bytes() == watch.to_bytes()
+    with pytest.raises(StorageError, match="What detection knew is damaged"):
+        again.restore(b"x", 3)
+
+
+def test_what_an_update_is_worth_on_a_repaired_model() -> None:
+    """The difference that was trained, from there on: 4 + (7 - 2)."""
+    start, sent, trained = (np.full(2, value, np.float32) for value in (4, 2, 7))
+    assert put_onto(start, sent, trained).tolist() == [9, 9]
+
+
+def test_who_answers_the_question_and_how_long_it_takes() -> None:
+    judge: Any = SimpleNamespace(settings=Detection())
+    watch = Watch(judge, lambda _: OptimizerSettings(), Limits())
+
+    def losses_of(names: list[str]) -> list[tuple[float, int]]:
+        return [(float(ord(name)), 1) for name in names]
+
+    said, seconds = ask(watch, {"a": 2.0, "b": 3.0}, 60.0, losses_of)
+    assert (list(said), seconds) == (["a", "b"], 3.0)
+    said, seconds = ask(watch, {"a": 2.0, "b": 61.0, "c": None}, 60.0, losses_of)
+    assert (list(said), seconds) == (["a"], 60.0)
+
+
+def _never(_maker: Maker) -> Cohort:
+    raise AssertionError("no round is read where there is no alarm")
