@@ -80,6 +80,8 @@ class Federation:
             return f'The group "{traced}" follows a trace, on a clock that only --engine virtual has.'
         if settings.round_every:
             return "--round-every needs --engine virtual: the live engine has no clock of its own."
+        if settings.step_seconds:
+            return "--step-seconds needs --engine virtual: live devices take the time that they take."
         return None
 
     @staticmethod

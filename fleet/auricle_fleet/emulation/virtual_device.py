@@ -15,6 +15,7 @@ from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging
 from auricle_fleet.emulation.behaviour import GroupTrainer
 from auricle_fleet.emulation.traces import Timeline
+from auricle_fleet.emulation.virtual_compute import Work
 from auricle_learning.training.train import LocalState, Trainer, TrainingStopped
 from auricle_learning.training.update_body import update_body
 
@@ -100,11 +101,10 @@ class VirtualDevice:
         """The first time from `at` on, in seconds of the run's clock, at which it can be invited; infinity: never."""
         return at if self._timeline is None else self._timeline.comes(at)
 
-    def arrival(self, number: int, began: float, sent: int, received: int) -> float | None:
+    def arrival(self, number: int, began: float, sent: int, received: int, work: Work | None = None) -> float | None:
         """Seconds after the invitation at which it answers a round; None: never.
 
-        Training takes no time on this clock: what its group says of delays, networks and traces does. Who cannot take
-        part any more before it has answered never does.
+        Who cannot take part any more before it has answered never does.
 
         Parameters
         ----------
@@ -114,9 +114,18 @@ class VirtualDevice:
             When it was invited, seconds of the run's clock.
         sent, received
             Bytes of an update and of the model.
+        work
+            What the round asks of devices; None: training takes no time.
         """
-        late = self.trainer.late(number) if isinstance(self.trainer, GroupTrainer) else 0.0
-        return None if late is None else self._comes_back(began, late, sent + received)
+        trainer, late, compute = self.trainer, 0.0, 1.0
+        data = trainer.data
+        if isinstance(trainer, GroupTrainer):
+            silent = trainer.late(number)
+            if silent is None:
+                return None
+            late, compute, data = silent, trainer.group.compute, trainer.clips_in(number)
+        trains = 0.0 if work is None else work.seconds(data, compute)
+        return self._comes_back(began, late + trains, sent + received)
 
     def says_loss(self, began: float, received: int) -> float | None:
         """Seconds after the question at which it says the loss of a model; None: never.
@@ -148,7 +157,7 @@ class VirtualDevice:
             The last round that it trained in, whose clips they are; 0: none yet.
         """
         if isinstance(self.trainer, GroupTrainer):
-            self.trainer.go_back_to(trained)
+            self.trainer.renew(self.trainer.clips_in(trained))
         return self.trainer.inference_loss(plugin), len(self.trainer.data.train)
 
     def take_part(

@@ -33,6 +33,7 @@ from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.traces import timelines
 from auricle_fleet.emulation.virtual_book import Book
 from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
+from auricle_fleet.emulation.virtual_compute import work_of
 from auricle_fleet.emulation.virtual_detection import Watch
 from auricle_fleet.emulation.virtual_device import VirtualDevice
 from auricle_fleet.emulation.virtual_inquiry import watch_of
@@ -162,8 +163,9 @@ class VirtualFleet:
             labelled = labelled_clips(self._pack, clips, settings.seed)
         with ThreadPoolExecutor(os.cpu_count() or 1, "train") as workers:
             limits, looks = settings.limits, self._watch
+            work = work_of(self._pack, preset.plan, self._judging.learn, settings.step_seconds)
             rounds = VirtualRounds(
-                self._pack, self._fleet, bounded, limits, timing, labelled, workers, lambda: self._stopped, looks
+                self._pack, self._fleet, bounded, limits, timing, labelled, workers, lambda: self._stopped, looks, work
             )
             try:
                 while number < settings.rounds:
