@@ -7,6 +7,7 @@ and server optimizer make the model: a round of a cohort ends with the weights o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import os
@@ -154,7 +155,6 @@ class VirtualFleet:
         if settings.detect:
             self._watch = watch_of(settings, preset, bounded, self._judging.evaluator(self._pack))
         number = await asyncio.to_thread(self._begin, checkpoint, start)
-        book = await asyncio.to_thread(self._opened, number)
         say(f"no broker: {len(self._fleet)} devices in this process, on a clock that only counts")
         labelled = LabelledClips()
         timing = Timing(settings.quorum, settings.deadline, RunSettings.patience, RunSettings.least_wait)
@@ -167,6 +167,7 @@ class VirtualFleet:
             rounds = VirtualRounds(
                 self._pack, self._fleet, bounded, limits, timing, labelled, workers, lambda: self._stopped, looks, work
             )
+            book = await asyncio.to_thread(self._opened, number)
             try:
                 while number < settings.rounds:
                     done = await self._round(rounds, number + 1, preset, book)
@@ -176,9 +177,9 @@ class VirtualFleet:
                         await asyncio.to_thread(self._keep, checkpoint, number, book)
                         written = self._clock.monotonic()
             finally:
-                if self._changed:
-                    self._keep(checkpoint, number, book)
-                book.close()
+                with contextlib.closing(book):
+                    if self._changed:
+                        self._keep(checkpoint, number, book)
 
     def _begin(self, checkpoint: Checkpoint, start: Start) -> int:
         """Make the devices and the first model, or take up those of the checkpoint; the newest round."""
