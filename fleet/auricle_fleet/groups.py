@@ -76,6 +76,10 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_
     delay: Annotated[
         float, Meta(ge=0, le=1e6, description="Seconds that a round takes longer, half to one and a half times this.")
     ] = 0.0
+    compute: Annotated[
+        float,
+        Meta(gt=0, le=1e6, description="How many times as long as --step-seconds a step of training takes."),
+    ] = 1.0
     drop_out: Annotated[
         float, Meta(ge=0, le=1, description="Share of rounds that it takes on and never answers; 1: it is mute.")
     ] = 0.0

@@ -14,7 +14,7 @@ from tests.fleet.test_virtual import as_bytes, virtual
 from auricle.errors import AuricleError
 from auricle.speech.row_store import RowStore, Spill
 from auricle_fleet import FleetRun, Group
-from auricle_fleet.emulation import crew
+from auricle_fleet.emulation import local_crew
 from auricle_fleet.emulation.device_states import DeviceStates
 from auricle_fleet.emulation.fleet_clips import FleetClips
 from auricle_learning.training.train import LocalState
@@ -55,7 +55,7 @@ def test_a_process_that_is_killed_is_said_and_the_run_goes_on_afterwards(
 ) -> None:
     pytest.importorskip("espeakng_loader")
     whole = FleetRun(virtual(processes=2), tmp_path / "whole").run()
-    begun = crew.ProcessCrew.answers
+    begun = local_crew.ProcessCrew.answers
 
     def answers(self: Any, call: Any, asked: Any) -> Any:
         if call.invite.round == 2:
@@ -63,7 +63,7 @@ def test_a_process_that_is_killed_is_said_and_the_run_goes_on_afterwards(
         yield from begun(self, call, asked)
 
     with monkeypatch.context() as patched:
-        patched.setattr(crew.ProcessCrew, "answers", answers)
+        patched.setattr(local_crew.ProcessCrew, "answers", answers)
         with pytest.raises(AuricleError, match="--resume"):
             FleetRun(virtual(processes=2), tmp_path / "killed").run()
     assert as_bytes(FleetRun.resume(tmp_path / "killed").run()) == as_bytes(whole)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
-from operator import itemgetter
-from typing import Any, Literal
+from typing import Literal
 
 import sqlalchemy as sa
 from msgspec.structs import asdict
@@ -19,13 +17,14 @@ from msgspec.structs import asdict
 from auricle import __version__
 from auricle.wire.messages import Update
 from auricle_cloud.rounds.blame import note_set_aside, note_verdict
+from auricle_cloud.rounds.remaking import forget_after, point, run_many
 from auricle_cloud.rounds.rule_events import RUNNING, note_bounded, note_left_out
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.rows import ModelRow
-from auricle_cloud.storage.schema import devices, events, invitations, losses, models, rounds, tasks, updates
+from auricle_cloud.storage.schema import devices, invitations, losses, models, rounds, updates
 from auricle_cloud.storage.update_records import columns_of
 from auricle_learning.aggregation.cohort import Bounded
 
@@ -152,7 +151,7 @@ class FinishedRounds:
         """
         if not made:
             return
-        task = self._task
+        task, running = self._task, dict(self._running)
         chosen = Counter(name for each in made for name in each.cohort)
         with self._db.writing() as tx:
             for judged in (True, False):  # one without detection has no document, which is not the document null
@@ -163,10 +162,10 @@ class FinishedRounds:
             _insert(tx, models, [asdict(model) for each in made for model in each.models])
             change = sa.update(devices).where(devices.c.device == sa.bindparam("name"))
             often = change.values(selected=devices.c.selected + sa.bindparam("times"))
-            _run_many(tx, often, [{"name": name, "times": times} for name, times in chosen.items()])
-            running = change.values(left_out_rounds=sa.bindparam("times"))
-            changed = [row for each in made for row in self._ruled(tx, each)]
-            _run_many(tx, running, [{"name": name, "times": times} for name, times in changed])
+            run_many(tx, often, [{"name": name, "times": times} for name, times in chosen.items()])
+            changed = [row for each in made for row in self._ruled(tx, each, running)]
+            rounds_out = change.values(left_out_rounds=sa.bindparam("times"))
+            run_many(tx, rounds_out, [{"name": name, "times": times} for name, times in changed])
             for each in made:
                 if each.detection is not None:
                     note_set_aside(tx, task, each.number, each.detection)
@@ -175,7 +174,8 @@ class FinishedRounds:
                 for event in each.events:
                     about = {"device": event.device, "who": event.who, "detail": event.detail}
                     note(tx, event.kind, task=task, number=each.number, **about)
-            self._point(tx, made[-1].current)
+            point(tx, task, made[-1].current)
+        self._running = {name: times for name, times in running.items() if times}
 
     def _round(self, made: FinishedRound) -> dict[str, object]:
         named = ["state", "opened", "closed", "base_version", "base", "plan", "report"]
@@ -195,16 +195,16 @@ class FinishedRounds:
             for name, member in made.cohort.items()
         ]
 
-    def _ruled(self, tx: sa.Connection, made: FinishedRound) -> list[tuple[str, int]]:
-        """Note what a rule made of single devices; in how many rounds running they are left out, where that changes."""
-        task, running, rule = self._task, self._running, str(made.report.get("rule", ""))
-        note_bounded(tx, made.bounded, task=task, number=made.number)
-        kept = [(name, 0) for name in made.ids if name in running and name not in made.left_out]
+    def _ruled(self, tx: sa.Connection, made: FinishedRound, running: dict[str, int]) -> list[tuple[str, int]]:
+        """Note what a rule made of single devices, and in how many rounds `running` they are left out: what changed."""
+        rule = str(made.report.get("rule", ""))
+        note_bounded(tx, made.bounded, task=self._task, number=made.number)
+        kept = [(name, 0) for name in made.ids if running.get(name) and name not in made.left_out]
         out = [(name, running.get(name, 0) + 1) for name in made.left_out]
         for name, often in out:
             if often % RUNNING == 0:
-                note_left_out(tx, name, often, task=task, number=made.number, rule=rule)
-        self._running = {name: often for name, often in {**running, **dict(kept + out)}.items() if often}
+                note_left_out(tx, name, often, task=self._task, number=made.number, rule=rule)
+        running.update(kept + out)
         return kept + out
 
     def _losses(self, made: FinishedRound) -> list[dict[str, object]]:
@@ -216,9 +216,6 @@ class FinishedRounds:
             {**about, "device": name, "loss": one.loss, "samples": one.samples} for name, one in sorted(said.items())
         ]
 
-    def _point(self, tx: sa.Connection, version: int) -> None:
-        tx.execute(sa.update(tasks).where(tasks.c.task == self._task).values(current=version))
-
     def forget_after(self, number: int) -> None:
         """Take the rounds after this one out, with all that they left: models, verdicts, events and counts of devices.
 
@@ -228,59 +225,7 @@ class FinishedRounds:
             The database cannot take it: all of it stays.
         """
         with self._db.writing() as tx:
-            gone = sa.select(sa.func.count()).where(_after(rounds, self._task, number))
-            if not tx.execute(gone).scalar():
-                return
-            self._count_again(tx, number)
-            for table in (rounds, invitations, losses, updates, models, events):
-                tx.execute(sa.delete(table).where(_after(table, self._task, number)))
-            self._point(tx, self._version_after(tx, number))
-
-    def _count_again(self, tx: sa.Connection, number: int) -> None:
-        """Set what is counted of devices to what it was after a round."""
-
-        def often(table: sa.Table, *more: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
-            query = sa.select(table.c.device.label("name"), sa.func.count().label("times"))
-            found = query.where(_after(table, self._task, number), *more).group_by(table.c.device)
-            return [dict(row) for row in tx.execute(found).mappings()]
-
-        less: sa.BindParameter[int] = sa.bindparam("times")
-        who = devices.c.device == sa.bindparam("name")
-        invited, blamed = often(invitations), often(events, events.c.kind == "verdict")
-        barred = often(events, events.c.kind == "quarantined", events.c.who == "policy")
-        counts: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
-            ({"selected": devices.c.selected - less}, invited),
-            ({"harmful_count": devices.c.harmful_count - less}, blamed),
-            ({"standing": "approved", "reason": ""}, [{"name": row["name"]} for row in barred]),
-            ({"left_out_rounds": less}, self._left_out(tx, number)),
-        ]
-        for values, rows in counts:
-            if rows:
-                tx.execute(sa.update(devices).where(who).values(**values), rows)
-
-    def _left_out(self, tx: sa.Connection, number: int) -> list[dict[str, Any]]:
-        """Of devices that later rounds counted, in how many rounds running up to this one they were left out."""
-        later = sa.select(updates.c.device).where(_after(updates, self._task, number)).distinct()
-        names = list(tx.execute(later).scalars())
-        before: dict[str, list[bool]] = {name: [] for name in names}
-        of = (updates.c.task == self._task) & (updates.c.round <= number)
-        query = sa.select(updates.c.device, updates.c.left_out).where(of).order_by(updates.c.round.desc())
-        for device, out in tx.execute(query):
-            if device in before:
-                before[device].append(out)
-        return [{"name": name, "times": sum(takewhile(bool, outs))} for name, outs in before.items()]
-
-    def _version_after(self, tx: sa.Connection, number: int) -> int:
-        """The version that was current after a round, of what is left."""
-        columns = (rounds.c.state, rounds.c.base_version, rounds.c.report)
-        key = (rounds.c.task == self._task) & (rounds.c.round == number)
-        row = tx.execute(sa.select(*columns).where(key)).first()
-        made = (models.c.task == self._task) & (models.c.round == number) & (models.c.origin == "round")
-        found = tx.execute(sa.select(models.c.version).where(made)).scalar()
-        if row is None or found is not None:
-            return int(found or 0)
-        back = (row.report or {}).get("went_back")
-        return int(row.base_version or 0) if back is None else int(back)
+            forget_after(tx, self._task, number)
 
 
 def _counted(made: FinishedRound) -> list[dict[str, object]]:
@@ -298,19 +243,4 @@ def _insert_many(tx: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str,
     if any(row.get("vectors") for row in rows):
         _insert(tx, table, rows)
     elif rows:
-        _run_many(tx, table.insert().values({name: sa.bindparam(name) for name in rows[0]}), rows)
-
-
-def _run_many(tx: sa.Connection, statement: sa.Insert | sa.Update, rows: Sequence[Mapping[str, object]]) -> None:
-    """Run a statement for each row of its parameters, which the driver takes as they are: four times as fast."""
-    if not rows:
-        return
-    made = statement.compile(dialect=tx.dialect)
-    if made.positiontup is None:
-        tx.exec_driver_sql(str(made), list(rows))
-    else:
-        tx.exec_driver_sql(str(made), list(map(itemgetter(*made.positiontup), rows)))
-
-
-def _after(table: sa.Table, task: str, number: int) -> sa.ColumnElement[bool]:
-    return (table.c.task == task) & (table.c.round > number)
+        run_many(tx, table.insert().values({name: sa.bindparam(name) for name in rows[0]}), rows)

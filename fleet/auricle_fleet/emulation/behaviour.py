@@ -78,10 +78,11 @@ class GroupTrainer(Trainer):
         self._clips, self._colluders = clips, colluders
         super().__init__(runtime, architecture, data, seed, start, settings, clock=clock)
 
-    def go_back_to(self, round_number: int) -> None:
-        """Have the clips that it had in a round; 0: those that it registers with."""
-        if self._clips is not None:
-            self.renew(self._clips.at(round_number) if round_number else self._clips.first)
+    def clips_in(self, round_number: int) -> DeviceData:
+        """What it has in a round; 0: what it registers with."""
+        if self._clips is None:
+            return self.data
+        return self._clips.at(round_number) if round_number else self._clips.first
 
     def inference_loss(self, plugin: Flat) -> float:
         """The loss that the device says it has."""
@@ -104,7 +105,7 @@ class GroupTrainer(Trainer):
             raise TrainingStopped("This device answers nothing in this round.")
         if self.waits:
             _wait(late, checkpoint, self.clock)
-        if self._clips is not None and (data := self._clips.at(round_number)) is not self.data:
+        if (data := self.clips_in(round_number)) is not self.data:
             self.renew(data)
         attack = self.group.attack if self.group.attacks_in(round_number) else None
         if attack == "free-ride":

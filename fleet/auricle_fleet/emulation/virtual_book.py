@@ -182,7 +182,7 @@ class Book:
         self._rounds.enter(self._pending)
         self._pending, self._files = [], {}
 
-    def trim(self, fewest: int = 20) -> None:
+    def trim(self, fewest: int = 50) -> None:
         """Forget the models and events that a coordinator would not keep, once the run needs them no more.
 
         Parameters

@@ -82,7 +82,7 @@ class Client:
             The last round that it trained in, whose clips they are; 0: none yet.
         """
         if isinstance(self.trainer, GroupTrainer):
-            self.trainer.go_back_to(trained)
+            self.trainer.renew(self.trainer.clips_in(trained))
         return self.trainer.inference_loss(plugin), len(self.trainer.data.train)
 
     def take_part(

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from auricle_fleet.emulation.behaviour import late_by
 from auricle_fleet.emulation.traces import Timeline
+from auricle_fleet.emulation.virtual_compute import Work
 from auricle_fleet.groups import Group
+from auricle_learning.training.speech_data import DeviceData
+
+
+def unknown_clips(_: int) -> DeviceData:
+    """Of a device whose training takes no time: nobody asks for them."""
+    raise ValueError("Nobody said which clips this device has.")
 
 
 class VirtualDevice:
@@ -22,9 +31,11 @@ class VirtualDevice:
         Whose habits it has; None: it answers at once.
     timeline
         When it can take part; None: always.
+    clips_in
+        Gives its clips in a round.
     """
 
-    __slots__ = ("_group", "_seed", "_timeline", "device", "place", "registered", "selected")
+    __slots__ = ("_clips_in", "_group", "_seed", "_timeline", "device", "place", "registered", "selected")
 
     def __init__(
         self,
@@ -34,21 +45,21 @@ class VirtualDevice:
         seed: int = 0,
         group: Group | None = None,
         timeline: Timeline | None = None,
+        clips_in: Callable[[int], DeviceData] = unknown_clips,
     ) -> None:
         self.device, self.place, self.registered = name, place, registered
         self.selected = 0
         """Rounds it was invited to."""
-        self._seed, self._group, self._timeline = seed, group, timeline
+        self._seed, self._group, self._timeline, self._clips_in = seed, group, timeline, clips_in
 
     def comes(self, at: float) -> float:
         """The first time from `at` on, in seconds of the run's clock, at which it can be invited; infinity: never."""
         return at if self._timeline is None else self._timeline.comes(at)
 
-    def arrival(self, number: int, began: float, sent: int, received: int) -> float | None:
+    def arrival(self, number: int, began: float, sent: int, received: int, work: Work | None = None) -> float | None:
         """Seconds after the invitation at which it answers a round; None: never.
 
-        Training takes no time on this clock: what its group says of delays, networks and traces does. Who cannot take
-        part any more before it has answered never does.
+        Who cannot take part any more before it has answered never does.
 
         Parameters
         ----------
@@ -58,9 +69,17 @@ class VirtualDevice:
             When it was invited, seconds of the run's clock.
         sent, received
             Bytes of an update and of the model.
+        work
+            What the round asks of devices; None: training takes no time.
         """
-        late = 0.0 if self._group is None else late_by(self._group, self._seed, number)
-        return None if late is None else self._comes_back(began, late, sent + received)
+        late, compute = 0.0, 1.0
+        if self._group is not None:
+            silent = late_by(self._group, self._seed, number)
+            if silent is None:
+                return None
+            late, compute = silent, self._group.compute
+        trains = 0.0 if work is None else work.seconds(self._clips_in(number), compute)
+        return self._comes_back(began, late + trains, sent + received)
 
     def says_loss(self, began: float, received: int) -> float | None:
         """Seconds after the question at which it says the loss of a model; None: never.

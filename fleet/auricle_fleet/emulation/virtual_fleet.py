@@ -11,6 +11,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,16 +27,18 @@ from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.round import counted_words
 from auricle_edge.training.judge.round_judge import best_states
 from auricle_fleet.emulation.behaviour import FleetDevices
-from auricle_fleet.emulation.crew import Clients, Crew, ProcessCrew, Site, ThreadCrew, cores, processes_of
+from auricle_fleet.emulation.crew import Clients, Site
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.device_states import ROOM, DeviceStates
 from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.judging import FleetJudging
-from auricle_fleet.emulation.ray_crew import RayCrew, require_ray
+from auricle_fleet.emulation.local_crew import crew_of
+from auricle_fleet.emulation.ray_crew import require_ray
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.traces import timelines
 from auricle_fleet.emulation.virtual_book import Book
 from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
+from auricle_fleet.emulation.virtual_compute import work_of
 from auricle_fleet.emulation.virtual_detection import Watch
 from auricle_fleet.emulation.virtual_device import VirtualDevice
 from auricle_fleet.emulation.virtual_inquiry import watch_of
@@ -46,6 +49,7 @@ from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.methods import get_rule
 from auricle_learning.presets import Preset
+from auricle_learning.training.speech_data import DeviceData
 
 log = logging.getLogger("auricle.fleet")
 
@@ -164,18 +168,20 @@ class VirtualFleet:
         if settings.detect:
             self._watch = watch_of(settings, preset, bounded, self._judging.evaluator(self._pack))
         number = await asyncio.to_thread(self._begin, checkpoint, start)
-        book = await asyncio.to_thread(self._opened, number)
-        say(f"no broker: {len(self._fleet)} devices in this process, on a clock that only counts")
         labelled = LabelledClips()
         timing = Timing(settings.quorum, settings.deadline, RunSettings.patience, RunSettings.least_wait)
         if settings.labelled is not None:
             clips = await asyncio.to_thread(load_validation, Path(settings.labelled), self._pack)
             labelled = labelled_clips(self._pack, clips, settings.seed)
-        with contextlib.closing(self._crew(say)) as crew:
+        site = Site(settings, self._data, self._folder / "devices")
+        clients = partial(Clients, site, self._judging, self._clock)
+        with contextlib.closing(crew_of(site, clients, lambda: self._stopped, say)) as crew:
             looks, state = self._watch, self._states.get
+            work = work_of(self._pack, preset.plan, self._judging.learn, settings.step_seconds)
             rounds = VirtualRounds(
-                self._pack, self._fleet, bounded, settings.limits, timing, labelled, crew, state, looks
+                self._pack, self._fleet, bounded, settings.limits, timing, labelled, crew, state, looks, work
             )
+            book = await asyncio.to_thread(self._opened, number)
             try:
                 while number < settings.rounds:
                     done = await self._round(rounds, number + 1, preset, book)
@@ -186,22 +192,9 @@ class VirtualFleet:
                         await asyncio.to_thread(self._keep, checkpoint, number, book)
                         written = self._clock.monotonic()
             finally:
-                if self._invited:
-                    self._keep(checkpoint, number, book)
-                book.close()
-
-    def _crew(self, say: Callable[[str], None]) -> Crew:
-        """Who trains the devices: processes where there are cores for them, and the run is worth their beginning."""
-        settings, site = self._settings, Site(self._settings, self._data, self._folder / "devices")
-        processes, threads = processes_of(settings, len(self.names)), 1 if settings.processes else cores()
-        if settings.ray is not None:
-            say(f"no broker: {len(self._fleet):,} devices on Ray, on a clock that only counts")
-            return RayCrew(site, lambda: self._stopped, settings.ray)
-        where = f"in {processes} processes" if processes > 1 else "in this process"
-        say(f"no broker: {len(self._fleet):,} devices {where}, on a clock that only counts")
-        if processes > 1:
-            return ProcessCrew(site, lambda: self._stopped, processes)
-        return ThreadCrew(Clients(site, self._judging, self._clock), lambda: self._stopped, threads)
+                with contextlib.closing(book):
+                    if self._invited:
+                        self._keep(checkpoint, number, book)
 
     def _begin(self, checkpoint: Checkpoint, start: Start) -> int:
         """Make the devices and the first model, or take up those of the checkpoint; the newest round."""
@@ -211,7 +204,8 @@ class VirtualFleet:
         recorded = timelines(self.groups, self._settings.seed)
         for place, (name, group) in enumerate(zip(self.names, self.groups, strict=True)):
             registered, seed = self._devices.registered(place), self._devices.seed(place)
-            device = VirtualDevice(name, place, registered, seed, group, recorded[place])
+            clips_in = partial(self._clips_in, place)
+            device = VirtualDevice(name, place, registered, seed, group, recorded[place], clips_in)
             device.selected, self._fleet[name] = checkpoint.selected(name), device
         if note is None:
             self._model = Model(table.initial(self._settings.seed) if start.weights is None else start.weights)
@@ -221,6 +215,9 @@ class VirtualFleet:
             self._watch.restore(note.watch, table.size)
         self._model, self._before = checkpoint.models(note)
         return note.round
+
+    def _clips_in(self, place: int, number: int) -> DeviceData:
+        return self._devices.clips(place).at(number)
 
     def _opened(self, number: int) -> Book:
         """The rows of the rounds up to this one."""

@@ -27,6 +27,7 @@ from auricle_cloud.states.selection import choose
 from auricle_fleet.emulation.crew import Asked, Call, Crew
 from auricle_fleet.emulation.virtual_client import BOOT, FLEET, Answer, Beside
 from auricle_fleet.emulation.virtual_clock import Heard, RoundEnd, heard_of, round_end
+from auricle_fleet.emulation.virtual_compute import Work
 from auricle_fleet.emulation.virtual_detection import Watch, put_onto
 from auricle_fleet.emulation.virtual_device import VirtualDevice
 from auricle_fleet.emulation.virtual_inquiry import asked, in_passing, maker_of, told_of
@@ -60,6 +61,8 @@ class VirtualRounds:
         Gives what a device has learnt; None: nothing yet.
     watch
         Looks for who poisons; None: nobody does.
+    work
+        What rounds ask of devices; None: training takes no time.
     """
 
     pack: Pack
@@ -71,6 +74,7 @@ class VirtualRounds:
     crew: Crew
     state: Callable[[str], LocalState | None]
     watch: Watch | None = None
+    work: Work | None = None
 
     def run(self, order: Order, model: Model, before: Model | None) -> Ended:
         """Make a round.
@@ -163,7 +167,9 @@ class VirtualRounds:
         """
         due = self.due(order)
         sent = length_of(self.pack.plugin_table, order.plan.codec) + bytes_of(due)
-        times = {name: self.fleet[name].arrival(order.number, order.began, sent, fetched) for name in invited}
+        times = {
+            name: self.fleet[name].arrival(order.number, order.began, sent, fetched, self.work) for name in invited
+        }
         arrivals = {name: at for name, at in times.items() if at is not None}
         invite = Invite(
             fleet=FLEET,

@@ -80,6 +80,18 @@ def check_learning(learning: str | None, preset: Preset) -> None:
     )
 
 
+def check_compute(told: FleetSettings) -> None:
+    """SettingsError for a time of a step that is not allowed, and for groups that are slow in what takes no time."""
+    if not 0 <= told.step_seconds <= LONGEST:
+        raise SettingsError(f"--step-seconds is {told.step_seconds:g}: it takes seconds, 0 to {LONGEST:.0f}.")
+    slow = next((group.name for group in told.groups if group.compute != 1), None)
+    if slow is not None and not told.step_seconds:
+        raise SettingsError(
+            f'The group "{slow}" has a compute, and no step takes time: say with --step-seconds how long one takes '
+            "where compute is 1."
+        )
+
+
 def check_run(told: FleetSettings) -> None:
     """SettingsError for a value that is not allowed, or settings that do not go together."""
     named = (("method", told.rule, rule_names()), ("learning", told.learning, LEARNING))
@@ -110,6 +122,7 @@ def check_run(told: FleetSettings) -> None:
     check_groups(told.groups)
     if not 0 <= told.round_every <= LONGEST:
         raise SettingsError(f"--round-every is {told.round_every:g}: it takes seconds, 0 to {LONGEST:.0f}.")
+    check_compute(told)
     if told.devices is not None:
         require_room(told.groups, told.devices)
     for name in (*told.architectures(), *(group.local for group in told.groups if group.local)):

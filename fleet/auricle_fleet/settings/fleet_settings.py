@@ -96,6 +96,13 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         float,
         Meta(description="Seconds of the virtual engine's clock from one round's beginning to the next, at least."),
     ] = 0.0
+    step_seconds: Annotated[
+        float,
+        Meta(
+            description="Seconds of the virtual engine's clock that a step of training takes, times the compute of a "
+            "device's group [training takes no time]."
+        ),
+    ] = 0.0
     mode: Annotated[
         str,
         Meta(description="sync, or async: a new model after every few updates, without waiting for anybody."),

@@ -54,7 +54,7 @@ class Carried:
 
     def places(self, size: int) -> int:
         """How many of a batch of `size` are windows; a place is left for clips."""
-        return min(round(self.share * size), size - 1)
+        return _places(self.share, size)
 
     def draw(self, count: int, rng: np.random.Generator) -> Clips:
         """Draw so many windows, every place in every stretch as likely as the others."""
@@ -64,6 +64,19 @@ class Carried:
         first = drawn - np.concatenate([[0], starts])[which]
         windows = [self.stretches[w][at : at + self.frames] for w, at in zip(which, first, strict=True)]
         return Clips(np.stack(windows), np.array(self.targets, np.int64)[which])
+
+
+def places_of(share: float, own: int, size: int) -> int:
+    """How many of a batch of `size` are windows, for a device with so many own negatives; see `carried_to_train`."""
+    return _places(_share(share, own), size)
+
+
+def _share(share: float, own: int) -> float:
+    return share * HALVED_BY / (HALVED_BY + own)
+
+
+def _places(share: float, size: int) -> int:
+    return min(round(share * size), size - 1)
 
 
 def carried_to_train(pack: Pack, share: float, own: int) -> Carried | None:
@@ -91,4 +104,4 @@ def carried_to_train(pack: Pack, share: float, own: int) -> Carried | None:
             targets.append(pack.labels.index(label))
     if not stretches:
         return None
-    return Carried(tuple(stretches), tuple(targets), frames, share * HALVED_BY / (HALVED_BY + own))
+    return Carried(tuple(stretches), tuple(targets), frames, _share(share, own))

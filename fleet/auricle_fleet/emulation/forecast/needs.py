@@ -18,7 +18,6 @@ from auricle_cloud.rounds.policy import devices_invited, quorum_of, updates_want
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.sound import carried_negatives
-from auricle_fleet.emulation.crew import processes_of
 from auricle_fleet.emulation.engines import ENGINES
 from auricle_fleet.emulation.forecast.constants import (
     AT_ONCE,
@@ -32,6 +31,7 @@ from auricle_fleet.emulation.forecast.constants import (
 from auricle_fleet.emulation.forecast.crowd import Crowd
 from auricle_fleet.emulation.forecast.speed import Speed, epochs_of
 from auricle_fleet.emulation.judging import MEASURED_MINUTES
+from auricle_fleet.emulation.local_crew import processes_of
 from auricle_fleet.settings.check import BROKERS
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.methods import get_rule
