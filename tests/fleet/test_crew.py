@@ -24,7 +24,7 @@ DIVERSE = {
         Group(name="loud", noise_db=10.0, label_errors=0.3),
         Group(name="together", count=2, attack="alie", strength=1.0),
     ),
-    "devices": 5,
+    "devices": 4,
     "local": "crnn-lite,crnn-base",
 }
 
@@ -33,9 +33,9 @@ DIVERSE = {
 @pytest.mark.parametrize("changes", [DIVERSE, {"rule": "scaffold", "preset": "fedavg", "codec": "int8"}])
 def test_processes_make_the_same_model_however_many_they_are(tmp_path: Path, changes: dict[str, Any]) -> None:
     pytest.importorskip("espeakng_loader")
-    runs = [FleetRun(virtual(**changes, processes=count), tmp_path / str(count)).run() for count in (1, 2, 3)]
+    runs = [FleetRun(virtual(**changes, processes=count), tmp_path / str(count)).run() for count in (1, 2)]
     assert len({as_bytes(run) for run in runs}) == 1
-    assert runs[0].rounds[-1].personal == runs[1].rounds[-1].personal == runs[2].rounds[-1].personal
+    assert runs[0].rounds[-1].personal == runs[1].rounds[-1].personal
 
 
 @pytest.mark.slow
