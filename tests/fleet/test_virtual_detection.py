@@ -118,7 +118,7 @@ def test_a_watch_that_is_kept_says_the_same_afterwards() -> None:
         watch.take(blamed, None, went_back=False, number=number, trained={"b": None})
     again.restore(watch.to_bytes(), 3)
     for one in (watch, again):
-        assert (one.barred, one.trained) == ({"b"}, {"a": 1, "b": 3})
+        assert one.barred == {"b"} and one.trained == {"a": 1, "b": 3}
         assert one.passed_over() == {"b": "is quarantined: harmful in 2 rounds"}
         assert not one.look(4, {"a": 0.75, "b": 0.5, "c": 0.76}, _never, model).fires  # one of three is above 0.75
     assert again.to_bytes() == watch.to_bytes()
