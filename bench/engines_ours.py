@@ -1,0 +1,87 @@
+"""The virtual engine, as `auricle fleet run --engine virtual` has it, with the clips that the other engines have.
+
+Run by `bench/engines.py` in this project's environment. `runtime` names what trains: `step`, which is onnxruntime,
+`native`, or `torch`, the loop of pfl's PyTorch trainer (`bench/engines_trainer.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from bench.engines_worker import Diary, Facts, serve
+
+from auricle.packs.pack import load_pack
+from auricle.wire.plan import Plan
+from auricle_cloud.settings import RoundDone
+from auricle_edge.runtimes.choice import GROUP
+from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.emulation.engines import require_engine
+from auricle_fleet.emulation.judging import FleetJudging
+from auricle_fleet.emulation.start import Start
+from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_learning.presets import Preset
+from auricle_learning.training.speech_data import Clips, DeviceData
+
+TORCH = "torch"
+
+
+def settings_of(spec: Facts) -> FleetSettings:
+    """A fleet of these clients, of whom all take part in every round; nothing is judged, nothing augmented."""
+    return FleetSettings(
+        engine="virtual",
+        words="gsc12",
+        devices=spec["clients"],
+        rounds=spec["rounds"],
+        local=spec["local"],
+        runtime=spec["runtime"],
+        judge="off",
+    )
+
+
+def preset_of(spec: Facts) -> Preset:
+    """One local epoch of plain SGD, clipped, and the average by samples."""
+    return Preset(
+        Plan(mode=spec["mode"], epochs=1, rate=spec["rate"], local_rate=spec["rate"], clip=spec["clip"]), "fedavg"
+    )
+
+
+def data_of(spec: Facts) -> FleetData:
+    """The clients' clips; none is held out, and those of nobody are the first client's."""
+    energies, targets = np.load(spec["energies"], mmap_mode="r"), np.load(spec["targets"])
+    every = [Clips(mels, labels) for mels, labels in zip(energies, targets, strict=True)]
+    nothing = np.zeros(0, np.int64)
+    devices = tuple((f"client-{i}", DeviceData(own, own.chosen(nothing), None)) for i, own in enumerate(every))
+    return FleetData(load_pack(spec["pack"]), devices, every[0], 2, np.arange(len(every[0])) % 2, ())
+
+
+def add_torch(folder: Path) -> None:
+    """Let `runtime` be `torch`, as of a package that is installed in a folder."""
+    info = folder / "bench_trainer-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bench-trainer\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{TORCH} = bench.engines_trainer:kind\n")
+    sys.path.append(str(folder))
+
+
+def play(spec: Facts, diary: Diary) -> None:
+    """Make the rounds."""
+    made_by = f"onnxruntime {version('onnxruntime')}"
+    if spec["runtime"] == TORCH:
+        add_torch(Path(spec["folder"]))
+        made_by = f"torch {version('torch')}"
+    settings, data = settings_of(spec), data_of(spec)
+    engine = require_engine(settings)(settings, data, FleetJudging(settings, data), Path(spec["folder"]) / "state")
+
+    async def watch(done: RoundDone) -> None:
+        diary.close(done.number, done.model)
+
+    diary.begin(**{"with": f"auricle's virtual engine, {made_by}"})
+    asyncio.run(engine.run(Start(preset_of(spec), np.load(spec["weights"])), watch, lambda _: None))
+
+
+if __name__ == "__main__":
+    serve(play)
