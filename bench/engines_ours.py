@@ -1,13 +1,16 @@
 """The virtual engine, as `auricle fleet run --engine virtual` has it, with the clips that the other engines have.
 
 Run by `bench/engines.py` in this project's environment. `runtime` names what trains: `step`, which is onnxruntime,
-`native`, or `torch`, the loop of pfl's PyTorch trainer (`bench/engines_trainer.py`).
+`native`, or `torch`, the loop of pfl's PyTorch trainer (`bench/engines_trainer.py`). With `alone` each round is
+followed by the same training without the engine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import time
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from auricle.packs.pack import load_pack
 from auricle.wire.plan import Plan
 from auricle_cloud.settings import RoundDone
 from auricle_edge.runtimes.choice import GROUP
+from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.engines import require_engine
 from auricle_fleet.emulation.judging import FleetJudging
@@ -67,6 +71,32 @@ def add_torch(folder: Path) -> None:
     sys.path.append(str(folder))
 
 
+class Alone:
+    """The same devices' training without the engine: `Trainer.run` in a loop, after each of its rounds.
+
+    Parameters
+    ----------
+    spec
+        What the process was told.
+    settings, data, judging
+        Of the run.
+    """
+
+    def __init__(self, spec: Facts, settings: FleetSettings, data: FleetData, judging: FleetJudging) -> None:
+        devices = FleetDevices(settings, data, judging)
+        self._trainers = [devices.trainer(place, waits=False) for place in range(len(devices.names))]
+        self._states = [trainer.first_state() for trainer in self._trainers]
+        self._preset, self._rounds = preset_of(spec), spec["rounds"]
+
+    def measure(self, done: RoundDone) -> dict[str, float]:
+        """Train every device from a round's model; seconds by the clock and of the CPU."""
+        number, model = done.number, done.model
+        plan, began, cpu = self._preset.plan_for(number, self._rounds, 0), time.perf_counter(), time.process_time()
+        for trainer, state in zip(self._trainers, self._states, strict=True):
+            trainer.run(plan, number, model, state)
+        return {"alone": time.perf_counter() - began, "alone_cpu": time.process_time() - cpu}
+
+
 def play(spec: Facts, diary: Diary) -> None:
     """Make the rounds."""
     made_by = f"onnxruntime {version('onnxruntime')}"
@@ -74,13 +104,15 @@ def play(spec: Facts, diary: Diary) -> None:
         add_torch(Path(spec["folder"]))
         made_by = f"torch {version('torch')}"
     settings, data = settings_of(spec), data_of(spec)
-    engine = require_engine(settings)(settings, data, FleetJudging(settings, data), Path(spec["folder"]) / "state")
+    judging, first = FleetJudging(settings, data), np.load(spec["weights"])
+    engine = require_engine(settings)(settings, data, judging, Path(spec["folder"]) / "state")
+    alone = Alone(spec, settings, data, judging) if spec["alone"] else None
 
     async def watch(done: RoundDone) -> None:
-        diary.close(done.number, done.model)
+        diary.close(done.number, done.model, dict if alone is None else partial(alone.measure, done))
 
     diary.begin(**{"with": f"auricle's virtual engine, {made_by}"})
-    asyncio.run(engine.run(Start(preset_of(spec), np.load(spec["weights"])), watch, lambda _: None))
+    asyncio.run(engine.run(Start(preset_of(spec), first), watch, lambda _: None))
 
 
 if __name__ == "__main__":

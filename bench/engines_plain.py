@@ -28,9 +28,7 @@ class Client:
         self.runtime, self._spec = StepRuntime(load_pack(spec["pack"])), spec
         self._hot = np.eye(spec["labels"], dtype=np.float32)
 
-    def trained(
-        self, model: NDArray[np.float32], x: NDArray[np.float32], y: NDArray[np.int64]
-    ) -> NDArray[np.float32]:
+    def trained(self, model: NDArray[np.float32], x: NDArray[np.float32], y: NDArray[np.int64]) -> NDArray[np.float32]:
         """Weights (P,) after a step from those of `model` over log-mels (16, T, mels) and labels (16,)."""
         job = Job(
             kind="supervised",

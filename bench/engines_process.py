@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 import time
@@ -77,8 +76,9 @@ def seen_of(python: Path, module: str, spec: dict[str, Any], cores: Sequence[int
 
 def environment_of(folder: Path, paths: tuple[Path, ...]) -> dict[str, str]:
     """One thread a process, temporary files in a folder, nothing reported to anybody; `bench` and `paths` to import."""
-    quiet = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(folder), "HOME": str(folder)}
-    return {**surroundings((*paths,)), **quiet, "PYTHONDONTWRITEBYTECODE": "1"}
+    reports = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    places = {"FLWR_HOME": str(folder / "flwr"), "RAY_TMPDIR": str(folder)}
+    return {**surroundings(paths), **reports, **places}
 
 
 def _until_done(processes: Processes, folder: Path, rounds: int) -> float:
@@ -114,8 +114,3 @@ def _seen(folder: Path, most: float) -> Seen:
         {number: np.load(folder / f"{number}.npy") for number in WATCHED},
         tuple(timed),
     )
-
-
-def free_cores(count: int) -> list[int]:
-    """So many of the cores that this process may use, the last ones."""
-    return sorted(os.sched_getaffinity(0))[-count:]

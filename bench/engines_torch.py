@@ -78,4 +78,3 @@ def train(module: Twin, x: Tensor, y: Tensor, rate: float, clip: float) -> float
         optimizer.zero_grad()
         last = loss.item()
     return last
-

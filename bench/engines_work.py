@@ -80,6 +80,6 @@ def require_same(found: dict[str, dict[int, float]]) -> None:
         for number, far in by_round.items():
             if not far <= NEAR:
                 raise Failed(
-                    f"after round {number} the weights of {name} differ by {far:.1e} of the largest, more than {NEAR:g}: "
-                    "no speeds are printed"
+                    f"after round {number} the weights of {name} differ by {far:.1e} of the largest, more than "
+                    f"{NEAR:g}: no speeds are printed"
                 )

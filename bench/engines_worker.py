@@ -18,8 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Facts = dict[str, Any]
-Close = Callable[[int, NDArray[np.float32]], None]
-"""Told the number of a round, from 1, and the model (P,) that came of it."""
 ROUNDS = "rounds.jsonl"
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -62,12 +60,18 @@ class Diary:
         self._write({"with": "", **facts})
         self._cpu, self._began = used(family(os.getpid())), time.perf_counter()
 
-    def close(self, number: int, model: NDArray[np.float32]) -> None:
-        """Say that a round has ended with a model (P,); the next one begins when this returns."""
+    def close(self, number: int, model: NDArray[np.float32], more: Callable[[], Facts] = dict) -> None:
+        """Say that a round has ended with a model (P,); the next one begins when this returns.
+
+        Parameters
+        ----------
+        more
+            Gives what else is to be said of the round, and takes none of its time.
+        """
         seconds, cpu = time.perf_counter() - self._began, used(family(os.getpid()))
         if number in self._watched:
             np.save(self._folder / f"{number}.npy", model)
-        self._write({"round": number, "seconds": seconds, "cpu": cpu - self._cpu})
+        self._write({"round": number, "seconds": seconds, "cpu": cpu - self._cpu, **more()})
         self._cpu, self._began = used(family(os.getpid())), time.perf_counter()
 
     def _write(self, line: Facts) -> None:
