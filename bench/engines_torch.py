@@ -72,7 +72,7 @@ def train(module: Twin, x: Tensor, y: Tensor, rate: float, clip: float) -> float
     optimizer.zero_grad()
     for batch in zip(x.split(BATCH), y.split(BATCH), strict=True):
         loss = module.loss(*batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(module.parameters(), clip)
         optimizer.step()
         optimizer.zero_grad()
