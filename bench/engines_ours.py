@@ -23,12 +23,13 @@ from auricle_cloud.settings import RoundDone
 from auricle_edge.runtimes.choice import GROUP
 from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.data import FleetData
-from auricle_fleet.emulation.engines import require_engine
+from auricle_fleet.emulation.fleet_clips import FleetClips
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start
+from auricle_fleet.emulation.virtual_fleet import VirtualFleet
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.presets import Preset
-from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.speech_data import Clips
 
 TORCH = "torch"
 
@@ -42,6 +43,7 @@ def settings_of(spec: Facts) -> FleetSettings:
         rounds=spec["rounds"],
         local=spec["local"],
         runtime=spec["runtime"],
+        processes=len(spec["cores"]),
         judge="off",
     )
 
@@ -56,10 +58,12 @@ def preset_of(spec: Facts) -> Preset:
 def data_of(spec: Facts) -> FleetData:
     """The clients' clips; none is held out, and those of nobody are the first client's."""
     energies, targets = np.load(spec["energies"], mmap_mode="r"), np.load(spec["targets"])
-    every = [Clips(mels, labels) for mels, labels in zip(energies, targets, strict=True)]
-    nothing = np.zeros(0, np.int64)
-    devices = tuple((f"client-{i}", DeviceData(own, own.chosen(nothing), None)) for i, own in enumerate(every))
-    return FleetData(load_pack(spec["pack"]), devices, every[0], 2, np.arange(len(every[0])) % 2, ())
+    clients, clips = targets.shape
+    rows, ends = energies.reshape(-1, *energies.shape[2:]), clips * np.arange(1, clients + 1)
+    bounds = np.stack([ends - clips, ends, ends], axis=1)
+    devices = FleetClips(rows, targets.ravel(), tuple(f"client-{i}" for i in range(clients)), bounds)
+    nobody = Clips(energies[0], targets[0])
+    return FleetData(load_pack(spec["pack"]), devices, nobody, 2, np.arange(clips) % 2, ())
 
 
 def add_torch(folder: Path) -> None:
@@ -105,7 +109,7 @@ def play(spec: Facts, diary: Diary) -> None:
         made_by = f"torch {version('torch')}"
     settings, data = settings_of(spec), data_of(spec)
     judging, first = FleetJudging(settings, data), np.load(spec["weights"])
-    engine = require_engine(settings)(settings, data, judging, Path(spec["folder"]) / "state")
+    engine = VirtualFleet(settings, data, judging, Path(spec["folder"]) / "state")
     alone = Alone(spec, settings, data, judging) if spec["alone"] else None
 
     async def watch(done: RoundDone) -> None:

@@ -30,7 +30,7 @@ def spec(tmp_path: Path) -> dict[str, Any]:
     task = pack.manifest.task
     energies = rng.random((CLIENTS, 16, task.frames, task.frontend.mels), np.float32)
     told = written(tmp_path, pack, energies, rng.integers(0, 12, CLIENTS * 16))
-    return {**told, "rounds": 3, "runtime": "step", "alone": False}
+    return {**told, "rounds": 3, "runtime": "step", "alone": False, "cores": [0]}
 
 
 def _played(play: Any, spec: dict[str, Any], folder: Path) -> tuple[Any, list[dict[str, Any]]]:
