@@ -92,6 +92,7 @@ def _until_done(processes: Processes, folder: Path, rounds: int) -> float:
         most = max(most, resident(processes.family("engine")))
         time.sleep(LOOK)
         if not processes.family("engine") and len(_lines(folder)) <= rounds:
+            time.sleep(LOOK)  # its exit status comes a little later
             processes.check()
             raise Failed("it ended before its last round")
     return most
