@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 READY = ".ready"
 """Written when an environment is whole; says what it was made of."""
-PARTS = ("core", "edge", "cloud", "export", "fleet")
+PARTS = ("core", "learning", "edge", "cloud", "export", "fleet")
 TORCH = "torch==2.13.0"
 ORT_TRAINING = "onnxruntime-training==1.19.2"
 MICRO_WAKE_WORD = "pymicro-wakeword==2.5.0"

@@ -45,7 +45,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=_surroundings(paths),
+            env=surroundings(paths),
             preexec_fn=lambda: os.sched_setaffinity(0, {core}),
         )
         try:
@@ -81,7 +81,7 @@ class Worker:
         self._errors.close()
 
 
-def _surroundings(paths: tuple[Path, ...]) -> dict[str, str]:
+def surroundings(paths: tuple[Path, ...]) -> dict[str, str]:
     """This process's environment, with one thread everywhere and this checkout's `bench` to import."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     search = os.pathsep.join(str(path) for path in (ROOT, *paths))

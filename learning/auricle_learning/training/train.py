@@ -105,7 +105,9 @@ class Trainer:
         return cross_entropy(self.logits(self.pack.manifest.plugin, plugin, self.data.train), self.data.train.targets)
 
     def held_out_accuracy(self, architecture: str, weights: Flat) -> float | None:
-        """Accuracy of a model on the clips that are never trained on."""
+        """Accuracy of a model on the clips that are never trained on; None where there are none."""
+        if not len(self.data.held_out):
+            return None
         return accuracy(self.logits(architecture, weights, self.data.held_out), self.data.held_out.targets)
 
     def run(
