@@ -81,12 +81,12 @@ def test_devices_take_the_steps_that_were_counted(tmp_path: Path, changes: dict[
     store = Store(tmp_path / "run" / "state" / "coordinator" / FILE, must_exist=True)
     rows = {row.device: row.steps for row in store.updates.counted("keywords", 1)}
     store.close()
-    assert rows == {name: work.seconds(engine._fleet[name].trainer.data, 1.0) for name in rows} and len(rows) == 4
+    assert rows == {name: work.seconds(engine._fleet[name]._clips_in(1), 1.0) for name in rows} and len(rows) == 4
 
 
 def test_only_the_virtual_engine_says_how_long_a_step_takes() -> None:
     with pytest.raises(SettingsError, match="--step-seconds needs --engine virtual"):
-        FleetRun(FleetSettings(step_seconds=0.1))
+        FleetRun(FleetSettings(engine="live", step_seconds=0.1))
     with pytest.raises(SettingsError, match='The group "slow" has a compute, and no step takes time'):
         FleetSettings(engine="virtual", groups=(Group(name="slow", compute=2.0),))
     with pytest.raises(SettingsError, match="--step-seconds is -1"):

@@ -170,7 +170,7 @@ def test_a_command_line_changes_data_rounds_and_seeds_of_all_runs(tmp_path: Path
         ("[[method]]\nname = 'a'\n", "method"),
         (A + "settings = { method = 'krumm' }\n", 'method "a"'),
         (A + "settings = { roundz = 3 }\n", "roundz"),
-        (A + "settings = { detect = true }\n", "--engine live"),
+        (A + "settings = { mode = 'async' }\n", "--engine live"),
         ("seeds = [1]\n[tuning]\nsetting = 'ratte'\nvalues = [0.1, 1.0]\nseed = 2\n" + A, "ratte"),
     ],
 )

@@ -58,6 +58,8 @@ def require_body(
     table: TensorTable,
     limits: Limits,
     declared: Sequence[Declared] = (),
+    *,
+    travelled: bool = True,
 ) -> Flat | None:
     """The weights (P,) that an update brings; None of a masked one, of which nobody can say anything.
 
@@ -67,6 +69,8 @@ def require_body(
         (P,) of the model that it started from, where that is at hand.
     table, limits, declared
         As of `require_header`.
+    travelled
+        Whether it came from somewhere: what was made in this run is the body that the header means.
 
     Raises
     ------
@@ -74,7 +78,7 @@ def require_body(
         It is not the body that the header names, its weights cannot count, or a vector is not the one of its
         header, not finite, or none that the round's method can have.
     """
-    if len(body) != update.length or digest(body) != update.body:
+    if len(body) != update.length or (travelled and digest(body) != update.body):
         raise WireError("hash: the body is not the one the header names")
     if update.sum:
         return None

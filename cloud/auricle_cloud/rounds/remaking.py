@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from operator import itemgetter
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -50,7 +49,7 @@ def run_many(tx: sa.Connection, statement: sa.Insert | sa.Update, rows: Sequence
 def _count_again(tx: sa.Connection, task: str, number: int) -> None:
     """Set what is counted of devices to what it was after a round."""
 
-    def often(table: sa.Table, *more: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
+    def often(table: sa.Table, *more: sa.ColumnElement[bool]) -> list[dict[str, object]]:
         query = sa.select(table.c.device.label("name"), sa.func.count().label("times"))
         found = query.where(_after(table, task, number), *more).group_by(table.c.device)
         return [dict(row) for row in tx.execute(found).mappings()]
@@ -59,7 +58,7 @@ def _count_again(tx: sa.Connection, task: str, number: int) -> None:
     who = devices.c.device == sa.bindparam("name")
     invited, blamed = often(invitations), often(events, events.c.kind == "verdict")
     barred = often(events, events.c.kind == "quarantined", events.c.who == "policy")
-    counts: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
+    counts: list[tuple[dict[str, object], list[dict[str, object]]]] = [
         ({"selected": devices.c.selected - less}, invited),
         ({"harmful_count": devices.c.harmful_count - less}, blamed),
         ({"standing": "approved", "reason": ""}, [{"name": row["name"]} for row in barred]),
@@ -70,7 +69,7 @@ def _count_again(tx: sa.Connection, task: str, number: int) -> None:
             tx.execute(sa.update(devices).where(who).values(**values), rows)
 
 
-def _left_out(tx: sa.Connection, task: str, number: int) -> list[dict[str, Any]]:
+def _left_out(tx: sa.Connection, task: str, number: int) -> list[dict[str, object]]:
     """Of devices that later rounds counted, in how many rounds running up to this one they were left out."""
     later = sa.select(updates.c.device).where(_after(updates, task, number)).distinct()
     before: dict[str, list[bool]] = {name: [] for name in tx.execute(later).scalars()}

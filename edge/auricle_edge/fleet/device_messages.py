@@ -37,6 +37,8 @@ from auricle_edge.fleet.update_delivery import Pending
 from auricle_learning.training.train import RoundResult, Trainer
 
 LONGEST_REASON = 200
+STAYS = "0" * 64
+"""In place of the digest of a body that does not travel."""
 
 
 class _Who(TypedDict):
@@ -150,9 +152,18 @@ class DeviceMessages:
         return SumReveal(**self._who, **_sum(asked), own=own, masks=masks)
 
     def update(
-        self, invite: Invite, result: RoundResult, body: bytes, vectors: tuple[VectorHeader, ...] = ()
+        self,
+        invite: Invite,
+        result: RoundResult,
+        body: bytes,
+        vectors: tuple[VectorHeader, ...] = (),
+        *,
+        travels: bool = True,
     ) -> Pending:
-        """What was trained: weights in the plan's codec and vectors after them, or in a secure sum masked words."""
+        """What was trained: weights in the plan's codec and vectors after them, or in a secure sum masked words.
+
+        One that does not travel has zeros in place of its body's digest: nobody has to know it again.
+        """
         told = invite.plan.secure_sum
         update = Update(
             **self._who,
@@ -161,7 +172,7 @@ class DeviceMessages:
             attempt=1,
             epoch=invite.epoch,
             base=invite.base,
-            body=digest(body),
+            body=digest(body) if travels else STAYS,
             length=len(body),
             codec=MASKED if told else invite.plan.codec,
             samples=result.samples,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import numpy as np
 
 from auricle.errors import AuricleError
 from auricle.wire.messages import Invite, Update
+from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
 from auricle_edge.fleet.device_messages import DeviceMessages
@@ -73,6 +76,11 @@ class Client:
         self.trainer, self._judging, self._folder = trainer, judging, folder
         self._messages = DeviceMessages(FLEET, name, BOOT, trainer, bytes(32))
 
+    def _first_state(self, plan: Plan) -> LocalState:
+        """What it begins with; nothing is drawn where a round trains the plug-in alone and keeps nothing else."""
+        plain = plan.mode == "supervised" and not plan.method and self._judging is None
+        return _NO_STATE if plain else self.trainer.first_state()
+
     def loss(self, plugin: Flat, trained: int) -> tuple[float, int]:
         """The loss that it says a model (P,) has on its clips, in nats, and how many these are.
 
@@ -105,7 +113,7 @@ class Client:
         TrainingStopped
             `stopped`, asked before every batch, said that the run ends.
         """
-        local = self.trainer.first_state() if known is None else known
+        local = self._first_state(invite.plan) if known is None else known
         try:
             result = self.trainer.run(invite.plan, invite.round, plugin, local, stopped, beside.prior, beside.vectors)
         except TrainingStopped:
@@ -120,9 +128,15 @@ class Client:
                 return Answer(None, b"", verdict.reason, verdict.back, verdict)
         table = self.trainer.pack.plugin_table
         body, vectors, result = update_body(result, plugin, invite.plan, table, local.variates)
-        pending = self._messages.update(invite, result, body, vectors)
+        pending = self._messages.update(invite, result, body, vectors, travels=False)
         learnt = None if _as_before(result.local, local) else result.local
+        if learnt is not None and local is _NO_STATE:
+            learnt = replace(learnt, weights=self.trainer.first_state().weights)
         return Answer(pending.update, pending.body, "", learnt, verdict)
+
+
+_NO_STATE = LocalState(np.zeros(0, np.float32))
+"""Of a device whose own model nobody asks for."""
 
 
 def _as_before(after: LocalState, before: LocalState) -> bool:

@@ -126,7 +126,7 @@ def cohort_again(rounds: VirtualRounds, maker: Maker) -> Cohort:
     base, length = start if maker.trained_from is None else maker.trained_from, length_of(table, maker.plan.codec)
     counted, more = [], []
     for update, body in maker.updates or ():
-        weights = require_body(update, body, base, table, rounds.limits, due)
+        weights = require_body(update, body, base, table, rounds.limits, due, travelled=False)
         assert weights is not None
         counted.append((update, weights if base is start else put_onto(start, base, weights)))
         more.append(split_vectors(body, length, update.vectors or ())[1])

@@ -233,7 +233,8 @@ class VirtualRounds:
             return None
         try:
             require_header(answer.update, self.pack.plugin_table, self.limits, due)
-            return require_body(answer.update, answer.body, base, self.pack.plugin_table, self.limits, due)
+            table, limits = self.pack.plugin_table, self.limits
+            return require_body(answer.update, answer.body, base, table, limits, due, travelled=False)
         except WireError as error:
             refused[answer.update.device] = str(error)
             return None
