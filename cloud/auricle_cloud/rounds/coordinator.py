@@ -92,9 +92,9 @@ class Coordinator:
     ) -> None:
         self.settings, self.pack = settings, pack
         settings.preset.require_pack(pack)
-        self.identity = Identity.load_or_create(settings.folder / KEY)
-        self.store = Store(settings.database or settings.folder / FILE, probe=probe)
-        self.blobs = open_blobs(settings.blobs or settings.folder / "blobs")
+        self.identity = Identity.load_or_create(settings.folder / KEY, durable=settings.durable)
+        self.store = Store(settings.database or settings.folder / FILE, probe=probe, durable=settings.durable)
+        self.blobs = open_blobs(settings.blobs or settings.folder / "blobs", durable=settings.durable)
         self.epoch = self.store.database.take_over()
         self.announcements, self.metrics = Announcements(), Metrics()
         messenger = Messenger(

@@ -83,7 +83,7 @@ class Agent:
         self.boot = os.urandom(8).hex()
         self.state = "new"
         self._other_pack = OtherPack(settings.fleet, trainer.pack)
-        self._identity = Identity.load_or_create(settings.folder / DEVICE_KEY)
+        self._identity = Identity.load_or_create(settings.folder / DEVICE_KEY, durable=settings.durable)
         self._messages = DeviceMessages(settings.fleet, settings.device, self.boot, trainer, self._identity.public)
         self._incoming = Incoming(settings.fleet, settings.device, settings.coordinator)
         uplink = Uplink(self._say, self._fetch, self._enter)

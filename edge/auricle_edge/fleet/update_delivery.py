@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import StorageError
-from auricle.files import remove_durably, write_durably
+from auricle.files import remove_file, write_whole
 from auricle.wire.frames import CHUNK
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.messages import Ack, Invite, Update
@@ -48,15 +48,17 @@ class Outbox:
     ----------
     folder
         Where `pending.update` lies; made when it is first needed.
+    durable
+        What it keeps survives a power cut.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "pending.update"
+    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+        self._path, self._durable = folder / "pending.update", durable
 
     def put(self, pending: Pending) -> None:
-        """Keep an update durably; only then may it be sent. StorageError: the disk cannot take it."""
+        """Keep an update; only then may it be sent. StorageError: the disk cannot take it."""
         header = msgspec.msgpack.encode(pending.update)
-        write_durably(self._path, len(header).to_bytes(4, "little") + header + pending.body)
+        write_whole(self._path, len(header).to_bytes(4, "little") + header + pending.body, durable=self._durable)
 
     def read(self) -> Pending | None:
         """The pending update; None without one or when what lies there is not whole."""
@@ -75,7 +77,7 @@ class Outbox:
 
     def clear(self) -> None:
         """Forget the pending update: it was acknowledged, or is of no more use. StorageError: the disk refuses."""
-        remove_durably(self._path)
+        remove_file(self._path, durable=self._durable)
 
 
 log = logging.getLogger("auricle.edge")
@@ -97,7 +99,7 @@ class UpdateDelivery:
 
     def __init__(self, settings: AgentSettings, uplink: Uplink) -> None:
         self._device, self._resend_every, self._uplink = settings.device, settings.resend_every, uplink
-        self._clock, self._outbox = settings.clock, Outbox(settings.folder)
+        self._clock, self._outbox = settings.clock, Outbox(settings.folder, durable=settings.durable)
         self._answered = False
         self._settled: tuple[int, str, int] | None = None
         """Epoch, task and round of the newest acknowledgement: an invitation to it was on its way and is void."""

@@ -160,6 +160,7 @@ class Federation:
             devices=len(self.names),
             seed=self._settings.seed,
             start=start.weights,
+            durable=self._settings.durable,
         )
 
     async def _broker(self, stack: contextlib.AsyncExitStack, say: Callable[[str], None]) -> Addresses:
@@ -183,7 +184,8 @@ class Federation:
             group = self.groups[i]
             if group is not None and group.delay:  # who waits keeps no other device waiting
                 own = stack.enter_context(ThreadPoolExecutor(1, f"train-{name}"))
-            settings = AgentSettings(name, FLEET, broker, self._state / "devices" / name, coordinator)
+            folder, durable = self._state / "devices" / name, self._settings.durable
+            settings = AgentSettings(name, FLEET, broker, folder, coordinator, durable=durable)
             self.agents.append(Agent(settings, self._devices.trainer(i), own, judging=self._judging.judging))
 
     async def _link(

@@ -59,13 +59,15 @@ class RoundJudge:
         The detector's rule, and negatives that are not the pack's.
     folder
         Where the best states are kept.
+    durable
+        They survive a power cut.
     """
 
-    def __init__(self, trainer: Trainer, judging: Judging, folder: Path) -> None:
+    def __init__(self, trainer: Trainer, judging: Judging, folder: Path, *, durable: bool = True) -> None:
         pack, self._settings = trainer.pack, trainer.settings
         self._trainer, self._judging = trainer, judging
         tables = {PLUGIN: pack.plugin_table, PERSONAL: pack.table(trainer.architecture)}
-        self._store = BestStore(folder, pack.identity, tables)
+        self._store = BestStore(folder, pack.identity, tables, durable=durable)
         self._best = self._store.read()
         self.nbytes = sum(4 * table.size for table in tables.values())
         """Bytes that the best states take on the disk, but for their counts."""
