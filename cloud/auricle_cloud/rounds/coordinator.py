@@ -234,6 +234,7 @@ class Coordinator:
 
     def look_again(self) -> None:
         """An operator changed something: act on it at once, and tell who watches. Call it on the event loop."""
+        self.site.stirred.set()
         self.site.changed.set()
         self.conductor.wake()
         self.tuner.wake()

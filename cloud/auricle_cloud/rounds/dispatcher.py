@@ -78,6 +78,7 @@ class Dispatcher:
     async def on_presence(self, message: DeviceState) -> None:
         """A device came or went."""
         self._site.announcements.tell("device", device=message.device, online=message.online)
+        self._site.stirred.set()
         self._site.changed.set()
 
     async def on_get(self, message: Get) -> None:
