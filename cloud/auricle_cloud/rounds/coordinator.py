@@ -138,6 +138,7 @@ class Coordinator:
             approve_claimed=settings.approval == "claimed",
             limits=settings.limits,
             declared=settings.preset.declared(pack),
+            pause=settings.update_pause,
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
         topics = messenger.topics

@@ -127,6 +127,10 @@ class Dispatcher:
         )
         site.announcements.tell("update", device=update.device, round=update.round, verdict=verdict.code)
 
+    def expects_updates(self) -> bool:
+        """Whether a device of the round under way, of which no part of an update is in hand, may still send one."""
+        return any(device not in self._came for device in self._rounds.progress.waited_for())
+
     async def on_kept(self, device: str) -> None:
         """Nobody knows whether a device is here: ask it."""
         await self._site.messenger.greet(device)

@@ -29,6 +29,8 @@ from auricle_fleet.settings.check import BROKERS
 from auricle_fleet.settings.fleet_settings import FleetSettings
 
 FLEET = "emulated"
+UPDATE_PAUSE = 0.25
+"""Seconds that updates wait for others, while others train: those that are counted together share their commits."""
 
 Addresses = Callable[[str], BrokerAddress]
 """Where a name of the fleet finds the broker."""
@@ -160,6 +162,7 @@ class Federation:
             devices=len(self.names),
             seed=self._settings.seed,
             start=start.weights,
+            update_pause=UPDATE_PAUSE,
             durable=self._settings.durable,
         )
 
