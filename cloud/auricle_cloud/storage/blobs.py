@@ -31,8 +31,8 @@ class BlobStore(Protocol):
     def put(self, data: bytes) -> str:
         """Keep bytes durably and return their SHA-256; StorageError when they cannot be kept."""
 
-    def put_all(self, blobs: Sequence[bytes]) -> list[str]:
-        """Keep several; all of them are durable when it returns."""
+    def put_all(self, blobs: Sequence[bytes], names: Sequence[str] | None = None) -> list[str]:
+        """Keep several; all of them are durable when it returns. `names`: their SHA-256, where the caller has it."""
 
     def get(self, sha256: str) -> bytes:
         """Read a blob; StorageError when it is missing or damaged."""
@@ -103,9 +103,9 @@ class Blobs:
         """
         return self.put_all([data])[0]
 
-    def put_all(self, blobs: Sequence[bytes]) -> list[str]:
+    def put_all(self, blobs: Sequence[bytes], names: Sequence[str] | None = None) -> list[str]:
         """Keep several; many small ones share a file, and each folder is synchronised once."""
-        names = [digest(data) for data in blobs]
+        names = [digest(data) for data in blobs] if names is None else list(names)
         if not names:
             return []
         self._pack_files.look()
@@ -225,8 +225,8 @@ class RemoteBlobs:
                 self._files.pipe_file(path, data)
         return sha256
 
-    def put_all(self, blobs: Sequence[bytes]) -> list[str]:
-        """Keep several, some at the same time; after the first that fails no other is begun."""
+    def put_all(self, blobs: Sequence[bytes], names: Sequence[str] | None = None) -> list[str]:
+        """Keep several, some at the same time, by their own hashes; after the first that fails no other is begun."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(self.put, blobs))
 

@@ -277,7 +277,7 @@ class Agent:
     async def _invited(self, invite: Invite) -> None:
         if self._delivery.is_settled(invite):
             return
-        pending = await asyncio.to_thread(self._delivery.read)
+        pending = None if self._delivery.is_empty else await asyncio.to_thread(self._delivery.read)
         if pending is not None and pending.is_for(invite):
             self._hand_over(pending)
             return

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -100,6 +101,8 @@ class UpdateDelivery:
     def __init__(self, settings: AgentSettings, uplink: Uplink) -> None:
         self._device, self._resend_every, self._uplink = settings.device, settings.resend_every, uplink
         self._clock, self._outbox = settings.clock, Outbox(settings.folder, durable=settings.durable)
+        self._known: Pending | Literal["look"] | None = "look"
+        """What lies in the outbox, which nobody else writes."""
         self._answered = False
         self._settled: tuple[int, str, int] | None = None
         """Epoch, task and round of the newest acknowledgement: an invitation to it was on its way and is void."""
@@ -108,8 +111,15 @@ class UpdateDelivery:
         """Held while the outbox changes: an acknowledgement must not clear what a newer round just put there."""
 
     def read(self) -> Pending | None:
-        """The update that is on its way; None without one."""
-        return self._outbox.read()
+        """The update that is on its way; None without one. The disk is read the first time."""
+        if self._known == "look":
+            self._known = self._outbox.read()
+        return self._known
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known, without a look at the disk, that none is on its way."""
+        return self._known is None
 
     def is_settled(self, invite: Invite) -> bool:
         """Whether the round of an invitation was acknowledged just before it came."""
@@ -124,7 +134,19 @@ class UpdateDelivery:
         update = pending.update  # said before it is kept: what ends in between sends it when it comes back
         log.info("%s: round %d intends body %s", self._device, update.round, update.body)
         first()
+        self._known = "look"  # until it is there
         self._outbox.put(pending)
+        self._known = pending
+
+    def _clear(self, named: tuple[str, int, str]) -> bool:
+        """Forget what is on its way, where it is the one that is named; whether it was."""
+        pending = self.read()
+        if pending is None or _named(pending.update) != named:
+            return False
+        self._known = "look"
+        self._outbox.clear()
+        self._known = None
+        return True
 
     async def deliver(self, pending: Pending) -> None:
         """Send until the coordinator says what became of it."""
@@ -146,10 +168,8 @@ class UpdateDelivery:
     async def acknowledged(self, ack: Ack) -> bool:
         """Forget the update that an acknowledgement names; False: it is for another one, and changes nothing."""
         async with self._disk:
-            pending = await asyncio.to_thread(self._outbox.read)
-            if pending is None or _named(pending.update) != _named(ack):
+            if not await asyncio.to_thread(self._clear, _named(ack)):
                 return False
-            await asyncio.to_thread(self._outbox.clear)
         self._settled = (ack.epoch, ack.task, ack.round)
         log.info(
             "%s: round %d attempt %d body %s epoch %d: %s",

@@ -29,7 +29,7 @@ from auricle_fleet.settings.check import BROKERS
 from auricle_fleet.settings.fleet_settings import FleetSettings
 
 FLEET = "emulated"
-UPDATE_PAUSE = 0.25
+UPDATE_PAUSE = 0.5
 """Seconds that updates wait for others, while others train: those that are counted together share their commits."""
 
 Addresses = Callable[[str], BrokerAddress]
