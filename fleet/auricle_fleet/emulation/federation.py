@@ -14,6 +14,7 @@ from typing import ClassVar, cast
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress
+from auricle.process.open_files import raise_open_files
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_edge.fleet.agent import Agent
@@ -22,6 +23,7 @@ from auricle_fleet.broker.broker import Kind, connect_broker, require_startable,
 from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.forecast.constants import Constants
+from auricle_fleet.emulation.forecast.machine import too_many_files
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.slow_link import slow_link
 from auricle_fleet.emulation.start import Start
@@ -127,8 +129,14 @@ class Federation:
         Raises
         ------
         AuricleError
-            The broker cannot be started or reached, an agent ended, or a disk is full.
+            The broker cannot be started or reached, an agent ended, a disk is full, or this process may not hold so
+            many files and connections open.
         """
+        has, devices = self.constants, len(self.names)
+        needed = max(has.base_files + has.device_files * devices, has.broker_files + devices)
+        crowded = too_many_files(needed, raise_open_files(), self.lighter)
+        if crowded is not None:  # a run that goes on may have begun where it may hold more
+            raise SettingsError(crowded)
         async with contextlib.AsyncExitStack() as stack:
             address = await self._broker(stack, say)
             workers = stack.enter_context(ThreadPoolExecutor(os.cpu_count() or 1, "train"))
