@@ -255,6 +255,12 @@ class RunSettings:
     """Days for which events of operators, detection and policy are kept."""
     keep_hearing: float = 35.0
     """Days for which reports of hearing are kept."""
+    update_pause: float | None = None
+    """Most seconds that an update waits for others of its round, to be counted with them; None: next to none.
+
+    With many devices on one machine, counting each for itself takes longer than training some."""
+    durable: bool = True
+    """Whether key, SQLite database and blobs in folders survive a power cut; without, the end of the process alone."""
 
     def __post_init__(self) -> None:
         """Refuse what no round could be run with, and a rule that does not exist."""

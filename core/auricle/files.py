@@ -1,4 +1,8 @@
-"""Files that are whole or absent: written beside, synced, renamed."""
+"""Files that are whole or absent: written beside, synced, renamed.
+
+Durable is what survives a power cut; without the syncs that this takes, a file still holds the old content or the new
+however its program ends, for the system has what was written.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,17 @@ from auricle.errors import StorageError
 
 
 def write_durably(path: Path, data: bytes, *, mode: int = 0o644, settle: bool = True) -> None:
-    """Write a file so that after any crash it holds the old content or the new, never a part.
+    """Write a file so that after any crash it holds the old content or the new, never a part; see `write_whole`."""
+    write_whole(path, data, durable=True, mode=mode, settle=settle)
+
+
+def write_whole(path: Path, data: bytes, *, durable: bool, mode: int = 0o644, settle: bool = True) -> None:
+    """Write a file so that it holds the old content or the new, never a part, however this program ends.
 
     Parameters
     ----------
+    durable
+        Sync it as well, so that a power cut loses no more than the end of the program does.
     settle
         Also sync the folder, so that the new content survives; who writes many files may do so once at the end.
 
@@ -29,10 +40,11 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644, settle: bool = 
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         beside.replace(path)
-        if settle:
+        if durable and settle:
             sync_folder(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -40,8 +52,8 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o644, settle: bool = 
         raise StorageError(describe(error, path)) from error
 
 
-def remove_durably(path: Path) -> None:
-    """Remove a file, where there is one, so that it stays removed after any crash.
+def remove_file(path: Path, *, durable: bool) -> None:
+    """Remove a file, where there is one; durably, so that it stays removed after a power cut.
 
     Raises
     ------
@@ -50,7 +62,8 @@ def remove_durably(path: Path) -> None:
     """
     try:
         path.unlink()
-        sync_folder(path.parent)
+        if durable:
+            sync_folder(path.parent)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -52,7 +52,7 @@ _TABLE_OPTIONS = {
     ],
 }
 """Tables whose settings are options as well."""
-_FLAGS = {"central": ("--central",), "detect": ("--detect",)}
+_FLAGS = {"central": ("--central",), "detect": ("--detect",), "durable": ("--durable",)}
 
 
 def _options() -> list[Option]:

@@ -267,9 +267,11 @@ class FleetRun:
         """After every round: judge the model on unseen speakers, write and show a line."""
         assert self.engine is not None
         self._newest = done.judged
-        judged = await asyncio.to_thread(self.judging.accuracy, done.judged)
-        accepts = await asyncio.to_thread(self.judging.false_accepts, done.judged)
-        turned = await asyncio.to_thread(self.judging.turned, done.judged)
+        judged, accepts, turned = await asyncio.gather(  # meanwhile nobody trains
+            asyncio.to_thread(self.judging.accuracy, done.judged),
+            asyncio.to_thread(self.judging.false_accepts, done.judged),
+            asyncio.to_thread(self.judging.turned, done.judged),
+        )
         sent, received = self.engine.bytes_sent, self.engine.bytes_received
         row = self.record.add(done, judged, accepts, sent, received, turned)
         write_model(self.out, self.data.pack, done)

@@ -115,3 +115,34 @@ def test_a_coordinator_that_was_overtaken_writes_none(place: Path | str) -> None
     assert kinds(new) == []
     old.close()
     new.close()
+
+
+def test_those_that_are_expected_share_a_batch_and_nobody_is_waited_for_in_vain() -> None:
+    """The pause is longer than the test may take: only that nobody else is expected ends it."""
+    batches: list[list[str]] = []
+    expected = set("abcd")
+
+    def work(items: Sequence[str]) -> Sequence[str]:
+        batches.append(list(items))
+        return items
+
+    async def scene() -> None:
+        gathering = Batcher[str, str](work, 10 * WAIT, lambda: bool(expected))
+        waiting = []
+        for item in "abcd":
+            expected.discard(item)
+            waiting.append(asyncio.ensure_future(gathering.add(item)))
+            await asyncio.sleep(0)
+        assert await asyncio.wait_for(asyncio.gather(*waiting), WAIT) == list("abcd")
+        assert await asyncio.wait_for(gathering.add("late"), WAIT) == "late"
+
+    asyncio.run(scene())
+    assert batches == [["a", "b", "c", "d"], ["late"]]
+
+
+def test_those_that_are_expected_are_not_waited_for_longer_than_the_pause() -> None:
+    async def scene() -> None:
+        gathering = Batcher[str, str](lambda items: items, 0.001, lambda: True)
+        assert await asyncio.wait_for(gathering.add("a"), WAIT) == "a"
+
+    asyncio.run(scene())

@@ -34,12 +34,12 @@ class SlowBlobs(Blobs):
         self.begun, self.go_on = threading.Event(), threading.Event()
         self._before = before
 
-    def put_all(self, blobs: Sequence[bytes]) -> list[str]:
+    def put_all(self, blobs: Sequence[bytes], names: Sequence[str] | None = None) -> list[str]:
         self.batches.append(len(blobs))
         self.begun.set()
         assert self.go_on.wait(WAIT)
         self._before(len(self.batches))
-        return super().put_all(blobs)
+        return super().put_all(blobs, names)
 
 
 def digest(body: bytes) -> str:

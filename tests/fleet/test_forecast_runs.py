@@ -19,7 +19,8 @@ from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_fleet import FleetRun
 from auricle_fleet.emulation import federation
 from auricle_fleet.emulation.forecast.crowd import crowd_of
-from auricle_fleet.emulation.forecast.forecast import DOUBT, SPARE_FILES, forecast
+from auricle_fleet.emulation.forecast.forecast import DOUBT, forecast
+from auricle_fleet.emulation.forecast.machine import SPARE_FILES
 from auricle_fleet.emulation.forecast.needs import Needed, Needs
 from auricle_fleet.settings.fleet_settings import FleetSettings
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
+from auricle.mqtt_link.reconnection import within
 from auricle_cloud.storage.database import Database
 
 T = TypeVar("T")
@@ -26,11 +28,20 @@ class Batcher(Generic[T, R]):
         Given the items of a batch in the order of their arrival, returns a result for each; all or none of it is done.
         It is given single ones when the database refuses what is in one of them.
     pause
-        Seconds for which others are waited for before a batch, when the one before was not of a single item.
+        Seconds for which others are waited for before a batch: at most, where `expects` is given, and else when the
+        one before was not of a single item.
+    expects
+        Whether there are others to come; asked when an item comes.
     """
 
-    def __init__(self, work: Callable[[Sequence[T]], Sequence[R]], pause: float = 0.0) -> None:
-        self._work, self._pause, self._crowded = work, pause, False
+    def __init__(
+        self,
+        work: Callable[[Sequence[T]], Sequence[R]],
+        pause: float = 0.0,
+        expects: Callable[[], bool] | None = None,
+    ) -> None:
+        self._work, self._pause, self._crowded, self._expects = work, pause, False, expects
+        self._whole = asyncio.Event()
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
         self._working: asyncio.Task[None] | None = None
 
@@ -38,14 +49,15 @@ class Batcher(Generic[T, R]):
         """Do it to an item in the next batch, and return its result; whatever the work raises."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
+        if self._expects is not None and (len(self._waiting) >= LARGEST or not self._expects()):
+            self._whole.set()
         if self._working is None or self._working.done():
             self._working = asyncio.ensure_future(self._empty())
         return await future
 
     async def _empty(self) -> None:
         while self._waiting:
-            if self._crowded and self._pause:
-                await asyncio.sleep(self._pause)
+            await self._gather()
             batch, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
             self._crowded = len(batch) > 1
             answers = await asyncio.to_thread(self._answers, [item for item, _ in batch])
@@ -56,6 +68,15 @@ class Batcher(Generic[T, R]):
                     future.set_exception(answer)
                 else:
                     future.set_result(answer)
+
+    async def _gather(self) -> None:
+        """Wait for those who share the next batch."""
+        if self._expects is not None:
+            with suppress(asyncio.TimeoutError):
+                await within(self._whole.wait(), self._pause)
+            self._whole.clear()
+        elif self._crowded and self._pause:
+            await asyncio.sleep(self._pause)
 
     def _answers(self, items: Sequence[T]) -> Sequence[R | Exception]:
         try:

@@ -34,7 +34,7 @@ class Ledger:
         self._gathering = Batcher[Arrived, Verdict](lambda arrived: self._commit(arrived))
 
     async def count(self, update: Update, body: bytes) -> Verdict:
-        """Keep the body and count the update, both durably, if it may be counted.
+        """Keep the body and count the update, both durably, if it may be counted; the body is the one it names.
 
         Raises
         ------
@@ -49,7 +49,7 @@ class Ledger:
         counting = [pair for pair, verdict in zip(arrived, expected, strict=True) if verdict.counts]
         if not counting:
             return expected
-        self._blobs.put_all([body for _, body in counting])
+        self._blobs.put_all([body for _, body in counting], [update.body for update, _ in counting])
         said = self._store.updates.count([update for update, _ in counting], self._stale_limit)
         self._forget({update.body for (update, _), verdict in zip(counting, said, strict=True) if not verdict.counts})
         counted = iter(said)

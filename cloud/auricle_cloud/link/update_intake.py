@@ -49,6 +49,8 @@ class UpdateIntake:
         Has the models that updates started from, and knows what rounds ask for.
     declared
         As of `require_header`, for updates of rounds of which the receiver knows nothing.
+    pause
+        Most seconds that updates wait for others of their round; None: for `PAUSE`, when many come.
     """
 
     def __init__(
@@ -59,13 +61,15 @@ class UpdateIntake:
         journal: Journal,
         receiver: Receiver,
         declared: Sequence[Declared] = (),
+        pause: float | None = None,
     ) -> None:
         self._receiver, self._declared = receiver, declared
         self._table, self._limits, self._ledger, self._journal = table, limits, ledger, journal
         self._assemblies = Assemblies()
         self._conflicts: OrderedDict[tuple[str, str, int], None] = OrderedDict()
         # The mathematics of a large model would hold up everybody else's messages.
-        self._checks = Batcher[Arrival, WireError | None](self._complaints, PAUSE)
+        expects = None if pause is None else receiver.expects_updates
+        self._checks = Batcher[Arrival, WireError | None](self._complaints, PAUSE if pause is None else pause, expects)
 
     @property
     def unfinished(self) -> int:

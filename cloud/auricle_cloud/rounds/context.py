@@ -49,22 +49,34 @@ Watcher = Callable[[RoundDone], Awaitable[None]]
 
 
 class Pace:
-    """Keeps looks at the database to a fifth of the time, however many devices there are."""
+    """Keeps looks at the database to a fifth of the time, however many devices there are.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self._next = clock, 0.0
+    Parameters
+    ----------
+    clock
+        Whom it asks for the time.
+    stirred
+        Set where a look may find something else than the one before, of waits that every other change wakes in vain:
+        without, it is looked at each change; with, also after `POLL` seconds, for other processes write as well.
+    """
+
+    def __init__(self, clock: Clock, stirred: asyncio.Event | None = None) -> None:
+        self._clock, self._stirred, self._next, self._latest = clock, stirred, 0.0, 0.0
 
     @property
     def due(self) -> bool:
         """Whether it is time to look again."""
-        return self._clock.monotonic() >= self._next
+        now = self._clock.monotonic()
+        return now >= self._next and (self._stirred is None or self._stirred.is_set() or now >= self._latest)
 
     async def look(self, work: Callable[[], T]) -> T:
         """Look, in a thread."""
+        if self._stirred is not None:
+            self._stirred.clear()
         began = self._clock.monotonic()
         found = await asyncio.to_thread(work)
         now = self._clock.monotonic()
-        self._next = now + min(POLL, 5 * (now - began))
+        self._next, self._latest = now + min(POLL, 5 * (now - began)), now + POLL
         return found
 
 
@@ -86,6 +98,9 @@ class RoundContext:
     labelled: LabelledClips = field(default_factory=LabelledClips)
     """What rules may learn from."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by whatever a round may wait for."""
+    stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a device came or went, or an operator changed something: what rounds read in the database."""
     warned: set[str] = field(default_factory=set)
     presence_known: bool = False
     """Whether devices that were not heard since the coordinator started count as gone."""

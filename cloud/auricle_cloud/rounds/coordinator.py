@@ -92,9 +92,9 @@ class Coordinator:
     ) -> None:
         self.settings, self.pack = settings, pack
         settings.preset.require_pack(pack)
-        self.identity = Identity.load_or_create(settings.folder / KEY)
-        self.store = Store(settings.database or settings.folder / FILE, probe=probe)
-        self.blobs = open_blobs(settings.blobs or settings.folder / "blobs")
+        self.identity = Identity.load_or_create(settings.folder / KEY, durable=settings.durable)
+        self.store = Store(settings.database or settings.folder / FILE, probe=probe, durable=settings.durable)
+        self.blobs = open_blobs(settings.blobs or settings.folder / "blobs", durable=settings.durable)
         self.epoch = self.store.database.take_over()
         self.announcements, self.metrics = Announcements(), Metrics()
         messenger = Messenger(
@@ -138,6 +138,7 @@ class Coordinator:
             approve_claimed=settings.approval == "claimed",
             limits=settings.limits,
             declared=settings.preset.declared(pack),
+            pause=settings.update_pause,
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
         topics = messenger.topics
@@ -234,6 +235,7 @@ class Coordinator:
 
     def look_again(self) -> None:
         """An operator changed something: act on it at once, and tell who watches. Call it on the event loop."""
+        self.site.stirred.set()
         self.site.changed.set()
         self.conductor.wake()
         self.tuner.wake()

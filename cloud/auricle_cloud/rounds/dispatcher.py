@@ -78,6 +78,7 @@ class Dispatcher:
     async def on_presence(self, message: DeviceState) -> None:
         """A device came or went."""
         self._site.announcements.tell("device", device=message.device, online=message.online)
+        self._site.stirred.set()
         self._site.changed.set()
 
     async def on_get(self, message: Get) -> None:
@@ -125,6 +126,10 @@ class Dispatcher:
             verdict.code, self._site.clock.monotonic() - self._came.pop(update.device, self._site.clock.monotonic())
         )
         site.announcements.tell("update", device=update.device, round=update.round, verdict=verdict.code)
+
+    def expects_updates(self) -> bool:
+        """Whether a device of the round under way, of which no part of an update is in hand, may still send one."""
+        return any(device not in self._came for device in self._rounds.progress.waited_for())
 
     async def on_kept(self, device: str) -> None:
         """Nobody knows whether a device is here: ask it."""

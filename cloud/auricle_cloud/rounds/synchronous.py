@@ -166,7 +166,7 @@ class Synchronous:
         self.progress.answered = set(known)
         await self.progress.ask(site.messenger.question(number, row.begun.base))
         assert site.settings.detection is not None
-        clock, pace = site.clock, Pace(site.clock)
+        clock, pace = site.clock, Pace(site.clock, site.stirred)
         until = clock.monotonic() + min(site.settings.detection.wait, site.settings.deadline)
         while True:
             waited = online = self.progress.waited_for()
@@ -237,7 +237,7 @@ class Synchronous:
         began, quorum_at, quorum = site.clock.monotonic(), None, quorum_of(len(progress.cohort), settings.quorum)
         timing = Timing(settings.quorum, settings.deadline, settings.patience, settings.least_wait)
         wanted = (row.report or {}).get("wanted", len(progress.cohort))
-        pace, online, is_enough = Pace(site.clock), progress.cohort, await self._secure.is_enough(row)
+        pace, online, is_enough = Pace(site.clock, site.stirred), progress.cohort, await self._secure.is_enough(row)
         while True:
             await self._heed_doubts(row)
             if pace.due:

@@ -28,6 +28,9 @@ from auricle_cloud.storage.store import Store
 TRIM = 300.0
 """Seconds between looks for events that are not kept any more; rounds may be rare, and events are not."""
 
+FIGURES = 100.0
+"""Times as long as it took to read what metrics show, it is not read again: some seconds with 1,000 devices."""
+
 HEARD_WITHIN = 10.0
 """Seconds after the first connection in which a device that was here before may still be heard."""
 EVERY = 5.0
@@ -67,6 +70,7 @@ class Upkeep:
         self.hearing = HearingWatch(store.hearing, site.metrics.hearing, settings.keep_hearing * DAY)
         renewal = Renewal(settings.folder, store)
         self._renewal: dict[str, Callable[[], object]] = {"renewal of update metadata": renewal.look}
+        self._figures = Every(0.0, self._show_figures, site.clock, FIGURES)
         self._trim = Every(TRIM, lambda: store.journal.trim(settings.keep_events, settings.keep_audit), site.clock)
         self._connected = {
             "publishing of models": closing.send_outgoing,
@@ -137,7 +141,7 @@ class Upkeep:
                 "journal of events": self._trim,
                 **self._renewal,
                 "watch over hearing": self.hearing.look,
-                "metrics": self._show_figures,
+                "metrics": self._figures,
                 "schedules": self._heed_schedules,
             }
         )

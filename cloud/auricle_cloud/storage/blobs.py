@@ -13,7 +13,7 @@ from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from auricle.errors import SettingsError, StorageError
-from auricle.files import describe, sync_folder, write_durably
+from auricle.files import describe, sync_folder, write_whole
 from auricle.wire.tensors import digest
 from auricle_cloud.storage.pack_files import FEWEST, SMALL, PackFiles
 
@@ -31,8 +31,8 @@ class BlobStore(Protocol):
     def put(self, data: bytes) -> str:
         """Keep bytes durably and return their SHA-256; StorageError when they cannot be kept."""
 
-    def put_all(self, blobs: Sequence[bytes]) -> list[str]:
-        """Keep several; all of them are durable when it returns."""
+    def put_all(self, blobs: Sequence[bytes], names: Sequence[str] | None = None) -> list[str]:
+        """Keep several; all of them are durable when it returns. `names`: their SHA-256, where the caller has it."""
 
     def get(self, sha256: str) -> bytes:
         """Read a blob; StorageError when it is missing or damaged."""
@@ -44,10 +44,17 @@ class BlobStore(Protocol):
         """Every blob there is."""
 
 
-def open_blobs(place: Path | str) -> BlobStore:
+def open_blobs(place: Path | str, *, durable: bool = True) -> BlobStore:
     """Open a folder, or an object store by its URL, e.g. `s3://bucket/prefix` (needs fsspec and its driver).
 
     What writers that were killed have left in a folder is removed.
+
+    Parameters
+    ----------
+    place
+        The folder or URL.
+    durable
+        See `Blobs`; object stores decide for themselves.
 
     Raises
     ------
@@ -58,7 +65,7 @@ def open_blobs(place: Path | str) -> BlobStore:
         if not place.startswith("file://"):
             return RemoteBlobs(place)
         place = unquote(urlsplit(place).path)
-    blobs = Blobs(Path(place))
+    blobs = Blobs(Path(place), durable=durable)
     blobs.sweep()
     return blobs
 
@@ -76,27 +83,29 @@ class Blobs:
     ----------
     folder
         Made when it is first needed.
+    durable
+        What was put survives a power cut; without, it survives the end of the process alone.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+        self._folder, self._durable = folder, durable
         # A name of two letters, so that `sweep` comes by.
-        self._pack_files = PackFiles(folder / "up")
+        self._pack_files = PackFiles(folder / "up", durable=durable)
 
     def path(self, sha256: str) -> Path:
         """Where a blob lies."""
         return self._folder / sha256[:2] / sha256
 
     def put(self, data: bytes) -> str:
-        """Keep bytes durably and return their SHA-256; StorageError when the disk cannot take them.
+        """Keep bytes and return their SHA-256; StorageError when the disk cannot take them.
 
         What is already there is left alone, unless it is damaged: then it is written again.
         """
         return self.put_all([data])[0]
 
-    def put_all(self, blobs: Sequence[bytes]) -> list[str]:
+    def put_all(self, blobs: Sequence[bytes], names: Sequence[str] | None = None) -> list[str]:
         """Keep several; many small ones share a file, and each folder is synchronised once."""
-        names = [digest(data) for data in blobs]
+        names = [digest(data) for data in blobs] if names is None else list(names)
         if not names:
             return []
         self._pack_files.look()
@@ -106,7 +115,9 @@ class Blobs:
         self._pack_files.put(together)
         apart = {name for name in names if name not in together and (name in missing or name not in self._pack_files)}
         for sha256 in apart & missing.keys():
-            write_durably(self.path(sha256), missing[sha256], settle=False)
+            write_whole(self.path(sha256), missing[sha256], durable=self._durable, settle=False)
+        if not self._durable:
+            return names
         # Also of what is there: whoever wrote it may have failed before its folder was synchronised.
         folders = {self._folder, *(self.path(sha256).parent for sha256 in apart)}
         if apart != set(names):
@@ -214,8 +225,8 @@ class RemoteBlobs:
                 self._files.pipe_file(path, data)
         return sha256
 
-    def put_all(self, blobs: Sequence[bytes]) -> list[str]:
-        """Keep several, some at the same time; after the first that fails no other is begun."""
+    def put_all(self, blobs: Sequence[bytes], names: Sequence[str] | None = None) -> list[str]:
+        """Keep several, some at the same time, by their own hashes; after the first that fails no other is begun."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(self.put, blobs))
 

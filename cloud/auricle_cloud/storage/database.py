@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -77,6 +78,9 @@ class Database:
         Refuse to make a SQLite file: for commands that only look.
     probe
         Called with `before` and `after` the name of each change of a round's state: tests end the process there.
+    durable
+        What was committed to SQLite survives a power cut; without, it survives the end of the process alone.
+        PostgreSQL decides for itself.
 
     Raises
     ------
@@ -85,14 +89,19 @@ class Database:
     """
 
     def __init__(
-        self, place: Path | str, *, must_exist: bool = False, probe: Callable[[str], None] = lambda _: None
+        self,
+        place: Path | str,
+        *,
+        must_exist: bool = False,
+        probe: Callable[[str], None] = lambda _: None,
+        durable: bool = True,
     ) -> None:
         self.probe = probe
         self._url = _url(place, must_exist=must_exist)
         self.name = self._url.render_as_string(hide_password=True)
         self.epoch: int | None = None
         """Set by `take_over`: from then on every writing transaction of this object checks it."""
-        self._engine = _engine(self._url)
+        self._engine = _engine(self._url, durable=durable)
         self._insert = sqlite.insert if self._url.get_backend_name() == "sqlite" else postgresql.insert
         with self._translated():
             self._refuse_another_programs()
@@ -252,13 +261,13 @@ def _tables_of(path: Path) -> list[str]:
         return []
 
 
-def _engine(url: sa.URL) -> sa.Engine:
+def _engine(url: sa.URL, *, durable: bool) -> sa.Engine:
     try:
         engine = sa.create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite", json_serializer=_json)
     except ModuleNotFoundError as error:
         raise StorageError('PostgreSQL needs psycopg: pip install "auricle[postgres]"') from error
     if url.get_backend_name() == "sqlite":
-        sa.event.listen(engine, "connect", _prepare)
+        sa.event.listen(engine, "connect", partial(_prepare, synchronous="FULL" if durable else "OFF"))
         sa.event.listen(engine, "begin", _begin)
     return engine
 
@@ -268,11 +277,11 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value, enc_hook=float).decode()
 
 
-def _prepare(connection: sqlite3.Connection, _record: object) -> None:
-    """Write-ahead log, synchronised at every commit; transactions begin as `_begin` says, not when Python likes."""
+def _prepare(connection: sqlite3.Connection, _record: object, *, synchronous: str) -> None:
+    """Write-ahead log, synchronised at every commit (FULL) or never (OFF); transactions begin as `_begin` says."""
     connection.isolation_level = None
     wait, log = f"busy_timeout={BUSY_SECONDS * 1000}", f"wal_autocheckpoint={LOG_PAGES}"
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", wait, log):
+    for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", wait, log):
         connection.execute(f"PRAGMA {pragma}")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from auricle.errors import StorageError
-from auricle.files import describe, write_durably
+from auricle.files import describe, write_whole
 from auricle.wire.tensors import digest
 
 MAGIC = b"AURP"
@@ -33,10 +33,12 @@ class PackFiles:
     ----------
     folder
         Made when it is first needed.
+    durable
+        What is written survives a power cut, once the folder is synchronised.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+        self.folder, self._durable = folder, durable
         self._lock = threading.Lock()
         self._wanted: dict[str, dict[str, tuple[int, int]]] = {}
         """By name of the parcel: offset and length of each blob that is wanted."""
@@ -70,7 +72,8 @@ class PackFiles:
         entries = b"".join(_ENTRY.pack(bytes.fromhex(sha256), len(data)) for sha256, data in batch.items())
         header = _COUNT.pack(MAGIC, len(batch)) + entries
         name = f"{digest(header)}.parcel"
-        write_durably(self.folder / name, b"".join([header, *batch.values()]), settle=False)
+        content = b"".join([header, *batch.values()])
+        write_whole(self.folder / name, content, durable=self._durable, settle=False)
         with self._lock:
             self._forget(name)
             self._enter(name, _places(header))

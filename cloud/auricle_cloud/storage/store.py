@@ -32,6 +32,8 @@ class Store:
         Refuse to make a SQLite file: for commands that only look.
     probe
         See `Database`.
+    durable
+        See `Database`.
 
     Raises
     ------
@@ -40,9 +42,14 @@ class Store:
     """
 
     def __init__(
-        self, place: Path | str, *, must_exist: bool = False, probe: Callable[[str], None] = lambda _: None
+        self,
+        place: Path | str,
+        *,
+        must_exist: bool = False,
+        probe: Callable[[str], None] = lambda _: None,
+        durable: bool = True,
     ) -> None:
-        self.database = Database(place, must_exist=must_exist, probe=probe)
+        self.database = Database(place, must_exist=must_exist, probe=probe, durable=durable)
         self.devices = Devices(self.database)
         self.rounds = Rounds(self.database)
         self.updates = Updates(self.database)

@@ -12,6 +12,9 @@ from typing import cast
 
 from paho.mqtt.client import Client
 
+from auricle.mqtt_link.buffered_socket import BufferedSocket
+from auricle.mqtt_link.ticker import ticker_of
+
 log = logging.getLogger("auricle.mqtt")
 
 
@@ -30,17 +33,21 @@ class LoopSocket:
         self._name, self._drop = name, drop
         self._loop = asyncio.get_running_loop()
         self._client: Client | None = None
-        self._sock: socket.socket | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._sock: socket.socket | ssl.SSLSocket | BufferedSocket | None = None
+        self._ticker = ticker_of(self._loop)
         self._wanted = True
+        self._writing = False
         self._reading = False
         self._pinged = 0.0
 
     def attach(self, client: Client) -> bool:
         """Begin; False where the client's connection is over already."""
-        self._sock = cast("socket.socket | None", client.socket())
-        if self._sock is None:
+        sock = cast("socket.socket | None", client.socket())
+        if sock is None:
             return False
+        self._sock = sock
+        if not isinstance(sock, ssl.SSLSocket):  # which has a buffer of its own
+            client._sock = self._sock = BufferedSocket(sock)  # type: ignore[assignment]
         self._client = client
         client.on_socket_close = lambda *_: self.detach()
         client.on_socket_register_write = lambda *_: self._watch_write()
@@ -48,7 +55,7 @@ class LoopSocket:
         self._adjust_reading()
         if client.want_write():
             self._watch_write()
-        self._timer = self._loop.call_later(1.0, self._tick)
+        self._ticker.add(self, self._tick)
         return True
 
     def detach(self) -> None:
@@ -58,9 +65,7 @@ class LoopSocket:
             self._loop.remove_reader(self._sock)
             self._reading = False
             self._sock = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._ticker.remove(self)
         self._client = None
 
     def read(self, wanted: bool) -> None:
@@ -74,7 +79,7 @@ class LoopSocket:
         self._reading = self._wanted
         if self._wanted:
             self._loop.add_reader(self._sock, self._readable)
-            # What TLS has already decrypted makes no socket readable.
+            # What was read already, or decrypted by TLS, makes no socket readable.
             self._loop.call_soon(self._readable)
         else:
             self._loop.remove_reader(self._sock)
@@ -82,19 +87,27 @@ class LoopSocket:
     def _readable(self) -> None:
         while self._reading and self._client is not None:
             self._guarded(self._client.loop_read)
-            if not isinstance(self._sock, ssl.SSLSocket) or not self._sock.pending():
+            if not isinstance(self._sock, ssl.SSLSocket | BufferedSocket) or not self._sock.pending():
                 return
 
     def _watch_write(self) -> None:
-        if self._sock is not None and self._client is not None:
+        """Write in the loop's next turn, all packets of this one together."""
+        self._loop.call_soon(self._write)
+
+    def _write(self) -> None:
+        """Write; what the socket has no room for, once it has."""
+        if self._client is not None:
+            self._guarded(self._client.loop_write)
+        if self._sock is not None and self._client is not None and self._client.want_write() and not self._writing:
+            self._writing = True
             self._loop.add_writer(self._sock, self._guarded, self._client.loop_write)
 
     def _unwatch_write(self) -> None:
-        if self._sock is not None:
+        if self._sock is not None and self._writing:
+            self._writing = False
             self._loop.remove_writer(self._sock)
 
     def _tick(self) -> None:
-        self._timer = self._loop.call_later(1.0, self._tick)
         if self._client is None:
             return
         if self._reading:

@@ -85,6 +85,9 @@ class Outbound:
         loop = asyncio.get_running_loop()
         deadline = None if expiry is None else loop.time() + expiry
         item = Outgoing(topic, payload, retain, qos, deadline, size, loop.create_future())
+        if expiry is None:
+            await self._deliver(item)
+            return
         try:
             await within(self._deliver(item), expiry)
         except (asyncio.TimeoutError, TimeoutError) as error:

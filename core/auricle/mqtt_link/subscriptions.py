@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from paho.mqtt.client import topic_matches_sub
-
 from auricle.errors import BrokerError
 from auricle.mqtt_link.connection import Connection
 from auricle.mqtt_link.settings import Counters, Delivery
@@ -102,7 +100,17 @@ class Subscriptions:
 
 
 def matches(topic_filter: str, topic: str) -> bool:
-    """Whether a topic falls under a filter; of a shared one (`$share/group/filter`) the last part counts."""
+    """Whether a topic falls under a filter (MQTT 5, section 4.7); of `$share/group/filter` the last part counts."""
     if topic_filter.startswith("$share/"):
         topic_filter = topic_filter.split("/", 2)[2]
-    return topic_matches_sub(topic_filter, topic)
+    if "+" not in topic_filter and "#" not in topic_filter:
+        return topic_filter == topic
+    asked, levels = topic_filter.split("/"), topic.split("/")
+    if topic.startswith("$") and asked[0] in ("+", "#"):
+        return False
+    if asked[-1] == "#":
+        asked.pop()
+        levels = levels[: len(asked)]
+    return len(asked) == len(levels) and all(
+        wanted in ("+", level) for wanted, level in zip(asked, levels, strict=True)
+    )

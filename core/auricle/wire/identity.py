@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from auricle.errors import StorageError
-from auricle.files import write_durably
+from auricle.files import write_whole
 
 PUBLIC_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -35,8 +36,13 @@ class Identity:
         return cls(Ed25519PrivateKey.generate().private_bytes_raw())
 
     @classmethod
-    def load_or_create(cls, path: Path) -> Identity:
+    def load_or_create(cls, path: Path, *, durable: bool = True) -> Identity:
         """Read the key of this file, or draw one and keep it there, readable by its owner only.
+
+        Parameters
+        ----------
+        durable
+            A key that was drawn survives a power cut.
 
         Raises
         ------
@@ -57,7 +63,7 @@ class Identity:
                 )
             return cls(seed)
         identity = cls.create()
-        write_durably(path, identity._key.private_bytes_raw(), mode=0o600)
+        write_whole(path, identity._key.private_bytes_raw(), durable=durable, mode=0o600)
         return identity
 
     def sign(self, data: bytes) -> bytes:
@@ -65,8 +71,12 @@ class Identity:
         return self._key.sign(data)
 
 
+@lru_cache(maxsize=16)
 def verified(public: bytes, signature: bytes, data: bytes) -> bool:
-    """Whether `signature` over `data` was made by the owner of `public`. Malformed keys are nobody's."""
+    """Whether `signature` over `data` was made by the owner of `public`. Malformed keys are nobody's.
+
+    The last answers are remembered: what a coordinator says to all is checked once by a process of many devices.
+    """
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, data)
     except (InvalidSignature, ValueError):

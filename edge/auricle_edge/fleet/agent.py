@@ -83,7 +83,7 @@ class Agent:
         self.boot = os.urandom(8).hex()
         self.state = "new"
         self._other_pack = OtherPack(settings.fleet, trainer.pack)
-        self._identity = Identity.load_or_create(settings.folder / DEVICE_KEY)
+        self._identity = Identity.load_or_create(settings.folder / DEVICE_KEY, durable=settings.durable)
         self._messages = DeviceMessages(settings.fleet, settings.device, self.boot, trainer, self._identity.public)
         self._incoming = Incoming(settings.fleet, settings.device, settings.coordinator)
         uplink = Uplink(self._say, self._fetch, self._enter)
@@ -277,7 +277,7 @@ class Agent:
     async def _invited(self, invite: Invite) -> None:
         if self._delivery.is_settled(invite):
             return
-        pending = await asyncio.to_thread(self._delivery.read)
+        pending = None if self._delivery.is_empty else await asyncio.to_thread(self._delivery.read)
         if pending is not None and pending.is_for(invite):
             self._hand_over(pending)
             return

@@ -37,6 +37,8 @@ class AgentSettings:
     """Seconds between two looks at the gate."""
     clock: Clock = SYSTEM_CLOCK
     """Whom all parts of the agent ask for the time."""
+    durable: bool = True
+    """Whether what the device keeps survives a power cut; without, it survives the end of its process alone."""
 
 
 class Say(Protocol):

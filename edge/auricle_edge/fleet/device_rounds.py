@@ -88,7 +88,8 @@ class DeviceRounds:
         self._gate, self._readiness, self._delivery, self._learnt = gate, readiness, delivery, learnt
         self._sums = sums
         pack = trainer.pack
-        self._store = LocalStore(settings.folder, pack.identity, pack.table(trainer.architecture))
+        table, durable = pack.table(trainer.architecture), settings.durable
+        self._store = LocalStore(settings.folder, pack.identity, table, durable=durable)
         self.local: LocalState = self._store.read() or self._store.previous() or trainer.first_state()
         """What the device has learnt and never sends."""
         self.base: str | None = None
@@ -96,7 +97,7 @@ class DeviceRounds:
         self._judge: RoundJudge | None = None
         if trainer.settings.judge:
             listens = judging or Judging(detect_settings(DetectTable(), pack))
-            self._judge = RoundJudge(trainer, listens, settings.folder)
+            self._judge = RoundJudge(trainer, listens, settings.folder, durable=durable)
         self._model: tuple[str, Flat] | None = None
         """The newest model that was fetched, by its digest."""
 

@@ -8,11 +8,12 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from auricle.errors import StorageError
-from auricle.files import remove_durably, write_durably
+from auricle.files import remove_file, write_whole
 from auricle.wire.frames import CHUNK
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.messages import Ack, Invite, Update
@@ -48,15 +49,17 @@ class Outbox:
     ----------
     folder
         Where `pending.update` lies; made when it is first needed.
+    durable
+        What it keeps survives a power cut.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "pending.update"
+    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+        self._path, self._durable = folder / "pending.update", durable
 
     def put(self, pending: Pending) -> None:
-        """Keep an update durably; only then may it be sent. StorageError: the disk cannot take it."""
+        """Keep an update; only then may it be sent. StorageError: the disk cannot take it."""
         header = msgspec.msgpack.encode(pending.update)
-        write_durably(self._path, len(header).to_bytes(4, "little") + header + pending.body)
+        write_whole(self._path, len(header).to_bytes(4, "little") + header + pending.body, durable=self._durable)
 
     def read(self) -> Pending | None:
         """The pending update; None without one or when what lies there is not whole."""
@@ -75,7 +78,7 @@ class Outbox:
 
     def clear(self) -> None:
         """Forget the pending update: it was acknowledged, or is of no more use. StorageError: the disk refuses."""
-        remove_durably(self._path)
+        remove_file(self._path, durable=self._durable)
 
 
 log = logging.getLogger("auricle.edge")
@@ -97,7 +100,9 @@ class UpdateDelivery:
 
     def __init__(self, settings: AgentSettings, uplink: Uplink) -> None:
         self._device, self._resend_every, self._uplink = settings.device, settings.resend_every, uplink
-        self._clock, self._outbox = settings.clock, Outbox(settings.folder)
+        self._clock, self._outbox = settings.clock, Outbox(settings.folder, durable=settings.durable)
+        self._known: Pending | Literal["look"] | None = "look"
+        """What lies in the outbox, which nobody else writes."""
         self._answered = False
         self._settled: tuple[int, str, int] | None = None
         """Epoch, task and round of the newest acknowledgement: an invitation to it was on its way and is void."""
@@ -106,8 +111,15 @@ class UpdateDelivery:
         """Held while the outbox changes: an acknowledgement must not clear what a newer round just put there."""
 
     def read(self) -> Pending | None:
-        """The update that is on its way; None without one."""
-        return self._outbox.read()
+        """The update that is on its way; None without one. The disk is read the first time."""
+        if self._known == "look":
+            self._known = self._outbox.read()
+        return self._known
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known, without a look at the disk, that none is on its way."""
+        return self._known is None
 
     def is_settled(self, invite: Invite) -> bool:
         """Whether the round of an invitation was acknowledged just before it came."""
@@ -122,7 +134,19 @@ class UpdateDelivery:
         update = pending.update  # said before it is kept: what ends in between sends it when it comes back
         log.info("%s: round %d intends body %s", self._device, update.round, update.body)
         first()
+        self._known = "look"  # until it is there
         self._outbox.put(pending)
+        self._known = pending
+
+    def _clear(self, named: tuple[str, int, str]) -> bool:
+        """Forget what is on its way, where it is the one that is named; whether it was."""
+        pending = self.read()
+        if pending is None or _named(pending.update) != named:
+            return False
+        self._known = "look"
+        self._outbox.clear()
+        self._known = None
+        return True
 
     async def deliver(self, pending: Pending) -> None:
         """Send until the coordinator says what became of it."""
@@ -144,10 +168,8 @@ class UpdateDelivery:
     async def acknowledged(self, ack: Ack) -> bool:
         """Forget the update that an acknowledgement names; False: it is for another one, and changes nothing."""
         async with self._disk:
-            pending = await asyncio.to_thread(self._outbox.read)
-            if pending is None or _named(pending.update) != _named(ack):
+            if not await asyncio.to_thread(self._clear, _named(ack)):
                 return False
-            await asyncio.to_thread(self._outbox.clear)
         self._settled = (ack.epoch, ack.task, ack.round)
         log.info(
             "%s: round %d attempt %d body %s epoch %d: %s",

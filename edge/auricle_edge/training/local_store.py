@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from auricle.errors import StorageError
-from auricle.files import describe, sync_folder, write_durably
+from auricle.files import describe, sync_folder, write_whole
 from auricle.wire.tensors import Flat, TensorTable
 from auricle_learning.training.train import LocalState
 
@@ -61,15 +61,18 @@ class LocalStore:
         Identity of the pack; state of another pack is not used.
     table
         Tensor table of the local model.
+    durable
+        What it keeps survives a power cut.
     """
 
-    def __init__(self, folder: Path, pack: str, table: TensorTable) -> None:
+    def __init__(self, folder: Path, pack: str, table: TensorTable, *, durable: bool = True) -> None:
         self._path, self._pack, self._table = folder / "local.safetensors", pack, table
+        self._durable = durable
         self._parked = self._parking(pack)
         self._earlier = [folder / f"local.{i + 1}.safetensors" for i in range(KEPT)]
 
     def save(self, state: LocalState) -> None:
-        """Keep the state durably, and the one before; StorageError when the disk cannot take it.
+        """Keep the state, and the one before; StorageError when the disk cannot take it.
 
         After a crash anywhere in between the newest state is the old one or the new one, whole.
         """
@@ -78,7 +81,7 @@ class LocalStore:
         if data != _bytes(self._path):
             self._park_other()
             self._set_aside()
-            write_durably(self._path, data)
+            write_whole(self._path, data, durable=self._durable)
 
     def read(self) -> LocalState | None:
         """The newest state; None without one, or when it is damaged or of another pack."""
@@ -103,9 +106,13 @@ class LocalStore:
                 if newer.exists():
                     newer.replace(older)
             first.hardlink_to(self._path)
-            sync_folder(first.parent)
+            self._settle()
         except OSError:  # a file system without links
-            write_durably(first, _bytes(self._path))
+            write_whole(first, _bytes(self._path), durable=self._durable)
+
+    def _settle(self) -> None:
+        if self._durable:
+            sync_folder(self._path.parent)
 
     def _parking(self, pack: str) -> Path:
         return self._path.with_name(f"local-{pack[:12]}.safetensors")
@@ -124,7 +131,7 @@ class LocalStore:
             for other in self._path.parent.glob("local-*.safetensors"):
                 if other != parked:
                     other.unlink()
-            sync_folder(parked.parent)
+            self._settle()
         except OSError as error:
             raise StorageError(describe(error, parked)) from error
 

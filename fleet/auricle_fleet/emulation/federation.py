@@ -15,6 +15,7 @@ from typing import ClassVar, cast
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress
+from auricle.process.open_files import raise_open_files
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_edge.fleet.agent import Agent
@@ -23,6 +24,7 @@ from auricle_fleet.broker.broker import Kind, connect_broker, require_startable,
 from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.forecast.constants import Constants
+from auricle_fleet.emulation.forecast.machine import too_many_files
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.slow_link import slow_link
 from auricle_fleet.emulation.start import Start
@@ -30,6 +32,8 @@ from auricle_fleet.settings.check import BROKERS
 from auricle_fleet.settings.fleet_settings import FleetSettings
 
 FLEET = "emulated"
+UPDATE_PAUSE = 0.5
+"""Seconds that updates wait for others, while others train: those that are counted together share their commits."""
 
 Addresses = Callable[[str], BrokerAddress]
 """Where a name of the fleet finds the broker."""
@@ -132,8 +136,14 @@ class Federation:
         Raises
         ------
         AuricleError
-            The broker cannot be started or reached, an agent ended, or a disk is full.
+            The broker cannot be started or reached, an agent ended, a disk is full, or this process may not hold so
+            many files and connections open.
         """
+        has, devices = self.constants, len(self.names)
+        needed = max(has.base_files + has.device_files * devices, has.broker_files + devices)
+        crowded = too_many_files(needed, raise_open_files(), self.lighter)
+        if crowded is not None:  # a run that goes on may have begun where it may hold more
+            raise SettingsError(crowded)
         async with contextlib.AsyncExitStack() as stack:
             address = await self._broker(stack, say)
             workers = stack.enter_context(ThreadPoolExecutor(os.cpu_count() or 1, "train"))
@@ -167,6 +177,8 @@ class Federation:
             devices=len(self.names),
             seed=self._settings.seed,
             start=start.weights,
+            update_pause=UPDATE_PAUSE,
+            durable=self._settings.durable,
         )
 
     async def _broker(self, stack: contextlib.AsyncExitStack, say: Callable[[str], None]) -> Addresses:
@@ -190,7 +202,8 @@ class Federation:
             group = self.groups[i]
             if group is not None and group.delay:  # who waits keeps no other device waiting
                 own = stack.enter_context(ThreadPoolExecutor(1, f"train-{name}"))
-            settings = AgentSettings(name, FLEET, broker, self._state / "devices" / name, coordinator)
+            folder, durable = self._state / "devices" / name, self._settings.durable
+            settings = AgentSettings(name, FLEET, broker, folder, coordinator, durable=durable)
             self.agents.append(Agent(settings, self._devices.trainer(i), own, judging=self._judging.judging))
 
     async def _link(

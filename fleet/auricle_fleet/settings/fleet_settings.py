@@ -194,6 +194,13 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         str | None,
         Meta(description="mosquitto, amqtt, or mqtt://user:password@host:port of a running one [mosquitto if found]."),
     ] = None
+    durable: Annotated[
+        bool,
+        Meta(
+            description="Sync files and commits of devices and coordinator to the disk as real ones do (live engine): "
+            "without, a power cut of this machine may lose the run's state, and the end of a process loses nothing."
+        ),
+    ] = False
     buffer: Buffer = Buffer()
     detection: Detection = Detection()
     limits: Limits = Limits()

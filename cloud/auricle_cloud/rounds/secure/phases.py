@@ -87,7 +87,7 @@ class SecureRounds:
     async def _wait(self, number: int, is_enough: Callable[[], bool]) -> None:
         """Wait for all who are asked; past `wait` seconds, or where the others are gone, only until it is enough."""
         site, progress = self._site, self._progress
-        settings, began, pace = site.settings, site.clock.monotonic(), Pace(site.clock)
+        settings, began, pace = site.settings, site.clock.monotonic(), Pace(site.clock, site.stirred)
         until, last = began + settings.secure_sum.wait, began + settings.deadline
         online = progress.cohort
         while waited := progress.waited_for():

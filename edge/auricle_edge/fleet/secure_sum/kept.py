@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import StorageError
-from auricle.files import remove_durably, write_durably
+from auricle.files import remove_file, write_whole
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.secure_sum.device import DeviceSum, Keys, Secrets
 from auricle.wire.secure_sum.kinds import sum_name
@@ -54,14 +54,16 @@ class KeptSum:
     ----------
     folder
         Where `secure.sum` lies.
+    durable
+        What it keeps survives a power cut.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
+    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+        self._path, self._durable = folder / FILE, durable
 
     def put(self, kept: Kept) -> None:
-        """Keep it durably, for the device alone; only then may be said what it says. StorageError: the disk refuses."""
-        write_durably(self._path, msgspec.msgpack.encode(kept), mode=0o600)
+        """Keep it, for the device alone; only then may be said what it says. StorageError: the disk refuses."""
+        write_whole(self._path, msgspec.msgpack.encode(kept), durable=self._durable, mode=0o600)
 
     def read(self) -> Kept | None:
         """The newest sum; None without one, or where what lies there is not whole."""
@@ -76,4 +78,4 @@ class KeptSum:
 
     def forget(self) -> None:
         """Remove it; StorageError: the disk refuses."""
-        remove_durably(self._path)
+        remove_file(self._path, durable=self._durable)

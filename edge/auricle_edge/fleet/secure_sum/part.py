@@ -194,7 +194,8 @@ class SumTalk:
     """
 
     def __init__(self, settings: AgentSettings, messages: DeviceMessages, uplink: Uplink) -> None:
-        self._device, self._part = settings.device, SumPart(KeptSum(settings.folder), messages)
+        kept = KeptSum(settings.folder, durable=settings.durable)
+        self._device, self._part = settings.device, SumPart(kept, messages)
         self._messages, self._uplink = messages, uplink
         self._lock = asyncio.Lock()
 

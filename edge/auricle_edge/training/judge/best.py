@@ -17,7 +17,7 @@ from msgspec import Meta
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from auricle.files import write_durably
+from auricle.files import write_whole
 from auricle.wire.kinds import Sha256
 from auricle.wire.tensors import Flat, TensorTable
 from auricle_edge.training.judge.comparison import Heard
@@ -91,16 +91,20 @@ class BestStore:
         Identity of the pack; states of another pack are not used.
     tables
         Tensor table of each model, by its role.
+    durable
+        What it keeps survives a power cut.
     """
 
-    def __init__(self, folder: Path, pack: str, tables: dict[str, TensorTable]) -> None:
+    def __init__(self, folder: Path, pack: str, tables: dict[str, TensorTable], *, durable: bool = True) -> None:
         self._path, self._pack, self._tables = folder / "best.safetensors", pack, tables
+        self._durable = durable
 
     def save(self, best: dict[str, Best]) -> None:
-        """Keep them durably, by role; StorageError when the disk cannot take them."""
+        """Keep them, by role; StorageError when the disk cannot take them."""
         note = _Note(self._pack, {role: _kept(state) for role, state in best.items()})
         weights = {role: np.ascontiguousarray(state.weights) for role, state in best.items()}
-        write_durably(self._path, save(weights, metadata={"auricle": msgspec.json.encode(note).decode()}))
+        data = save(weights, metadata={"auricle": msgspec.json.encode(note).decode()})
+        write_whole(self._path, data, durable=self._durable)
 
     def read(self) -> dict[str, Best]:
         """The best states by role; none that is not whole, finite and of this pack's size."""

@@ -49,9 +49,10 @@ class _Tried:
     after: Flat
 
 
-def best_states(pack: Pack, architecture: str, folder: Path) -> BestStore:
-    """The best states of a device with this own model, in its folder."""
-    return BestStore(folder, pack.identity, {PLUGIN: pack.plugin_table, PERSONAL: pack.table(architecture)})
+def best_states(pack: Pack, architecture: str, folder: Path, *, durable: bool = True) -> BestStore:
+    """The best states of a device with this own model, in its folder; `durable`: they survive a power cut."""
+    tables = {PLUGIN: pack.plugin_table, PERSONAL: pack.table(architecture)}
+    return BestStore(folder, pack.identity, tables, durable=durable)
 
 
 class RoundJudge:
@@ -65,12 +66,14 @@ class RoundJudge:
         The detector's rule, and negatives that are not the pack's.
     folder
         Where the best states are kept.
+    durable
+        They survive a power cut.
     """
 
-    def __init__(self, trainer: Trainer, judging: Judging, folder: Path) -> None:
+    def __init__(self, trainer: Trainer, judging: Judging, folder: Path, *, durable: bool = True) -> None:
         pack, self._settings = trainer.pack, trainer.settings
         self._trainer, self._judging = trainer, judging
-        self._store = best_states(pack, trainer.architecture, folder)
+        self._store = best_states(pack, trainer.architecture, folder, durable=durable)
         self._best = self._store.read()
         self.nbytes = 4 * (pack.plugin_table.size + pack.table(trainer.architecture).size)
         """Bytes that the best states take on the disk, but for their counts."""

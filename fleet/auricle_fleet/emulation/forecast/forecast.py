@@ -11,7 +11,7 @@ from auricle.errors import SettingsError
 from auricle_fleet.emulation.engines import ENGINES, engine_name
 from auricle_fleet.emulation.forecast.constants import SOURCE, Constants
 from auricle_fleet.emulation.forecast.crowd import crowd_of, is_missing
-from auricle_fleet.emulation.forecast.machine import Machine, this_machine
+from auricle_fleet.emulation.forecast.machine import Machine, this_machine, too_many_files
 from auricle_fleet.emulation.forecast.needs import Needed, Needs, Times
 from auricle_fleet.emulation.forecast.speed import Speed, speed_of
 from auricle_fleet.emulation.traces import require_traces
@@ -22,8 +22,6 @@ from auricle_learning.training.learn_settings import LearnSettings
 DOUBT = 1.5
 """A run is refused for memory or disk where even its need divided by this is not there: the forecast may be too high by
 as much, and nobody shall be kept from a run that fits."""
-SPARE_FILES = 64
-"""Open files that a run may have for a moment besides: files that are read and written."""
 
 
 class EngineForecast(Struct, frozen=True, kw_only=True):
@@ -138,12 +136,8 @@ def misfit(needs: Needs, machine: Machine, out: Path, engine: str) -> str | None
             f"This run would need about {size(needs.memory)} of memory and {size(machine.memory)} are free: "
             f"take fewer devices{f', or --engine {lighter}, which needs less' if lighter else ''}."
         )
-    most = max(needs.files, needs.broker_files) + SPARE_FILES
-    if most > machine.files:
-        return (
-            f"This run would hold about {most:,} files and connections open and a process may hold {machine.files:,} "
-            f"here: take {f'--engine {lighter}, ' if lighter else ''}fewer devices, or raise the limit (`ulimit -Hn`)."
-        )
+    if (crowded := too_many_files(max(needs.files, needs.broker_files), machine.files, lighter)) is not None:
+        return crowded
     if needs.disk / DOUBT > machine.disk:
         return (
             f"This run would write about {size(needs.disk)} and the disk that holds {out} has {size(machine.disk)} "

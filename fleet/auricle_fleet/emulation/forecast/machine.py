@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from msgspec import Struct
 from auricle.errors import StorageError
 from auricle.files import describe
 from auricle.process.open_files import raise_open_files
+
+SPARE_FILES = 64
+"""Open files that a run may have for a moment besides: files that are read and written."""
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -24,6 +28,28 @@ class Machine(Struct, frozen=True, kw_only=True):
     disk: int
     """Free bytes where the run's folder will be."""
     cores: int
+
+
+def too_many_files(files: float, there: int, lighter: str | None) -> str | None:
+    """Why a run cannot hold so many files and connections open in one process; None where it can.
+
+    Parameters
+    ----------
+    files
+        Of the process that holds most, without those to spare; each device has one at least.
+    there
+        How many a process may hold.
+    lighter
+        The engine to take instead, where there is one.
+    """
+    most = math.ceil(files) + SPARE_FILES
+    if most <= there:
+        return None
+    instead = f"--engine {lighter}, " if lighter else ""
+    return (
+        f"This run would hold about {most:,} files and connections open and a process may hold {there:,} here: take "
+        f"{instead}{most - there:,} fewer devices, or raise the limit (`ulimit -Hn`)."
+    )
 
 
 def this_machine(out: Path) -> Machine:
