@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +70,41 @@ def test_a_process_that_is_killed_is_said_and_the_run_goes_on_afterwards(
         with pytest.raises(AuricleError, match="--resume"):
             FleetRun(virtual(processes=2), tmp_path / "killed").run()
     assert as_bytes(FleetRun.resume(tmp_path / "killed").run()) == as_bytes(whole)
+
+
+SCRIPT = """
+import sys
+from auricle_fleet import FleetRun, FleetSettings
+
+settings = FleetSettings(
+    words="yes,no", devices=4, unseen=2, takes=3, min_clips=4, rounds=int(sys.argv[2]), local="crnn-lite", processes=2
+)
+FleetRun(settings, sys.argv[1], on_round=lambda row: print(row.round, flush=True)).run()
+"""
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for task in Path(f"/proc/{pid}/task").glob("*/children") for word in task.read_text().split()]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+def test_a_script_needs_no_guard_and_a_run_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
+    pytest.importorskip("espeakng_loader")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run([sys.executable, script, tmp_path / "whole", "2"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()) == (0, ["1", "2"]), done.stderr
+    with subprocess.Popen([sys.executable, script, tmp_path / "killed", "1000"], stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        run.stdout.readline()
+        own = children(run.pid)
+        assert len(own) >= 2
+        run.kill()
+    until = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in own) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in own)
 
 
 @pytest.mark.parametrize("above", [0, 1 << 30], ids=["in a file", "in memory"])

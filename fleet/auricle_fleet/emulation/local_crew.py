@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.process import BaseProcess
+from types import ModuleType
+from typing import Any
 
 from auricle.errors import AuricleError
 from auricle_cloud.rounds.policy import updates_wanted
@@ -102,7 +109,7 @@ class ProcessCrew:
     """
 
     def __init__(self, site: Site, stopped: Callable[[], bool], processes: int) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = _Context()
         self._site, self._stopped, self._count = site.lent(), stopped, processes
         self._ends = context.Event()
         self._workers = ProcessPoolExecutor(processes, context, _begin, (self._site, self._ends))
@@ -136,6 +143,23 @@ class ProcessCrew:
         self._workers.shutdown(cancel_futures=True)
 
 
+class _Process(SpawnProcess):
+    """A process that does not import the program that begins it: a script needs no guard then."""
+
+    @staticmethod
+    def _Popen(process_obj: BaseProcess) -> Any:  # noqa: ANN401, N802
+        program = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            return SpawnProcess._Popen(process_obj)
+        finally:
+            sys.modules["__main__"] = program
+
+
+class _Context(SpawnContext):
+    Process = _Process
+
+
 _of_process: list[tuple[Clients, Callable[[], bool]]] = []
 """What a process of a crew trains with."""
 
@@ -143,8 +167,17 @@ _of_process: list[tuple[Clients, Callable[[], bool]]] = []
 def _begin(site: Site, ends: object) -> None:
     """Make ready, in a process of a crew; Ctrl-C is for the run's own process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_run, daemon=True).start()
     is_set = getattr(ends, "is_set")  # noqa: B009
     _of_process[:] = [(Clients(site.opened()), is_set)]
+
+
+def _end_with_the_run() -> None:
+    """A run that is killed leaves no process behind."""
+    run = multiprocessing.parent_process()
+    if run is not None:
+        run.join()
+        os._exit(1)
 
 
 def _answers(task: Task[A], asked: Sequence[Asked]) -> list[A]:
