@@ -28,7 +28,7 @@ class Inbox:
     done
         Called with a message that is done with; not called for one whose handling was cancelled.
     changed
-        Called after each message.
+        Called after each message, and when there is room for another.
     """
 
     def __init__(
@@ -85,6 +85,8 @@ class Inbox:
             message = self._queue.popleft()
             if not self._queue:
                 self._filled.clear()
+            if len(self._queue) == self._high_water - 1:
+                self._changed()  # several may have come at once, and there is room for another now
             await self._handle_one(message)
             self._changed()
 
