@@ -7,8 +7,8 @@ what the run took; below it stand the constants that these runs say, by the name
     python bench/fleet_growth.py [--devices 4,40,120] [--engines live,virtual] [--rounds 3] [--takes 5] [--json]
                                  [--participation 1] [--cohort N] [--config FILE] [--keep FILE] [--again FILE]
 
-`--config` takes the settings of a file in place of these; `--cohort` invites so many devices to each round, and prints
-how time, processor and memory grow from the smallest fleet that has so many to the largest, as exponents of devices.
+`--config` takes the settings of a file in place of these; `--cohort` invites so many devices to each round. Below
+the table stands how time, processor and memory grow from the first fleet to the last, as exponents of their devices.
 `--keep` writes what the runs took, and `--again` prints the table of such a file beside what is said today.
 """
 
@@ -154,17 +154,16 @@ def constants(small: Fleet, large: Fleet) -> dict[str, float]:
 
 
 def growth(fleets: Sequence[Fleet]) -> list[str]:
-    """How what a run takes grows with its devices, for fleets of one engine that invite as many to a round.
+    """How what a run takes grows with its devices, from the smallest fleet of an engine to the largest.
 
     Exponents of the devices: 1 is in proportion. Time is of the whole run, from its beginning to its report.
     """
     lines = []
     for engine in ENGINES:
         own = [fleet for fleet in fleets if fleet.settings.engine == engine]
-        alike = [fleet for fleet in own if fleet.said.invited == own[-1].said.invited]
-        if len(alike) < 2 or alike[0].said.devices == alike[-1].said.devices:
+        if len(own) < 2 or own[0].said.devices == own[-1].said.devices:
             continue
-        few, many = alike[0], alike[-1]
+        few, many = own[0], own[-1]
         span = math.log(many.said.devices / few.said.devices)
 
         def grew(small: float, large: float, span: float = span) -> str:
@@ -172,10 +171,11 @@ def growth(fleets: Sequence[Fleet]) -> list[str]:
 
         memory = [max(each.took.most, each.took.tree) for each in (few, many)]
         lines.append(
-            f"{engine}, {few.said.devices:,} to {many.said.devices:,} devices, {many.said.invited} a round: exponents "
-            f"of time {grew(few.took.seconds, many.took.seconds)} ({few.took.seconds:.0f} and {many.took.seconds:.0f} "
-            f"s), of CPU {grew(few.last.cpu, many.last.cpu)} ({few.last.cpu:.0f} and {many.last.cpu:.0f} s), of memory "
-            f"{grew(*memory)} ({memory[0] / 1e9:.2f} and {memory[1] / 1e9:.2f} GB)"
+            f"{engine}, {few.said.devices:,} to {many.said.devices:,} devices, {few.said.invited:,} and "
+            f"{many.said.invited:,} a round: exponents of time {grew(few.took.seconds, many.took.seconds)} "
+            f"({few.took.seconds:.0f} and {many.took.seconds:.0f} s), of CPU {grew(few.last.cpu, many.last.cpu)} "
+            f"({few.last.cpu:.0f} and {many.last.cpu:.0f} s), of memory {grew(*memory)} ({memory[0] / 1e9:.2f} and "
+            f"{memory[1] / 1e9:.2f} GB)"
         )
     return lines
 
