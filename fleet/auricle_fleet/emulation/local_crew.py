@@ -56,7 +56,7 @@ def crew_of(
     )
     say(f"no broker: {devices:,} devices {where}, on a clock that only counts")
     if settings.ray is not None:
-        return RayCrew(site, stopped, settings.ray)
+        return RayCrew(site, stopped, settings.ray, say)
     if processes > 1:
         return ProcessCrew(site, stopped, processes)
     return ThreadCrew(clients(), stopped, 1 if settings.processes else cores())

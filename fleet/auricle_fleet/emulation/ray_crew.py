@@ -26,6 +26,10 @@ from auricle_fleet.emulation.virtual_client import Answer
 from auricle_learning.training.train import LocalState, TrainingStopped
 
 LOCAL = "local"
+FIRST = 4
+"""Tasks of each actor in the first round, when nobody knows how long a device takes."""
+AHEAD = 2
+"""Tasks that an actor has at once: it need not wait for the next one."""
 CONNECT = 10.0
 """Seconds in which a cluster has to be reached."""
 TASK = 0.5
@@ -72,6 +76,8 @@ class RayCrew:
         Whether the run ends.
     address
         Of the cluster, as Ray writes it, or `local`: one is begun here, and ended with the crew.
+    say
+        Told in a sentence where a node is lost.
 
     Raises
     ------
@@ -79,11 +85,12 @@ class RayCrew:
         There is no cluster, or it has another version of Auricle.
     """
 
-    def __init__(self, site: Site, stopped: Callable[[], bool], address: str) -> None:
+    def __init__(self, site: Site, stopped: Callable[[], bool], address: str, say: Callable[[str], None]) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray
 
-        self._ray, self._stopped, self._seconds = ray, stopped, 0.0
+        self._ray, self._stopped, self._say, self._seconds = ray, stopped, say, 0.0
+        ray._private.worker._worker_logs_enabled = False  # what Ray has to say of its nodes is in its own logs
         try:
             _require_there(address)
             if address == LOCAL:
@@ -114,7 +121,7 @@ class RayCrew:
         common = self._ray.put(task) if task.is_common else None
         done: dict[int, list[A]] = {}
         running: dict[Any, tuple[Any, int, list[Asked]]] = {}
-        following, free = 0, list(self._actors)
+        following, free = 0, self._actors * AHEAD
         while parts or running or following in done:
             while parts and free:
                 first, part = parts.popleft()
@@ -125,7 +132,9 @@ class RayCrew:
                 actor, first, part = running.pop(ready)
                 answers = self._result(ready)
                 if answers is None:
-                    self._actors.remove(actor)
+                    self._say(f"a core of the Ray cluster was lost: others train its {len(part)} devices")
+                    self._actors = [other for other in self._actors if other is not actor]
+                    free = [other for other in free if other is not actor]
                     parts.appendleft((first, part))
                     if not self._actors:
                         raise AuricleError("All nodes of the Ray cluster are lost: start it again and use --resume.")
@@ -138,11 +147,14 @@ class RayCrew:
                 yield from answers
 
     def _parts(self, asked: Sequence[Asked]) -> Iterator[tuple[int, list[Asked]]]:
-        """Tasks of half a second or more, if that leaves one for each actor."""
-        most = -(-len(asked) // len(self._actors)) if self._actors else 1
-        size = min(most, max(1, round(TASK / self._seconds))) if self._seconds else max(1, most // 4)
-        for i in range(0, len(asked), size):
-            yield i, list(asked[i : i + size])
+        """Tasks of half a second or more, if that leaves one for each actor; as many for each of them."""
+        actors = max(1, len(self._actors))
+        each = int(len(asked) * self._seconds / TASK / actors) if self._seconds else FIRST
+        tasks = actors * max(1, each)
+        for i in range(tasks):
+            first, end = i * len(asked) // tasks, (i + 1) * len(asked) // tasks
+            if first < end:
+                yield first, list(asked[first:end])
 
     def _ready(self, tasks: list[Any]) -> list[Any]:
         while True:
