@@ -77,7 +77,7 @@ class VirtualFleet:
         base_memory=270e6,
         process_memory=250e6,
         states_room=ROOM,
-        device_memory=2e3,
+        device_memory=30e3,
         update_memory=13.0,
         broker_memory=0.0,
         broker_device=0.0,
