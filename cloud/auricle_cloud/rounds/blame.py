@@ -18,7 +18,7 @@ def note_set_aside(tx: sa.Connection, task: str, number: int, detection: Documen
 
 
 def note_verdict(tx: sa.Connection, task: str, number: int, detection: Document, limit: int) -> None:
-    """Enter an alarm, count a verdict for each harmful device, and quarantine whoever has too many.
+    """Enter an alarm, count a verdict for each harmful device, and quarantine the devices that have too many.
 
     Parameters
     ----------

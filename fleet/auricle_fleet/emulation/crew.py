@@ -108,7 +108,7 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """What whoever trains a run's devices begins with."""
+    """What a process needs to train the devices of a run."""
 
     settings: FleetSettings
     data: FleetData

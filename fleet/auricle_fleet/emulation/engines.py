@@ -115,7 +115,7 @@ def engine_name(settings: FleetSettings) -> str:
 
 
 def require_engine(settings: FleetSettings) -> str:
-    """The engine of the settings, as `engine_name`; SettingsError where there is none, or it cannot run them."""
+    """The engine of the settings, as of `engine_name`; SettingsError for one that is unknown or cannot run them."""
     name = engine_name(settings)
     if (reason := ENGINES[name].refusal(settings)) is not None:
         raise SettingsError(reason)

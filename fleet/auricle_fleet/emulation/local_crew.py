@@ -51,9 +51,8 @@ def crew_of(
     """
     settings, devices = site.settings, len(site.data.devices)
     processes = processes_of(settings, devices)
-    where = (
-        "on Ray" if settings.ray is not None else f"in {processes} processes" if processes > 1 else "in this process"
-    )
+    here = f"in {processes} processes" if processes > 1 else "in this process"
+    where = here if settings.ray is None else "on Ray"
     say(f"no broker: {devices:,} devices {where}, on a clock that only counts")
     if settings.ray is not None:
         return RayCrew(site, stopped, settings.ray, say)

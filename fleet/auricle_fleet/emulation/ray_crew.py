@@ -82,7 +82,7 @@ class RayCrew:
     Raises
     ------
     AuricleError
-        There is no cluster, or it has another version of Auricle.
+        There is no cluster, or its nodes cannot train, for want of cores or of this version of Auricle.
     """
 
     def __init__(self, site: Site, stopped: Callable[[], bool], address: str, say: Callable[[str], None]) -> None:
@@ -104,9 +104,23 @@ class RayCrew:
         self._actors: list[Any] = []
         self._available: Callable[[], dict[str, float]] = ray.available_resources
         self._grow()
-        versions = set(ray.get([actor.version.remote() for actor in self._actors]))
-        if versions != {__version__}:
+        try:
+            self._require_version()
+        except AuricleError:
             self.close()
+            raise
+
+    def _require_version(self) -> None:
+        """AuricleError where there is no core to train on, or a node has no Auricle or another one."""
+        if not self._actors:
+            raise AuricleError("The Ray cluster has no free core: add a node to it.")
+        try:
+            versions = set(self._ray.get([actor.version.remote() for actor in self._actors]))
+        except self._ray.exceptions.RayError as error:
+            raise AuricleError(
+                f"A node of the Ray cluster cannot run Auricle: install auricle[ray] {__version__} on every node."
+            ) from error
+        if versions != {__version__}:
             raise AuricleError(f"The Ray cluster has Auricle {', '.join(sorted(versions))}, and this is {__version__}.")
 
     def _grow(self) -> None:
@@ -168,12 +182,12 @@ class RayCrew:
         """What a task answers; None where its node was lost."""
         try:
             answers, seconds = self._ray.get(task)
-        except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError):
-            return None
         except self._ray.exceptions.RayTaskError as error:
             cause = error.cause
             why = str(cause) if isinstance(cause, AuricleError) else f"Training on Ray failed: {type(cause).__name__}."
             raise AuricleError(why) from error
+        except self._ray.exceptions.RayError:
+            return None
         self._seconds = seconds / len(answers)
         return [_own(answer) for answer in answers]
 
