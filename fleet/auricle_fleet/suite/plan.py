@@ -17,6 +17,7 @@ from auricle.settings import from_mapping, read_toml, under_todays_names
 from auricle_fleet.emulation.engines import require_engine
 from auricle_fleet.settings.check import LARGEST_SEED
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.labelled import labelled_folder
 
 SHIPPED = Path(__file__).parent / "shipped"
 """Suites that come with this package, a file each."""
@@ -251,7 +252,7 @@ def fingerprint(settings: FleetSettings, version: str) -> bytes:
     for group in settings.groups:
         if group.trace is not None and (trace := Path(group.trace.file)).is_file():
             listed.append((trace.name, hashlib.sha256(trace.read_bytes()).digest()))
-    for named in (settings.data, settings.pack, settings.labelled):
+    for named in (settings.data, settings.pack, labelled_folder(settings.labelled)):
         path = None if named is None else Path(named)
         if path is not None and path.exists():
             files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
