@@ -166,6 +166,8 @@ def test_a_command_line_changes_data_rounds_and_seeds_of_all_runs(tmp_path: Path
         ("seeds = [1, 1]\n" + A, 'the seed "1" twice'),
         ("reference = 'b'\n" + A, 'reference "b"'),
         ("seeds = [1]\n[tuning]\nsetting = 'rate'\nvalues = [0.1, 1.0]\nseed = 1\n" + A, "seed 1"),
+        ("figures = ['tale']\n" + A, 'did you mean "tail"?'),
+        ("figures = ['tail', 'tail']\n" + A, 'the figure "tail" twice'),
         ("seeds = [0]\n", "methods"),
         ("[[method]]\nname = 'a'\n", "method"),
         (A + "settings = { method = 'krumm' }\n", 'method "a"'),

@@ -18,6 +18,7 @@ from auricle_fleet.emulation.engines import require_engine
 from auricle_fleet.settings.check import LARGEST_SEED
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.labelled import labelled_folder
+from auricle_fleet.suite.figures import NAMES
 
 SHIPPED = Path(__file__).parent / "shipped"
 """Suites that come with this package, a file each."""
@@ -75,6 +76,8 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     target: Annotated[float, Meta(gt=0, le=1)] | None = None
     """Accuracy on unseen speakers, 0 to 1: the rounds until it is reached are counted."""
     tuning: Tuning | None = None
+    figures: Annotated[tuple[str, ...], Meta(min_length=1)] = ("unseen", "personal")
+    """What is shown of the runs, by the names of docs/suites.md; of the first, which method is best is said."""
 
     def __post_init__(self) -> None:
         """Refuse names that are used twice or do not exist."""
@@ -82,10 +85,14 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             ("method", [method.name for method in self.methods]),
             ("condition", [condition.name for condition in self.conditions]),
             ("seed", list(map(str, self.seeds))),
+            ("figure", list(self.figures)),
         ):
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
                 raise SettingsError(f'The suite has the {what} "{twice}" twice.')
+        unknown = next((name for name in self.figures if name not in NAMES), None)
+        if unknown is not None:
+            raise SettingsError(f'There is no figure "{unknown}" of a suite: {nearest(unknown, NAMES)}')
         names = [method.name for method in self.methods]
         if self.reference is not None and self.reference not in names:
             raise SettingsError(f'The reference "{self.reference}" is not a method: {nearest(self.reference, names)}')
