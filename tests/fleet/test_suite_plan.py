@@ -167,6 +167,8 @@ def test_a_command_line_changes_data_rounds_and_seeds_of_all_runs(tmp_path: Path
         ("seeds = [1, 1]\n" + A, 'the seed "1" twice'),
         ("reference = 'b'\n" + A, 'reference "b"'),
         ("seeds = [1]\n[tuning]\nsetting = 'rate'\nvalues = [0.1, 1.0]\nseed = 1\n" + A, "seed 1"),
+        ("figures = ['tale']\n" + A, 'did you mean "tail"?'),
+        ("figures = ['tail', 'tail']\n" + A, 'the figure "tail" twice'),
         ("seeds = [0]\n", "methods"),
         ("[[method]]\nname = 'a'\n", "method"),
         (A + "settings = { method = 'krumm' }\n", 'method "a"'),
@@ -240,6 +242,7 @@ condition = "slow & noisy"
         ),
         ('worse = "mean"', 'worse = "Multi-Krum"', 'compares "Multi-Krum" with itself'),
         ('condition = "slow & noisy"', 'condition = "noisy & slow"', 'names the condition "noisy & slow"'),
+        ('figure = "unseen"', 'figure = "tail"', 'of the figure "tail", which the suite does not show: there is: personal'),
         ('figure = "unseen"', 'figure = "rounds"', "is of the rounds to a target, and the suite has none"),
     ],
 )

@@ -17,6 +17,7 @@ from auricle.settings import from_mapping, read_toml, under_todays_names
 from auricle_fleet.emulation.engines import require_engine
 from auricle_fleet.settings.check import LARGEST_SEED
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.suite.figures import NAMES
 
 SHIPPED = Path(__file__).parent / "shipped"
 """Suites that come with this package, a file each."""
@@ -99,6 +100,8 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tuning: Tuning | None = None
     claims: tuple[Claim, ...] = ()
     """Orderings of a print that the suite shows or refutes."""
+    figures: Annotated[tuple[str, ...], Meta(min_length=1)] = ("unseen", "personal")
+    """What is shown of the runs, by the names of docs/suites.md; of the first, which method is best is said."""
 
     def __post_init__(self) -> None:
         """Refuse names that are used twice or do not exist."""
@@ -106,10 +109,14 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             ("method", [method.name for method in self.methods]),
             ("condition", [condition.name for condition in self.conditions]),
             ("seed", list(map(str, self.seeds))),
+            ("figure", list(self.figures)),
         ):
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
                 raise SettingsError(f'The suite has the {what} "{twice}" twice.')
+        unknown = next((name for name in self.figures if name not in NAMES), None)
+        if unknown is not None:
+            raise SettingsError(f'There is no figure "{unknown}" of a suite: {nearest(unknown, NAMES)}')
         names = [method.name for method in self.methods]
         if self.reference is not None and self.reference not in names:
             raise SettingsError(f'The reference "{self.reference}" is not a method: {nearest(self.reference, names)}')
@@ -133,6 +140,9 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise SettingsError(
                 f'{said} names the condition "{claim.condition}": {nearest(claim.condition, conditions)}'
             )
+        if claim.figure not in (ROUNDS, *self.figures):
+            shown = nearest(claim.figure, (ROUNDS, *self.figures))
+            raise SettingsError(f'{said} is of the figure "{claim.figure}", which the suite does not show: {shown}')
         if claim.figure == ROUNDS and self.target is None:
             raise SettingsError(f"{said} is of the rounds to a target, and the suite has none: set target.")
 
