@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -216,3 +217,37 @@ def test_what_decides_a_result_decides_where_it_lies(tmp_path: Path) -> None:
     followed = fingerprint(traced, "1")
     trace.write_text("device,time,online\na,0,0\n")
     assert fingerprint(traced, "1") != followed
+
+
+CLAIMED = (
+    TEXT.replace('method = "multi-krum"\nmethod_options = { harmful = 0.2 }\n', "")
+    + """
+[[claims]]
+text = "Multi-Krum is above the mean where it is noisy."
+figure = "unseen"
+better = "Multi-Krum"
+worse = "mean"
+condition = "slow & noisy"
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        (
+            'better = "Multi-Krum"',
+            'better = "Multi-Crumb"',
+            'names the method "Multi-Crumb": did you mean "Multi-Krum"?',
+        ),
+        ('worse = "mean"', 'worse = "Multi-Krum"', 'compares "Multi-Krum" with itself'),
+        ('condition = "slow & noisy"', 'condition = "noisy & slow"', 'names the condition "noisy & slow"'),
+        ('figure = "unseen"', 'figure = "tail"', 'of the figure "tail", which the suite does not show: there is: personal'),
+        ('figure = "unseen"', 'figure = "rounds"', "is of the rounds to a target, and the suite has none"),
+    ],
+)
+def test_a_claim_names_what_the_suite_has(tmp_path: Path, was: str, becomes: str, said: str) -> None:
+    (claim,) = read_suite(file(tmp_path, CLAIMED))[0].claims
+    assert (claim.better, claim.worse, claim.condition, claim.bound) == ("Multi-Krum", "mean", "slow & noisy", 0.0)
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        read_suite(file(tmp_path, CLAIMED.replace(was, becomes)))

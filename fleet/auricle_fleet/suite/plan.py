@@ -61,6 +61,29 @@ class Tuning(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Fewer than the suite's where a few show which is best."""
 
 
+class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table `[[claims]]`: an ordering that a paper prints, to be shown or refuted (claims.py)."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=300)]
+    """What is claimed, a sentence."""
+    paper: Annotated[str, Meta(max_length=600)] = ""
+    """What the print says, with its numbers."""
+    figure: Name
+    """That it is judged by; `ROUNDS` for the rounds to the suite's target."""
+    better: Name
+    """The method that is said to be better."""
+    worse: Annotated[str, Meta(max_length=40)] = ""
+    """The method that it is better than; without, the claim is of the figure itself, beside `bound`."""
+    condition: Annotated[str, Meta(max_length=40)] = ""
+    """Without, the mean of all."""
+    bound: float = 0.0
+    """By how much it is better at the least, in the figure's own unit; below 0: it is not worse by more."""
+
+
+ROUNDS = "rounds"
+"""Of a claim: the rounds until the suite's target is reached, the fewer the better."""
+
+
 class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A suite: every method in every condition with every seed."""
 
@@ -76,6 +99,8 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     target: Annotated[float, Meta(gt=0, le=1)] | None = None
     """Accuracy on unseen speakers, 0 to 1: the rounds until it is reached are counted."""
     tuning: Tuning | None = None
+    claims: tuple[Claim, ...] = ()
+    """Orderings of a print that the suite shows or refutes."""
     figures: Annotated[tuple[str, ...], Meta(min_length=1)] = ("unseen", "personal")
     """What is shown of the runs, by the names of docs/suites.md; of the first, which method is best is said."""
 
@@ -100,6 +125,27 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise SettingsError(f"The suite would tune on seed {self.tuning.seed}, by which it judges: name another.")
         if len(self.methods) * len(self.conditions) * len(self.seeds) > MOST_CELLS:
             raise SettingsError(f"The suite has more than {MOST_CELLS:,} runs.")
+        for claim in self.claims:
+            self._check_claim(claim, names)
+
+    def _check_claim(self, claim: Claim, methods: Iterable[str]) -> None:
+        """SettingsError where a claim names what the suite does not have."""
+        said = f'The claim "{claim.text}"'
+        for named in filter(None, (claim.better, claim.worse)):
+            if named not in methods:
+                raise SettingsError(f'{said} names the method "{named}": {nearest(named, methods)}')
+        if claim.better == claim.worse:
+            raise SettingsError(f'{said} compares "{claim.better}" with itself: name another method.')
+        conditions = [condition.name for condition in self.conditions]
+        if claim.condition and claim.condition not in conditions:
+            raise SettingsError(
+                f'{said} names the condition "{claim.condition}": {nearest(claim.condition, conditions)}'
+            )
+        if claim.figure not in (ROUNDS, *self.figures):
+            shown = nearest(claim.figure, (ROUNDS, *self.figures))
+            raise SettingsError(f'{said} is of the figure "{claim.figure}", which the suite does not show: {shown}')
+        if claim.figure == ROUNDS and self.target is None:
+            raise SettingsError(f"{said} is of the rounds to a target, and the suite has none: set target.")
 
     @property
     def compared_with(self) -> str:
