@@ -21,6 +21,7 @@ from auricle_edge.training.own_model import own_model
 from auricle_fleet.groups import Group
 from auricle_fleet.settings.check import BROKERS, LOCALS, check_run
 from auricle_fleet.settings.partition import Partition
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.methods import EARLIER_NAMES
 from auricle_learning.presets import Preset, get_preset
 from auricle_learning.training.learn_settings import LearnSettings
@@ -161,6 +162,13 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         Annotated[float, Meta(gt=0, le=10)] | None,
         Meta(description="Learning rate of the plug-in on the devices [the preset's]."),
     ] = None
+    server_optimizer: Annotated[
+        str | None,
+        Meta(
+            description="Optimizer with which the model follows the devices' average: none, momentum, adagrad, adam or "
+            "yogi [the preset's]."
+        ),
+    ] = None
     server_rate: Annotated[
         float | None,
         Meta(description="Learning rate of the server's optimizer [the preset's; with --start pack a gentle step]."),
@@ -258,7 +266,11 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def with_rule(self, preset: Preset) -> Preset:
         """A preset with the rule that is told, and its options."""
         rule = self.rule or preset.rule
-        return preset.with_rule(rule, {**(preset.rule_options if rule == preset.rule else {}), **self.rule_options})
+        chosen = preset.with_rule(rule, {**(preset.rule_options if rule == preset.rule else {}), **self.rule_options})
+        kind = self.server_optimizer
+        if kind in (None, chosen.server.kind):
+            return chosen
+        return replace(chosen, server=OptimizerSettings(kind=kind or "none"), gentle=None)
 
     def architectures(self, pack: Pack | None = None) -> tuple[str, ...]:
         """The local models that devices take in turn: `mixed` is all five, a comma separates a choice.
