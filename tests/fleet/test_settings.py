@@ -128,3 +128,13 @@ def test_the_server_takes_the_average_as_it_is_where_that_is_asked_for() -> None
     ):
         with pytest.raises(SettingsError, match=said):
             server(**told)
+
+
+def test_the_epochs_of_a_round_are_the_presets_or_what_is_told() -> None:
+    def epochs(**told: Any) -> int:
+        return FleetSettings(**told).preset_for(trained=False).plan.epochs
+
+    assert (epochs(), epochs(preset="paper"), epochs(preset="paper", epochs=5)) == (3, 1, 5)
+    for wrong in (0, 1001):
+        with pytest.raises(SettingsError, match="--epochs"):
+            epochs(epochs=wrong)

@@ -158,6 +158,10 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     preset: Annotated[
         str, Meta(description="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline).")
     ] = "practical"
+    epochs: Annotated[
+        Annotated[int, Meta(ge=1, le=1000)] | None,
+        Meta(description="Times that a device takes each of its clips in a round [the preset's]."),
+    ] = None
     rate: Annotated[
         Annotated[float, Meta(gt=0, le=10)] | None,
         Meta(description="Learning rate of the plug-in on the devices [the preset's]."),
@@ -259,6 +263,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             preset.plan,
             mode=self.learning or preset.plan.mode,
             codec=self.codec,
+            epochs=self.epochs or preset.plan.epochs,
             rate=preset.plan.rate if self.rate is None else self.rate,
         )
         return replace(preset, plan=plan)
