@@ -9,13 +9,16 @@ from pathlib import Path
 from auricle.errors import DataError
 from auricle_fleet.emulation.traces import require_traces
 from auricle_fleet.results.live import View
+from auricle_fleet.results.png import why_not
 from auricle_fleet.suite.folder import Ended, SuiteFolder
 from auricle_fleet.suite.page import Shown, write_shown
 from auricle_fleet.suite.parts import Values
 from auricle_fleet.suite.plan import Suite, cells
+from auricle_fleet.suite.record import Size, SuiteRecord, Tuned
 from auricle_fleet.suite.running import SuiteRunner
 from auricle_fleet.suite.tables import Results, results
-from auricle_fleet.suite.tuning import Try, Tuned, best_tries, every_try, first_tries, second_tries, told
+from auricle_fleet.suite.tuning import Try, best_tries, every_try, first_tries, second_tries, told
+from auricle_fleet.units import percent
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class SuiteResult:
     results: Results
     failed: Mapping[str, str]
     page: Path
+    record: SuiteRecord
+    """What `results.json` says."""
 
 
 class SuiteRun:
@@ -46,6 +51,8 @@ class SuiteRun:
         Where progress is shown.
     command
         That repeats it, for the page.
+    size
+        Which it has of those of its file.
 
     Raises
     ------
@@ -57,7 +64,19 @@ class SuiteRun:
         The folder cannot be made.
     """
 
-    def __init__(self, suite: Suite, *, name: str, where: str, out: Path, jobs: int, view: View, command: str) -> None:
+    def __init__(
+        self,
+        suite: Suite,
+        *,
+        name: str,
+        where: str,
+        out: Path,
+        jobs: int,
+        view: View,
+        command: str,
+        size: Size = "small",
+    ) -> None:
+        self._size: Size = size
         self._suite, self._name, self._where, self._view, self._command = suite, name, where, view, command
         tries = [each.cell for each in every_try(suite, where)]
         found = [*cells(suite, where), *tries]  # what would be refused is refused here
@@ -79,8 +98,13 @@ class SuiteRun:
         if not ended:
             raise DataError("No run of the suite has ended: there is nothing to compare.")
         found = results(self._suite, ended)
-        shown = Shown(self._name, self._suite, ended, found, self._runner.failed, self._tuned, self._command)
-        return SuiteResult(found, self._runner.failed, write_shown(self._folder.folder, shown))
+        shown = Shown(
+            self._name, self._suite, ended, found, self._runner.failed, self._tuned, self._command, self._size
+        )
+        page = write_shown(self._folder.folder, shown)
+        if why_not():
+            self._view.say(why_not())
+        return SuiteResult(found, self._runner.failed, page, shown.record)
 
     async def _tune(self) -> dict[str, Values] | None:
         """What each method keeps of what it tried; None where nothing is tuned."""
@@ -100,8 +124,8 @@ class SuiteRun:
         best = best_tries(tries, ended)
         self._tuned = told(tries, best, ended)
         for each in self._tuned:
-            method, tried, kept = each.row()
-            self._view.say(f"{method}: {tried}; keeps {kept}")
+            tried = ", ".join(f"{value}: {percent(accuracy)}" for value, accuracy in each.tried)
+            self._view.say(f"{each.method}: {tried}; keeps {each.kept}")
         return {method: each.over for method, each in best.items()}
 
     async def _ended(self, tries: Sequence[Try]) -> dict[str, Ended]:
