@@ -111,3 +111,9 @@ def test_a_brokers_password_stays_in_a_file_of_its_user(tmp_path: Path) -> None:
     assert FleetSettings.load(tmp_path) == settings
     assert settings.changed() == {"broker": "mqtt://hub@127.0.0.1:1883", "devices": 7, "participation": 0.3}
     assert FleetSettings(broker="amqtt").changed() == {"broker": "amqtt"}
+
+
+def test_epochs_are_the_presets_or_the_runs() -> None:
+    told = FleetSettings(preset="fedavg", rule="fedprox", epochs=2)
+    assert FleetSettings(preset="fedavg").preset_for(trained=False).plan.epochs == 3
+    assert told.preset_for(trained=False).plan.epochs == told.preset_for(trained=True).plan.epochs == 2

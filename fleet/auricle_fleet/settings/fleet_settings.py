@@ -152,6 +152,10 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         Annotated[float, Meta(gt=0, le=10)] | None,
         Meta(description="Learning rate of the plug-in on the devices [the preset's]."),
     ] = None
+    epochs: Annotated[
+        Annotated[int, Meta(ge=1, le=1000)] | None,
+        Meta(description="Passes over its clips that a device makes in a round [the preset's]."),
+    ] = None
     server_rate: Annotated[
         float | None,
         Meta(description="Learning rate of the server's optimizer [the preset's; with --start pack a gentle step]."),
@@ -237,7 +241,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     def preset_for(self, *, trained: bool) -> Preset:
         """The preset with what the options change in it, as it fits a first model that is trained, or is noise."""
-        preset = self.with_rule(get_preset(self.preset)).fitted(trained=trained, server_rate=self.server_rate)
+        preset = self.with_rule(self._usual).fitted(trained=trained, server_rate=self.server_rate)
         plan = msgspec.structs.replace(
             preset.plan,
             mode=self.learning or preset.plan.mode,
@@ -245,6 +249,14 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             rate=preset.plan.rate if self.rate is None else self.rate,
         )
         return replace(preset, plan=plan)
+
+    @property
+    def _usual(self) -> Preset:
+        """The preset with the passes that are told."""
+        preset = get_preset(self.preset)
+        if self.epochs is None:
+            return preset
+        return replace(preset, plan=msgspec.structs.replace(preset.plan, epochs=self.epochs))
 
     def with_rule(self, preset: Preset) -> Preset:
         """A preset with the rule that is told, and its options."""
