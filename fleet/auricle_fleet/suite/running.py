@@ -127,11 +127,14 @@ class WorkerProcess:
 
     async def _running(self, log: Path) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
-            command = [sys.executable, "-m", "auricle_fleet.suite.worker"]
-            pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
+            pipe = asyncio.subprocess.PIPE
             with log.open("ab") as errors:
                 self._process = await asyncio.create_subprocess_exec(
-                    *command, **pipes, stderr=errors, start_new_session=True
+                    *(sys.executable, "-m", "auricle_fleet.suite.worker"),
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=errors,
+                    start_new_session=True,
                 )
         return self._process
 
