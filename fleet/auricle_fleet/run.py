@@ -220,6 +220,7 @@ class FleetRun:
             f"{len(data.devices):,} devices with {data.training_clips:,} training clips of "
             f"{len(data.pack.labels)} words; "
             f"{len(data.unseen):,} clips of {how_many(data.unseen_speakers, 'unseen speaker')}"
+            + (f"; {how_many(data.validation_speakers, 'validation speaker')}" if data.validation else "")
             + "".join(f"; {said}" for said in (data.others, data.caution) if said)
             + (f"; {describe_skipped(data.skipped)}" if data.skipped else "")
         )
@@ -272,13 +273,14 @@ class FleetRun:
         """After every round: judge the model on unseen speakers, write and show a line."""
         assert self.engine is not None
         self._newest = done.judged
-        judged, accepts, turned = await asyncio.gather(  # meanwhile nobody trains
+        judged, accepts, turned, validated = await asyncio.gather(  # meanwhile nobody trains
             asyncio.to_thread(self.judging.accuracy, done.judged),
             asyncio.to_thread(self.judging.false_accepts, done.judged),
             asyncio.to_thread(self.judging.turned, done.judged),
+            asyncio.to_thread(self.judging.validated, done.judged),
         )
         sent, received = self.engine.bytes_sent, self.engine.bytes_received
-        row = self.record.add(done, judged, accepts, sent, received, turned)
+        row = self.record.add(done, judged, accepts, sent, received, turned, validated)
         write_model(self.out, self.data.pack, done)
         self.view.round(row)
         if self._on_round is not None:

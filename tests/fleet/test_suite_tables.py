@@ -15,8 +15,10 @@ from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.suite.curves import curves
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.page import Shown, write_shown
-from auricle_fleet.suite.plan import Cell, Condition, Method, Suite
+from auricle_fleet.suite.parts import Condition, Method
+from auricle_fleet.suite.plan import Cell, Suite
 from auricle_fleet.suite.tables import EVERY, FIGURES, results, sign_flip
+from auricle_fleet.suite.tuning import Tuned
 from auricle_fleet.suite.written import latex, markdown, tables
 
 SUITE = Suite(
@@ -32,6 +34,8 @@ UNSEEN = {
     ("mean", "noise_5"): (0.4, 0.5, 0.3),
     ("A & B", "noise_5"): (0.5, 0.7, None),
 }
+
+TUNED = Tuned(method="mean", tried=(("0.1", 0.2), ("0.2", 0.4)), kept="0.2")
 
 
 def ended() -> list[Ended]:
@@ -77,9 +81,7 @@ def test_the_sign_flip_test_counts_the_choices_of_signs_at_least_as_far_from_not
 
 def test_tables_are_written_in_every_form(tmp_path: Path) -> None:
     found = results(SUITE, ended())
-    shown = Shown(
-        "mine", SUITE, ended(), found, {"mean-clean-s9": "the disk <is> full"}, [("mean", "1: 2 %", "1")], "x"
-    )
+    shown = Shown("mine", SUITE, ended(), found, {"mean-clean-s9": "the disk <is> full"}, [TUNED], "x")
     page = write_shown(tmp_path, shown).read_text()
     assert "One &amp; &lt;all&gt;" in page and "the disk &lt;is&gt; full" in page and "A &amp; B" in page
     assert "11 of 12 runs" in page

@@ -52,6 +52,7 @@ class Ran:
         last = rows[-1] if rows else None
         return Summary(
             plugin_accuracy_unseen=None if last is None else last.plugin_accuracy_unseen,
+            plugin_accuracy_validation=None if last is None else last.plugin_accuracy_validation,
             personal_accuracy=None if last is None else last.personal_accuracy,
             central_accuracy_unseen=self.central,
             start=settings.start,

@@ -13,6 +13,7 @@ from auricle.process.plugins import offered
 from auricle.wire.update_codec import UPDATE_CODECS
 from auricle_edge.runtimes.choice import GROUP
 from auricle_fleet.groups import check_groups, require_room
+from auricle_fleet.settings.labelled import check_labelled
 from auricle_learning.aggregation.needs import check_needs, given_with
 from auricle_learning.methods import get_rule, rule_names
 from auricle_learning.presets import Preset, get_preset
@@ -108,6 +109,7 @@ def check_run(told: FleetSettings) -> None:
     check_needs(rule, given=given, mode=told.mode, detection=told.detect)
     if told.labelled is not None and not set(rule.needs) & given - given_with(labelled=False):
         raise SettingsError(f"The method {rule.name} learns from no labelled clips: leave out --labelled.")
+    check_labelled(told)
     check_labels(told, asks=bool(chosen.plan.fixmatch))
     if told.mode not in MODES:
         hint = " How devices learn is --learning." if told.mode in LEARNING else ""

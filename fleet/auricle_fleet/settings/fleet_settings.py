@@ -67,6 +67,13 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     unseen: Annotated[int | None, Meta(description="Speakers held out wholly, as well as those under --min-clips.")] = (
         None
     )
+    validation: Annotated[
+        bool,
+        Meta(
+            description="Keep a third of the unseen speakers apart, the same whatever the seed: values are chosen by "
+            "their clips, and results are reported on the others'."
+        ),
+    ] = False
     takes: Annotated[int, Meta(description="Synthetic speech: takes of each word by each speaker.")] = 8
     rounds: Annotated[int, Meta(description="Rounds to run.")] = 80
     participation: Annotated[float, Meta(description="Share of the devices invited to a round.")] = 1.0
@@ -121,7 +128,9 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     labelled: Annotated[
         str | None,
         Meta(
-            description="Folder of labelled clips at the coordinator that a method learns from: zeno, fedlaw, fedrpo."
+            description="Labelled clips at the coordinator that a method learns from (zeno, fedlaw, fedrpo): a folder, "
+            "validation for those of the --validation speakers, or share:S for that share of the devices' clips, "
+            "drawn by label and taken from them."
         ),
     ] = None
     labelled_share: Annotated[

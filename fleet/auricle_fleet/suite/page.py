@@ -15,6 +15,7 @@ from auricle_fleet.suite.curves import curves
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.plan import Suite, plain_name
 from auricle_fleet.suite.tables import FIGURES, Results
+from auricle_fleet.suite.tuning import Tuned
 from auricle_fleet.suite.written import entry_records, latex, markdown, tables
 
 
@@ -28,8 +29,8 @@ class Shown:
     results: Results
     failed: Mapping[str, str]
     """Why a run failed, by its name."""
-    tuned: Sequence[tuple[str, str, str]]
-    """Method, the values that were tried with what they reached, and the one that was kept."""
+    tuned: Sequence[Tuned]
+    """What each method tried, and kept."""
     command: str
     """That made it."""
 
@@ -59,7 +60,7 @@ def write_shown(folder: Path, what: Shown) -> Path:
     made = tables(what.suite, what.results)
     if what.tuned:
         setting = what.suite.tuning.setting if what.suite.tuning is not None else ""
-        made.append((f"Tuned on a seed of its own: {setting}", TUNED, [list(row) for row in what.tuned]))
+        made.append((f"Tuned on a seed of its own: {setting}", TUNED, [each.row() for each in what.tuned]))
     intro = f"# {what.name}\n\n{what.suite.about}\n\n{what.lead()}\n\n"
     write_durably(folder / "tables.md", (intro + "\n".join(markdown(*table) for table in made)).encode())
     write_durably(folder / "tables.tex", "\n".join(latex(*table) for table in made).encode())
