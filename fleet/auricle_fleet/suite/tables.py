@@ -100,6 +100,9 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     """The first round at or above it, of each run that got there."""
     runs: int
     """That have ended."""
+    firsts: tuple[int | None, ...] = ()
+    """By seed, in the suite's order: that round, of a run that did not get there the one after its last; None where it
+    has not ended."""
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,9 +137,7 @@ def results(suite: Suite, ended: Sequence[Ended]) -> Results:
     reached: tuple[Reached, ...] = ()
     if suite.target is not None:
         reached = tuple(
-            _reached(
-                suite.target, method, condition, [r for (m, c, _), r in runs.items() if (m, c) == (method, condition)]
-            )
+            _reached(suite.target, method, condition, [runs.get((method, condition, seed)) for seed in suite.seeds])
             for method, condition in places
         )
     return Results(entries=entries, beside=tuple(_beside(suite, entries)), reached=reached)
@@ -186,11 +187,21 @@ def sign_flip(differences: Sequence[float]) -> float:
     return float(np.mean(sums >= abs(sum(differences)) - 1e-12))
 
 
-def _reached(target: float, method: str, condition: str, ended: Sequence[Ended]) -> Reached:
-    firsts = [
-        next((row.round for row in each.rounds if (row.plugin_accuracy_unseen or 0.0) >= target), None)
-        for each in ended
-    ]
+def _reached(target: float, method: str, condition: str, ended: Sequence[Ended | None]) -> Reached:
+    by_seed = [None if each is None else _first(target, each.rounds) for each in ended]
+    known = [first for first in by_seed if first is not None]
     return Reached(
-        method=method, condition=condition, rounds=tuple(r for r in firsts if r is not None), runs=len(ended)
+        method=method,
+        condition=condition,
+        rounds=tuple(first for first, has in known if has),
+        runs=len(known),
+        firsts=tuple(None if first is None else first[0] for first in by_seed),
     )
+
+
+def _first(target: float, rounds: Sequence[RoundRow]) -> tuple[int, bool]:
+    """The first round at or above the target and True, or without one the round after the last and False."""
+    for row in rounds:
+        if (row.plugin_accuracy_unseen or 0.0) >= target:
+            return row.round, True
+    return (rounds[-1].round if rounds else 0) + 1, False

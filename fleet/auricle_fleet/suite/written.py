@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
+from auricle_fleet.suite.claims import claim_rows
 from auricle_fleet.suite.plan import Suite
 from auricle_fleet.suite.tables import FIGURES, Beside, Entry, Figure, Reached, Results
 
@@ -59,7 +60,8 @@ def reached_rows(suite: Suite, reached: Iterable[Reached]) -> tuple[Row, list[Ro
 
 def tables(suite: Suite, results: Results) -> list[tuple[str, Row, list[Row]]]:
     """Title, head and rows of every table that has something to say."""
-    found = [
+    found = [("Claims of the print", *claim_rows(suite, results))] if suite.claims else []
+    found += [
         (f"{figure.title}, %", *figure_rows(suite, results, figure))
         for figure in FIGURES
         if any(entry.known for entry in results.entries if entry.figure == figure.name)
