@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from auricle_fleet.suite.paired import sign_flip
 from auricle_fleet.suite.plan import ROUNDS, Claim, Suite
-from auricle_fleet.suite.tables import Results, sign_flip
+from auricle_fleet.suite.tables import Results
 
 FEWER_IS_BETTER = frozenset({ROUNDS, "backdoor", "false-names", "recovery"})
 """Figures of which less is better: a claim's difference is turned round, so that above 0 is always what it says."""

@@ -9,13 +9,15 @@ from pathlib import Path
 from auricle.errors import DataError
 from auricle_fleet.emulation.traces import require_traces
 from auricle_fleet.results.live import View
+from auricle_fleet.results.png import why_not
 from auricle_fleet.suite.folder import Ended, SuiteFolder
 from auricle_fleet.suite.page import Shown, write_shown
 from auricle_fleet.suite.parts import Values
 from auricle_fleet.suite.plan import Suite, cells
+from auricle_fleet.suite.record import SuiteRecord, Tuned
 from auricle_fleet.suite.running import SuiteRunner
 from auricle_fleet.suite.tables import Results, results
-from auricle_fleet.suite.tuning import Try, Tuned, best_tries, every_try, first_tries, second_tries, told
+from auricle_fleet.suite.tuning import Try, best_tries, every_try, first_tries, second_tries, told
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class SuiteResult:
     results: Results
     failed: Mapping[str, str]
     page: Path
+    record: SuiteRecord
+    """What `results.json` says."""
 
 
 class SuiteRun:
@@ -80,7 +84,10 @@ class SuiteRun:
             raise DataError("No run of the suite has ended: there is nothing to compare.")
         found = results(self._suite, ended)
         shown = Shown(self._name, self._suite, ended, found, self._runner.failed, self._tuned, self._command)
-        return SuiteResult(found, self._runner.failed, write_shown(self._folder.folder, shown))
+        page = write_shown(self._folder.folder, shown)
+        if why_not():
+            self._view.say(why_not())
+        return SuiteResult(found, self._runner.failed, page, shown.record)
 
     async def _tune(self) -> dict[str, Values] | None:
         """What each method keeps of what it tried; None where nothing is tuned."""
@@ -100,8 +107,7 @@ class SuiteRun:
         best = best_tries(tries, ended)
         self._tuned = told(tries, best, ended)
         for each in self._tuned:
-            method, tried, kept = each.row()
-            self._view.say(f"{method}: {tried}; keeps {kept}")
+            self._view.say(f"{each.method}: {each.tries()}; keeps {each.kept}")
         return {method: each.over for method, each in best.items()}
 
     async def _ended(self, tries: Sequence[Try]) -> dict[str, Ended]:

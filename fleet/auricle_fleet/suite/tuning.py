@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.parts import Constant, Method, Tried, Values
 from auricle_fleet.suite.plan import Cell, Suite, cell_of, require_apart
-from auricle_fleet.units import percent
+from auricle_fleet.suite.record import Tuned
 
 
 @dataclass(frozen=True)
@@ -31,19 +29,6 @@ class Try:
     def label(self) -> str:
         """The values, for people."""
         return self.cell.tried or ""
-
-
-class Tuned(msgspec.Struct, frozen=True, kw_only=True):
-    """What tuning found of a method."""
-
-    method: str
-    tried: tuple[tuple[str, float], ...]
-    """Each value that was tried, and the accuracy on the validation speakers' clips, from 0 to 1."""
-    kept: str
-
-    def row(self) -> list[str]:
-        """A row of the page's table: the method, what was tried, what was kept."""
-        return [self.method, ", ".join(f"{value}: {percent(accuracy)}" for value, accuracy in self.tried), self.kept]
 
 
 def first_tries(suite: Suite, where: str) -> list[Try]:
