@@ -21,6 +21,7 @@ from auricle_edge.training.own_model import own_model
 from auricle_fleet.groups import Group
 from auricle_fleet.settings.check import BROKERS, LOCALS, check_run
 from auricle_fleet.settings.partition import Partition
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.methods import EARLIER_NAMES
 from auricle_learning.presets import Preset, get_preset
 from auricle_learning.training.learn_settings import LearnSettings
@@ -157,13 +158,20 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     preset: Annotated[
         str, Meta(description="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline).")
     ] = "practical"
+    epochs: Annotated[
+        Annotated[int, Meta(ge=1, le=1000)] | None,
+        Meta(description="Times that a device takes each of its clips in a round [the preset's]."),
+    ] = None
     rate: Annotated[
         Annotated[float, Meta(gt=0, le=10)] | None,
         Meta(description="Learning rate of the plug-in on the devices [the preset's]."),
     ] = None
-    epochs: Annotated[
-        Annotated[int, Meta(ge=1, le=1000)] | None,
-        Meta(description="Passes over its clips that a device makes in a round [the preset's]."),
+    server_optimizer: Annotated[
+        str | None,
+        Meta(
+            description="Optimizer with which the model follows the devices' average: none, momentum, adagrad, adam or "
+            "yogi [the preset's]."
+        ),
     ] = None
     server_rate: Annotated[
         float | None,
@@ -250,27 +258,24 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     def preset_for(self, *, trained: bool) -> Preset:
         """The preset with what the options change in it, as it fits a first model that is trained, or is noise."""
-        preset = self.with_rule(self._usual).fitted(trained=trained, server_rate=self.server_rate)
+        preset = self.with_rule(get_preset(self.preset)).fitted(trained=trained, server_rate=self.server_rate)
         plan = msgspec.structs.replace(
             preset.plan,
             mode=self.learning or preset.plan.mode,
             codec=self.codec,
+            epochs=self.epochs or preset.plan.epochs,
             rate=preset.plan.rate if self.rate is None else self.rate,
         )
         return replace(preset, plan=plan)
 
-    @property
-    def _usual(self) -> Preset:
-        """The preset with the passes that are told."""
-        preset = get_preset(self.preset)
-        if self.epochs is None:
-            return preset
-        return replace(preset, plan=msgspec.structs.replace(preset.plan, epochs=self.epochs))
-
     def with_rule(self, preset: Preset) -> Preset:
         """A preset with the rule that is told, and its options."""
         rule = self.rule or preset.rule
-        return preset.with_rule(rule, {**(preset.rule_options if rule == preset.rule else {}), **self.rule_options})
+        chosen = preset.with_rule(rule, {**(preset.rule_options if rule == preset.rule else {}), **self.rule_options})
+        kind = self.server_optimizer
+        if kind in (None, chosen.server.kind):
+            return chosen
+        return replace(chosen, server=OptimizerSettings(kind=kind or "none"), gentle=None)
 
     def architectures(self, pack: Pack | None = None) -> tuple[str, ...]:
         """The local models that devices take in turn: `mixed` is all five, a comma separates a choice.
