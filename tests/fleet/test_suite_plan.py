@@ -259,11 +259,7 @@ condition = "slow & noisy"
         ),
         ('worse = "mean"', 'worse = "Multi-Krum"', 'compares "Multi-Krum" with itself'),
         ('condition = "slow & noisy"', 'condition = "noisy & slow"', 'names the condition "noisy & slow"'),
-        (
-            'figure = "unseen"',
-            'figure = "tail"',
-            'of the figure "tail", which the suite does not show: there is: personal',
-        ),
+        ('figure = "unseen"', 'figure = "tail"', '"tail", which the suite does not show: there is: personal'),
         ('figure = "unseen"', 'figure = "rounds"', "is of the rounds to a target, and the suite has none"),
     ],
 )

@@ -44,16 +44,19 @@ def _merged(tables: Sequence[_Table], full: Sequence[_Table], where: str) -> tup
     """The tables, each with the settings of the full size's of its name over its own; then those that are new."""
     names = [table.name for table in tables]
     by_name = {table.name: table for table in full}
-    found = []
+    found: list[_Table] = []
     for table in tables:
         over = by_name.get(table.name)
         if over is None:
             found.append(table)
             continue
         settings = overlaid([table.settings, over.settings], f'{where}, [full], "{table.name}"')
-        constant = {"constant": over.constant} if isinstance(over, Method) and over.constant is not None else {}
-        found.append(msgspec.structs.replace(table, settings=settings, **constant))
-    return (*found, *(table for table in full if table.name not in names))
+        changed = msgspec.structs.replace(table, settings=settings)
+        if isinstance(over, Method) and over.constant is not None:
+            changed = msgspec.structs.replace(changed, constant=over.constant)
+        found.append(changed)
+    found += [table for table in full if table.name not in names]
+    return tuple(found)
 
 
 def narrowed(suite: Suite, *, data: str | None, rounds: int | None, seeds: Sequence[int] | None) -> Suite:

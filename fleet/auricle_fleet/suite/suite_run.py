@@ -18,7 +18,6 @@ from auricle_fleet.suite.record import Size, SuiteRecord, Tuned
 from auricle_fleet.suite.running import SuiteRunner
 from auricle_fleet.suite.tables import Results, results
 from auricle_fleet.suite.tuning import Try, best_tries, every_try, first_tries, second_tries, told
-from auricle_fleet.units import percent
 
 
 @dataclass(frozen=True)
@@ -124,8 +123,7 @@ class SuiteRun:
         best = best_tries(tries, ended)
         self._tuned = told(tries, best, ended)
         for each in self._tuned:
-            tried = ", ".join(f"{value}: {percent(accuracy)}" for value, accuracy in each.tried)
-            self._view.say(f"{each.method}: {tried}; keeps {each.kept}")
+            self._view.say(f"{each.method}: {each.tries()}; keeps {each.kept}")
         return {method: each.over for method, each in best.items()}
 
     async def _ended(self, tries: Sequence[Try]) -> dict[str, Ended]:

@@ -26,9 +26,9 @@ class Try:
     cell: Cell
 
     @property
-    def shown(self) -> Tried:
-        """The value, or the words for it and the constant's."""
-        return self.value if self.constant is None else self.cell.tried or ""
+    def label(self) -> str:
+        """The values, for people."""
+        return self.cell.tried or ""
 
 
 def first_tries(suite: Suite, where: str) -> list[Try]:
@@ -100,9 +100,9 @@ def told(tries: Sequence[Try], best: Mapping[str, Try], ended: Mapping[str, Ende
     """What was tried and kept, by method."""
     found = []
     for method, kept in best.items():
-        of_method = [(each.shown, validated(each, ended)) for each in tries if each.method == method]
-        tried = tuple((value, accuracy) for value, accuracy in of_method if accuracy is not None)
-        found.append(Tuned(method=method, tried=tried, kept=kept.shown))
+        of_method = [(each.label, validated(each, ended)) for each in tries if each.method == method]
+        tried = tuple((label, accuracy) for label, accuracy in of_method if accuracy is not None)
+        found.append(Tuned(method=method, tried=tried, kept=kept.label))
     return found
 
 

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from auricle_fleet.suite.claims import claim_rows
 from auricle_fleet.suite.figures import ROUNDS, Figure, Unit
 from auricle_fleet.suite.plan import Suite
 from auricle_fleet.suite.tables import Beside, Entry, Reached, Results, shown_figures
@@ -79,7 +80,7 @@ def reached_table(suite: Suite, reached: Iterable[Reached]) -> Table:
 
 def tables(suite: Suite, results: Results) -> list[Table]:
     """Every table that has something to say: of the shared plug-in, of the devices' own models, of the runs."""
-    found: list[Table] = []
+    found = [Table("Claims of the print", *claim_rows(suite, results))] if suite.claims else []
     for figure in sorted(shown_figures(suite), key=lambda each: MODELS.index(each.model)):
         if not any(entry.known for entry in results.entries if entry.figure == figure.name):
             continue

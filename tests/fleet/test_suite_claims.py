@@ -1,0 +1,144 @@
+"""Verdicts of a paper's claims, from invented results: intervals by hand, and the sense of every kind of figure."""
+
+from __future__ import annotations
+
+import pytest
+
+from auricle_fleet.suite.claims import NORMAL, QUANTILES, claim_rows, mean_interval, verdict
+from auricle_fleet.suite.plan import Claim, Condition, Method, Suite
+from auricle_fleet.suite.tables import Entry, Reached, Results
+
+CONDITIONS = ("clean", "noise")
+
+
+def entry(figure: str, method: str, *values: float | None, condition: str = "clean") -> Entry:
+    return Entry(figure=figure, method=method, condition=condition, values=values)
+
+
+def found(*entries: Entry, reached: tuple[Reached, ...] = ()) -> Results:
+    return Results(entries=entries, beside=(), reached=reached)
+
+
+def claim(figure: str = "unseen", worse: str = "mean", condition: str = "clean", bound: float = 0.0) -> Claim:
+    return Claim(text="It is so.", figure=figure, better="lpa", worse=worse, condition=condition, bound=bound)
+
+
+def test_an_interval_is_students_by_hand() -> None:
+    low, high = mean_interval((1.0, 2.0, 3.0)) or (0.0, 0.0)
+    assert (low, high) == pytest.approx((2 - 4.303 / 3**0.5, 2 + 4.303 / 3**0.5))
+    assert mean_interval((1.0,)) is None and mean_interval(()) is None
+    assert mean_interval((0.5, 0.5, 0.5)) == (0.5, 0.5)
+
+
+def test_the_quantiles_are_those_of_students_distribution() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    assert [round(float(stats.t.ppf(0.975, n)), 3) for n in range(1, 31)] == list(QUANTILES)
+    low, high = mean_interval([0.0, 1.0] * 25) or (0.0, 0.0)
+    deviation = (12.5 / 49) ** 0.5
+    assert (high - low) / 2 == pytest.approx(stats.t.ppf(0.975, 49) * deviation / 50**0.5, rel=1e-3)
+    assert stats.norm.ppf(0.975) == pytest.approx(NORMAL, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "said"),
+    [
+        ((0.6, 0.7, 0.8), (0.5, 0.61, 0.69), "shown"),
+        ((0.5, 0.61, 0.69), (0.6, 0.7, 0.8), "refuted"),
+        ((0.6, 0.5, 0.8), (0.5, 0.6, 0.7), "undecided"),
+        ((0.6, None, None), (0.5, 0.5, 0.5), "undecided"),  # one pair has no spread
+        ((None, None, None), (0.5, 0.5, 0.5), "undecided"),
+        ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5), "undecided"),
+    ],
+)
+def test_a_claim_is_shown_or_refuted_where_the_whole_interval_lies_on_one_side(
+    better: tuple[float | None, ...], worse: tuple[float | None, ...], said: str
+) -> None:
+    assert verdict(claim(), found(entry("unseen", "lpa", *better), entry("unseen", "mean", *worse))).verdict == said
+
+
+def test_pairs_mean_interval_and_p_are_those_by_hand() -> None:
+    judged = verdict(claim(), found(entry("unseen", "lpa", 0.6, None, 0.9), entry("unseen", "mean", 0.5, 0.1, 0.6)))
+    assert judged.values == pytest.approx((0.1, 0.3)) and judged.mean == pytest.approx(0.2)
+    assert judged.interval == pytest.approx((0.2 - 12.706 * 0.1, 0.2 + 12.706 * 0.1))
+    assert judged.p == 0.5 and judged.verdict == "undecided"
+
+
+def test_of_figures_of_which_less_is_better_the_difference_is_turned_round() -> None:
+    backdoor = found(entry("backdoor", "lpa", 0.1, 0.1, 0.1), entry("backdoor", "mean", 0.8, 0.9, 0.8))
+    judged = verdict(claim("backdoor"), backdoor)
+    assert judged.mean == pytest.approx(0.7333, abs=1e-4) and judged.verdict == "shown"
+    rounds = found(
+        reached=(
+            Reached(method="lpa", condition="clean", rounds=(4, 5), runs=3, firsts=(4, 5, 21)),
+            Reached(method="mean", condition="clean", rounds=(9, 11), runs=2, firsts=(9, 11, None)),
+        )
+    )
+    judged = verdict(claim("rounds"), rounds)
+    assert judged.values == (5, 6) and judged.verdict == "undecided"
+    assert judged.interval == pytest.approx((5.5 - 12.706 * 0.5, 5.5 + 12.706 * 0.5))
+
+
+def test_a_bound_says_by_how_much_and_one_below_nothing_by_how_much_it_may_be_worse() -> None:
+    told = found(entry("unseen", "lpa", 0.58, 0.58, 0.57), entry("unseen", "mean", 0.6, 0.59, 0.59))
+    assert verdict(claim(), told).verdict == "refuted"
+    assert verdict(claim(bound=-0.1), told).verdict == "shown"
+    assert verdict(claim(bound=0.05), told).verdict == "refuted"
+    assert verdict(claim(bound=-0.1), told).p == 0.25
+
+
+def test_without_another_method_the_figure_itself_is_beside_the_bound() -> None:
+    told = found(
+        entry("recall-of-detection", "lpa", 1.0, 0.98, 1.0),
+        entry("false-names", "lpa", 0.0, 0.0, 1.0),
+    )
+    recall = verdict(claim("recall-of-detection", worse="", bound=0.9), told)
+    assert recall.values == (1.0, 0.98, 1.0) and recall.verdict == "shown"
+    assert verdict(claim("false-names", worse="", bound=3.0), told).verdict == "shown"
+    assert verdict(claim("false-names", worse="", bound=0.0), told).verdict == "undecided"
+    assert verdict(claim("recall-of-detection", worse="", bound=1.1), told).verdict == "refuted"
+
+
+def test_without_a_condition_it_is_the_mean_of_all_where_a_seed_has_run_in_each() -> None:
+    told = found(
+        entry("unseen", "lpa", 0.6, 0.7, 0.6),
+        entry("unseen", "lpa", 0.4, 0.5, None, condition="noise"),
+        entry("unseen", "mean", 0.5, 0.5, 0.5),
+        entry("unseen", "mean", 0.3, 0.3, 0.3, condition="noise"),
+    )
+    assert verdict(claim(condition=""), told).values == pytest.approx((0.1, 0.2))
+    backdoor = found(
+        *(entry("backdoor", method, *values) for method, values in (("lpa", (0.1, 0.2)), ("mean", (0.6, 0.8)))),
+        *(entry("backdoor", method, None, None, condition="noise") for method in ("lpa", "mean")),
+    )
+    assert verdict(claim("backdoor", condition=""), backdoor).values == pytest.approx((0.5, 0.6)), (
+        "noise has no attacker"
+    )
+
+
+def test_the_suites_table_has_a_claim_a_row_in_points_or_counts() -> None:
+    suite = Suite(
+        methods=(Method(name="lpa"), Method(name="mean")),
+        conditions=tuple(Condition(name=name) for name in CONDITIONS),
+        figures=("unseen", "false-names"),
+        claims=(
+            claim(),
+            claim("false-names", worse="", bound=1),
+            claim(bound=-0.02),
+            claim("unseen", condition="noise"),
+        ),
+    )
+    told = found(
+        entry("unseen", "lpa", 0.6, 0.7, 0.8),
+        entry("unseen", "mean", 0.5, 0.6, 0.7),
+        entry("false-names", "lpa", 2.0, 2.0, 2.0),
+        entry("unseen", "lpa", None, None, None, condition="noise"),
+        entry("unseen", "mean", None, None, None, condition="noise"),
+    )
+    head, rows = claim_rows(suite, told)
+    assert head == ["claim", "verdict", "better by (95 %)", "p", "seeds"]
+    assert rows == [
+        ["It is so. (unseen, clean)", "shown", "+10.0 (+10.0 to +10.0)", "0.250", "3"],
+        ["It is so. (false-names, clean, below 1)", "refuted", "2.0 (2.0 to 2.0)", "0.250", "3"],
+        ["It is so. (unseen, clean, not worse by 2)", "shown", "+10.0 (+10.0 to +10.0)", "0.250", "3"],
+        ["It is so. (unseen, noise)", "undecided", "-", "-", "0"],
+    ]
