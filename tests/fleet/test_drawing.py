@@ -68,7 +68,7 @@ def test_lines_lie_where_their_axes_say() -> None:
     (line,) = picture.iter(f"{SVG}polyline")
     (left, middle), (right, top) = (tuple(map(float, p.split(","))) for p in line.get("points", "").split())
     (dot,) = picture.iter(f"{SVG}circle")
-    assert (left, right) == (56, 704) and float(dot.get("cx", 0)) == (left + right) / 2
+    assert (left, right) == (56, 696) and float(dot.get("cx", 0)) == (left + right) / 2
     assert float(dot.get("cy", 0)) - middle == pytest.approx(middle - top)
     (band,) = picture.iter(f"{SVG}polygon")
     assert len(band.get("points", "").split()) == 4
@@ -82,6 +82,7 @@ def test_names_of_any_length_do_not_lie_over_each_other(count: int) -> None:
     names = [f"{'a long name of a method ' * 2}"[: 8 + 3 * i].strip() + str(i) for i in range(count)]
     lines = [Series(name, [(1, 0, 0.1, 0.2), (100, 0, 0.1, 0.2)]) for name in names]
     require_apart(read(line_chart("Title", "condition", lines, Axis("round", 1, 100), SHARES)))
+    require_apart(read(line_chart("Title", "condition", lines, Axis("recall", 0, 1, is_share=True), SHARES)))
     bars = [Bar(name, i, f"{i}.0, reached by 3 of 5") for i, name in enumerate(names)]
     require_apart(read(bar_chart("Rounds", [("clean", bars), ("noise", bars)], count - 1.0)))
 

@@ -94,7 +94,11 @@ class Shown:
             [each.method, ", ".join(f"{value}: {percent(reached)}" for value, reached in each.tried), str(each.kept)]
             for each in self.tuned
         ]
-        return Table(f"Tuned: {self.record.setting}", ["method", "tried", "kept"], rows)
+        told, title = self.suite.tuning, "Tuned"
+        if told is not None:
+            length = "" if told.rounds is None else f", {told.rounds} rounds"
+            title = f'Tuned: {told.setting}, on seed {told.seed} in "{self.suite.conditions[0].name}"{length}'
+        return Table(title, ["method", "tried", "kept"], rows)
 
 
 def write_shown(folder: Path, what: Shown) -> Path:
