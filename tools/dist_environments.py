@@ -43,6 +43,7 @@ MODULES = {
     "gpu": ["torch"],
     "lp": ["scipy"],
     "ray": ["ray"],
+    "png": ["resvg_py"],
     "fleet": ["amqtt", "espeakng_loader"],
     "tensorboard": ["tensorboardX"],
     "mlflow": ["mlflow"],

@@ -19,6 +19,7 @@ from auricle.speech.row_store import Spill
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone
+from auricle_fleet.emulation.attackers import attackers
 from auricle_fleet.emulation.central import train_centrally
 from auricle_fleet.emulation.data import FleetData, load_data
 from auricle_fleet.emulation.engines import ENGINES, Engine, require_engine
@@ -289,9 +290,19 @@ class FleetRun:
 
     def _finish(self, engine: Engine, central: float | None, interrupted: bool) -> FleetResult:
         data, rows = self.data, self.record.rows
-        confusion = None if self._newest is None else self.judging.confusion(self._newest)
-        judged = len(self.judging.features), self.judging.speakers
-        ran = Ran(self.settings, data, self.start, self.judging.seconds, judged, central, interrupted, confusion)
+        newest, judging = self._newest, self.judging
+        ran = Ran(
+            self.settings,
+            data,
+            self.start,
+            judging.seconds,
+            judged=(len(judging.features), judging.speakers),
+            central=central,
+            interrupted=interrupted,
+            confusion=None if newest is None else judging.confusion(newest),
+            precision=None if newest is None else judging.precision(newest),
+            attackers=attackers(engine.names, engine.groups),
+        )
         summary = ran.summary(rows)
         devices = self._devices(engine, rows)
         changed = {name: value for name, value in self.settings.changed().items() if name not in HIDDEN}

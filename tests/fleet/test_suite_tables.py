@@ -15,9 +15,11 @@ from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.suite.curves import curves
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.page import Shown, write_shown
+from auricle_fleet.suite.paired import interval, sign_flip, student
 from auricle_fleet.suite.plan import Cell, Condition, Method, Suite
-from auricle_fleet.suite.tables import EVERY, FIGURES, results, sign_flip
-from auricle_fleet.suite.written import latex, markdown, tables
+from auricle_fleet.suite.record import Tuned
+from auricle_fleet.suite.tables import EVERY, FIGURES, results
+from auricle_fleet.suite.written import Table, latex, markdown, tables
 
 SUITE = Suite(
     about="One & <all>",
@@ -56,14 +58,19 @@ def test_means_spreads_differences_and_rounds_are_those_by_hand() -> None:
     assert clean.mean == pytest.approx(0.7) and clean.deviation == pytest.approx(0.03**0.5)
     assert found.entry("unseen", "A & B", "noise_5").values == (0.5, 0.7, None)
     assert found.entry("personal", "mean", "clean").mean is None
-    beside = {each.condition: each for each in found.beside}
+    beside = {each.condition: each for each in found.beside if each.figure == "unseen"}
     assert set(beside) == {"clean", "noise_5", EVERY} and {each.method for each in found.beside} == {"A & B"}
     assert beside["clean"].differences == pytest.approx((0.1, 0.0, 0.2)) and beside["clean"].better == 2
     assert beside["noise_5"].differences == pytest.approx((0.1, 0.2))
     assert beside[EVERY].differences == pytest.approx((0.1, 0.1))  # the third seed has not run in noise
+    assert beside["clean"].mean == pytest.approx(0.1)  # 4.3027 * 0.1 / sqrt(3) to each side
+    assert beside["clean"].interval == pytest.approx((0.1 - 0.248414, 0.1 + 0.248414), abs=1e-5)
     reached = {(each.method, each.condition): (each.rounds, each.runs) for each in found.reached}
     assert reached["A & B", "clean"] == ((2, 2, 2), 3)
     assert reached["mean", "noise_5"] == ((), 3)
+    assert found.entry("rounds", "mean", "clean").values == (3, 2, 2)  # never: one more than there are
+    rounds = {each.condition: each for each in found.beside if each.figure == "rounds"}
+    assert rounds["clean"].differences == (-1, 0, 0) and rounds["clean"].better == 1  # fewer are better
 
 
 def test_the_sign_flip_test_counts_the_choices_of_signs_at_least_as_far_from_nothing() -> None:
@@ -75,30 +82,42 @@ def test_the_sign_flip_test_counts_the_choices_of_signs_at_least_as_far_from_not
     assert sign_flip([0.1, -0.1] * 20) == 1.0
 
 
+def test_the_interval_is_that_of_students_t() -> None:
+    assert interval([0.1]) is None
+    assert interval([0.0, 2.0]) == pytest.approx((1 - 12.706205, 1 + 12.706205))  # s = sqrt(2), n = 2
+    assert interval([0.5] * 5) == (0.5, 0.5)
+    tables_of_t = {1: 12.7062, 2: 4.3027, 4: 2.7764, 9: 2.2622, 30: 2.0423, 999: 1.9623}
+    assert {n: round(student(0.95, n), 4) for n in tables_of_t} == tables_of_t
+
+
 def test_tables_are_written_in_every_form(tmp_path: Path) -> None:
     found = results(SUITE, ended())
-    shown = Shown(
-        "mine", SUITE, ended(), found, {"mean-clean-s9": "the disk <is> full"}, [("mean", "1: 2 %", "1")], "x"
-    )
+    tuned = [Tuned(method="mean", tried=((0.05, 0.5), (0.1, 0.25)), kept=0.05)]
+    shown = Shown("mine", SUITE, ended(), found, {"mean-clean-s9": "the disk <is> full"}, tuned, "x <y>")
     page = write_shown(tmp_path, shown).read_text()
     assert "One &amp; &lt;all&gt;" in page and "the disk &lt;is&gt; full" in page and "A &amp; B" in page
     assert "11 of 12 runs" in page
     assert "<td>70.0 ± 17.3</td>" in page and "<td>60.0 ± 14.1 (of 2)</td>" in page
-    assert page.count("<svg") == 2  # no run tells the devices' own models
-    assert {path.name for path in tmp_path.glob("*.svg")} == {"unseen-clean.svg", "unseen-noise-5.svg"}
+    assert "0.05: 50.0 %, 0.1: 25.0 %" in page and "x &lt;y&gt;" in page and "numpy" in page
+    drawn = {path.stem for path in (tmp_path / "figures").glob("*.svg")}
+    assert drawn == {
+        *("unseen-clean", "unseen-noise-5", "loss-clean", "loss-noise-5", "rounds-to-target"),
+        *("confusion-mean-clean", "confusion-A-B-clean", "confusion-mean-noise-5", "confusion-A-B-noise-5"),
+    }  # no run tells the devices' own models, or the precision
+    assert page.count("<svg") == len(drawn)
     text = (tmp_path / "tables.md").read_text()
-    assert "| A & B | 70.0 ± 17.3 | 60.0 ± 14.1 (of 2) |" in text and "**Tuned on a seed of its own: **" in text
+    assert "| A & B | 70.0 ± 17.3 | 60.0 ± 14.1 (of 2) |" in text and "0.05: 50.0 %, 0.1: 25.0 %" in text
     assert r"A \& B & 70.0 $\pm$ 17.3" in (tmp_path / "tables.tex").read_text()
     assert r"noise\_5" in (tmp_path / "tables.tex").read_text()
     with (tmp_path / "tables.csv").open() as file:
         records = list(csv.DictReader(file))
-    assert len(records) == 11
+    assert len(records) == 22  # the accuracy, and the rounds to the target
     assert records[0] == {"figure": "unseen", "method": "mean", "condition": "clean", "seed": "0", "value": "0.5"}
 
 
 def test_a_table_keeps_bars_and_signs_of_its_form() -> None:
-    assert markdown("t", ["a|b"], [["c"]]).splitlines()[2] == "| a\\|b |"
-    assert r"\textbackslash{}\{50\%\}" in latex("t", ["x"], [["\\{50%}"]])
+    assert markdown(Table("t", ["a|b"], [["c"]])).splitlines()[2] == "| a\\|b |"
+    assert r"\textbackslash{}\{50\%\}" in latex(Table("t", ["x"], [["\\{50%}"]]))
 
 
 def test_curves_are_a_picture_of_their_own_with_every_method_in_the_key() -> None:

@@ -84,6 +84,15 @@ class FleetData:
         return int(self.counts[:, 0].sum())
 
     @property
+    def label_clips(self) -> NDArray[np.int64]:
+        """(L,) clips that the devices train on by what is said in them."""
+        if isinstance(self.devices, FleetClips):
+            trained = self.devices.trained
+        else:
+            trained = np.concatenate([np.zeros(0, np.int64), *(data.train.targets for _, data in self.devices)])
+        return np.bincount(trained, minlength=len(self.pack.labels))
+
+    @property
     def caution(self) -> str:
         """What accuracies of the devices' own models do not show; empty where each holds out a clip of each label.
 

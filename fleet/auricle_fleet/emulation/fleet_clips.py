@@ -85,6 +85,15 @@ class FleetClips(Sequence[tuple[str, DeviceData]]):
         """(D, 2) clips of each device that it trains on, and that it holds out."""
         return np.diff(self.bounds, axis=1)
 
+    @property
+    def trained(self) -> Places:
+        """(T,) labels of the clips that the devices train on."""
+        begins = np.zeros(int(self.bounds[:, 2].max(initial=0)) + 1, np.int64)
+        np.add.at(begins, self.bounds[:, 0], 1)
+        np.add.at(begins, self.bounds[:, 1], -1)
+        places = np.flatnonzero(np.cumsum(begins))
+        return self.targets[places if self.order is None else self.order[places]]
+
     def _clips(self, place: int, first: int, end: int) -> Clips:
         assert not isinstance(self.rows, RowsFile)
         if self.order is None:

@@ -23,6 +23,7 @@ from auricle_edge.training.judge.sound import Judging, Negatives, carried_negati
 from auricle_edge.training.judge.streams import joined
 from auricle_fleet.emulation.conditions import target_of, triggered
 from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.emulation.precision import keyword_precision
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.methods.vectors import private_vectors
 from auricle_learning.runtimes import accuracy
@@ -158,6 +159,13 @@ class FleetJudging:
             return None
         taken = self.runtime.logits(self._name, plugin, self.features).argmax(axis=1)
         return np.bincount(self._targets * labels + taken, minlength=labels**2).reshape(labels, labels)
+
+    def precision(self, plugin: Flat) -> tuple[float | None, ...] | None:
+        """Precision of a plug-in (P,) on keywords of unseen speakers at each of `RECALLS`, see `keyword_precision`."""
+        if not len(self._targets):
+            return None
+        logits = self.runtime.logits(self._name, plugin, self.features)
+        return keyword_precision(logits, self._targets, self.runtime.pack.labels)
 
     def false_accepts(self, plugin: Flat) -> Heard | None:
         """The false accepts of a plug-in (P,) in sound without keywords; None where there is no such sound."""

@@ -23,7 +23,8 @@ Number = TypeVar("Number", int, float)
 
 REPEATED = frozenset({"seed", "port", "broker"})
 """Settings in which repetitions of one run may differ."""
-FIGURES = tuple(name for name in Summary.__struct_fields__ if name not in {"words", "rates", "confusion"})
+LISTS = frozenset({"words", "rates", "confusion", "label_clips", "keyword_precision", "attackers"})
+FIGURES = tuple(name for name in Summary.__struct_fields__ if name not in LISTS)
 """Of a run's summary, what is one value."""
 COLUMNS = (
     Column("runs", 0),

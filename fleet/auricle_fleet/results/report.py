@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from auricle.files import write_durably
 from auricle.process.times import about, how_many
 from auricle.wire.kinds import escaped
+from auricle_fleet.results.drawing import ticks
 from auricle_fleet.results.parties import by_party
 from auricle_fleet.results.report_tables import by_device, by_group, by_round, by_word, told
 from auricle_fleet.results.result import HEARD_BEFORE, DeviceRow, RoundRow, Summary, prolonged
@@ -41,15 +41,6 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem; } th { text-al
 td { text-align: right; border-top: 1px solid var(--line); padding: .15rem .5rem; font-variant-numeric: tabular-nums; }
 th:first-child, td:first-child { text-align: left; } td.long { white-space: normal; }
 """
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """Round numbers between two values, about five of them."""
-    span = (high - low) or 1.0
-    step = 10 ** math.floor(math.log10(span / 4))
-    step *= next(f for f in (1, 2, 5, 10) if span / (step * f) <= 5)
-    first = math.ceil(low / step - 1e-9)
-    return [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def chart(

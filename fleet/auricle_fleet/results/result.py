@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import StorageError
+from auricle_fleet.emulation.attackers import Attackers
 from auricle_fleet.results.run_folder import RunFolder
 
 
@@ -157,6 +158,15 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Of the last round's plug-in."""
     negative_seconds: float | None = None
     """Of sound without keywords, in which these false accepts were counted."""
+    label_clips: tuple[int, ...] | None = None
+    """(L,) training clips of all devices by what is said in them."""
+    keyword_precision: tuple[float | None, ...] | None = None
+    """Of the last plug-in on keywords of unseen speakers, at recalls of 0.05 to 1 in steps of 0.05: the share of what
+    it accepts that is right, at the highest threshold with which the recall is reached; None where it never is."""
+    attackers: tuple[Attackers, ...] = ()
+    """The groups that attack."""
+    detection: bool = False
+    """Whether the coordinator looked for attackers."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from auricle.files import describe, write_durably
 from auricle.packs.pack import Pack, pack_bytes
 from auricle.wire.tensors import Flat
 from auricle_cloud.settings import RoundDone
+from auricle_fleet.emulation.attackers import Attackers
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.results.card import card
@@ -45,6 +46,9 @@ class Ran:
     interrupted: bool
     confusion: NDArray[np.int64] | None = None
     """(L, L) of the last plug-in, see `Summary.confusion`."""
+    precision: tuple[float | None, ...] | None = None
+    """Of the last plug-in, see `Summary.keyword_precision`."""
+    attackers: tuple[Attackers, ...] = ()
 
     def summary(self, rows: Sequence[RoundRow]) -> Summary:
         """What it came to, by its rounds."""
@@ -85,6 +89,10 @@ class Ran:
             version=__version__,
             heard_before=start.heard_before,
             confusion=None if self.confusion is None else tuple(tuple(map(int, row)) for row in self.confusion),
+            label_clips=tuple(map(int, data.label_clips)),
+            keyword_precision=self.precision,
+            attackers=self.attackers,
+            detection=settings.detect,
         )
 
 

@@ -34,7 +34,7 @@ def suite(
     listed: bool = typer.Option(
         False, "--list", help="Say how many runs SUITE has, or each shipped one, and run nothing."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print the tables as JSON, nothing else."),
+    as_json: bool = typer.Option(False, "--json", help="Print what results.json says, nothing else."),
 ) -> int:
     """Compare methods: run every method in every condition with every seed; what has ended is not run again."""
     if not named and not listed:
@@ -65,12 +65,11 @@ def suite(
 
 def _conclude(told: Suite, result: SuiteResult, as_json: bool) -> int:
     if as_json:
-        answer = {"tables": result.results, "failed": dict(result.failed), "page": str(result.page)}
-        typer.echo(msgspec.json.encode(answer).decode())
+        typer.echo(result.record.as_json().decode(), nl=False)
     else:
-        for title, head, rows in tables(told, result.results):
-            typer.echo(f"\n{title}")
-            print_grid([Column(name, i) for i, name in enumerate(head)], rows)
+        for table in tables(told, result.results):
+            typer.echo(f"\n{table.title}")
+            print_grid([Column(name, i) for i, name in enumerate(table.head)], table.rows)
         typer.echo(f"\nPage: {result.page}")
         for name, why in sorted(result.failed.items()):
             typer.echo(fitted(f"Failed: {name}: {why}"))

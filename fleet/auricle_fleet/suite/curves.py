@@ -1,108 +1,137 @@
-"""Accuracy over rounds as SVG, a file that stands alone: the mean of the seeds, and from the least to the most."""
+"""What a suite draws: accuracy and loss by round, precision by recall, rounds to the target, confusion."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from auricle.wire.kinds import escaped
-from auricle_fleet.results.report import ticks
+from auricle_fleet.emulation.precision import RECALLS
+from auricle_fleet.results.drawing import Axis, Bar, Point, Series, bar_chart, heat_map, line_chart
+from auricle_fleet.results.result import RoundRow
+from auricle_fleet.suite.figures import ROUNDS, Figure, Unit
 from auricle_fleet.suite.folder import Ended
-from auricle_fleet.suite.plan import Suite
-from auricle_fleet.suite.tables import Figure
+from auricle_fleet.suite.plan import Condition, Suite, plain_name
+from auricle_fleet.suite.tables import Results, shown_figures
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 320, 52, 40, 14, 14
-KEY = 20
-"""Height of a line of the key below."""
-ACROSS = 3
-"""Methods a line of the key."""
-COLOURS = ("#0b62c4", "#c2500a", "#2a8a3e", "#8a3ea8", "#b8860b", "#0f8a8a", "#c0396b", "#5c6675")
-DASHES = ("", "7 4", "2 3", "9 3 2 3")
+AXES: dict[Unit, Axis] = {"share": Axis("", 0.0, 1.0, is_share=True), "degrees": Axis("degrees", 0.0, 180.0)}
+"""Of the values of a figure by round."""
 
-Line = list[tuple[int, float, float, float]]
-"""Round, and the least, mean and most of the seeds in it."""
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing of a suite, for its page and a file."""
+
+    name: str
+    """Of the file, without its ending."""
+    svg: str
+    model: str = "plug-in"
+    """Of what it tells, as of `Figure.model`."""
+
+
+def pictures(suite: Suite, ended: Sequence[Ended], found: Results) -> list[Picture]:
+    """Everything that the runs tell, by condition."""
+    drawn = []
+    for condition in suite.conditions:
+        runs = [each for each in ended if each.cell.condition == condition.name]
+        drawn += _of_condition(suite, runs, condition, found)
+    rounds = rounds_to_target(suite, found)
+    return drawn if rounds is None else [*drawn, Picture("rounds-to-target", rounds)]
+
+
+def _of_condition(suite: Suite, ended: Sequence[Ended], condition: Condition, found: Results) -> Iterable[Picture]:
+    place = plain_name(condition.name)
+    for figure in shown_figures(suite):
+        svg = curves(suite, ended, condition.name, figure)
+        if svg is not None:
+            yield Picture(f"{figure.name}-{place}", svg, figure.model)
+    svg = loss_curves(suite, ended, condition.name)
+    if svg is not None:
+        yield Picture(f"loss-{place}", svg)
+    svg = precision_curves(suite, found, condition.name)
+    if svg is not None:
+        yield Picture(f"precision-recall-{place}", svg)
+    for each in found.confusions:
+        if each.condition == condition.name:
+            svg = heat_map(f"What words are taken for: {each.method}", condition.name, each.words, each.counts)
+            yield Picture(f"confusion-{plain_name(each.method)}-{place}", svg)
 
 
 def curves(suite: Suite, ended: Sequence[Ended], condition: str, figure: Figure) -> str | None:
-    """Draw a figure of all methods in a condition; None where no run tells it.
+    """Draw a figure of all methods in a condition by round; None where no run tells it."""
+    if figure.by_round is None:
+        return None
+    return _by_round(suite, ended, condition, figure.title, figure.by_round, AXES[figure.unit])
 
-    A line has a colour and a dash of its own, so that it is known without colours too.
+
+def loss_curves(suite: Suite, ended: Sequence[Ended], condition: str) -> str | None:
+    """Draw the mean loss of each round's first model on the devices' clips; None where no run tells it."""
+    losses = [row.inference_loss for each in ended for row in each.rounds if row.inference_loss is not None]
+    axis = Axis("nats", 0.0, max(losses, default=1.0) or 1.0)
+    title = "Loss of the shared plug-in on the devices' clips"
+    return _by_round(suite, ended, condition, title, lambda row: row.inference_loss, axis)
+
+
+def precision_curves(suite: Suite, found: Results, condition: str) -> str | None:
+    """Draw the precision of keywords by recall, the mean of the seeds; None where no run tells it."""
+    told = {each.method: each.precision for each in found.precision if each.condition == condition}
+    series = [
+        Series(m.name, [(r, p, p, p) for r, p in zip(RECALLS, told.get(m.name, ()), strict=False) if p is not None])
+        for m in suite.methods
+    ]
+    if not any(line.points for line in series):
+        return None
+    axes = Axis("recall", 0.0, 1.0, is_share=True), Axis("precision", 0.0, 1.0, is_share=True)
+    return line_chart("Keywords of unseen speakers: precision by recall", condition, series, *axes)
+
+
+def rounds_to_target(suite: Suite, found: Results) -> str | None:
+    """Draw the mean rounds until the target as bars, a run that is never there as one more than it has.
+
+    None without a target, or where no run has ended.
     """
-    lines = [
-        (
+    figure = next((each for each in shown_figures(suite) if each.name == ROUNDS), None)
+    if figure is None or not any(each.runs for each in found.reached):
+        return None
+    blocks, most = [], 0.0
+    for condition in suite.conditions:
+        bars = []
+        for each in (each for each in found.reached if each.condition == condition.name):
+            mean = found.entry(ROUNDS, each.method, condition.name).mean
+            if mean is not None:
+                most = max(most, mean)
+                bars.append(Bar(each.method, mean, f"{mean:.1f}, reached by {len(each.rounds)} of {each.runs}"))
+        blocks.append((condition.name, bars))
+    return bar_chart(figure.title, blocks, most)
+
+
+def _by_round(
+    suite: Suite,
+    ended: Sequence[Ended],
+    condition: str,
+    title: str,
+    value: Callable[[RoundRow], float | None],
+    axis: Axis,
+) -> str | None:
+    """Lines of all methods: the mean of the seeds, and from the least to the most."""
+    series = [
+        Series(
             method.name,
-            _line([e for e in ended if (e.cell.method, e.cell.condition) == (method.name, condition)], figure),
+            _points([e for e in ended if (e.cell.method, e.cell.condition) == (method.name, condition)], value),
         )
         for method in suite.methods
     ]
-    points = [point for _, line in lines for point in line]
-    if not points:
+    last = max((point[0] for line in series for point in line.points), default=None)
+    if last is None:
         return None
-    last = max(point[0] for point in points)
-    rows = -(-len(lines) // ACROSS)
-    height = HEIGHT + rows * KEY
-    title = f"{figure.title}, {condition}"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="{escaped(title)}" font-family="system-ui, sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-    ]
-    for tick in ticks(0, 1):
-        y = _y(tick)
-        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#d8dde5"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="#5c6675">{100 * tick:.0f} %</text>')
-    for tick in sorted({1, *(int(t) for t in ticks(1, last) if 1 <= t <= last)}):
-        x = _x(tick, last)
-        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle" fill="#5c6675">{tick}</text>')
-    parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end" fill="#5c6675">round</text>')
-    for i, (name, line) in enumerate(lines):
-        parts += _drawn(line, last, *_style(i))
-        parts += _key(i, name)
-    return "".join([*parts, "</svg>"])
+    return line_chart(title, condition, series, Axis("round", 1.0, last), axis)
 
 
-def _line(ended: Sequence[Ended], figure: Figure) -> Line:
+def _points(ended: Sequence[Ended], value: Callable[[RoundRow], float | None]) -> list[Point]:
     by_round: dict[int, list[float]] = {}
     for each in ended:
         for row in each.rounds:
-            value = figure.by_round(row)
-            if value is not None:
-                by_round.setdefault(row.round, []).append(value)
+            told = value(row)
+            if told is not None:
+                by_round.setdefault(row.round, []).append(told)
     return [(n, min(values), statistics.fmean(values), max(values)) for n, values in sorted(by_round.items())]
-
-
-def _style(i: int) -> tuple[str, str]:
-    return COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
-
-
-def _x(number: int, last: int) -> float:
-    return LEFT + (WIDTH - LEFT - RIGHT) * (number - 1) / max(1, last - 1)
-
-
-def _y(value: float) -> float:
-    return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * min(max(value, 0.0), 1.0)
-
-
-def _drawn(line: Line, last: int, colour: str, dash: str) -> list[str]:
-    if not line:
-        return []
-    if len(line) == 1:
-        (n, _, middle, _), *_ = line
-        return [f'<circle cx="{_x(n, last):.1f}" cy="{_y(middle):.1f}" r="4" fill="{colour}"/>']
-    least = [f"{_x(n, last):.1f},{_y(low):.1f}" for n, low, _, _ in line]
-    most = [f"{_x(n, last):.1f},{_y(high):.1f}" for n, _, _, high in line]
-    mean = " ".join(f"{_x(n, last):.1f},{_y(middle):.1f}" for n, _, middle, _ in line)
-    return [
-        f'<polygon points="{" ".join([*least, *reversed(most)])}" fill="{colour}" opacity="0.13"/>',
-        f'<polyline points="{mean}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>',
-    ]
-
-
-def _key(i: int, name: str) -> list[str]:
-    colour, dash = _style(i)
-    x, y = LEFT + (i % ACROSS) * (WIDTH - LEFT) / ACROSS, HEIGHT + i // ACROSS * KEY + 6
-    return [
-        f'<line x1="{x:.0f}" x2="{x + 26:.0f}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2" '
-        f'stroke-dasharray="{dash}"/>',
-        f'<text x="{x + 32:.0f}" y="{y + 4}" fill="#1c2330">{escaped(name)}</text>',
-    ]

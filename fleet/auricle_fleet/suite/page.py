@@ -1,21 +1,45 @@
-"""What a suite leaves: one page that opens without a network, tables as Markdown, LaTeX and CSV, curves as SVG."""
+"""What a suite leaves: one page that opens without a network, tables as Markdown, LaTeX, CSV and JSON, pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from auricle import __version__
-from auricle.files import write_durably
+from auricle.errors import StorageError
+from auricle.files import describe, write_durably
 from auricle.wire.kinds import escaped
 from auricle_fleet.results.metrics import write_csv
+from auricle_fleet.results.png import png_of, why_not
 from auricle_fleet.results.report import STYLE
-from auricle_fleet.suite.curves import curves
+from auricle_fleet.suite.curves import Picture, pictures
 from auricle_fleet.suite.folder import Ended
-from auricle_fleet.suite.plan import Suite, plain_name
-from auricle_fleet.suite.tables import FIGURES, Results
-from auricle_fleet.suite.written import entry_records, latex, markdown, tables
+from auricle_fleet.suite.plan import Suite
+from auricle_fleet.suite.record import Size, SuiteRecord, Tuned, machine, versions
+from auricle_fleet.suite.tables import Results
+from auricle_fleet.suite.written import MODELS, Table, entry_records, latex, markdown, tables
+from auricle_fleet.units import percent
+
+FIGURES = "figures"
+"""Folder of the pictures."""
+HEADINGS = {
+    "claims": "What is claimed",
+    "plug-in": "The shared plug-in",
+    "own": "The devices' own models",
+    "run": "The runs",
+}
+HOW_TO_READ = (
+    "Mean and standard deviation of the seeds. Beside the reference: the same condition, seed, devices and clips in "
+    "each pair; the interval holds the mean difference with 95 % (Student's t of the pairs), p is that of the "
+    "sign-flip test, with three seeds 0.25 at the least, with five 0.063. Curves are the mean of the seeds, and from "
+    "the least to the most."
+)
+CSS = """
+.drawn { display: flex; flex-wrap: wrap; gap: 1rem; align-items: flex-start; margin: 1rem 0; }
+.drawn svg { width: auto; max-width: 100%; border: 1px solid var(--line); border-radius: .4rem; overflow: hidden; }
+h3 { font-size: 1rem; margin: 1.6rem 0 .3rem; } code { white-space: pre-wrap; overflow-wrap: anywhere; }
+"""
 
 
 @dataclass(frozen=True)
@@ -28,71 +52,110 @@ class Shown:
     results: Results
     failed: Mapping[str, str]
     """Why a run failed, by its name."""
-    tuned: Sequence[tuple[str, str, str]]
-    """Method, the values that were tried with what they reached, and the one that was kept."""
+    tuned: Sequence[Tuned]
     command: str
     """That made it."""
+    size: Size = "small"
 
-    def lead(self) -> str:
-        """How much of it there is, and what made it."""
-        planned = len(self.suite.methods) * len(self.suite.conditions) * len(self.suite.seeds)
-        seeds = ", ".join(map(str, self.suite.seeds))
-        return (
-            f"{len(self.suite.methods)} methods in {len(self.suite.conditions)} conditions, seeds {seeds}: "
-            f"{len(self.ended)} of {planned} runs have ended. Auricle {__version__}, made by: {self.command}"
+    @cached_property
+    def record(self) -> SuiteRecord:
+        """What `results.json` says."""
+        suite = self.suite
+        return SuiteRecord(
+            name=self.name,
+            about=suite.about,
+            size=self.size,
+            command=self.command,
+            versions=versions(),
+            machine=machine(),
+            seeds=suite.seeds,
+            methods=tuple(method.name for method in suite.methods),
+            conditions=tuple(condition.name for condition in suite.conditions),
+            reference=suite.compared_with,
+            target=suite.target,
+            setting=None if suite.tuning is None else suite.tuning.setting,
+            tuned=tuple(self.tuned),
+            tables=self.results,
+            failed=dict(self.failed),
         )
 
+    def lead(self) -> str:
+        """How much of it there is."""
+        suite = self.suite
+        planned = len(suite.methods) * len(suite.conditions) * len(suite.seeds)
+        return (
+            f"{len(suite.methods)} methods in {len(suite.conditions)} conditions, seeds "
+            f"{', '.join(map(str, suite.seeds))}, {self.size} size: {len(self.ended)} of {planned} runs have ended."
+        )
 
-TUNED = ["method", "tried", "kept"]
+    def made_by(self) -> str:
+        """With what versions, on what machine."""
+        said = ", ".join(f"{name} {number}" for name, number in self.record.versions.items())
+        return f"Made with {said} on {self.record.machine.cores} cores ({self.record.machine.processor}) by:"
+
+    def tuning(self) -> Table:
+        """The grid: what each method tried, and kept."""
+        rows = [
+            [each.method, ", ".join(f"{value}: {percent(reached)}" for value, reached in each.tried), str(each.kept)]
+            for each in self.tuned
+        ]
+        return Table(f"Tuned: {self.record.setting}", ["method", "tried", "kept"], rows)
 
 
 def write_shown(folder: Path, what: Shown) -> Path:
     """Write all of it into a folder; the page's path. StorageError where it cannot be written."""
-    drawn = [
-        (f"{figure.name}-{plain_name(condition.name)}", f"{figure.title}, {condition.name}", svg)
-        for figure in FIGURES
-        for condition in what.suite.conditions
-        if (svg := curves(what.suite, what.ended, condition.name, figure)) is not None
-    ]
-    for name, _, svg in drawn:
-        write_durably(folder / f"{name}.svg", svg.encode())
+    drawn = pictures(what.suite, what.ended, what.results)
+    _write_pictures(folder / FIGURES, drawn)
     made = tables(what.suite, what.results)
-    if what.tuned:
-        setting = what.suite.tuning.setting if what.suite.tuning is not None else ""
-        made.append((f"Tuned on a seed of its own: {setting}", TUNED, [list(row) for row in what.tuned]))
-    intro = f"# {what.name}\n\n{what.suite.about}\n\n{what.lead()}\n\n"
-    write_durably(folder / "tables.md", (intro + "\n".join(markdown(*table) for table in made)).encode())
-    write_durably(folder / "tables.tex", "\n".join(latex(*table) for table in made).encode())
+    every = [*made, *([what.tuning()] if what.tuned else [])]
+    intro = f"# {what.name}\n\n{what.suite.about}\n\n{what.lead()}\n\n{what.made_by()}\n\n    {what.command}\n\n"
+    write_durably(folder / "tables.md", (intro + "\n".join(map(markdown, every))).encode())
+    write_durably(folder / "tables.tex", "\n".join(map(latex, every)).encode())
     write_csv(folder / "tables.csv", *entry_records(what.suite, what.results))
+    write_durably(folder / "results.json", what.record.as_json())
     path = folder / "suite.html"
     write_durably(path, _page(what, made, drawn).encode())
     return path
 
 
-def _page(
-    what: Shown,
-    made: Sequence[tuple[str, list[str], list[list[str]]]],
-    drawn: Sequence[tuple[str, str, str]],
-) -> str:
-    parts = [f"<h2>{escaped(title)}</h2>{_table(head, rows)}" for title, head, rows in made]
-    parts.append(
-        "<p>Mean and standard deviation of the seeds. Beside the reference: the same condition, seed, devices, clips "
-        "in each pair; p is that of the sign-flip test, with three seeds 0.25 at the least, with five 0.063.</p>"
-    )
-    parts += (f"<h2>{escaped(title)}</h2>{svg}" for _, title, svg in drawn)
+def _write_pictures(folder: Path, drawn: Sequence[Picture]) -> None:
+    """Each as SVG, and as PNG where that can be; those of before are removed."""
+    has_png = not why_not()
+    try:
+        folder.mkdir(exist_ok=True)
+        for before in (*folder.glob("*.svg"), *folder.glob("*.png")):
+            before.unlink()
+    except OSError as error:
+        raise StorageError(describe(error, folder)) from error
+    for picture in drawn:
+        write_durably(folder / f"{picture.name}.svg", picture.svg.encode())
+        if has_png:
+            write_durably(folder / f"{picture.name}.png", png_of(picture.svg))
+
+
+def _page(what: Shown, made: Sequence[Table], drawn: Sequence[Picture]) -> str:
+    parts = [f"<p>{HOW_TO_READ}</p>"]
+    for model in MODELS:
+        told = [f"<h3>{escaped(each.title)}</h3>{_table(each)}" for each in made if each.model == model]
+        shown = "".join(picture.svg for picture in drawn if picture.model == model)
+        if told or shown:
+            parts += [f"<h2>{HEADINGS[model]}</h2>", *told, f'<div class="drawn">{shown}</div>' if shown else ""]
+    if what.tuned:
+        parts.append(f"<h2>{escaped(what.tuning().title)}</h2>{_table(what.tuning())}")
     if what.failed:
-        rows = [[name, why] for name, why in sorted(what.failed.items())]
-        parts.append(f"<h2>Runs that failed</h2>{_table(['run', 'why'], rows)}")
+        failed = Table("", ["run", "why"], [[name, why] for name, why in sorted(what.failed.items())])
+        parts.append(f"<h2>Runs that failed</h2>{_table(failed)}")
+    parts.append(f"<h2>How it was made</h2><p>{escaped(what.made_by())}</p><p><code>{escaped(what.command)}</code></p>")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escaped(what.name)}</title><style>{STYLE}</style></head><body><h1>{escaped(what.name)}</h1>"
+        f"<title>{escaped(what.name)}</title><style>{STYLE}{CSS}</style></head><body><h1>{escaped(what.name)}</h1>"
         f"<p class='lead'>{escaped(what.suite.about)}</p><p>{escaped(what.lead())}</p>{''.join(parts)}"
         "</body></html>\n"
     )
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    top = "".join(f"<th>{escaped(cell)}</th>" for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+def _table(table: Table) -> str:
+    top = "".join(f"<th>{escaped(cell)}</th>" for cell in table.head)
+    body = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
     return f'<div class="scroll"><table><tr>{top}</tr>{body}</table></div>'

@@ -12,9 +12,11 @@ import msgspec
 from auricle.errors import DataError
 from auricle_fleet.emulation.traces import require_traces
 from auricle_fleet.results.live import View
+from auricle_fleet.results.png import why_not
 from auricle_fleet.suite.folder import SuiteFolder
 from auricle_fleet.suite.page import Shown, write_shown
 from auricle_fleet.suite.plan import Condition, Method, Suite, cells, tuning_cells
+from auricle_fleet.suite.record import SuiteRecord, Tuned
 from auricle_fleet.suite.running import SuiteRunner
 from auricle_fleet.suite.tables import Results, results
 from auricle_fleet.units import percent
@@ -29,6 +31,8 @@ class SuiteResult:
     results: Results
     failed: Mapping[str, str]
     page: Path
+    record: SuiteRecord
+    """What `results.json` says."""
 
 
 class SuiteRun:
@@ -68,7 +72,7 @@ class SuiteRun:
         require_traces({group for cell in found for group in cell.settings.groups})
         self._folder = SuiteFolder(out)
         self._runner = SuiteRunner(self._folder, jobs, view)
-        self._tuned: list[tuple[str, str, str]] = []
+        self._tuned: list[Tuned] = []
 
     async def run(self) -> SuiteResult:
         """Run everything, and write tables and page; cancelled, the runs under way end and can go on later.
@@ -84,7 +88,10 @@ class SuiteRun:
             raise DataError("No run of the suite has ended: there is nothing to compare.")
         found = results(self._suite, ended)
         shown = Shown(self._name, self._suite, ended, found, self._runner.failed, self._tuned, self._command)
-        return SuiteResult(found, self._runner.failed, write_shown(self._folder.folder, shown))
+        page = write_shown(self._folder.folder, shown)
+        if why_not():
+            self._view.say(why_not())
+        return SuiteResult(found, self._runner.failed, page, shown.record)
 
     async def _tune(self) -> dict[str, object] | None:
         """The best value of the tuned setting by method; None where nothing is tuned."""
@@ -104,7 +111,8 @@ class SuiteRun:
             if known:
                 best[method.name] = max(known, key=lambda pair: pair[0])[1]
                 tried = ", ".join(f"{value}: {percent(accuracy)}" for accuracy, value in known)
-                self._tuned.append((method.name, tried, str(best[method.name])))
+                values = tuple((value, accuracy) for accuracy, value in known)
+                self._tuned.append(Tuned(method=method.name, tried=values, kept=best[method.name]))
                 self._view.say(f"{method.name}: {tried}; keeps {best[method.name]}")
         return best
 

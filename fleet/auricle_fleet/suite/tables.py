@@ -4,43 +4,19 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from auricle_fleet.results.result import RoundRow, Summary
+from auricle_fleet.suite.figures import FIGURES, Figure, first_at, named, rounds_to
 from auricle_fleet.suite.folder import Ended
+from auricle_fleet.suite.paired import interval, sign_flip
 from auricle_fleet.suite.plan import Suite
 
+__all__ = ["EVERY", "FIGURES", "Beside", "Entry", "Figure", "Reached", "Results", "results", "shown_figures"]
+
 EVERY = "mean of all"
-MOST_SIGNS = 16
-"""Pairs up to which every choice of signs is counted: 65,536 of them."""
-
-
-class Figure(msgspec.Struct, frozen=True):
-    """What is measured of a run."""
-
-    name: str
-    title: str
-    of: Callable[[Summary], float | None]
-    by_round: Callable[[RoundRow], float | None]
-
-
-FIGURES = (
-    Figure(
-        "unseen",
-        "Shared plug-in on speakers that no device has",
-        lambda summary: summary.plugin_accuracy_unseen,
-        lambda row: row.plugin_accuracy_unseen,
-    ),
-    Figure(
-        "personal",
-        "Devices' own models on their own held-out clips",
-        lambda summary: summary.personal_accuracy,
-        lambda row: row.personal_accuracy,
-    ),
-)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,18 +53,14 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
     """`EVERY` for the mean of all conditions, of the seeds that have run in each."""
     differences: tuple[float, ...]
     """Method minus reference, one a seed."""
+    mean: float
+    """Of the differences."""
+    interval: tuple[float, float] | None
+    """That holds the mean with 95 % (`paired.interval`); None of fewer than two."""
+    better: int
+    """Seeds with which the method is better: higher or lower, as the figure has it."""
     p: float
     """Of the sign-flip test: the share of all choices of signs whose mean is at least as far from 0, two-sided."""
-
-    @property
-    def mean(self) -> float:
-        """Of the differences."""
-        return statistics.fmean(self.differences)
-
-    @property
-    def better(self) -> int:
-        """Seeds with which the method is better."""
-        return sum(difference > 0 for difference in self.differences)
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,9 +72,27 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     """The first round at or above it, of each run that got there."""
     runs: int
     """That have ended."""
-    firsts: tuple[int | None, ...] = ()
-    """By seed, in the suite's order: that round, of a run that did not get there the one after its last; None where it
-    has not ended."""
+
+
+class Precision(msgspec.Struct, frozen=True, kw_only=True):
+    """The precision of keywords of a method in a condition, by recall."""
+
+    method: str
+    condition: str
+    runs: int
+    """That tell it."""
+    precision: tuple[float | None, ...]
+    """At recalls of 0.05 to 1 in steps of 0.05, the mean of the seeds; None where one of them never reaches it."""
+
+
+class Confusion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a method's plug-in takes words for, clips of unseen speakers of all seeds together."""
+
+    method: str
+    condition: str
+    words: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    """(L, L) by the word that was said, then by what it was taken for."""
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,42 +101,53 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[Entry, ...]
     beside: tuple[Beside, ...]
     reached: tuple[Reached, ...]
+    precision: tuple[Precision, ...] = ()
+    confusions: tuple[Confusion, ...] = ()
+    """In each condition of the reference, and of the other method whose first figure is best."""
 
     def entry(self, figure: str, method: str, condition: str) -> Entry:
         """The entry of this place."""
         return next(e for e in self.entries if (e.figure, e.method, e.condition) == (figure, method, condition))
 
 
+def shown_figures(suite: Suite) -> tuple[Figure, ...]:
+    """What a suite shows: the figures that it names, and the rounds until its target where it has one."""
+    rounds = () if suite.target is None else (rounds_to(suite.target),)
+    return (*map(named, suite.figures), *rounds)
+
+
 def results(suite: Suite, ended: Sequence[Ended]) -> Results:
     """Put the runs that have ended into tables."""
     runs = {(each.cell.method, each.cell.condition, each.cell.seed): each for each in ended}
     places = [(method.name, condition.name) for method in suite.methods for condition in suite.conditions]
+    of = {place: [run for (m, c, _), run in runs.items() if (m, c) == place] for place in places}
     entries = tuple(
         Entry(
             figure=figure.name,
             method=method,
             condition=condition,
             values=tuple(
-                None if (run := runs.get((method, condition, seed))) is None else figure.of(run.summary)
+                None if (run := runs.get((method, condition, seed))) is None else figure.of(run.summary, run.rounds)
                 for seed in suite.seeds
             ),
         )
-        for figure in FIGURES
+        for figure in shown_figures(suite)
         for method, condition in places
     )
-    reached: tuple[Reached, ...] = ()
-    if suite.target is not None:
-        reached = tuple(
-            _reached(suite.target, method, condition, [runs.get((method, condition, seed)) for seed in suite.seeds])
-            for method, condition in places
-        )
-    return Results(entries=entries, beside=tuple(_beside(suite, entries)), reached=reached)
+    target = suite.target
+    return Results(
+        entries=entries,
+        beside=tuple(_beside(suite, entries)),
+        reached=() if target is None else tuple(_reached(target, place, of[place]) for place in places),
+        precision=tuple(each for place in places if (each := _precision(place, of[place])) is not None),
+        confusions=tuple(_confusions(suite, entries, of)),
+    )
 
 
 def _beside(suite: Suite, entries: Sequence[Entry]) -> list[Beside]:
     values = {(e.figure, e.method, e.condition): e.values for e in entries}
     found = []
-    for figure, method in itertools.product(FIGURES, suite.methods):
+    for figure, method in itertools.product(shown_figures(suite), suite.methods):
         if method.name == suite.compared_with:
             continue
         by_seed: list[list[float]] = [[] for _ in suite.seeds]
@@ -158,50 +159,59 @@ def _beside(suite: Suite, entries: Sequence[Entry]) -> list[Beside]:
                 differences += [] if pair is None else [pair]
             known = [pair for pair in pairs if pair is not None]
             if known:
-                found.append(_pair(figure.name, method.name, condition.name, known))
+                found.append(_pair(figure, method.name, condition.name, known))
         whole = [statistics.fmean(pairs) for pairs in by_seed if len(pairs) == len(suite.conditions)]
         if len(suite.conditions) > 1 and whole:
-            found.append(_pair(figure.name, method.name, EVERY, whole))
+            found.append(_pair(figure, method.name, EVERY, whole))
     return found
 
 
-def _pair(figure: str, method: str, condition: str, differences: Sequence[float]) -> Beside:
+def _pair(figure: Figure, method: str, condition: str, differences: Sequence[float]) -> Beside:
     return Beside(
-        figure=figure, method=method, condition=condition, differences=tuple(differences), p=sign_flip(differences)
-    )
-
-
-def sign_flip(differences: Sequence[float]) -> float:
-    """The p-value of the sign-flip test of paired differences (Fisher 1935, The Design of Experiments, section 21).
-
-    Were both methods the same, each difference could as well have the other sign: p is the share of all 2^n choices of
-    signs whose sum is at least as far from 0 as the one that was found, above `MOST_SIGNS` pairs of 65,536 drawn ones.
-    So the least that n pairs can show is 2 / 2^n: 0.25 with three seeds, 0.063 with five.
-    """
-    count = len(differences)
-    if count <= MOST_SIGNS:
-        signs = np.array(list(itertools.product((1, -1), repeat=count)), float)
-    else:
-        signs = np.random.default_rng(0).choice((1.0, -1.0), (1 << MOST_SIGNS, count))
-    sums = np.abs(signs @ np.asarray(differences, float))
-    return float(np.mean(sums >= abs(sum(differences)) - 1e-12))
-
-
-def _reached(target: float, method: str, condition: str, ended: Sequence[Ended | None]) -> Reached:
-    by_seed = [None if each is None else _first(target, each.rounds) for each in ended]
-    known = [first for first in by_seed if first is not None]
-    return Reached(
+        figure=figure.name,
         method=method,
         condition=condition,
-        rounds=tuple(first for first, has in known if has),
-        runs=len(known),
-        firsts=tuple(None if first is None else first[0] for first in by_seed),
+        differences=tuple(differences),
+        mean=statistics.fmean(differences),
+        interval=interval(differences),
+        better=sum(d > 0 if figure.higher_is_better else d < 0 for d in differences),
+        p=sign_flip(differences),
     )
 
 
-def _first(target: float, rounds: Sequence[RoundRow]) -> tuple[int, bool]:
-    """The first round at or above the target and True, or without one the round after the last and False."""
-    for row in rounds:
-        if (row.plugin_accuracy_unseen or 0.0) >= target:
-            return row.round, True
-    return (rounds[-1].round if rounds else 0) + 1, False
+def _reached(target: float, place: tuple[str, str], ended: Sequence[Ended]) -> Reached:
+    firsts = [first for each in ended if (first := first_at(target, each.rounds)) is not None]
+    method, condition = place
+    return Reached(method=method, condition=condition, rounds=tuple(firsts), runs=len(ended))
+
+
+def _precision(place: tuple[str, str], ended: Sequence[Ended]) -> Precision | None:
+    known = [told for each in ended if (told := each.summary.keyword_precision) is not None]
+    if not known:
+        return None
+    at_recalls = [[value for value in values if value is not None] for values in zip(*known, strict=True)]
+    means = tuple(statistics.fmean(values) if len(values) == len(known) else None for values in at_recalls)
+    return Precision(method=place[0], condition=place[1], runs=len(known), precision=means)
+
+
+def _confusions(
+    suite: Suite, entries: Sequence[Entry], of: Mapping[tuple[str, str], Sequence[Ended]]
+) -> Iterable[Confusion]:
+    """Those of the reference and of the best of the others."""
+    first = named(suite.figures[0])
+    sign = 1 if first.higher_is_better else -1
+    for condition in suite.conditions:
+        others = {
+            e.method: sign * e.mean
+            for e in entries
+            if (e.figure, e.condition) == (first.name, condition.name)
+            and e.mean is not None
+            and e.method != suite.compared_with
+        }
+        best = [max(others, key=others.__getitem__)] if others else []
+        for method in (suite.compared_with, *best):
+            summaries = [run.summary for run in of[method, condition.name] if run.summary.confusion]
+            if summaries:
+                words = summaries[0].words
+                counts = np.sum([each.confusion for each in summaries if each.words == words], axis=0).tolist()
+                yield Confusion(method=method, condition=condition.name, words=words, counts=tuple(map(tuple, counts)))

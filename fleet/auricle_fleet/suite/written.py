@@ -3,84 +3,108 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from auricle_fleet.suite.claims import claim_rows
+from auricle_fleet.suite.figures import ROUNDS, Figure, Unit
 from auricle_fleet.suite.plan import Suite
-from auricle_fleet.suite.tables import FIGURES, Beside, Entry, Figure, Reached, Results
+from auricle_fleet.suite.tables import Beside, Entry, Reached, Results, shown_figures
 
 Row = list[str]
+MODELS = ("claims", "plug-in", "own", "run")
+UNITS: Mapping[Unit, str] = {"share": "%", "rounds": "rounds", "devices": "devices", "degrees": "degrees"}
 
 
-def shown(entry: Entry, seeds: int) -> str:
-    """A figure in percent, with its spread, and of how many seeds where not of all."""
+class Table(NamedTuple):
+    """A table as text."""
+
+    title: str
+    head: Row
+    rows: list[Row]
+    model: str = "run"
+    """Of what it tells, as of `Figure.model`: accuracies of the shared plug-in and of own models stand apart."""
+
+
+def shown(figure: Figure, entry: Entry, seeds: int) -> str:
+    """A figure, shares in percent, with its spread, and of how many seeds where not of all."""
     if entry.mean is None:
         return "-"
-    text = f"{100 * entry.mean:.1f}" + ("" if entry.deviation is None else f" ± {100 * entry.deviation:.1f}")
+    by = _scale(figure)
+    text = f"{by * entry.mean:.1f}" + ("" if entry.deviation is None else f" ± {by * entry.deviation:.1f}")
     return text if len(entry.known) == seeds else f"{text} (of {len(entry.known)})"
 
 
-def figure_rows(suite: Suite, results: Results, figure: Figure) -> tuple[Row, list[Row]]:
-    """Head and rows of a figure: a method a row, a condition a column, percent, mean and deviation of the seeds."""
+def figure_table(suite: Suite, results: Results, figure: Figure) -> Table:
+    """A figure: a method a row, a condition a column, mean and deviation of the seeds."""
     conditions = [condition.name for condition in suite.conditions]
     rows = [
-        [m.name, *(shown(results.entry(figure.name, m.name, c), len(suite.seeds)) for c in conditions)]
+        [m.name, *(shown(figure, results.entry(figure.name, m.name, c), len(suite.seeds)) for c in conditions)]
         for m in suite.methods
     ]
-    return ["method", *conditions], rows
+    return Table(f"{figure.title}, {UNITS[figure.unit]}", ["method", *conditions], rows, figure.model)
 
 
-def beside_rows(suite: Suite, beside: Iterable[Beside]) -> tuple[Row, list[Row]]:
-    """Head and rows of what each method gains or loses beside the reference, in points."""
-    head = ["figure", "method", "condition", f"points over {suite.compared_with}", "better in", "p"]
+def beside_table(suite: Suite, beside: Iterable[Beside], figure: Figure) -> Table:
+    """What each method has more or less of a figure than the reference, pair by pair."""
+    unit = "points" if figure.unit == "share" else figure.unit
+    head = ["method", "condition", f"{unit} over {suite.compared_with}", "95 % interval", "better in", "p"]
+    by = _scale(figure)
     rows = [
         [
-            each.figure,
             each.method,
             each.condition,
-            f"{100 * each.mean:+.1f} ({100 * min(each.differences):+.1f} to {100 * max(each.differences):+.1f})",
+            f"{by * each.mean:+.1f}",
+            "-" if each.interval is None else " to ".join(f"{by * end:+.1f}" for end in each.interval),
             f"{each.better} of {len(each.differences)}",
             f"{each.p:.3f}",
         ]
         for each in beside
+        if each.figure == figure.name
     ]
-    return head, rows
+    less = "" if figure.higher_is_better else ", less is better"
+    return Table(f"{figure.title}: beside {suite.compared_with}{less}", head, rows, figure.model)
 
 
-def reached_rows(suite: Suite, reached: Iterable[Reached]) -> tuple[Row, list[Row]]:
-    """Head and rows of the rounds until the target: the median of the runs that got there, and how many did."""
+def reached_table(suite: Suite, reached: Iterable[Reached]) -> Table:
+    """The rounds until the target: the median of the runs that got there, and how many did."""
     assert suite.target is not None
     rows = []
     for each in reached:
         rounds = sorted(each.rounds)
         median = "-" if not rounds else f"{statistics.median(rounds):g} ({rounds[0]} to {rounds[-1]})"
         rows.append([each.method, each.condition, median, f"{len(rounds)} of {each.runs}"])
-    return ["method", "condition", f"rounds to {100 * suite.target:.0f} %", "reached by"], rows
+    head = ["method", "condition", f"rounds to {100 * suite.target:g} %", "reached by"]
+    return Table("Rounds to the target, of the runs that reached it", head, rows, "plug-in")
 
 
-def tables(suite: Suite, results: Results) -> list[tuple[str, Row, list[Row]]]:
-    """Title, head and rows of every table that has something to say."""
-    found = [("Claims of the print", *claim_rows(suite, results))] if suite.claims else []
-    found += [
-        (f"{figure.title}, %", *figure_rows(suite, results, figure))
-        for figure in FIGURES
-        if any(entry.known for entry in results.entries if entry.figure == figure.name)
-    ]
-    if results.beside:
-        found.append((f"Beside {suite.compared_with}", *beside_rows(suite, results.beside)))
-    if suite.target is not None and any(each.runs for each in results.reached):
-        found.append(("Rounds to the target", *reached_rows(suite, results.reached)))
+def tables(suite: Suite, results: Results) -> list[Table]:
+    """Every table that has something to say: claims, the shared plug-in, the devices' own models, the runs."""
+    found = [Table("Claims of the print", *claim_rows(suite, results), "claims")] if suite.claims else []
+    for figure in sorted(shown_figures(suite), key=lambda each: MODELS.index(each.model)):
+        if not any(entry.known for entry in results.entries if entry.figure == figure.name):
+            continue
+        if figure.name == ROUNDS:
+            found.append(reached_table(suite, results.reached))
+        else:
+            found.append(figure_table(suite, results, figure))
+        beside = beside_table(suite, results.beside, figure)
+        found += [beside] if beside.rows else []
     return found
 
 
-def markdown(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _scale(figure: Figure) -> int:
+    return 100 if figure.unit == "share" else 1
+
+
+def markdown(table: Table) -> str:
     """A table under its title."""
     lines = [
-        f"**{title}**",
+        f"**{table.title}**",
         "",
-        "| " + " | ".join(_bar(cell) for cell in head) + " |",
-        "|" + "---|" * len(head),
-        *("| " + " | ".join(_bar(cell) for cell in row) + " |" for row in rows),
+        "| " + " | ".join(_bar(cell) for cell in table.head) + " |",
+        "|" + "---|" * len(table.head),
+        *("| " + " | ".join(_bar(cell) for cell in row) + " |" for row in table.rows),
         "",
     ]
     return "\n".join(lines)
@@ -105,15 +129,15 @@ LATEX = {
 }
 
 
-def latex(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def latex(table: Table) -> str:
     """A table that needs no package."""
     body = [
         r"\begin{table}",
-        rf"\caption{{{_tex(title)}}}",
-        r"\begin{tabular}{l" + "r" * (len(head) - 1) + "}",
+        rf"\caption{{{_tex(table.title)}}}",
+        r"\begin{tabular}{l" + "r" * (len(table.head) - 1) + "}",
         r"\hline",
-        " & ".join(map(_tex, head)) + r" \\ \hline",
-        *(" & ".join(map(_tex, row)) + r" \\" for row in rows),
+        " & ".join(map(_tex, table.head)) + r" \\ \hline",
+        *(" & ".join(map(_tex, row)) + r" \\" for row in table.rows),
         r"\hline",
         r"\end{tabular}",
         r"\end{table}",
