@@ -52,7 +52,7 @@ _TABLE_OPTIONS = {
     ],
 }
 """Tables whose settings are options as well."""
-_FLAGS = {"central": ("--central",), "detect": ("--detect",), "durable": ("--durable",)}
+_FLAGS = {name: (f"--{name}",) for name in ("central", "detect", "durable", "validation")}
 
 
 def _options() -> list[Option]:

@@ -25,6 +25,7 @@ from auricle_fleet.emulation.data import FleetData, load_data
 from auricle_fleet.emulation.engines import ENGINES, Engine, require_engine
 from auricle_fleet.emulation.forecast.forecast import require_fit
 from auricle_fleet.emulation.judging import FleetJudging
+from auricle_fleet.emulation.speech_cache import LoadData
 from auricle_fleet.emulation.start import Start, first_model
 from auricle_fleet.results.card import HIDDEN
 from auricle_fleet.results.live import Silent
@@ -53,6 +54,8 @@ class FleetRun:
         Called after every round, in the thread of the run: meanwhile the fleet waits. What it raises ends the run.
     view
         Where to show the run: `View()` shows what the command shows. Without, nothing is shown.
+    load
+        Reads its speech; a `SpeechCache` keeps it for the next run.
 
     Raises
     ------
@@ -67,6 +70,7 @@ class FleetRun:
         *,
         on_round: Callable[[RoundRow], None] | None = None,
         view: Silent | None = None,
+        load: LoadData = load_data,
     ) -> None:
         told = FleetSettings() if settings is None else settings
         engine = require_engine(told)
@@ -74,7 +78,7 @@ class FleetRun:
         self.out = Path("runs") / time.strftime("%Y%m%d-%H%M%S") if out is None else Path(out)
         self.view = Silent() if view is None else view
         self.engine: Engine | None = None
-        self._on_round = on_round
+        self._on_round, self._load = on_round, load
         self._resumes = False
         self._stopped = False
         self._ran = False
@@ -91,6 +95,7 @@ class FleetRun:
         rounds: int | None = None,
         on_round: Callable[[RoundRow], None] | None = None,
         view: Silent | None = None,
+        load: LoadData = load_data,
     ) -> FleetRun:
         """Go on with the run in a folder, with the settings that it began with.
 
@@ -116,7 +121,7 @@ class FleetRun:
             )
         if rounds is not None:
             settings = msgspec.structs.replace(settings, rounds=rounds)
-        run = cls(settings, out, on_round=on_round, view=view)
+        run = cls(settings, out, on_round=on_round, view=view, load=load)
         run._resumes = True
         return run
 
@@ -208,7 +213,7 @@ class FleetRun:
     async def _whole(self) -> FleetResult:
         if not self._resumes:
             await self._in_thread(require_fit, self.settings, self.out)
-        data = await self._in_thread(load_data, self.settings, self._step, Spill(self.out))
+        data = await self._in_thread(self._load, self.settings, self._step, Spill(self.out))
         self.data = data
         self.settings.preset_for(trained=False).require_pack(data.pack)
         self._newest = read_model(self.out, data.pack)  # of the rounds before, where there were any
@@ -216,6 +221,7 @@ class FleetRun:
             f"{len(data.devices):,} devices with {data.training_clips:,} training clips of "
             f"{len(data.pack.labels)} words; "
             f"{len(data.unseen):,} clips of {how_many(data.unseen_speakers, 'unseen speaker')}"
+            + (f"; {how_many(data.validation_speakers, 'validation speaker')}" if data.validation else "")
             + "".join(f"; {said}" for said in (data.others, data.caution) if said)
             + (f"; {describe_skipped(data.skipped)}" if data.skipped else "")
         )
@@ -268,13 +274,14 @@ class FleetRun:
         """After every round: judge the model on unseen speakers, write and show a line."""
         assert self.engine is not None
         self._newest = done.judged
-        judged, accepts, turned = await asyncio.gather(  # meanwhile nobody trains
+        judged, accepts, turned, validated = await asyncio.gather(  # meanwhile nobody trains
             asyncio.to_thread(self.judging.accuracy, done.judged),
             asyncio.to_thread(self.judging.false_accepts, done.judged),
             asyncio.to_thread(self.judging.turned, done.judged),
+            asyncio.to_thread(self.judging.validated, done.judged),
         )
         sent, received = self.engine.bytes_sent, self.engine.bytes_received
-        row = self.record.add(done, judged, accepts, sent, received, turned)
+        row = self.record.add(done, judged, accepts, sent, received, turned, validated)
         write_model(self.out, self.data.pack, done)
         self.view.round(row)
         if self._on_round is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 import pytest
@@ -119,3 +121,12 @@ def test_only_the_judges_reasons_are_refusals_and_the_report_shows_them() -> Non
     assert "start 66/h" in earlier.text and "Last round: 40/h." in earlier.text
     assert "Devices refused 1 round (1 device)" in page.text
     assert "Devices did not judge their rounds." in check(render(summary(judge=False), rounds)).text
+
+
+def test_with_validation_speakers_all_the_unseen_measure_and_theirs_are_the_operators() -> None:
+    data = replace(_data(), validation=_clips(24, 3), validation_speakers=2, labelled=_clips(12, 4))
+    judging = FleetJudging(FleetSettings(detect=True, validation=True), data)
+    assert len(judging.features) == 72 and judging.speakers == 6
+    assert judging.validated(_always("yes")) == pytest.approx(1 / LABELS)
+    assert len(judging.labelled()) == 12
+    assert FleetJudging(FleetSettings(), _data()).validated(_always("yes")) is None

@@ -16,6 +16,7 @@ from auricle.speech.speech_set import SpeechSet, set_without_sound
 from auricle.speech.split import DeviceClips
 from auricle_fleet import FleetRun
 from auricle_fleet.emulation.data import load_data
+from auricle_fleet.emulation.engines import require_engine
 from auricle_fleet.emulation.forecast.crowd import crowd_of
 from auricle_fleet.emulation.partition import (
     FEWEST,
@@ -210,3 +211,38 @@ def test_a_run_has_the_devices_that_its_partition_makes(tmp_path: Path) -> None:
     result = FleetRun(settings, tmp_path / "run").run()
     assert result.summary.training_clips == 64
     assert FleetSettings.load(tmp_path / "run").partition == partition
+
+
+@pytest.mark.parametrize(("share", "each"), [("0.03", 2), ("0.01", 1), ("0.1", 5), ("0.001", 1)])
+@pytest.mark.parametrize("partition", [Partition(), Partition(kind="dirichlet")])
+def test_a_share_of_each_label_goes_from_the_devices_to_the_coordinator(
+    share: str, each: int, partition: Partition
+) -> None:
+    """Five devices have 50 clips of each of the four labels."""
+    settings = FleetSettings(rule="fedrpo", labelled=f"share:{share}", partition=partition)
+    split = divided(settings, speech(), 5, None if partition == Partition() else 5, 1)
+    assert np.bincount(speech().targets[split.labelled]).tolist() == [each] * 4
+    pool = np.concatenate([split.labelled, *(device.clips for device in split.devices)])
+    assert len(np.unique(pool)) == len(pool) == 200
+    assert not set(pool) & set(split.unseen)
+
+
+def test_the_coordinator_can_learn_from_the_validation_speakers() -> None:
+    settings = FleetSettings(rule="zeno", labelled="validation", validation=True)
+    split = divided(settings, speech(), 5, None, 3)
+    assert split.labelled.tolist() == split.validation.tolist() and len(split.labelled) == 40
+    assert len(split.unseen_speakers) == 2 and len(split.devices) == 3
+
+
+@pytest.mark.parametrize("labelled", ["share:0", "share:0.6", "share:nan", "share:some", "share:"])
+def test_a_share_of_labels_is_a_number_up_to_a_half(labelled: str) -> None:
+    with pytest.raises(SettingsError, match=r"share:0\.03"):
+        FleetSettings(rule="fedrpo", labelled=labelled)
+
+
+def test_labelled_clips_that_only_the_virtual_engine_has_are_refused_elsewhere() -> None:
+    with pytest.raises(SettingsError, match="add --validation"):
+        FleetSettings(rule="zeno", labelled="validation")
+    with pytest.raises(SettingsError, match="--engine virtual"):
+        require_engine(FleetSettings(rule="fedrpo", labelled="share:0.1", engine="live"))
+    assert require_engine(FleetSettings(rule="fedrpo", labelled="share:0.1")) == "virtual"

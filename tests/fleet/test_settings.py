@@ -111,3 +111,40 @@ def test_a_brokers_password_stays_in_a_file_of_its_user(tmp_path: Path) -> None:
     assert FleetSettings.load(tmp_path) == settings
     assert settings.changed() == {"broker": "mqtt://hub@127.0.0.1:1883", "devices": 7, "participation": 0.3}
     assert FleetSettings(broker="amqtt").changed() == {"broker": "amqtt"}
+
+
+def test_the_server_takes_the_average_as_it_is_where_that_is_asked_for() -> None:
+    def server(**told: Any) -> tuple[str, float]:
+        found = FleetSettings(preset="fedavg", **told).preset_for(trained=False).server
+        return found.kind, found.rate
+
+    assert server() == ("adam", 0.02) == server(server_optimizer="adam")
+    assert server(server_optimizer="none")[0] == "none" == server(rule="scaffold", server_optimizer="none")[0]
+    assert server(server_optimizer="yogi", server_rate=0.3) == ("yogi", 0.3)
+    for told, said in (
+        ({"server_optimizer": "adamm"}, 'There is no server optimizer "adamm"'),
+        ({"server_optimizer": "adam", "rule": "scaffold"}, "scaffold is itself the server's step"),
+        ({"server_optimizer": "none", "server_rate": 0.1}, "leave --server-rate out"),
+    ):
+        with pytest.raises(SettingsError, match=said):
+            server(**told)
+
+
+def test_the_epochs_of_a_round_are_the_presets_or_what_is_told() -> None:
+    def epochs(**told: Any) -> int:
+        return FleetSettings(**told).preset_for(trained=False).plan.epochs
+
+    assert (epochs(), epochs(preset="paper"), epochs(preset="paper", epochs=5)) == (3, 1, 5)
+    for wrong in (0, 1001):
+        with pytest.raises(SettingsError, match="--epochs"):
+            epochs(epochs=wrong)
+
+
+def test_devices_augment_as_the_preset_has_it_or_as_told() -> None:
+    def augments(**told: Any) -> bool:
+        return FleetSettings(**told).preset_for(trained=False).plan.augment
+
+    assert (augments(), augments(augment="off"), augments(preset="paper"), augments(preset="paper", augment="on")) == (
+        *(True, False),
+        *(False, True),
+    )

@@ -14,8 +14,9 @@ from auricle_fleet.groups import Group, Trace
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Partition
 from auricle_fleet.suite.folder import SuiteFolder
-from auricle_fleet.suite.plan import SHIPPED, cells, fingerprint, read_suite, shipped, tuning_cells
-from auricle_fleet.suite.suite_run import narrowed
+from auricle_fleet.suite.plan import SHIPPED, cells, fingerprint, read_suite
+from auricle_fleet.suite.sizes import full_size, narrowed
+from auricle_fleet.suite.tuning import every_try, first_tries
 
 TEXT = """
 seeds = [3, 4]
@@ -37,6 +38,7 @@ settings = { rounds = 7, groups = [{ name = "noisy", noise_db = 5.0 }] }
 """
 
 A = "[[methods]]\nname = 'a'\n"
+TUNES = "[tuning]\nsetting = 'rate'\nvalues = [0.1, 1.0]\nseed = 9\n"
 
 
 def file(folder: Path, text: str) -> str:
@@ -102,7 +104,7 @@ def test_each_run_has_files_of_its_own_beside_its_folder(tmp_path: Path) -> None
     text = "[tuning]\nsetting = 'rate'\nvalues = [0.05, 0.1]\nseed = 9\n[[methods]]\nname = 'mean 1.5'\n"
     suite, path = read_suite(file(tmp_path, text))
     folder = SuiteFolder(tmp_path / "out")
-    tried = [cell for _, _, cell in tuning_cells(suite, str(path))]
+    tried = [each.cell for each in first_tries(suite, str(path))]
     told = [folder.told(cell) for cell in tried]
     assert [FleetSettings.read(file).rate for file in told] == [0.05, 0.1]
     assert [file.name for file in told] == [f"{folder.place(cell).name}.json" for cell in tried]
@@ -129,23 +131,6 @@ def test_the_runs_of_a_suite_are_counted(tmp_path: Path, capsys: pytest.CaptureF
     assert told == {"fedmlac-table4": 72, "small": 18}
 
 
-def test_tuning_tries_every_value_on_a_seed_of_its_own(tmp_path: Path) -> None:
-    text = (
-        "seeds = [1]\n[tuning]\nsetting = 'rate'\nvalues = [0.01, 0.1]\nseed = 9\nrounds = 2\n"
-        "[[methods]]\nname = 'a'\n[[methods]]\nname = 'b'\n"
-    )
-    suite, path = read_suite(file(tmp_path, text))
-    tries = list(tuning_cells(suite, str(path)))
-    found = [(name, value, cell.settings.rate) for name, value, cell in tries]
-    assert found == [(name, value, value) for name in "ab" for value in (0.01, 0.1)]
-    assert all((cell.settings.seed, cell.settings.rounds) == (9, 2) for _, _, cell in tries)
-    assert [cell.settings.rate for cell in cells(suite, str(path), {"a": 0.1, "b": 0.01})] == [0.1, 0.01]
-    kept = cells(suite, str(path), {"b": 0.01})
-    assert [cell.method for cell in kept] == ["b"], "a method of which nothing ended has no value to run with"
-    assert tries[0][2].settings.preset_for(trained=False).plan.rate == 0.01
-    assert FleetSettings().preset_for(trained=False).plan.rate == 0.05
-
-
 def test_a_command_line_changes_data_rounds_and_seeds_of_all_runs(tmp_path: Path) -> None:
     text = (
         "[tuning]\nsetting = 'rate'\nvalues = [0.01, 0.1]\nseed = 9\nrounds = 6\n"
@@ -156,7 +141,7 @@ def test_a_command_line_changes_data_rounds_and_seeds_of_all_runs(tmp_path: Path
     told = narrowed(suite, data="speech-commands", rounds=2, seeds=[4, 5])
     found = cells(told, str(path))
     assert [(c.settings.data, c.settings.rounds, c.seed) for c in found] == [("speech-commands", 2, s) for s in (4, 5)]
-    assert {cell.settings.rounds for _, _, cell in tuning_cells(told, str(path))} == {2}
+    assert {each.cell.settings.rounds for each in first_tries(told, str(path))} == {2}
     assert narrowed(suite, data=None, rounds=None, seeds=None) == suite
 
 
@@ -174,29 +159,61 @@ def test_a_command_line_changes_data_rounds_and_seeds_of_all_runs(tmp_path: Path
         (A + "settings = { method = 'krumm' }\n", 'method "a"'),
         (A + "settings = { roundz = 3 }\n", "roundz"),
         (A + "settings = { mode = 'async' }\n", "--engine live"),
+        (A + "constant = { name = 'mu', values = [1, 2] }\n", "no [tuning]"),
+        (TUNES + A + "constant = { name = 'mu', values = [1, 2, 3] }\n", "each method has 2 tries"),
+        (TUNES + A + "constant = { name = 'mux', values = [1, 2] }\n", "mux"),
+        (TUNES + A + "settings = { validation = false }\n", "leave validation = false out"),
         ("seeds = [1]\n[tuning]\nsetting = 'ratte'\nvalues = [0.1, 1.0]\nseed = 2\n" + A, "ratte"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_runs(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as told:
         suite, path = read_suite(file(tmp_path, text))
-        list(tuning_cells(suite, str(path)))
+        every_try(suite, str(path))
         cells(suite, str(path))
     assert said in str(told.value)
+
+
+def test_the_full_size_changes_settings_seeds_methods_and_conditions(tmp_path: Path) -> None:
+    text = (
+        TEXT.replace('method = "multi-krum"\nmethod_options = { harmful = 0.2 }\n', "")
+        + """
+[[conditions]]
+name = "as before"
+[full]
+seeds = [1, 2, 3]
+target = 0.9
+settings = { rounds = 50, words = "gsc35" }
+[[full.methods]]
+name = "mean"
+settings = { rate = 0.01 }
+[[full.methods]]
+name = "Krum"
+settings = { method = "krum" }
+[[full.conditions]]
+name = "slow & noisy"
+settings = { rounds = 70 }
+"""
+    )
+    suite, path = read_suite(file(tmp_path, text))
+    full = full_size(suite, str(path))
+    assert (full.seeds, full.target, full.full) == ((1, 2, 3), 0.9, None)
+    found = [cell for cell in cells(full, str(path)) if cell.seed == 1]
+    assert [(cell.method, cell.settings.rounds, cell.settings.rate) for cell in found] == [
+        *(("Multi-Krum", 50, None), ("mean", 50, 0.01), ("Krum", 50, None)),
+        *(("Multi-Krum", 70, None), ("mean", 70, 0.01), ("Krum", 70, None)),
+        *(("Multi-Krum", 50, None), ("mean", 50, 0.01), ("Krum", 50, None)),
+    ]
+    assert len(found[3].settings.groups) == 1 and found[0].settings.words == "gsc35"
+    assert cells(suite, str(path))[0].settings.rounds == 5, "the small size stays"
+    with pytest.raises(SettingsError, match="leave --full out"):
+        full_size(full, str(path))
 
 
 def test_a_name_that_is_not_a_file_is_that_of_a_shipped_suite() -> None:
     assert read_suite("small")[1] == SHIPPED / "small.toml"
     with pytest.raises(SettingsError, match="smal"):
         read_suite("smal")
-
-
-@pytest.mark.parametrize("name", sorted(shipped()))
-def test_every_shipped_suite_can_be_run_and_says_what_it_shows(name: str) -> None:
-    suite, path = read_suite(name)
-    assert suite.about
-    assert len(cells(suite, str(path))) == len(suite.methods) * len(suite.conditions) * len(suite.seeds)
-    list(tuning_cells(suite, str(path)))
 
 
 def test_what_decides_a_result_decides_where_it_lies(tmp_path: Path) -> None:

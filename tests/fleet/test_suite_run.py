@@ -1,8 +1,9 @@
-"""A whole suite: runs in processes of their own, what has ended is not run again, one that is interrupted goes on."""
+"""A whole suite: runs in processes beside it, what has ended is not run again, one that is interrupted goes on."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -108,3 +109,19 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     failed = out[out.index("Failed: far-as-it-is-s0: ") :]
     assert "nowhere" in failed and "Traceback" not in out + errors
     assert "mean" in out and (tmp_path / "out" / "suite.html").is_file()
+
+
+@pytest.mark.nightly
+def test_a_run_whose_process_is_killed_is_named_and_another_process_makes_the_others(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(SMALL.replace("rounds = 2", "rounds = 8").partition("[tuning]")[0] + METHODS)
+    process = start(tmp_path, "--jobs", "1")
+    assert process.stdout is not None
+    next(line for line in process.stdout if line.startswith("rounds: 1 of"))
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[-1]), signal.SIGKILL)
+    out, errors = process.communicate(timeout=250)
+    assert process.returncode == 1, errors
+    failed = out[out.index("Failed: mean-as-it-is-s0: ") :]
+    assert "exit code -9" in failed and "Failed: median" not in out
+    code, out, errors = answer(tmp_path, "--jobs", "1")
+    assert (code, "Failed" in out) == (0, False), errors

@@ -16,7 +16,8 @@ from auricle_fleet.suite.curves import curves
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.page import Shown, write_shown
 from auricle_fleet.suite.paired import interval, sign_flip, student
-from auricle_fleet.suite.plan import Cell, Condition, Method, Suite
+from auricle_fleet.suite.parts import Condition, Method
+from auricle_fleet.suite.plan import Cell, Suite
 from auricle_fleet.suite.record import Tuned
 from auricle_fleet.suite.tables import EVERY, FIGURES, results
 from auricle_fleet.suite.written import Table, latex, markdown, tables
@@ -34,6 +35,8 @@ UNSEEN = {
     ("mean", "noise_5"): (0.4, 0.5, 0.3),
     ("A & B", "noise_5"): (0.5, 0.7, None),
 }
+
+TUNED = Tuned(method="mean", tried=(("0.1", 0.2), ("0.2", 0.4)), kept="0.2")
 
 
 def ended() -> list[Ended]:
@@ -92,7 +95,7 @@ def test_the_interval_is_that_of_students_t() -> None:
 
 def test_tables_are_written_in_every_form(tmp_path: Path) -> None:
     found = results(SUITE, ended())
-    tuned = [Tuned(method="mean", tried=((0.05, 0.5), (0.1, 0.25)), kept=0.05)]
+    tuned = [Tuned(method="mean", tried=(("0.05", 0.5), ("0.1", 0.25)), kept="0.05")]
     shown = Shown("mine", SUITE, ended(), found, {"mean-clean-s9": "the disk <is> full"}, tuned, "x <y>")
     page = write_shown(tmp_path, shown).read_text()
     assert "One &amp; &lt;all&gt;" in page and "the disk &lt;is&gt; full" in page and "A &amp; B" in page

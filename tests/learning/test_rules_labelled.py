@@ -136,6 +136,13 @@ def test_fedrpo_by_hand() -> None:
     np.testing.assert_allclose(relaxed.weights, [(2 / 3 + 2), 0.0], atol=1e-9)  # one single client
 
 
+def test_fedrpo_can_average_clients_and_coordinator_instead() -> None:
+    """Clients moved by (2, 0) and (0, -4) with 1 and 2 clips, the coordinator by (-8, 0) with 1: (-6, -8) / 4."""
+    own = {"reference": np.array([-8.0, 0.0]), "reference_samples": 1.0}
+    result = get_rule("fedrpo", combine="average", lr=1.0)(plane([[2, 0], [0, -4]], [1, 2], **own))
+    assert np.abs(result.weights).tolist() == pytest.approx([1.5, 2.0])
+
+
 def test_fedrpo_weighs_clients_alike_or_the_coordinator_as_an_average_client() -> None:
     # As above with w = ⅓, ⅓, ⅓: length (2 + 3 + 1) / 3; and with the mean of 1 and 2 for the own: w = 2/9, 4/9, 3/9.
     alike = get_rule("fedrpo", c=-1.0, lr=1.0, weighting="uniform")

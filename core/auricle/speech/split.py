@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,13 @@ DEFAULT_MIN_CLIPS = 20
 
 UNSEEN_FRACTION = 0.2
 """Of the speakers that could be devices, held out when nothing else is asked for."""
+
+VALIDATION_FRACTION = 1 / 3
+"""Of those held out, on whose clips values are chosen, where that is asked for."""
+
+
+def _none() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +56,15 @@ class FleetSplit:
     unused: tuple[str, ...]
     """Speakers that are neither, since fewer devices were asked for than there could be."""
 
+    validation: NDArray[np.int64] = field(default_factory=_none)
+    """Clips of other speakers that no device hears, ascending: by these values are chosen, and nothing is reported."""
+
+    validation_speakers: tuple[str, ...] = ()
+    """Whose clips these are."""
+
+    labelled: NDArray[np.int64] = field(default_factory=_none)
+    """Clips that the coordinator has with labels, ascending; none of them is a device's."""
+
     def training_clips(self) -> int:
         """Count the clips of all devices."""
         return sum(len(device.clips) for device in self.devices)
@@ -59,6 +77,7 @@ def split_by_speaker(
     min_clips: int = DEFAULT_MIN_CLIPS,
     unseen: int | None = None,
     seed: int = 0,
+    validation: bool = False,
 ) -> FleetSplit:
     """Choose the devices and the speakers held out wholly.
 
@@ -75,6 +94,9 @@ def split_by_speaker(
         `devices` is None a fifth of them, at least one.
     seed
         Decides who is held out. The choice depends on the speakers' names, not on their order or their clips.
+    validation
+        Whether a third of those held out, at least one, are the validation speakers and count as unseen no more. Who
+        they are is decided by a hash of the names alone, so that they are the same whatever the seed.
 
     Raises
     ------
@@ -91,6 +113,11 @@ def split_by_speaker(
         most = int(speech.clips_per_speaker().max(initial=0))
         raise DataError(f"No speaker has {min_clips} clips, the most is {most}: lower --min-clips to {most} or less.")
     held, taken = _sizes(len(able), devices, min_clips, unseen, bool(few))
+    chosen: list[str] = []
+    if validation:
+        chosen = _validation(able, few, held)
+        held -= len(set(chosen) & set(able))
+        able, few = ([name for name in names if name not in chosen] for names in (able, few))
     shuffled = [able[place] for place in np.random.default_rng(seed).permutation(len(able))]
     unseen_speakers = tuple(sorted([*few, *shuffled[:held]]))
     if not unseen_speakers:
@@ -100,7 +127,27 @@ def split_by_speaker(
         unseen=_clips_of(speech, unseen_speakers),
         unseen_speakers=unseen_speakers,
         unused=tuple(sorted(shuffled[held + taken :])),
+        validation=_clips_of(speech, chosen),
+        validation_speakers=tuple(sorted(chosen)),
     )
+
+
+def _validation(able: list[str], few: list[str], held: int) -> list[str]:
+    """A third of the speakers held out: the first by a hash of the name, of the able no more than are held out."""
+    both = len(few) + held
+    if both < 2:
+        raise DataError(
+            "Validation needs two speakers that no device has, one to choose by and one to report: raise "
+            "--unseen to 2 or more."
+        )
+    wanted, room = max(1, round(VALIDATION_FRACTION * both)), held
+    chosen: list[str] = []
+    for name in sorted([*able, *few], key=lambda name: hashlib.sha256(name.encode()).digest()):
+        is_able = name in able
+        if len(chosen) < wanted and (room or not is_able):
+            chosen.append(name)
+            room -= is_able
+    return chosen
 
 
 def _check_range(devices: int | None, min_clips: int, unseen: int | None) -> None:
@@ -133,6 +180,6 @@ def _sizes(able: int, devices: int | None, min_clips: int, unseen: int | None, f
     return held, wanted
 
 
-def _clips_of(speech: SpeechSet, names: tuple[str, ...]) -> NDArray[np.int64]:
+def _clips_of(speech: SpeechSet, names: Iterable[str]) -> NDArray[np.int64]:
     places = [speech.speaker_names.index(name) for name in names]
     return np.flatnonzero(np.isin(speech.speakers, places)).astype(np.int64)

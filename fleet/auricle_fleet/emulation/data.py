@@ -61,6 +61,11 @@ class FleetData:
     """Files that could not be read, with the reason."""
     origin: Pack | None = None
     """The pack that `pack` is with other words, when it is not `pack` itself."""
+    validation: Clips | None = None
+    """Clips of the speakers by whom values are chosen; None where none are kept apart."""
+    validation_speakers: int = 0
+    labelled: Clips | None = None
+    """The coordinator's, where they are not of a folder of its own."""
     others: str = ""
     """How much of the words not chosen `_unknown_` has, when it is not everything."""
 
@@ -173,11 +178,25 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None, spi
     frontend = LogMel(pack.manifest.task)
     noise = noise_energies(frontend, list(speech.noise))
     clips = _of_devices(split, speech, frontend, noise, progress, spill)
-    unseen_clips = Clips(energy_rows(frontend, speech.audio, split.unseen), speech.targets[split.unseen])
+
+    def of_others(places: NDArray[np.int64]) -> Clips:
+        return Clips(energy_rows(frontend, speech.audio, places), speech.targets[places])
+
     skipped = tuple(speech.skipped)
     groups = np.unique(speech.speakers[split.unseen], return_inverse=True)[1] % 2
-    others = speech.describe_others()
-    return FleetData(pack, clips, unseen_clips, len(split.unseen_speakers), groups, skipped, origin, others)
+    return FleetData(
+        pack=pack,
+        devices=clips,
+        unseen=of_others(split.unseen),
+        unseen_speakers=len(split.unseen_speakers),
+        unseen_groups=groups,
+        skipped=skipped,
+        origin=origin,
+        validation=of_others(split.validation) if len(split.validation) else None,
+        validation_speakers=len(split.validation_speakers),
+        labelled=of_others(split.labelled) if len(split.labelled) else None,
+        others=speech.describe_others(),
+    )
 
 
 def _of_devices(

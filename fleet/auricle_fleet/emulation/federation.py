@@ -30,6 +30,7 @@ from auricle_fleet.emulation.slow_link import slow_link
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.settings.check import BROKERS
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.labelled import labelled_folder
 
 FLEET = "emulated"
 UPDATE_PAUSE = 0.5
@@ -89,6 +90,8 @@ class Federation:
             return "--processes and --ray need --engine virtual: live devices train in the run's own process."
         if settings.round_every:
             return "--round-every needs --engine virtual: the live engine has no clock of its own."
+        if settings.labelled is not None and labelled_folder(settings.labelled) is None:
+            return f"--labelled {settings.labelled} needs --engine virtual: a live coordinator reads a folder."
         if settings.step_seconds:
             return "--step-seconds needs --engine virtual: live devices take the time that they take."
         return None

@@ -51,7 +51,8 @@ class FleetJudging:
     on, each model once however many devices ask. Otherwise both are done on clips of other words and of silence by
     unseen speakers, joined to a stream: devices are judged by those of one half of these speakers, plug-ins are
     measured by the other half's, which decide nothing. Nobody is trained on any. With detection the clips of the first
-    half are the operator's, and plug-ins are measured on those of the second only.
+    half are the operator's, and plug-ins are measured on those of the second only; with validation speakers theirs are
+    the operator's, and plug-ins are measured on those of all unseen.
 
     Parameters
     ----------
@@ -63,9 +64,10 @@ class FleetJudging:
         pack, detect = data.pack, detect_settings(DetectTable(), data.pack)
         self._settings, self._data, self._detect = settings, data, detect
         self.runtime = choose_runtime(settings.runtime, pack).runtime
-        self._heard = heard = _half(data, 1) if settings.detect else data.unseen
+        half = settings.detect and data.validation is None
+        self._heard = heard = _half(data, 1) if half else data.unseen
         self._finish = LogMel(pack.manifest.task).finish
-        self.speakers = data.unseen_speakers // 2 if settings.detect else data.unseen_speakers
+        self.speakers = data.unseen_speakers // 2 if half else data.unseen_speakers
         """Whose clips these are."""
         self._targets = heard.targets
         self.learn = LearnSettings(
@@ -123,20 +125,41 @@ class FleetJudging:
         return f"{beginning} {self.seconds:.0f} s of sound without keywords, as well as on its own"
 
     def evaluator(self, pack: Pack) -> Evaluator:
-        """The operator's judge of a run with detection: clips of the half of the unseen that measures nothing else.
+        """The operator's judge of a run with detection, by clips that measure nothing else.
+
+        They are the validation speakers', or without any those of half of the unseen.
 
         Raises
         ------
         SettingsError
             There are no such clips.
         """
-        operators = _half(self._data, 0)
+        operators = _half(self._data, 0) if self._data.validation is None else self._data.validation
         if not len(operators):
             raise SettingsError(
                 "--detect judges by clips of unseen speakers, of whom there are too few: raise --unseen."
             )
-        clips = ValidationSet(self._finish(operators.energies), operators.targets)
-        return choose_evaluator(pack, clips)[0]
+        return choose_evaluator(pack, self._set(operators))[0]
+
+    def labelled(self) -> ValidationSet:
+        """The clips from which the coordinator of a run learns that names no folder of them."""
+        assert self._data.labelled is not None
+        return self._set(self._data.labelled)
+
+    def _set(self, clips: Clips) -> ValidationSet:
+        return ValidationSet(self._finish(clips.energies), clips.targets)
+
+    def validated(self, plugin: Flat) -> float | None:
+        """The share of the validation speakers' clips that a plug-in (P,) recognises; None where there are none."""
+        if self._data.validation is None:
+            return None
+        logits = self.runtime.logits(self._name, plugin, self._validation_features)
+        return accuracy(logits, self._data.validation.targets)
+
+    @cached_property
+    def _validation_features(self) -> NDArray[np.float32]:
+        assert self._data.validation is not None
+        return self._finish(self._data.validation.energies)
 
     def accuracy(self, plugin: Flat) -> float | None:
         """The share of the clips of unseen speakers that a plug-in (P,) recognises; None where there are none."""

@@ -12,6 +12,7 @@ from auricle.errors import DataError
 from auricle.speech.speech_set import SpeechSet
 from auricle.speech.split import DeviceClips, FleetSplit, split_by_speaker
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.labelled import VALIDATION, labelled_share
 from auricle_fleet.settings.partition import Fresh, Partition
 
 Places = NDArray[np.int64]
@@ -42,8 +43,13 @@ def divided(
     """
     partition, seed = settings.partition, settings.seed
     of_speakers = None if partition.deals else devices
-    split = split_by_speaker(speech, devices=of_speakers, min_clips=least, unseen=unseen, seed=seed)
-    if partition == Partition():
+    split = split_by_speaker(
+        speech, devices=of_speakers, min_clips=least, unseen=unseen, seed=seed, validation=settings.validation
+    )
+    share = labelled_share(settings.labelled)
+    if settings.labelled == VALIDATION:
+        split = replace(split, labelled=split.validation)
+    if partition == Partition() and share is None:
         return split
     rng = np.random.default_rng([seed, 37])
     pool = np.sort(np.concatenate([each.clips for each in split.devices]))
@@ -57,15 +63,29 @@ def divided(
             replace(each, clips=each.clips[own_tail(speech.targets[each.clips], partition.imbalance, rng)])
             for each in own
         ]
+    labelled = split.labelled
+    if share is not None:
+        held = np.unique(np.concatenate([each.clips for each in own]))
+        labelled = held[taken(speech.targets[held], share, np.random.default_rng([seed, 43]))]
+        own = [replace(each, clips=np.setdiff1d(each.clips, labelled)) for each in own]
     short = min(own, key=lambda device: len(device.clips))
     if len(short.clips) < FEWEST:
         raise DataError(
             f'The device "{short.speaker}" would have {len(short.clips)} clips and needs {FEWEST}: lower --devices, or '
-            "imbalance or sigma of the partition."
+            "imbalance or sigma of the partition, or the share of --labelled."
         )
     if partition.fresh is not None:
         _require_first(own, speech, partition.fresh, seed)
-    return replace(split, devices=tuple(own))
+    return replace(split, devices=tuple(own), labelled=labelled)
+
+
+def taken(targets: Places, share: float, rng: np.random.Generator) -> Places:
+    """Places of a share of the clips, drawn label by label: of each label its share to the nearest, at least one."""
+    parts = []
+    for label in np.unique(targets):
+        own = rng.permutation(np.flatnonzero(targets == label))
+        parts.append(own[: max(1, round(share * len(own)))])
+    return np.sort(np.concatenate(parts))
 
 
 def _require_first(own: Sequence[DeviceClips], speech: SpeechSet, fresh: Fresh, seed: int) -> None:

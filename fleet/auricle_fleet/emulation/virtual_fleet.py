@@ -46,6 +46,7 @@ from auricle_fleet.emulation.virtual_model import Model
 from auricle_fleet.emulation.virtual_order import Ended, Order
 from auricle_fleet.emulation.virtual_round import VirtualRounds
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.labelled import labelled_folder
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.methods import get_rule
 from auricle_learning.presets import Preset
@@ -171,7 +172,11 @@ class VirtualFleet:
         labelled = LabelledClips()
         timing = Timing(settings.quorum, settings.deadline, RunSettings.patience, RunSettings.least_wait)
         if settings.labelled is not None:
-            clips = await asyncio.to_thread(load_validation, Path(settings.labelled), self._pack)
+            named = labelled_folder(settings.labelled)
+            if named is None:
+                clips = self._judging.labelled()
+            else:
+                clips = await asyncio.to_thread(load_validation, Path(named), self._pack)
             labelled = labelled_clips(self._pack, clips, settings.seed)
         site = Site(settings, self._data, self._folder / "devices")
         clients = partial(Clients, site, self._judging, self._clock)

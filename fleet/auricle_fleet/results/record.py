@@ -53,6 +53,7 @@ class Record:
         up: int,
         down: int,
         turned: float | None = None,
+        validated: float | None = None,
     ) -> RoundRow:
         """Enter a round; one that is repeated after a restart replaces its row.
 
@@ -68,6 +69,8 @@ class Record:
             Bytes that the devices sent and received since this process began.
         turned
             Share of the clips with a backdoor's trigger that its model takes for the backdoor's label.
+        validated
+            Accuracy of its model on the validation speakers.
 
         Raises
         ------
@@ -86,6 +89,7 @@ class Record:
             rounds=done.rounds,
             state=done.state,
             plugin_accuracy_unseen=accuracy,
+            plugin_accuracy_validation=validated,
             personal_accuracy=_mean(list(self._personal.values())),
             invited=done.invited,
             counted=done.counted,

@@ -28,6 +28,8 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     """`published`, or `aborted`: the model stayed as it was."""
     plugin_accuracy_unseen: float | None
     """Of the shared plug-in on clips of speakers that no device has; None where there are none."""
+    plugin_accuracy_validation: float | None = None
+    """The same on clips of the validation speakers; None where none are kept apart."""
     personal_accuracy: float | None
     """Mean of the devices' newest accuracies on their own held-out clips; None where none has any."""
     invited: int
@@ -149,6 +151,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     pack: str
     version: str
+    plugin_accuracy_validation: float | None = None
+    """Of the last plug-in on the validation speakers' clips."""
     confusion: tuple[tuple[int, ...], ...] | None = None
     """(L, L) clips of unseen speakers by the word that was said, then by what the last plug-in took it for."""
     heard_before: bool = False

@@ -56,6 +56,7 @@ class Ran:
         last = rows[-1] if rows else None
         return Summary(
             plugin_accuracy_unseen=None if last is None else last.plugin_accuracy_unseen,
+            plugin_accuracy_validation=None if last is None else last.plugin_accuracy_validation,
             personal_accuracy=None if last is None else last.personal_accuracy,
             central_accuracy_unseen=self.central,
             start=settings.start,
@@ -116,11 +117,21 @@ def write_results(
         Those that differ from the defaults, for the report.
     """
     paths = RunFolder(out)
-    write_durably(paths.pack, pack_bytes(pack))
+    write_durably(paths.pack, _packed(pack))
     write_summary(out, msgspec.to_builtins(summary))
     write_report(out, summary, rounds, devices, settings)
     write_durably(paths.card, card(summary, pack, devices, settings, prolonged(rounds)).encode())
     return paths
+
+
+_newest_pack: list[tuple[str, bytes]] = []
+
+
+def _packed(pack: Pack) -> bytes:
+    """The bytes of a pack; those of the newest are kept, since packing takes seconds and a suite's runs share one."""
+    if not _newest_pack or _newest_pack[0][0] != pack.identity:
+        _newest_pack[:] = [(pack.identity, pack_bytes(pack))]
+    return _newest_pack[0][1]
 
 
 def write_model(out: Path, pack: Pack, done: RoundDone) -> None:

@@ -13,7 +13,9 @@ from auricle.process.plugins import offered
 from auricle.wire.update_codec import UPDATE_CODECS
 from auricle_edge.runtimes.choice import GROUP
 from auricle_fleet.groups import check_groups, require_room
+from auricle_fleet.settings.labelled import check_labelled
 from auricle_learning.aggregation.needs import check_needs, given_with
+from auricle_learning.aggregation.server_optimizer import KINDS
 from auricle_learning.methods import get_rule, rule_names
 from auricle_learning.presets import Preset, get_preset
 
@@ -36,6 +38,7 @@ MOST_CARRIED = 0.9
 
 MODES = ("sync", "async")
 MOST_SELECTED = 10.0
+MOST_EPOCHS = 1000
 MOST_RATE = 10.0
 """What a plan can say."""
 LEARNING = ("mutual", "supervised")
@@ -92,6 +95,16 @@ def check_compute(told: FleetSettings) -> None:
         )
 
 
+def check_server(told: FleetSettings) -> None:
+    """SettingsError for an optimizer that does not exist, or after a method that is itself the server's step."""
+    kind = told.server_optimizer
+    if kind is not None and kind not in KINDS:
+        raise SettingsError(f'There is no server optimizer "{kind}"; {nearest(kind, KINDS)}')
+    method = told.rule or get_preset(told.preset).rule
+    if kind not in (None, "none") and get_rule(method).step:
+        raise SettingsError(f"The method {method} is itself the server's step: leave --server-optimizer out.")
+
+
 def check_run(told: FleetSettings) -> None:
     """SettingsError for a value that is not allowed, or settings that do not go together."""
     named = (("method", told.rule, rule_names()), ("learning", told.learning, LEARNING))
@@ -100,6 +113,9 @@ def check_run(told: FleetSettings) -> None:
             raise SettingsError(f'There is no {what} "{word}"; {nearest(word, known)}')
     if told.rate is not None and not 0 < told.rate <= MOST_RATE:
         raise SettingsError(f"--rate is {told.rate:g}: it has to be a number above 0, at most {MOST_RATE:g}.")
+    check_server(told)
+    if told.epochs is not None and not 1 <= told.epochs <= MOST_EPOCHS:
+        raise SettingsError(f"--epochs is {told.epochs}: it has to be from 1 to {MOST_EPOCHS:,}.")
     if told.server_rate is not None and not 0 < told.server_rate < float("inf"):
         raise SettingsError(f"--server-rate is {told.server_rate:g}: it has to be a number above 0.")
     chosen = told.with_rule(get_preset(told.preset)).fitted(trained=False, server_rate=told.server_rate)
@@ -108,6 +124,7 @@ def check_run(told: FleetSettings) -> None:
     check_needs(rule, given=given, mode=told.mode, detection=told.detect)
     if told.labelled is not None and not set(rule.needs) & given - given_with(labelled=False):
         raise SettingsError(f"The method {rule.name} learns from no labelled clips: leave out --labelled.")
+    check_labelled(told)
     check_labels(told, asks=bool(chosen.plan.fixmatch))
     if told.mode not in MODES:
         hint = " How devices learn is --learning." if told.mode in LEARNING else ""

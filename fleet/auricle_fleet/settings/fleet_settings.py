@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -21,6 +21,7 @@ from auricle_edge.training.own_model import own_model
 from auricle_fleet.groups import Group
 from auricle_fleet.settings.check import BROKERS, LOCALS, check_run
 from auricle_fleet.settings.partition import Partition
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.methods import EARLIER_NAMES
 from auricle_learning.presets import Preset, get_preset
 from auricle_learning.training.learn_settings import LearnSettings
@@ -67,6 +68,13 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     unseen: Annotated[int | None, Meta(description="Speakers held out wholly, as well as those under --min-clips.")] = (
         None
     )
+    validation: Annotated[
+        bool,
+        Meta(
+            description="Keep a third of the unseen speakers apart, the same whatever the seed: values are chosen by "
+            "their clips, and results are reported on the others'."
+        ),
+    ] = False
     takes: Annotated[int, Meta(description="Synthetic speech: takes of each word by each speaker.")] = 8
     rounds: Annotated[int, Meta(description="Rounds to run.")] = 80
     participation: Annotated[float, Meta(description="Share of the devices invited to a round.")] = 1.0
@@ -121,7 +129,9 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     labelled: Annotated[
         str | None,
         Meta(
-            description="Folder of labelled clips at the coordinator that a method learns from: zeno, fedlaw, fedrpo."
+            description="Labelled clips at the coordinator that a method learns from (zeno, fedlaw, fedrpo): a folder, "
+            "validation for those of the --validation speakers, or share:S for that share of the devices' clips, "
+            "drawn by label and taken from them."
         ),
     ] = None
     labelled_share: Annotated[
@@ -148,9 +158,24 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     preset: Annotated[
         str, Meta(description="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline).")
     ] = "practical"
+    epochs: Annotated[
+        Annotated[int, Meta(ge=1, le=1000)] | None,
+        Meta(description="Times that a device takes each of its clips in a round [the preset's]."),
+    ] = None
     rate: Annotated[
         Annotated[float, Meta(gt=0, le=10)] | None,
         Meta(description="Learning rate of the plug-in on the devices [the preset's]."),
+    ] = None
+    augment: Annotated[
+        Literal["on", "off"] | None,
+        Meta(description="Whether devices shift, stretch and mask clips and add noise as they train [the preset's]."),
+    ] = None
+    server_optimizer: Annotated[
+        str | None,
+        Meta(
+            description="Optimizer with which the model follows the devices' average: none, momentum, adagrad, adam or "
+            "yogi [the preset's]."
+        ),
     ] = None
     server_rate: Annotated[
         float | None,
@@ -242,6 +267,8 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             preset.plan,
             mode=self.learning or preset.plan.mode,
             codec=self.codec,
+            epochs=self.epochs or preset.plan.epochs,
+            augment=preset.plan.augment if self.augment is None else self.augment == "on",
             rate=preset.plan.rate if self.rate is None else self.rate,
         )
         return replace(preset, plan=plan)
@@ -249,7 +276,11 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def with_rule(self, preset: Preset) -> Preset:
         """A preset with the rule that is told, and its options."""
         rule = self.rule or preset.rule
-        return preset.with_rule(rule, {**(preset.rule_options if rule == preset.rule else {}), **self.rule_options})
+        chosen = preset.with_rule(rule, {**(preset.rule_options if rule == preset.rule else {}), **self.rule_options})
+        kind = self.server_optimizer
+        if kind in (None, chosen.server.kind):
+            return chosen
+        return replace(chosen, server=OptimizerSettings(kind=kind or "none"), gentle=None)
 
     def architectures(self, pack: Pack | None = None) -> tuple[str, ...]:
         """The local models that devices take in turn: `mixed` is all five, a comma separates a choice.

@@ -15,7 +15,8 @@ from auricle.process.table import Column, print_grid
 from auricle.process.until_signal import until_signal
 from auricle_fleet.results.live import View
 from auricle_fleet.suite.plan import Suite, read_suite, shipped
-from auricle_fleet.suite.suite_run import SuiteResult, SuiteRun, narrowed
+from auricle_fleet.suite.sizes import full_size, narrowed
+from auricle_fleet.suite.suite_run import SuiteResult, SuiteRun
 from auricle_fleet.suite.written import tables
 from auricle_learning.aggregation.compute.matrix import usable_threads
 
@@ -30,6 +31,7 @@ def suite(
     jobs: int | None = typer.Option(None, help="Runs at a time [one a core]."),
     data: str | None = typer.Option(None, help="What the runs hear, in place of the suite's, as --data of fleet run."),
     rounds: int | None = typer.Option(None, help="Rounds of each run, in place of the suite's."),
+    full: bool = typer.Option(False, "--full", help="The size of the suite's table [full], in place of the small one."),
     seeds: str | None = typer.Option(None, help="a,b,c in place of the suite's seeds."),
     listed: bool = typer.Option(
         False, "--list", help="Say how many runs SUITE has, or each shipped one, and run nothing."
@@ -42,17 +44,24 @@ def suite(
     if jobs is not None and not 1 <= jobs <= MOST_JOBS:
         raise SettingsError(f"--jobs is {jobs}: it has to be from 1 to {MOST_JOBS}.")
     numbers = None if seeds is None else _numbers(seeds)
-    chosen = [(narrowed(read, data=data, rounds=rounds, seeds=numbers), path) for read, path in _read(named)]
+    chosen = [(narrowed(read, data=data, rounds=rounds, seeds=numbers), path) for read, path in _read(named, full=full)]
     if listed:
         return _list(chosen, as_json)
     told, path = chosen[0]
-    folder = Path("suites") / path.stem if out is None else out
+    folder = Path("suites") / f"{path.stem}{'-full' * full}" if out is None else out
     options = {"--out": out, "--jobs": jobs, "--data": data, "--rounds": rounds, "--seeds": seeds}
     given = [part for name, value in options.items() if value is not None for part in (name, str(value))]
-    command = shlex.join(["auricle", "fleet", "suite", named, *given])
+    command = shlex.join(["auricle", "fleet", "suite", named, *["--full"] * full, *given])
     with View(as_json=as_json) as view:
         run = SuiteRun(
-            told, name=path.stem, where=str(path), out=folder, jobs=jobs or usable_threads(), view=view, command=command
+            told,
+            name=path.stem,
+            where=str(path),
+            out=folder,
+            jobs=jobs or usable_threads(),
+            view=view,
+            command=command,
+            size="full" if full else "small",
         )
         ends = "ends: the runs under way write what they did; Ctrl-C again does not wait for them"
         result = asyncio.run(until_signal(run.run(), lambda: view.say(ends), view.give_back))
@@ -76,9 +85,10 @@ def _conclude(told: Suite, result: SuiteResult, as_json: bool) -> int:
     return 1 if result.failed else 0
 
 
-def _read(named: str) -> list[tuple[Suite, Path]]:
-    """The suite of a name or file; without one, all shipped ones."""
-    return [read_suite(name) for name in ([named] if named else shipped())]
+def _read(named: str, *, full: bool) -> list[tuple[Suite, Path]]:
+    """The suite of a name or file; without one, all shipped ones, in their full size those that have one."""
+    found = [read_suite(name) for name in ([named] if named else shipped())]
+    return [(full_size(read, str(path)) if full and (named or read.full) else read, path) for read, path in found]
 
 
 def _list(suites: list[tuple[Suite, Path]], as_json: bool) -> int:

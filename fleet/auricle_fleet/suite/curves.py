@@ -11,7 +11,8 @@ from auricle_fleet.results.drawing import Axis, Bar, Point, Series, bar_chart, h
 from auricle_fleet.results.result import RoundRow
 from auricle_fleet.suite.figures import ROUNDS, Figure, Unit
 from auricle_fleet.suite.folder import Ended
-from auricle_fleet.suite.plan import Condition, Suite, plain_name
+from auricle_fleet.suite.parts import Condition
+from auricle_fleet.suite.plan import Suite, plain_name
 from auricle_fleet.suite.tables import Results, shown_figures
 
 AXES: dict[Unit, Axis] = {"share": Axis("", 0.0, 1.0, is_share=True), "degrees": Axis("degrees", 0.0, 180.0)}
@@ -31,7 +32,7 @@ class Picture:
 
 def pictures(suite: Suite, ended: Sequence[Ended], found: Results) -> list[Picture]:
     """Everything that the runs tell, by condition."""
-    drawn = []
+    drawn: list[Picture] = []
     for condition in suite.conditions:
         runs = [each for each in ended if each.cell.condition == condition.name]
         drawn += _of_condition(suite, runs, condition, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +70,22 @@ class SuiteFolder:
         """A file named as the folder of a run, whose name may have full stops in it."""
         place = self.place(cell)
         return place.with_name(place.name + ending)
+
+    def tidy(self, ended: Ended) -> None:
+        """Keep of a run that has ended what tables are made of: none goes on, and all with one pack share it.
+
+        Raises
+        ------
+        StorageError
+            The folder cannot be changed.
+        """
+        place = RunFolder(self.place(ended.cell))
+        try:
+            shutil.rmtree(place.state, ignore_errors=True)
+            if place.pack.exists():
+                place.pack.replace(self.runs / f"{ended.summary.pack}.tar.zst")
+        except OSError as error:
+            raise StorageError(describe(error, place.folder)) from error
 
     def is_begun(self, cell: Cell) -> bool:
         """Whether there is a run to go on with."""

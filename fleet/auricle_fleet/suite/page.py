@@ -19,7 +19,6 @@ from auricle_fleet.suite.plan import Suite
 from auricle_fleet.suite.record import Size, SuiteRecord, Tuned, machine, versions
 from auricle_fleet.suite.tables import Results
 from auricle_fleet.suite.written import MODELS, Table, entry_records, latex, markdown, tables
-from auricle_fleet.units import percent
 
 FIGURES = "figures"
 """Folder of the pictures."""
@@ -53,6 +52,7 @@ class Shown:
     failed: Mapping[str, str]
     """Why a run failed, by its name."""
     tuned: Sequence[Tuned]
+    """What each method tried, and kept."""
     command: str
     """That made it."""
     size: Size = "small"
@@ -95,10 +95,7 @@ class Shown:
 
     def tuning(self) -> Table:
         """The grid: what each method tried, and kept."""
-        rows = [
-            [each.method, ", ".join(f"{value}: {percent(reached)}" for value, reached in each.tried), str(each.kept)]
-            for each in self.tuned
-        ]
+        rows = [[each.method, each.tries(), each.kept] for each in self.tuned]
         return Table(f"Tuned: {self.record.setting}", ["method", "tried", "kept"], rows)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +15,10 @@ from msgspec import Meta, Struct
 from auricle.errors import SettingsError, nearest
 from auricle.settings import from_mapping, read_toml, under_todays_names
 from auricle_fleet.emulation.engines import require_engine
-from auricle_fleet.settings.check import LARGEST_SEED
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.labelled import labelled_folder
 from auricle_fleet.suite.figures import NAMES, ROUNDS
+from auricle_fleet.suite.parts import Condition, Full, Method, Name, Seeds, Target, Tuning, Values
 
 SHIPPED = Path(__file__).parent / "shipped"
 """Suites that come with this package, a file each."""
@@ -25,39 +26,6 @@ MOST_CELLS = 100_000
 TABLES = ("method_options", "buffer", "detection", "limits", "privacy", "secure_sum", "partition")
 """Settings that are tables: what is told later is put over what was told before, name by name; one with a `kind` of its
 own takes the place of what was told before."""
-
-Name = Annotated[str, Meta(min_length=1, max_length=40)]
-Seed = Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
-Values = dict[str, object]
-
-
-class Method(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table `[[methods]]`: what is compared, one way to train and to average."""
-
-    name: Name
-    settings: Values = {}
-    """Of `auricle fleet run`, over those of the suite."""
-
-
-class Condition(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table `[[conditions]]`: what all methods meet."""
-
-    name: Name
-    settings: Values = {}
-    """Over those of the suite and of the method."""
-
-
-class Tuning(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Table `[tuning]`: each method tries the same values of one setting in the first condition, and keeps the best.
-
-    What is best is the accuracy on unseen speakers of a seed that the suite does not judge by.
-    """
-
-    setting: Name
-    values: Annotated[tuple[float | int | str, ...], Meta(min_length=2, max_length=50)]
-    seed: Seed
-    rounds: Annotated[int, Meta(ge=1)] | None = None
-    """Fewer than the suite's where a few show which is best."""
 
 
 class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -84,16 +52,18 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     about: Annotated[str, Meta(max_length=2000)] = ""
     """What it shows, and how it differs from what it repeats."""
-    seeds: Annotated[tuple[Seed, ...], Meta(min_length=1, max_length=1000)] = (0,)
+    seeds: Seeds = (0,)
     settings: Values = {}
     """Of every run. Without `engine` it is the virtual one."""
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     conditions: Annotated[tuple[Condition, ...], Meta(min_length=1)] = (Condition(name="as it is"),)
     reference: str | None = None
     """The method that the others are compared with, seed by seed; without, the first one."""
-    target: Annotated[float, Meta(gt=0, le=1)] | None = None
+    target: Target | None = None
     """Accuracy on unseen speakers, 0 to 1: the rounds until it is reached are counted."""
     tuning: Tuning | None = None
+    full: Full | None = None
+    """What its full size has otherwise (sizes.py)."""
     claims: tuple[Claim, ...] = ()
     """Orderings of a print that the suite shows or refutes."""
     figures: Annotated[tuple[str, ...], Meta(min_length=1)] = ("unseen", "personal")
@@ -118,6 +88,11 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise SettingsError(f'The reference "{self.reference}" is not a method: {nearest(self.reference, names)}')
         if self.tuning is not None and self.tuning.seed in self.seeds:
             raise SettingsError(f"The suite would tune on seed {self.tuning.seed}, by which it judges: name another.")
+        for method in self.methods:
+            if self.tuning is None and method.constant is not None:
+                raise SettingsError(f'The method "{method.name}" has a constant to tune, and the suite no [tuning].')
+            if self.tuning is not None:
+                self.tuning.first_values(method)
         if len(self.methods) * len(self.conditions) * len(self.seeds) > MOST_CELLS:
             raise SettingsError(f"The suite has more than {MOST_CELLS:,} runs.")
         for claim in self.claims:
@@ -157,13 +132,25 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         SettingsError
             A table has a setting under an earlier name and today's; the message names `place`.
         """
-        told: Values = {"engine": "virtual"}
-        for more in (self.settings, method.settings, condition.settings, over, {"seed": seed}):
-            for name, value in under_todays_names(FleetSettings, more, place).items():
-                before = told.get(name)
-                both = name in TABLES and isinstance(before, dict) and isinstance(value, dict) and "kind" not in value
-                told[name] = {**before, **value} if both else value  # type: ignore[dict-item]
-        return told
+        first: Values = {"engine": "virtual", **({} if self.tuning is None else {"validation": True})}
+        return overlaid([first, self.settings, method.settings, condition.settings, over, {"seed": seed}], place)
+
+
+def overlaid(tables: Iterable[Mapping[str, object]], place: str) -> Values:
+    """Settings of one table put over those of the tables before it.
+
+    Raises
+    ------
+    SettingsError
+        A table has a setting under an earlier name and today's; the message names `place`.
+    """
+    told: Values = {}
+    for more in tables:
+        for name, value in under_todays_names(FleetSettings, more, place).items():
+            before = told.get(name)
+            both = name in TABLES and isinstance(before, dict) and isinstance(value, dict) and "kind" not in value
+            told[name] = {**before, **value} if both else value  # type: ignore[dict-item]
+    return told
 
 
 @dataclass(frozen=True)
@@ -189,7 +176,7 @@ def plain_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")[:40]
 
 
-def cells(suite: Suite, where: str, tuned: Mapping[str, object] | None = None) -> list[Cell]:
+def cells(suite: Suite, where: str, tuned: Mapping[str, Values] | None = None) -> list[Cell]:
     """All runs that the tables are made of, seeds outermost: an unfinished suite has all methods for a few seeds.
 
     Parameters
@@ -199,7 +186,7 @@ def cells(suite: Suite, where: str, tuned: Mapping[str, object] | None = None) -
     where
         Its file, for messages.
     tuned
-        The best value of the tuned setting by method; methods that are not among these have no runs.
+        What tuning kept, settings by method; methods that are not among these have no runs.
 
     Raises
     ------
@@ -212,15 +199,13 @@ def cells(suite: Suite, where: str, tuned: Mapping[str, object] | None = None) -
             for method in suite.methods:
                 if tuned is not None and method.name not in tuned:
                     continue
-                over = {}
-                if tuned is not None and suite.tuning is not None:
-                    over = {suite.tuning.setting: tuned[method.name]}
-                found.append(_cell(suite, method, condition, seed, over, where))
-    _require_apart(found, where)
+                over = {} if tuned is None else tuned[method.name]
+                found.append(cell_of(suite, method, condition, seed, over, where))
+    require_apart(found, where)
     return found
 
 
-def _require_apart(found: Iterable[Cell], where: str) -> None:
+def require_apart(found: Iterable[Cell], where: str) -> None:
     """SettingsError where two runs that are not the same would have one name, and so one folder."""
     known: dict[str, Cell] = {}
     for cell in found:
@@ -233,26 +218,7 @@ def _require_apart(found: Iterable[Cell], where: str) -> None:
             )
 
 
-def tuning_cells(suite: Suite, where: str) -> Iterator[tuple[str, object, Cell]]:
-    """Method, value and run of everything that is tried before; SettingsError as of `cells`."""
-    found = list(_tries(suite, where))
-    _require_apart((cell for _, _, cell in found), where)
-    yield from found
-
-
-def _tries(suite: Suite, where: str) -> Iterator[tuple[str, object, Cell]]:
-    tuning = suite.tuning
-    for method in suite.methods if tuning is not None else ():
-        for value in tuning.values if tuning is not None else ():
-            assert tuning is not None
-            over: Values = {tuning.setting: value}
-            if tuning.rounds is not None:
-                over["rounds"] = tuning.rounds
-            cell = _cell(suite, method, suite.conditions[0], tuning.seed, over, where, f"{value}")
-            yield method.name, value, cell
-
-
-def _cell(
+def cell_of(
     suite: Suite,
     method: Method,
     condition: Condition,
@@ -261,10 +227,13 @@ def _cell(
     where: str,
     tried: str | None = None,
 ) -> Cell:
+    """A run of a suite; `over` counts above all, SettingsError as of `cells`."""
     place = f'{where}, method "{method.name}", condition "{condition.name}"'
     try:
         settings = from_mapping(FleetSettings, suite.run_settings(method, condition, seed, over, place), place)
         require_engine(settings)
+        if suite.tuning is not None and not settings.validation:
+            raise SettingsError("The suite tunes on validation speakers: leave validation = false out.")
     except SettingsError as error:
         raise error if str(error).startswith(place) else SettingsError(f"{place}: {error}") from error
     return Cell(method.name, condition.name, seed, settings, tried)
@@ -300,7 +269,7 @@ def fingerprint(settings: FleetSettings, version: str) -> bytes:
     for group in settings.groups:
         if group.trace is not None and (trace := Path(group.trace.file)).is_file():
             listed.append((trace.name, hashlib.sha256(trace.read_bytes()).digest()))
-    for named in (settings.data, settings.pack, settings.labelled):
+    for named in (settings.data, settings.pack, labelled_folder(settings.labelled)):
         path = None if named is None else Path(named)
         if path is not None and path.exists():
             files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]

@@ -12,6 +12,7 @@ import msgspec
 
 from auricle import __version__
 from auricle_fleet.suite.tables import Results
+from auricle_fleet.units import percent
 
 Size = Literal["small", "full"]
 PACKAGES = ("numpy", "onnxruntime")
@@ -22,9 +23,13 @@ class Tuned(msgspec.Struct, frozen=True, kw_only=True):
     """What was tried for a method before the suite, and what it kept."""
 
     method: str
-    tried: tuple[tuple[object, float], ...]
-    """Values of the tuned setting, each with the accuracy that it reached, 0 to 1."""
-    kept: object
+    tried: tuple[tuple[str, float], ...]
+    """What was tried, each with the accuracy on the validation speakers' clips that it reached, 0 to 1."""
+    kept: str
+
+    def tries(self) -> str:
+        """What was tried, for people."""
+        return ", ".join(f"{value}: {percent(accuracy)}" for value, accuracy in self.tried)
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,19 +1,22 @@
-"""Runs of a suite, several at a time, each in a process of its own; what has ended is not run again."""
+"""Runs of a suite, several at a time, in processes that make one after the other; what has ended is not run again."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
+
+from auricle.wire.kinds import UNDECODABLE
 from auricle_fleet.results.live import View
 from auricle_fleet.suite.folder import Ended, SuiteFolder
 from auricle_fleet.suite.plan import Cell
+from auricle_fleet.suite.worker import Order, Report
 from auricle_fleet.units import duration, percent
 
 PATIENCE = 60.0
@@ -63,69 +66,88 @@ class SuiteRunner:
             await asyncio.gather(*workers, return_exceptions=True)
         return [ended[cell.name] for cell in wanted if cell.name in ended]
 
-    async def _work(self, queue: Iterable[Cell], ended: dict[str, Ended], total: int) -> None:
-        for cell in queue:
-            why = await self._one(cell)
-            result = self._folder.ended(cell) if why is None else None
-            if result is None:
-                self.failed[cell.name] = why or "it ended early"
-                self._view.say(f"{cell.name}: {self.failed[cell.name]}")
-                continue
-            ended[cell.name] = result
-            left = (time.monotonic() - self._began) * (self._total - self._done) / max(self._done, 1)
-            self._view.say(
-                f"{len(ended)}/{total}  {cell.name}  unseen {percent(result.summary.plugin_accuracy_unseen)}  "
-                f"personal {percent(result.summary.personal_accuracy)}  {duration(result.summary.seconds)}  "
-                f"left {duration(left)}"
-            )
+    async def _work(self, queue: Iterator[Cell], ended: dict[str, Ended], total: int) -> None:
+        worker = WorkerProcess()
+        try:
+            for cell in queue:
+                why = await self._one(worker, cell)
+                result = self._folder.ended(cell) if why is None else None
+                if result is None:
+                    self.failed[cell.name] = why or "it ended early"
+                    self._view.say(f"{cell.name}: {self.failed[cell.name]}")
+                    continue
+                self._folder.tidy(result)
+                ended[cell.name] = result
+                left = (time.monotonic() - self._began) * (self._total - self._done) / max(self._done, 1)
+                self._view.say(
+                    f"{len(ended)}/{total}  {cell.name}  unseen {percent(result.summary.plugin_accuracy_unseen)}  "
+                    f"personal {percent(result.summary.personal_accuracy)}  {duration(result.summary.seconds)}  "
+                    f"left {duration(left)}"
+                )
+        finally:
+            await worker.end()
 
-    async def _one(self, cell: Cell) -> str | None:
+    async def _one(self, worker: WorkerProcess, cell: Cell) -> str | None:
         """Run or go on with one; why it failed, None where it did not."""
-        place = self._folder.place(cell)
-        how = ["--resume"] if self._folder.is_begun(cell) else ["--config", str(self._folder.told(cell))]
-        command = [sys.executable, "-m", "auricle", "fleet", "run", *how, "--out", str(place), "--json"]
-        with self._folder.log(cell).open("wb") as log:
-            process = await asyncio.create_subprocess_exec(
-                *command, stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True, limit=1 << 24
-            )
-            seen = 0
-            try:
-                seen = await self._watch(process)
-                code = await process.wait()
-            finally:
-                await _end(process)
-        self._done += cell.settings.rounds - seen  # those of before an interruption, or that a failure left out
-        return None if code == 0 else _why(self._folder.log(cell), code)
-
-    async def _watch(self, process: asyncio.subprocess.Process) -> int:
-        """Count the rounds of a run as it tells them, a line of JSON each."""
-        assert process.stdout is not None
+        place, log = self._folder.place(cell), self._folder.log(cell)
+        told = None if self._folder.is_begun(cell) else str(self._folder.told(cell))
         seen = 0
+
+        def count() -> None:
+            nonlocal seen
+            seen += 1
+            self._done += 1
+            self._view.step("rounds", self._done, self._total)
+
+        why = await worker.run(Order(out=str(place), settings=told, log=str(log)), count)
+        self._done += cell.settings.rounds - seen  # those of before an interruption, or that a failure left out
+        return why
+
+
+class WorkerProcess:
+    """A process that makes runs (`suite.worker`); it begins with the first one, and again after it was lost."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def run(self, order: Order, on_round: Callable[[], None]) -> str | None:
+        """Make a run; why it failed, None where it did not."""
+        process = await self._running(Path(order.log))
+        assert process.stdin is not None and process.stdout is not None
+        with contextlib.suppress(ConnectionError):  # it has ended: no answer comes
+            process.stdin.write(msgspec.json.encode(order) + b"\n")
+            await process.stdin.drain()
         async for line in process.stdout:
-            with contextlib.suppress(ValueError):
-                told = json.loads(line)
-                if isinstance(told, dict) and "state" in told:
-                    seen += 1
-                    self._done += 1
-                    self._view.step("rounds", self._done, self._total)
-        return seen
+            with contextlib.suppress(*UNDECODABLE):
+                told = msgspec.json.decode(line, type=Report)
+                if told.ended:
+                    return told.why
+                on_round()
+        return f"its process ended with exit code {await process.wait()}: {order.log} has what it said"
 
+    async def _running(self, log: Path) -> asyncio.subprocess.Process:
+        if self._process is None or self._process.returncode is not None:
+            pipe = asyncio.subprocess.PIPE
+            with log.open("ab") as errors:
+                self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", "auricle_fleet.suite.worker"),
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=errors,
+                    start_new_session=True,
+                )
+        return self._process
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ask a run that still goes to end, and wait until it has."""
-    if process.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)
-    try:
-        await asyncio.wait_for(asyncio.shield(process.wait()), PATIENCE)
-    except asyncio.TimeoutError:
+    async def end(self) -> None:
+        """Ask it to end the run under way cleanly, and wait until it has."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
         with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-
-
-def _why(log: Path, code: int) -> str:
-    """The last sentence that a run said."""
-    said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return said[-1].removeprefix("auricle: ") if said else f"it ended with exit code {code} and said nothing"
+            process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(asyncio.shield(process.wait()), PATIENCE)
+        except asyncio.TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()

@@ -213,5 +213,7 @@ def _confusions(
             summaries = [run.summary for run in of[method, condition.name] if run.summary.confusion]
             if summaries:
                 words = summaries[0].words
-                counts = np.sum([each.confusion for each in summaries if each.words == words], axis=0).tolist()
+                counts = np.sum(
+                    [np.array(each.confusion) for each in summaries if each.words == words], axis=0
+                ).tolist()
                 yield Confusion(method=method, condition=condition.name, words=words, counts=tuple(map(tuple, counts)))

@@ -98,3 +98,26 @@ def test_the_seed_decides_and_the_same_seed_decides_alike() -> None:
 def test_what_leaves_nobody_is_refused(options: dict[str, int], error: type[Exception], noun: str) -> None:
     with pytest.raises(error, match=noun):
         split_by_speaker(_speech([3] * 10), **{"min_clips": 3, **options})
+
+
+@pytest.mark.parametrize(("clips", "unseen", "sizes"), [([3] * 10, 6, (4, 4, 2)), ([3] * 6 + [1] * 3, 0, (6, 2, 1))])
+def test_a_third_of_those_held_out_are_the_validation_speakers_whatever_the_seed(
+    clips: list[int], unseen: int, sizes: tuple[int, int, int]
+) -> None:
+    speech = _speech(clips)
+    found = [split_by_speaker(speech, min_clips=3, unseen=unseen, seed=seed, validation=True) for seed in range(5)]
+    assert len({split.validation_speakers for split in found}) == 1
+    for split in found:
+        devices = tuple(device.speaker for device in split.devices)
+        sides = (devices, split.unseen_speakers, split.validation_speakers)
+        assert tuple(map(len, sides)) == sizes
+        assert sorted(sum(sides, ())) == sorted(speech.speaker_names), "each stands on one side"
+        clips_of = [device.clips for device in split.devices]
+        together = np.concatenate([*clips_of, split.unseen, split.validation])
+        assert np.sort(together).tolist() == list(range(len(speech.targets)))
+        assert {speech.speaker_names[i] for i in speech.speakers[split.validation]} == set(split.validation_speakers)
+
+
+def test_validation_needs_a_speaker_to_choose_by_and_one_to_report() -> None:
+    with pytest.raises(DataError, match="--unseen to 2"):
+        split_by_speaker(_speech([3] * 4), min_clips=3, unseen=1, validation=True)

@@ -44,7 +44,7 @@ class Crowd:
     held_out: NDArray[np.int64]
     """(D,) clips that each judges itself by."""
     unseen: int
-    """Clips that the plug-in is measured on after each round."""
+    """Clips that the plug-in is measured on after each round, those of validation speakers included."""
     clips: int
     """Clips of all speakers, whose sound is in memory while features are computed."""
     synthetic: bool
@@ -89,7 +89,7 @@ def crowd_of(settings: FleetSettings) -> Crowd:
         tuple(groups),
         counts - held,
         held,
-        len(split.unseen),
+        len(split.unseen) + len(split.validation),
         len(speech.targets),
         synthetic,
     )

@@ -34,6 +34,7 @@ def check_fedrpo(
     epochs: int,
     server_lr: float | None,
     weighting: str,
+    combine: str,
     threshold: float,
     unlabelled: float,
 ) -> None:
@@ -51,6 +52,7 @@ def check_fedrpo(
     if server_lr is not None:
         check_number("server_lr", server_lr, above=True)
     check_choice("weighting", weighting, ("samples", "uniform"))
+    check_choice("combine", combine, ("pareto", "average"))
     check_number("threshold", threshold, above=True, below=1 + 1e-9)
     check_number("unlabelled", unlabelled, below=100 + 1e-9)
 
@@ -63,6 +65,7 @@ def fedrpo(
     epochs: int = 1,
     server_lr: float | None = None,
     weighting: str = "samples",
+    combine: str = "pareto",
     threshold: float = 0.7,
     unlabelled: float = 1.0,
 ) -> Aggregate:
@@ -85,6 +88,8 @@ def fedrpo(
         Of the coordinator's own training; `server_lr` None for the clients' rate.
     weighting
         The prioritisation w_k: "samples", the coordinator's by `extras.reference_samples`, or "uniform".
+    combine
+        "pareto", or "average" for d = Σ w_k g_k, without the linear program: FedAvg of clients and coordinator.
     threshold, unlabelled
         τ and λ of the devices' FixMatch (`fedrpo_plan`); the rule itself does not use them. λ = 0: no FixMatch.
 
@@ -107,6 +112,7 @@ def fedrpo(
         epochs=epochs,
         server_lr=server_lr,
         weighting=weighting,
+        combine=combine,
         threshold=threshold,
         unlabelled=unlabelled,
     )
@@ -128,7 +134,10 @@ def fedrpo(
     used = np.flatnonzero(norms > 0)
     cosines = whole[np.ix_(used, used)] / np.outer(norms[used], norms[used])
     alpha = np.zeros(norms.size)
-    alpha[used] = relaxed_pareto(cosines, priority[used], labels[used], c)
+    if combine == "average":
+        alpha = priority * norms / (priority @ norms)
+    else:
+        alpha[used] = relaxed_pareto(cosines, priority[used], labels[used], c)
     length = lr * float(priority @ norms) / rate
     counted = length * alpha / np.where(norms > 0, norms, 1.0)
     weights = moved(cohort, counted[:-1]) - counted[-1] * own

@@ -1,0 +1,98 @@
+"""The tables of a suite's file: methods with what is tuned of them, conditions, tuning, and the full size."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from auricle.errors import SettingsError
+from auricle_fleet.settings.check import LARGEST_SEED
+
+MOST_TRIED = 50
+
+Name = Annotated[str, Meta(min_length=1, max_length=40)]
+Seed = Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
+Values = dict[str, object]
+Tried = float | int | str
+Seeds = Annotated[tuple[Seed, ...], Meta(min_length=1, max_length=1000)]
+Target = Annotated[float, Meta(gt=0, le=1)]
+
+
+class Constant(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Table `constant` of a method: a number of its own that is tuned as well, after the setting of all methods.
+
+    It is a setting of the run where there is one of this name, as `server_rate`, and else an option of the method.
+    """
+
+    name: Name
+    values: Annotated[tuple[Tried, ...], Meta(min_length=2, max_length=MOST_TRIED)]
+    """The first one is what the rates are tried with."""
+
+
+class Method(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table `[[methods]]`: what is compared, one way to train and to average."""
+
+    name: Name
+    settings: Values = {}
+    """Of `auricle fleet run`, over those of the suite."""
+    constant: Constant | None = None
+    """A number of its own that is tuned, within the same number of tries."""
+
+
+class Condition(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table `[[conditions]]`: what all methods meet."""
+
+    name: Name
+    settings: Values = {}
+    """Over those of the suite and of the method."""
+
+
+class Tuning(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Table `[tuning]`: each method has as many tries as there are values here, in the first condition.
+
+    What is best is the accuracy on the validation speakers' clips, of a seed that the suite does not judge by.
+    """
+
+    setting: Name
+    values: Annotated[tuple[Tried, ...], Meta(min_length=2, max_length=MOST_TRIED)]
+    """The likeliest first: a method that tunes a constant, too, tries fewer of them."""
+    seed: Seed
+    rounds: Annotated[int, Meta(ge=1)] | None = None
+    """Fewer than the suite's where a few show which is best."""
+
+    def first_values(self, method: Method) -> tuple[Tried, ...]:
+        """Those that a method tries: all B, or of one with a constant of C values the first B - C + 1.
+
+        The C - 1 other values of the constant are the rest of its tries.
+
+        Raises
+        ------
+        SettingsError
+            The constant has more values than there are tries.
+        """
+        if method.constant is None:
+            return self.values
+        left = len(self.values) - len(method.constant.values) + 1
+        if left < 1:
+            raise SettingsError(
+                f'The method "{method.name}" would try {len(method.constant.values)} values of '
+                f"{method.constant.name}, and each method has {len(self.values)} tries: name fewer, or more values "
+                "in [tuning]."
+            )
+        return self.values[:left]
+
+
+class Full(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Table `[full]`: what the full size changes, for who has the whole data and the machines."""
+
+    settings: Values = {}
+    """Over those of the suite."""
+    seeds: Seeds | None = None
+    target: Target | None = None
+    tuning: Tuning | None = None
+    """In place of the suite's."""
+    methods: tuple[Method, ...] = ()
+    """Each with settings over those of the method of its name; one that has no such name is added."""
+    conditions: tuple[Condition, ...] = ()
+    """Each with settings over those of the condition of its name; one that has no such name is added."""

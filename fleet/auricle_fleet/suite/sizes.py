@@ -1,0 +1,85 @@
+"""The sizes of a suite: as its file has it, its full size, and what a command line changes in either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from auricle.errors import SettingsError
+from auricle_fleet.suite.parts import Condition, Method, Values
+from auricle_fleet.suite.plan import Suite, overlaid
+
+_Table = TypeVar("_Table", Method, Condition)
+
+
+def full_size(suite: Suite, where: str) -> Suite:
+    """The suite in the size that its table `[full]` says.
+
+    Raises
+    ------
+    SettingsError
+        It has no such table, or one that does not fit the rest of the file, which is `where`.
+    """
+    full = suite.full
+    if full is None:
+        raise SettingsError(f"{where} has one size: leave --full out, or give it a table [full].")
+    try:
+        return msgspec.structs.replace(
+            suite,
+            settings=overlaid([suite.settings, full.settings], f"{where}, [full]"),
+            seeds=full.seeds or suite.seeds,
+            target=full.target or suite.target,
+            tuning=full.tuning or suite.tuning,
+            methods=_merged(suite.methods, full.methods, where),
+            conditions=_merged(suite.conditions, full.conditions, where),
+            full=None,
+        )
+    except SettingsError as error:
+        raise error if where in str(error) else SettingsError(f"{where}, [full]: {error}") from error
+
+
+def _merged(tables: Sequence[_Table], full: Sequence[_Table], where: str) -> tuple[_Table, ...]:
+    """The tables, each with the settings of the full size's of its name over its own; then those that are new."""
+    names = [table.name for table in tables]
+    by_name = {table.name: table for table in full}
+    found: list[_Table] = []
+    for table in tables:
+        over = by_name.get(table.name)
+        if over is None:
+            found.append(table)
+            continue
+        settings = overlaid([table.settings, over.settings], f'{where}, [full], "{table.name}"')
+        changed = msgspec.structs.replace(table, settings=settings)
+        if isinstance(over, Method) and over.constant is not None:
+            changed = msgspec.structs.replace(changed, constant=over.constant)
+        found.append(changed)
+    found += [table for table in full if table.name not in names]
+    return tuple(found)
+
+
+def narrowed(suite: Suite, *, data: str | None, rounds: int | None, seeds: Sequence[int] | None) -> Suite:
+    """The suite with what a command line changes in it."""
+    over: Values = {}
+    tuning = suite.tuning
+    if data is not None:
+        over["data"] = data
+    if rounds is not None:
+        over["rounds"] = rounds
+        if tuning is not None:
+            tuning = msgspec.structs.replace(tuning, rounds=min(rounds, tuning.rounds or rounds))
+    changed = msgspec.structs.replace(
+        suite,
+        settings={**suite.settings, **over},
+        methods=tuple(_without(method, over) for method in suite.methods),
+        conditions=tuple(_without(condition, over) for condition in suite.conditions),
+        tuning=tuning,
+    )
+    return changed if seeds is None else msgspec.structs.replace(changed, seeds=tuple(seeds))
+
+
+def _without(table: _Table, over: Mapping[str, object]) -> _Table:
+    """A method or condition that leaves to the command line what that says."""
+    settings = {name: value for name, value in table.settings.items() if name not in over}
+    return msgspec.structs.replace(table, settings=settings)
