@@ -22,7 +22,12 @@ from auricle_fleet.suite.written import MODELS, Table, entry_records, latex, mar
 
 FIGURES = "figures"
 """Folder of the pictures."""
-HEADINGS = {"plug-in": "The shared plug-in", "own": "The devices' own models", "run": "The runs"}
+HEADINGS = {
+    "claims": "What is claimed",
+    "plug-in": "The shared plug-in",
+    "own": "The devices' own models",
+    "run": "The runs",
+}
 HOW_TO_READ = (
     "Mean and standard deviation of the seeds. Beside the reference: the same condition, seed, devices and clips in "
     "each pair; the interval holds the mean difference with 95 % (Student's t of the pairs), p is that of the "

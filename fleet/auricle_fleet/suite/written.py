@@ -12,7 +12,7 @@ from auricle_fleet.suite.plan import Suite
 from auricle_fleet.suite.tables import Beside, Entry, Reached, Results, shown_figures
 
 Row = list[str]
-MODELS = ("plug-in", "own", "run")
+MODELS = ("claims", "plug-in", "own", "run")
 UNITS: Mapping[Unit, str] = {"share": ", %", "degrees": ", degrees"}
 """Behind a title that does not say it."""
 
@@ -80,8 +80,8 @@ def reached_table(suite: Suite, reached: Iterable[Reached]) -> Table:
 
 
 def tables(suite: Suite, results: Results) -> list[Table]:
-    """Every table that has something to say: of the shared plug-in, of the devices' own models, of the runs."""
-    found = [Table("Claims of the print", *claim_rows(suite, results))] if suite.claims else []
+    """Every table that has something to say: claims, the shared plug-in, the devices' own models, the runs."""
+    found = [Table("Claims of the print", *claim_rows(suite, results), "claims")] if suite.claims else []
     for figure in sorted(shown_figures(suite), key=lambda each: MODELS.index(each.model)):
         if not any(entry.known for entry in results.entries if entry.figure == figure.name):
             continue
