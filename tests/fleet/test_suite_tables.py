@@ -120,6 +120,23 @@ def test_tables_are_written_in_every_form(tmp_path: Path) -> None:
     assert records[0] == {"figure": "unseen", "method": "mean", "condition": "clean", "seed": "0", "value": "0.5"}
 
 
+def test_differences_have_a_sign_and_rounds_that_nobody_reached_are_not_compared() -> None:
+    unlike = {"mean": (0.50004, 0.5), "A & B": (0.5, 0.5)}
+    runs = [
+        replace(each, summary=msgspec.structs.replace(each.summary, plugin_accuracy_unseen=unlike[each.cell.method][s]))
+        for each in ended()
+        if (s := each.cell.seed) < 2
+    ]
+    made = {table.title: table for table in tables(SUITE, results(SUITE, runs))}
+    beside = made["Shared plug-in on speakers that no device has: beside mean"]
+    assert {row[2] for row in beside.rows} == {"+0.0"}
+    assert any("beside" in title and "Rounds" in title for title in made)
+    far = msgspec.structs.replace(SUITE, target=0.99)
+    titles = [table.title for table in tables(far, results(far, runs))]
+    assert "Rounds to the target, of the runs that reached it" in titles
+    assert not any("beside" in title and "Rounds" in title for title in titles)
+
+
 def test_a_table_keeps_bars_and_signs_of_its_form() -> None:
     assert markdown(Table("t", ["a|b"], [["c"]])).splitlines()[2] == "| a\\|b |"
     assert r"\textbackslash{}\{50\%\}" in latex(Table("t", ["x"], [["\\{50%}"]]))

@@ -55,8 +55,8 @@ def beside_table(suite: Suite, beside: Iterable[Beside], figure: Figure) -> Tabl
         [
             each.method,
             each.condition,
-            f"{by * each.mean:+.1f}",
-            "-" if each.interval is None else " to ".join(f"{by * end:+.1f}" for end in each.interval),
+            _signed(by * each.mean),
+            "-" if each.interval is None else " to ".join(_signed(by * end) for end in each.interval),
             f"{each.better} of {len(each.differences)}",
             f"{each.p:.3f}",
         ]
@@ -87,11 +87,18 @@ def tables(suite: Suite, results: Results) -> list[Table]:
             continue
         if figure.name == ROUNDS:
             found.append(reached_table(suite, results.reached))
+            if not any(each.rounds for each in results.reached):
+                continue
         else:
             found.append(figure_table(suite, results, figure))
         beside = beside_table(suite, results.beside, figure)
         found += [beside] if beside.rows else []
     return found
+
+
+def _signed(value: float) -> str:
+    """With one decimal; nothing less is +0.0, too."""
+    return f"{round(value, 1) + 0.0:+.1f}"
 
 
 def _scale(figure: Figure) -> int:
