@@ -138,3 +138,13 @@ def test_the_epochs_of_a_round_are_the_presets_or_what_is_told() -> None:
     for wrong in (0, 1001):
         with pytest.raises(SettingsError, match="--epochs"):
             epochs(epochs=wrong)
+
+
+def test_devices_augment_as_the_preset_has_it_or_as_told() -> None:
+    def augments(**told: Any) -> bool:
+        return FleetSettings(**told).preset_for(trained=False).plan.augment
+
+    assert (augments(), augments(augment="off"), augments(preset="paper"), augments(preset="paper", augment="on")) == (
+        *(True, False),
+        *(False, True),
+    )

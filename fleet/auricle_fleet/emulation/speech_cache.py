@@ -18,7 +18,18 @@ KEPT = 2
 IRRELEVANT = frozenset(
     {
         *("rounds", "participation", "quorum", "deadline", "engine", "processes", "ray", "round_every", "step_seconds"),
-        *("mode", "over_selection", "rule", "rule_options", "detect", "learning", "preset", "rate", "epochs"),
+        *(
+            "mode",
+            "over_selection",
+            "rule",
+            "rule_options",
+            "detect",
+            "learning",
+            "preset",
+            "rate",
+            "epochs",
+            "augment",
+        ),
         *("server_optimizer", "server_rate"),
         *("start", "carried", "judge", "judge_minutes", "judge_share", "runtime", "codec", "central", "central_epochs"),
         *("port", "broker", "durable", "buffer", "detection", "limits", "privacy", "secure_sum"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -166,6 +166,10 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         Annotated[float, Meta(gt=0, le=10)] | None,
         Meta(description="Learning rate of the plug-in on the devices [the preset's]."),
     ] = None
+    augment: Annotated[
+        Literal["on", "off"] | None,
+        Meta(description="Whether devices shift, stretch and mask clips and add noise as they train [the preset's]."),
+    ] = None
     server_optimizer: Annotated[
         str | None,
         Meta(
@@ -264,6 +268,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             mode=self.learning or preset.plan.mode,
             codec=self.codec,
             epochs=self.epochs or preset.plan.epochs,
+            augment=preset.plan.augment if self.augment is None else self.augment == "on",
             rate=preset.plan.rate if self.rate is None else self.rate,
         )
         return replace(preset, plan=plan)

@@ -22,7 +22,12 @@ from auricle_fleet.suite.written import MODELS, Table, entry_records, latex, mar
 
 FIGURES = "figures"
 """Folder of the pictures."""
-HEADINGS = {"plug-in": "The shared plug-in", "own": "The devices' own models", "run": "The runs"}
+HEADINGS = {
+    "claims": "What is claimed",
+    "plug-in": "The shared plug-in",
+    "own": "The devices' own models",
+    "run": "The runs",
+}
 HOW_TO_READ = (
     "Mean and standard deviation of the seeds. Beside the reference: the same condition, seed, devices and clips in "
     "each pair; the interval holds the mean difference with 95 % (Student's t of the pairs), p is that of the "
@@ -91,7 +96,11 @@ class Shown:
     def tuning(self) -> Table:
         """The grid: what each method tried, and kept."""
         rows = [[each.method, each.tries(), each.kept] for each in self.tuned]
-        return Table(f"Tuned: {self.record.setting}", ["method", "tried", "kept"], rows)
+        told, title = self.suite.tuning, "Tuned"
+        if told is not None:
+            length = "" if told.rounds is None else f", {told.rounds} rounds"
+            title = f'Tuned: {told.setting}, on seed {told.seed} in "{self.suite.conditions[0].name}"{length}'
+        return Table(title, ["method", "tried", "kept"], rows)
 
 
 def write_shown(folder: Path, what: Shown) -> Path:

@@ -17,7 +17,7 @@ from auricle.settings import from_mapping, read_toml, under_todays_names
 from auricle_fleet.emulation.engines import require_engine
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.labelled import labelled_folder
-from auricle_fleet.suite.figures import NAMES
+from auricle_fleet.suite.figures import NAMES, ROUNDS
 from auricle_fleet.suite.parts import Condition, Full, Method, Name, Seeds, Target, Tuning, Values
 
 SHIPPED = Path(__file__).parent / "shipped"
@@ -36,7 +36,7 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     paper: Annotated[str, Meta(max_length=600)] = ""
     """What the print says, with its numbers."""
     figure: Name
-    """That it is judged by; `ROUNDS` for the rounds to the suite's target."""
+    """That it is judged by, one that the suite shows, or `rounds` for the rounds to its target."""
     better: Name
     """The method that is said to be better."""
     worse: Annotated[str, Meta(max_length=40)] = ""
@@ -45,10 +45,6 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Without, the mean of all."""
     bound: float = 0.0
     """By how much it is better at the least, in the figure's own unit; below 0: it is not worse by more."""
-
-
-ROUNDS = "rounds"
-"""Of a claim: the rounds until the suite's target is reached, the fewer the better."""
 
 
 class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

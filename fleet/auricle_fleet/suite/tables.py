@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from auricle_fleet.results.result import RoundRow
 from auricle_fleet.suite.figures import FIGURES, Figure, first_at, named, rounds_to
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.paired import interval, sign_flip
@@ -73,9 +72,6 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     """The first round at or above it, of each run that got there."""
     runs: int
     """That have ended."""
-    firsts: tuple[int | None, ...] = ()
-    """By seed, in the suite's order: that round, of a run that did not get there the one after its last; None where it
-    has not ended."""
 
 
 class Precision(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,11 +135,10 @@ def results(suite: Suite, ended: Sequence[Ended]) -> Results:
         for method, condition in places
     )
     target = suite.target
-    by_seed = {place: [runs.get((*place, seed)) for seed in suite.seeds] for place in places}
     return Results(
         entries=entries,
         beside=tuple(_beside(suite, entries)),
-        reached=() if target is None else tuple(_reached(target, place, by_seed[place]) for place in places),
+        reached=() if target is None else tuple(_reached(target, place, of[place]) for place in places),
         precision=tuple(each for place in places if (each := _precision(place, of[place])) is not None),
         confusions=tuple(_confusions(suite, entries, of)),
     )
@@ -184,23 +179,10 @@ def _pair(figure: Figure, method: str, condition: str, differences: Sequence[flo
     )
 
 
-def _reached(target: float, place: tuple[str, str], by_seed: Sequence[Ended | None]) -> Reached:
-    known = [each for each in by_seed if each is not None]
-    firsts = [first for each in known if (first := first_at(target, each.rounds)) is not None]
+def _reached(target: float, place: tuple[str, str], ended: Sequence[Ended]) -> Reached:
+    firsts = [first for each in ended if (first := first_at(target, each.rounds)) is not None]
     method, condition = place
-    return Reached(
-        method=method,
-        condition=condition,
-        rounds=tuple(firsts),
-        runs=len(known),
-        firsts=tuple(None if each is None else _first(target, each.rounds) for each in by_seed),
-    )
-
-
-def _first(target: float, rounds: Sequence[RoundRow]) -> int:
-    """The first round at the target or above, or without one the round after the last."""
-    first = first_at(target, rounds)
-    return first if first is not None else (rounds[-1].round if rounds else 0) + 1
+    return Reached(method=method, condition=condition, rounds=tuple(firsts), runs=len(ended))
 
 
 def _precision(place: tuple[str, str], ended: Sequence[Ended]) -> Precision | None:
@@ -228,10 +210,9 @@ def _confusions(
         }
         best = [max(others, key=others.__getitem__)] if others else []
         for method in (suite.compared_with, *best):
-            summaries = [run.summary for run in of[method, condition.name] if run.summary.confusion]
-            if summaries:
-                words = summaries[0].words
-                counts = np.sum(
-                    [np.array(each.confusion) for each in summaries if each.words == words], axis=0
-                ).tolist()
-                yield Confusion(method=method, condition=condition.name, words=words, counts=tuple(map(tuple, counts)))
+            summaries = [run.summary for run in of[method, condition.name]]
+            tables = [np.array(each.confusion) for each in summaries if each.confusion is not None]
+            if tables:
+                counts = sum(tables[1:], start=tables[0])
+                told = tuple(map(tuple, counts.tolist()))
+                yield Confusion(method=method, condition=condition.name, words=summaries[0].words, counts=told)

@@ -12,8 +12,9 @@ from auricle_fleet.suite.plan import Suite
 from auricle_fleet.suite.tables import Beside, Entry, Reached, Results, shown_figures
 
 Row = list[str]
-MODELS = ("plug-in", "own", "run")
-UNITS: Mapping[Unit, str] = {"share": "%", "rounds": "rounds", "devices": "devices", "degrees": "degrees"}
+MODELS = ("claims", "plug-in", "own", "run")
+UNITS: Mapping[Unit, str] = {"share": ", %", "degrees": ", degrees"}
+"""Behind a title that does not say it."""
 
 
 class Table(NamedTuple):
@@ -42,7 +43,7 @@ def figure_table(suite: Suite, results: Results, figure: Figure) -> Table:
         [m.name, *(shown(figure, results.entry(figure.name, m.name, c), len(suite.seeds)) for c in conditions)]
         for m in suite.methods
     ]
-    return Table(f"{figure.title}, {UNITS[figure.unit]}", ["method", *conditions], rows, figure.model)
+    return Table(f"{figure.title}{UNITS.get(figure.unit, '')}", ["method", *conditions], rows, figure.model)
 
 
 def beside_table(suite: Suite, beside: Iterable[Beside], figure: Figure) -> Table:
@@ -79,8 +80,8 @@ def reached_table(suite: Suite, reached: Iterable[Reached]) -> Table:
 
 
 def tables(suite: Suite, results: Results) -> list[Table]:
-    """Every table that has something to say: of the shared plug-in, of the devices' own models, of the runs."""
-    found = [Table("Claims of the print", *claim_rows(suite, results))] if suite.claims else []
+    """Every table that has something to say: claims, the shared plug-in, the devices' own models, the runs."""
+    found = [Table("Claims of the print", *claim_rows(suite, results), "claims")] if suite.claims else []
     for figure in sorted(shown_figures(suite), key=lambda each: MODELS.index(each.model)):
         if not any(entry.known for entry in results.entries if entry.figure == figure.name):
             continue
