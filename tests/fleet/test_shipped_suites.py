@@ -48,7 +48,7 @@ def test_a_run_of_a_suite_runs(name: str, tmp_path: Path) -> None:
     pytest.importorskip("espeakng_loader")
     suite, path = read_suite(name)
     cell = cells(suite, str(path))[-1]
-    few = {"rounds": 2, "devices": 4, "unseen": 3, "takes": 3, "min_clips": 5, "runtime": "step", "groups": ()}
+    few = {"rounds": 2, "devices": 4, "unseen": 3, "takes": 6, "min_clips": 5, "runtime": "step", "groups": ()}
     result = FleetRun(msgspec.structs.replace(cell.settings, **few), tmp_path / "run").run()
     assert [row.state for row in result.rounds] == ["published"] * 2
     assert result.summary.plugin_accuracy_unseen is not None
