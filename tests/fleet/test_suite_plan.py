@@ -14,7 +14,7 @@ from auricle_fleet.groups import Group, Trace
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Partition
 from auricle_fleet.suite.folder import SuiteFolder
-from auricle_fleet.suite.plan import SHIPPED, cells, fingerprint, read_suite
+from auricle_fleet.suite.plan import SHIPPED, cells, fingerprint, read_suite, shipped
 from auricle_fleet.suite.sizes import full_size, narrowed
 from auricle_fleet.suite.tuning import every_try, first_tries
 
@@ -128,7 +128,7 @@ def test_the_runs_of_a_suite_are_counted(tmp_path: Path, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out) == [{"name": "suite", "about": "", "runs": 12}]
     assert main(["fleet", "suite", "--list", "--json"]) == 0
     told = {each["name"]: each["runs"] for each in json.loads(capsys.readouterr().out)}
-    assert told == {"fedmlac-table4": 72, "small": 18}
+    assert told.keys() == shipped().keys() and told["small"] == 18
 
 
 def test_a_command_line_changes_data_rounds_and_seeds_of_all_runs(tmp_path: Path) -> None:
