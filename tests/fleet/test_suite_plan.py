@@ -128,7 +128,7 @@ def test_the_runs_of_a_suite_are_counted(tmp_path: Path, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out) == [{"name": "suite", "about": "", "runs": 12}]
     assert main(["fleet", "suite", "--list", "--json"]) == 0
     told = {each["name"]: each["runs"] for each in json.loads(capsys.readouterr().out)}
-    assert told == {"fedmlac-table4": 72, "small": 18}
+    assert told == {"fedmlac-table4": 72, "headlines": 24, "small": 18}
 
 
 def test_a_command_line_changes_data_rounds_and_seeds_of_all_runs(tmp_path: Path) -> None:
