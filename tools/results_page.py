@@ -25,8 +25,9 @@ if __package__ in (None, ""):
 from tools.results_fleets import HEAD, fleet_row, read_fleets
 
 from auricle.errors import AuricleError, DataError
-from auricle_fleet.suite.claims import Verdict, amount, verdicts
-from auricle_fleet.suite.plan import Claim, Condition, Method, Suite, read_suite, shipped
+from auricle_fleet.suite.claims import HEAD as HEAD_OF_CLAIMS
+from auricle_fleet.suite.claims import Verdict, verdict_row, verdicts
+from auricle_fleet.suite.plan import Condition, Method, Suite, read_suite, shipped
 from auricle_fleet.suite.record import SuiteRecord
 from auricle_fleet.suite.written import Table, markdown, tables
 
@@ -37,6 +38,8 @@ DIGITS = 6
 LARGEST = 60_000
 """Bytes of a committed results.json above which what only pictures are made of is left out."""
 MOST_PICTURES = 8
+LEFT_OUT = ("confusion-", "loss-")
+"""Beginnings of the names of pictures that are not taken."""
 SHARED = ("preset", "method", "method_options", "labelled")
 """Settings of a suite that say of its methods what they are."""
 RERUN = "run python tools/results_page.py"
@@ -133,19 +136,13 @@ def page(ran: Ran, note: str = "", pictures: tuple[str, ...] = ()) -> str:
     return "\n".join(parts)
 
 
-CLAIMS = ["claim", "the print", "verdict", "better by (95 % interval)", "p", "seeds"]
+CLAIMS = [HEAD_OF_CLAIMS[0], "the print", *HEAD_OF_CLAIMS[1:]]
 
 
 def claim_row(judged: Verdict) -> list[str]:
     """A claim with what the print says, its verdict and the numbers."""
-    claim, p = judged.claim, judged.p
-    text = f"{claim.text} ({claim.figure}, {claim.condition or 'mean of all'}{_bound(claim)})"
-    p_text = "-" if p is None else f"{p:.3f}"
-    return [text, claim.paper or "-", f"**{judged.verdict}**", amount(judged), p_text, str(len(judged.values))]
-
-
-def _bound(claim: Claim) -> str:
-    return f", bound {claim.bound:g}" if claim.bound or not claim.worse else ""
+    text, verdict, amount, p, seeds = verdict_row(judged)
+    return [text, judged.claim.paper or "-", f"**{verdict}**", amount, p, seeds]
 
 
 def first_page(found: Mapping[str, Ran], fleets: Path) -> str:
@@ -212,7 +209,8 @@ def take(suite: Path, folder: Path) -> None:
     drawn = folder / "figures" / name
     for before in drawn.glob("*.svg"):
         before.unlink()
-    pictures = [each for each in sorted(suite.glob("figures/*.svg")) if each.stat().st_size <= LARGEST]
+    drawn_now = (each for each in sorted(suite.glob("figures/*.svg")) if not each.name.startswith(LEFT_OUT))
+    pictures = [each for each in drawn_now if each.stat().st_size <= LARGEST]
     for picture in pictures[:MOST_PICTURES]:
         drawn.mkdir(parents=True, exist_ok=True)
         (drawn / picture.name).write_bytes(picture.read_bytes())

@@ -112,9 +112,7 @@ def test_the_first_page_says_which_method_and_all_verdicts(tmp_path: Path) -> No
         "| [headlines](headlines.md), attack: unseen |" in page
     )
     assert "Not run yet: a tail (`tail`)." in page
-    assert (
-        "| [headlines](headlines.md) | LPA holds where FedAvg falls. (unseen, attack, bound 0.1) | **shown** |" in page
-    )
+    assert "| [headlines](headlines.md) | LPA holds where FedAvg falls. (unseen, attack, by 10) | **shown** |" in page
 
 
 def test_fedavg_is_taken_where_no_difference_is_shown() -> None:
