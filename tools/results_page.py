@@ -24,7 +24,7 @@ if __package__ in (None, ""):
 
 from tools.results_fleets import HEAD, fleet_row, read_fleets
 
-from auricle.errors import AuricleError, DataError
+from auricle.errors import AuricleError, DataError, SettingsError
 from auricle_fleet.suite.claims import HEAD as HEAD_OF_CLAIMS
 from auricle_fleet.suite.claims import Verdict, verdict_row, verdicts
 from auricle_fleet.suite.plan import Condition, Method, Suite, read_suite, shipped
@@ -90,16 +90,19 @@ def read(path: Path) -> Ran:
     of_file = read_suite(name)[0] if name in shipped() else None
     shared = {} if of_file is None else {name: of_file.settings[name] for name in SHARED if name in of_file.settings}
     known = {} if of_file is None else {method.name: _whole(method, shared) for method in of_file.methods}
-    suite = Suite(
-        about=record.about,
-        seeds=record.seeds,
-        methods=tuple(known.get(method, Method(name=method)) for method in record.methods),
-        conditions=tuple(Condition(name=condition) for condition in record.conditions),
-        reference=record.reference,
-        target=record.target,
-        figures=tuple(each for each in dict.fromkeys(e.figure for e in record.tables.entries) if each != "rounds"),
-        claims=() if of_file is None else of_file.claims,
-    )
+    try:
+        suite = Suite(
+            about=record.about,
+            seeds=record.seeds,
+            methods=tuple(known.get(method, Method(name=method)) for method in record.methods),
+            conditions=tuple(Condition(name=condition) for condition in record.conditions),
+            reference=record.reference,
+            target=record.target,
+            figures=tuple(each for each in dict.fromkeys(e.figure for e in record.tables.entries) if each != "rounds"),
+            claims=() if of_file is None else of_file.claims,
+        )
+    except SettingsError as error:
+        raise SettingsError(f"{path.name} is older than its suite, or of another: {error}") from error
     return Ran(path.stem, record, suite)
 
 

@@ -179,3 +179,8 @@ def test_data_that_are_not_a_suites_are_refused_in_a_sentence(
     (place / "data" / "headlines.json").write_text("{}")
     assert results_page.main([], place) == 1
     assert capsys.readouterr().err.startswith("headlines.json is not the results.json of a suite: ")
+    small = record()
+    (place / "data" / "headlines.json").write_bytes(msgspec.structs.replace(small, conditions=("attack",)).as_json())
+    assert results_page.main([], place) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("headlines.json is older than its suite, or of another: The claim ") and '"clean"' in said
