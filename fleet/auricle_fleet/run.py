@@ -298,18 +298,9 @@ class FleetRun:
     def _finish(self, engine: Engine, central: float | None, interrupted: bool) -> FleetResult:
         data, rows = self.data, self.record.rows
         newest, judging = self._newest, self.judging
-        ran = Ran(
-            self.settings,
-            data,
-            self.start,
-            judging.seconds,
-            judged=(len(judging.features), judging.speakers),
-            central=central,
-            interrupted=interrupted,
-            confusion=None if newest is None else judging.confusion(newest),
-            precision=None if newest is None else judging.precision(newest),
-            attackers=attackers(engine.names, engine.groups),
-        )
+        judged, hostile = (len(judging.features), judging.speakers), attackers(engine.names, engine.groups)
+        heard = (None, None) if newest is None else (judging.confusion(newest), judging.precision(newest))
+        ran = Ran(self.settings, data, self.start, judging.seconds, judged, central, interrupted, *heard, hostile)
         summary = ran.summary(rows)
         devices = self._devices(engine, rows)
         changed = {name: value for name, value in self.settings.changed().items() if name not in HIDDEN}

@@ -49,10 +49,10 @@ def test_detection_is_measured_by_those_who_attacked() -> None:
         line(4, harmful=["b", "c"], personal={"d": 0.5}),
     )
     hostile = (ONCE, Attackers(group="always", devices=("d", "e")))
-    found = {"attackers": hostile, "detection": True}
+    found = {"attackers": hostile, "detect": True}
     assert told("recall-of-detection", *rows, **found) == 1 / 2  # b and d; a was there before, e never
     assert told("false-names", *rows, **found) == 1
-    assert told("recall-of-detection", *rows, detection=True) is None and told("false-names", detection=True) == 0
+    assert told("recall-of-detection", *rows, detect=True) is None and told("false-names", detect=True) == 0
     assert told("false-names", *rows, attackers=hostile) is None  # nobody looked for them
 
 

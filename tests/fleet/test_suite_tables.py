@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -11,8 +12,9 @@ import msgspec
 import pytest
 from tests.fleet.ended_run import SUMMARY, line
 
+from auricle_fleet.emulation.precision import RECALLS
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.suite.curves import curves
+from auricle_fleet.suite.curves import curves, precision_curves
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.page import Shown, write_shown
 from auricle_fleet.suite.paired import interval, sign_flip, student
@@ -137,3 +139,58 @@ def test_curves_are_a_picture_of_their_own_with_every_method_in_the_key() -> Non
     assert len(tables(SUITE, results(SUITE, []))) == 0
     of_one = curves(SUITE, [replace(each, rounds=each.rounds[:1]) for each in ended()], "clean", FIGURES[0])
     assert of_one is not None and len(list(ET.fromstring(of_one).iter(f"{name}circle"))) == len(SUITE.methods)
+
+
+def test_precision_by_recall_is_the_mean_of_the_seeds_as_far_as_all_of_them_reach() -> None:
+    nothing = (None,) * (len(RECALLS) - 2)
+    told = {0: (1.0, 0.8, *nothing), 1: (0.5, None, *nothing), 2: None}
+    runs = [
+        replace(each, summary=msgspec.structs.replace(each.summary, keyword_precision=told[each.cell.seed]))
+        for each in ended()
+    ]
+    found = results(SUITE, runs)
+    (of_mean,) = (p for p in found.precision if (p.method, p.condition) == ("mean", "clean"))
+    assert of_mean.runs == 2 and of_mean.precision == (0.75, None, *nothing)
+    drawn = precision_curves(SUITE, found, "clean")
+    assert drawn is not None and drawn.count("<circle") == 2  # a point of each method
+    assert precision_curves(SUITE, results(SUITE, ended()), "clean") is None
+
+
+def test_confusion_is_added_up_over_the_seeds_of_the_reference_and_of_the_best_of_the_others() -> None:
+    suite = msgspec.structs.replace(SUITE, methods=(*SUITE.methods, Method(name="worse")), reference="A & B")
+    worse = [
+        replace(each, cell=replace(each.cell, method="worse"), summary=msgspec.structs.replace(each.summary, **low))
+        for each in ended()
+        if each.cell.method == "mean"
+        for low in ({"plugin_accuracy_unseen": 0.1},)
+    ]
+    found = results(suite, [*ended(), *worse])
+    assert [(c.method, c.condition) for c in found.confusions] == [
+        *(("A & B", "clean"), ("mean", "clean"), ("A & B", "noise_5"), ("mean", "noise_5"))
+    ]
+    assert found.confusions[0].counts == ((135, 45), (15, 45))  # of three seeds
+    assert found.confusions[2].counts == ((90, 30), (10, 30)) and found.confusions[0].words == ("yes", "no")
+
+
+def test_results_json_says_what_the_suite_was_and_came_to(tmp_path: Path) -> None:
+    suite = msgspec.structs.replace(SUITE, figures=("macro", "unseen"), target=None)
+    found = results(suite, ended())
+    shown = Shown("mine", suite, ended(), found, {}, (), "auricle fleet suite mine.toml", size="full")
+    write_shown(tmp_path, shown)
+    told = json.loads((tmp_path / "results.json").read_bytes())
+    assert told["name"] == "mine" and told["size"] == "full" and told["command"] == "auricle fleet suite mine.toml"
+    assert told["methods"] == ["mean", "A & B"] and told["conditions"] == ["clean", "noise_5"]
+    assert told["reference"] == "mean" and told["target"] is None and told["tuned"] == [] and told["failed"] == {}
+    assert told["machine"]["cores"] >= 1 and {"auricle", "python", "numpy"} <= told["versions"].keys()
+    assert {entry["figure"] for entry in told["tables"]["entries"]} == {"macro", "unseen"}
+    (clean,) = (b for b in told["tables"]["beside"] if (b["figure"], b["condition"]) == ("unseen", "clean"))
+    assert clean["mean"] == pytest.approx(0.1) and clean["better"] == 2 and len(clean["interval"]) == 2
+
+
+def test_pictures_of_before_do_not_stay(tmp_path: Path) -> None:
+    (tmp_path / "figures").mkdir()
+    for name in ("confusion-old-clean.svg", "confusion-old-clean.png", "notes.txt"):
+        (tmp_path / "figures" / name).write_text("old")
+    write_shown(tmp_path, Shown("mine", SUITE, ended(), results(SUITE, ended()), {}, (), "x"))
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert "notes.txt" in names and "unseen-clean.svg" in names and not any("old" in name for name in names)

@@ -18,6 +18,7 @@ from auricle_cloud.settings import Detection, Limits
 from auricle_fleet import FleetResult, FleetRun, Group
 from auricle_fleet.emulation.virtual_detection import Judged, Maker, Watch, ask, put_onto
 from auricle_fleet.emulation.virtual_model import Model
+from auricle_fleet.suite.figures import named
 from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 
@@ -62,6 +63,12 @@ def test_both_engines_blame_the_same_devices_and_go_on_from_the_same_models(
     without = FleetRun(virtual(**asked), tmp_path / "virtual").run()
     assert [(row.alarm, row.harmful) for row in without.rounds] == [(row.alarm, row.harmful) for row in live.rounds]
     assert any(row.harmful for row in live.rounds)
+    of_both = live.summary, without.summary
+    assert len({(run.attackers, run.label_clips, run.keyword_precision, run.detect) for run in of_both}) == 1
+    (hostile,) = live.summary.attackers
+    assert hostile.rounds == (3,) and sum(live.summary.label_clips or ()) == live.summary.training_clips
+    assert named("recall-of-detection").of(live.summary, live.rounds) == 1
+    assert named("false-names").of(live.summary, live.rounds) is not None
     assert as_bytes(live) == as_bytes(without)
     theirs, ours = (told(tmp_path / engine, 6, kinds=KINDS) for engine in ("live", "virtual"))
     for part, expected in theirs.items():

@@ -13,7 +13,8 @@ PLOT = 270
 """Height of the plot of a line chart."""
 TOP, AXIS, KEY = 72, 44, 20
 """Heights above a plot (title, subtitle, name of the value axis), below it (its ticks), and of a line of the key."""
-LEFT = 56
+LEFT, RIGHT = 56, 24
+"""Beside a plot."""
 INK, SOFT, GRID, PAPER = "#1c2330", "#5c6675", "#d8dde5", "#ffffff"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc5fa0", "#7a5195", "#b07d00", "#3fa7e0", "#444b57")
 """After Okabe and Ito (2008): apart for readers who see fewer colours, and dark enough on white."""
@@ -98,12 +99,12 @@ def line_chart(title: str, subtitle: str, series: Sequence[Series], x: Axis, y: 
     parts = [_title(title, subtitle), text(MARGIN, TOP - 12, y.title, "start", SOFT)]
     for tick in ticks(y.low, y.high):
         level = _up(y, tick)
-        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - MARGIN}" y1="{level:.1f}" y2="{level:.1f}" stroke="{GRID}"/>')
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{level:.1f}" y2="{level:.1f}" stroke="{GRID}"/>')
         parts.append(text(LEFT - 6, level + 4, y.shown(tick), "end", SOFT))
     for tick in sorted({x.low, *ticks(x.low, x.high)}):
         if x.is_share or float(tick).is_integer():
             parts.append(text(_right(x, tick), TOP + PLOT + 18, x.shown(tick), "middle", SOFT))
-    parts.append(text(LEFT + (WIDTH - LEFT - MARGIN) / 2, TOP + PLOT + 36, x.title, "middle", SOFT))
+    parts.append(text(LEFT + (WIDTH - LEFT - RIGHT) / 2, TOP + PLOT + 36, x.title, "middle", SOFT))
     for number, line in enumerate(series):
         parts += _line(line, x, y, *style(number), 0.13 if len(series) <= MANY else 0.06)
     return _svg(f"{title}, {subtitle}", WIDTH, TOP + PLOT + AXIS + rows * KEY + MARGIN, [*parts, *key])
@@ -232,7 +233,7 @@ def _line(line: Series, x: Axis, y: Axis, colour: str, dash: str, opacity: float
 
 
 def _right(axis: Axis, value: float) -> float:
-    return LEFT + (WIDTH - LEFT - MARGIN) * axis.at(value)
+    return LEFT + (WIDTH - LEFT - RIGHT) * axis.at(value)
 
 
 def _up(axis: Axis, value: float) -> float:

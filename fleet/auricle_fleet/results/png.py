@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable
 from typing import cast
@@ -35,7 +34,6 @@ def png_of(svg: str) -> bytes:
     return drawn(svg)
 
 
-@functools.cache
 def _render() -> Callable[[str], bytes] | None:
     try:
         package = importlib.import_module("resvg_py")

@@ -169,7 +169,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     it accepts that is right, at the highest threshold with which the recall is reached; None where it never is."""
     attackers: tuple[Attackers, ...] = ()
     """The groups that attack."""
-    detection: bool = False
+    detect: bool = False
     """Whether the coordinator looked for attackers."""
 
 

@@ -93,7 +93,7 @@ class Ran:
             label_clips=tuple(map(int, data.label_clips)),
             keyword_precision=self.precision,
             attackers=self.attackers,
-            detection=settings.detect,
+            detect=settings.detect,
         )
 
 

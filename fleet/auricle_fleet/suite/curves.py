@@ -54,7 +54,8 @@ def _of_condition(suite: Suite, ended: Sequence[Ended], condition: Condition, fo
         yield Picture(f"precision-recall-{place}", svg)
     for each in found.confusions:
         if each.condition == condition.name:
-            svg = heat_map(f"What words are taken for: {each.method}", condition.name, each.words, each.counts)
+            title = f"What words are taken for: {each.method}"
+            svg = heat_map(title, f"{condition.name}; unseen speakers, all seeds", each.words, each.counts)
             yield Picture(f"confusion-{plain_name(each.method)}-{place}", svg)
 
 

@@ -73,13 +73,13 @@ def recall_of_detection(summary: Summary, rows: Rows) -> float | None:
     for group in summary.attackers:
         there = {name for row in rows if group.attack_in(row.round) for name in row.personal}
         present |= set(group.devices) & (there | named)
-    return len(present & named) / len(present) if summary.detection and present else None
+    return len(present & named) / len(present) if summary.detect and present else None
 
 
 def false_names(summary: Summary, rows: Rows) -> float | None:
     """Honest devices whom detection blamed in some round; None without detection."""
     hostile = {name for group in summary.attackers for name in group.devices}
-    return float(len(_named(rows) - hostile)) if summary.detection else None
+    return float(len(_named(rows) - hostile)) if summary.detect else None
 
 
 def recovery(summary: Summary, rows: Rows) -> float | None:

@@ -96,7 +96,11 @@ class Shown:
     def tuning(self) -> Table:
         """The grid: what each method tried, and kept."""
         rows = [[each.method, each.tries(), each.kept] for each in self.tuned]
-        return Table(f"Tuned: {self.record.setting}", ["method", "tried", "kept"], rows)
+        told, title = self.suite.tuning, "Tuned"
+        if told is not None:
+            length = "" if told.rounds is None else f", {told.rounds} rounds"
+            title = f'Tuned: {told.setting}, on seed {told.seed} in "{self.suite.conditions[0].name}"{length}'
+        return Table(title, ["method", "tried", "kept"], rows)
 
 
 def write_shown(folder: Path, what: Shown) -> Path:

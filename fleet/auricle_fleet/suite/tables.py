@@ -210,10 +210,9 @@ def _confusions(
         }
         best = [max(others, key=others.__getitem__)] if others else []
         for method in (suite.compared_with, *best):
-            summaries = [run.summary for run in of[method, condition.name] if run.summary.confusion]
-            if summaries:
-                words = summaries[0].words
-                counts = np.sum(
-                    [np.array(each.confusion) for each in summaries if each.words == words], axis=0
-                ).tolist()
-                yield Confusion(method=method, condition=condition.name, words=words, counts=tuple(map(tuple, counts)))
+            summaries = [run.summary for run in of[method, condition.name]]
+            tables = [np.array(each.confusion) for each in summaries if each.confusion is not None]
+            if tables:
+                counts = sum(tables[1:], start=tables[0])
+                told = tuple(map(tuple, counts.tolist()))
+                yield Confusion(method=method, condition=condition.name, words=summaries[0].words, counts=told)

@@ -13,7 +13,8 @@ from auricle_fleet.suite.tables import Beside, Entry, Reached, Results, shown_fi
 
 Row = list[str]
 MODELS = ("claims", "plug-in", "own", "run")
-UNITS: Mapping[Unit, str] = {"share": "%", "rounds": "rounds", "devices": "devices", "degrees": "degrees"}
+UNITS: Mapping[Unit, str] = {"share": ", %", "degrees": ", degrees"}
+"""Behind a title that does not say it."""
 
 
 class Table(NamedTuple):
@@ -42,7 +43,7 @@ def figure_table(suite: Suite, results: Results, figure: Figure) -> Table:
         [m.name, *(shown(figure, results.entry(figure.name, m.name, c), len(suite.seeds)) for c in conditions)]
         for m in suite.methods
     ]
-    return Table(f"{figure.title}, {UNITS[figure.unit]}", ["method", *conditions], rows, figure.model)
+    return Table(f"{figure.title}{UNITS.get(figure.unit, '')}", ["method", *conditions], rows, figure.model)
 
 
 def beside_table(suite: Suite, beside: Iterable[Beside], figure: Figure) -> Table:
