@@ -94,21 +94,25 @@ HEAD = ["claim", "verdict", "better by (95 % interval)", "p", "seeds"]
 
 def claim_rows(suite: Suite, results: Results) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the suite's claims: how much better, with its interval; of shares, in points of a hundred."""
-    return HEAD, [told(each) for each in verdicts(suite.claims, results)]
+    return HEAD, [verdict_row(each) for each in verdicts(suite.claims, results)]
 
 
-def told(judged: Verdict) -> list[str]:
+def verdict_row(judged: Verdict) -> list[str]:
     """A verdict as a row of text under `HEAD`."""
-    claim = judged.claim
     p = "-" if judged.p is None else f"{judged.p:.3f}"
-    where = claim.condition or "mean of all"
     return [
-        f"{claim.text} ({claim.figure}, {where}{_beside(judged)})",
+        sentence(judged),
         judged.verdict,
         amount(judged),
         p,
         str(len(judged.values)),
     ]
+
+
+def sentence(judged: Verdict) -> str:
+    """A claim with the figure and condition that it is of, and its bound."""
+    claim = judged.claim
+    return f"{claim.text} ({claim.figure}, {claim.condition or 'mean of all'}{_beside(judged)})"
 
 
 def amount(judged: Verdict) -> str:
