@@ -107,8 +107,8 @@ def read(path: Path) -> Ran:
 
 
 def _whole(method: Method, shared: Mapping[str, object]) -> Method:
-    """A method with what the suite's settings say of it."""
-    return msgspec.structs.replace(method, settings={**shared, **method.settings})
+    """A method with what the suite's settings say of it; what it tunes its results tell."""
+    return msgspec.structs.replace(method, settings={**shared, **method.settings}, constant=None)
 
 
 def page(ran: Ran, note: str = "", pictures: tuple[str, ...] = ()) -> str:

@@ -34,7 +34,7 @@ MOST = {
     "edge": (13, 7, 41),
     "cloud": (14, 8, 45),
     "export": (7, 4, 6),
-    "fleet": (9, 6, 21),
+    "fleet": (9, 7, 22),
 }
 """Rooms, floors and arrows that a part may have; no part has an arrow up."""
 

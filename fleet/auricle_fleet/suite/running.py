@@ -127,6 +127,7 @@ class WorkerProcess:
 
     async def _running(self, log: Path) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
+            await self.end()
             pipe = asyncio.subprocess.PIPE
             with log.open("ab") as errors:
                 self._process = await asyncio.create_subprocess_exec(
@@ -141,13 +142,15 @@ class WorkerProcess:
     async def end(self) -> None:
         """Ask it to end the run under way cleanly, and wait until it has."""
         process = self._process
-        if process is None or process.returncode is not None:
+        if process is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+        rest = asyncio.ensure_future(process.communicate())  # closes its pipes, too, while there is a loop to do it
         try:
-            await asyncio.wait_for(asyncio.shield(process.wait()), PATIENCE)
+            await asyncio.wait_for(asyncio.shield(rest), PATIENCE)
         except asyncio.TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            await process.wait()
+            await rest
