@@ -111,6 +111,11 @@ def _whole(method: Method, shared: Mapping[str, object]) -> Method:
     return msgspec.structs.replace(method, settings={**shared, **method.settings}, constant=None)
 
 
+def _rank(picture: Path) -> tuple[bool, str]:
+    """Pictures of the shared plug-in come first: only so many are taken."""
+    return picture.name.startswith(("personal", "precision-recall")), picture.name
+
+
 def page(ran: Ran, note: str = "", pictures: tuple[str, ...] = ()) -> str:
     """The page of a suite."""
     record = ran.record
@@ -212,7 +217,7 @@ def take(suite: Path, folder: Path) -> None:
     drawn = folder / "figures" / name
     for before in drawn.glob("*.svg"):
         before.unlink()
-    drawn_now = (each for each in sorted(suite.glob("figures/*.svg")) if not each.name.startswith(LEFT_OUT))
+    drawn_now = (each for each in sorted(suite.glob("figures/*.svg"), key=_rank) if not each.name.startswith(LEFT_OUT))
     pictures = [each for each in drawn_now if each.stat().st_size <= LARGEST]
     for picture in pictures[:MOST_PICTURES]:
         drawn.mkdir(parents=True, exist_ok=True)

@@ -77,6 +77,14 @@ def test_an_attack_of_the_first_round_is_measured_by_the_model_that_the_run_star
     assert told("recovery", *rounds(0.2, 0.4), attackers=first) is None
 
 
+def test_harm_of_an_attack_is_the_accuracy_of_the_three_rounds_after_it() -> None:
+    twice = (Attackers(group="g", devices=("a",), rounds=(2, 5)),)
+    found = rounds(0.5, 0.1, 0.25, 0.5, 0.375, 0.625, 0.875)
+    assert told("after-attack", *found, attackers=twice) == ((0.25 + 0.5 + 0.375) / 3 + (0.625 + 0.875) / 2) / 2
+    assert told("after-attack", *rounds(0.5, 0.1), attackers=twice) is None
+    assert told("after-attack", *found) is None
+
+
 def test_worst_device_angle_backdoor_and_rounds() -> None:
     rows = (
         line(1, personal={"a": 0.1, "b": 0.5, "c": 0.7}, coordinator_angle=80.0, labelled_angle=10.0, backdoor=0.9),

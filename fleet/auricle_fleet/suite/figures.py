@@ -17,6 +17,8 @@ ROUNDS = "rounds"
 """The figure that a suite has beside those that it names, where it has a target."""
 BACK = 0.02
 """So near to the accuracy of before an attack is recovered."""
+AFTERMATH = 3
+"""Rounds after an attack's in which its harm is measured: detection can repair from the first of them on."""
 WORST = 10
 """Percentile of the devices' accuracies that stands for the worst of them."""
 
@@ -101,6 +103,18 @@ def recovery(summary: Summary, rows: Rows) -> float | None:
         back = (n for n in range(attack, end) if (accuracy.get(n) or 0.0) >= before - BACK)
         taken.append(float(next(back, end) - attack))
     return _mean(taken)
+
+
+def after_attack(summary: Summary, rows: Rows) -> float | None:
+    """The plug-in's mean accuracy in the `AFTERMATH` rounds after each round with an attack, and its mean over these.
+
+    Rounds that the run does not have are left out. None without a group that attacks in certain rounds.
+    """
+    accuracy = {row.round: row.plugin_accuracy_unseen for row in rows}
+    attacks = sorted({number for group in summary.attackers for number in group.rounds if number in accuracy})
+    told = [[accuracy.get(n) for n in range(attack + 1, attack + 1 + AFTERMATH)] for attack in attacks]
+    known = [_mean([value for value in values if value is not None]) for values in told]
+    return _mean([value for value in known if value is not None])
 
 
 def worst_device(_: Summary, rows: Rows) -> float | None:
@@ -204,6 +218,11 @@ FIGURES = (
         of=recovery,
         unit="rounds",
         higher_is_better=False,
+    ),
+    Figure(
+        name="after-attack",
+        title="Shared plug-in in the three rounds after an attack's",
+        of=after_attack,
     ),
     Figure(
         name="worst-device",
