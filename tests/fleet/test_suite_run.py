@@ -73,7 +73,7 @@ def test_a_suite_runs_once_and_leaves_its_tables(tmp_path: Path) -> None:
     written = {path.name for path in (tmp_path / "out").iterdir() if path.is_file()}
     assert written == {"suite.html", "results.json", "tables.csv", "tables.md", "tables.tex"}
     assert first == json.loads((tmp_path / "out" / "results.json").read_bytes())
-    assert first["tuned"][0]["method"] == "mean" and [rate for rate, _ in first["tuned"][0]["tried"]] == [0.02, 0.1]
+    assert first["tuned"][0]["method"] == "mean" and [rate for rate, _ in first["tuned"][0]["tried"]] == ["0.02", "0.1"]
     figures = ("unseen", "personal", "loss", "precision-recall", "confusion-mean", "confusion-median")
     assert {path.stem for path in tmp_path.glob("out/figures/*.svg")} == {f"{name}-as-it-is" for name in figures}
     code, out, errors = answer(tmp_path, "--json")

@@ -40,7 +40,7 @@ def suite(
 ) -> int:
     """Compare methods: run every method in every condition with every seed; what has ended is not run again."""
     if not named and not listed:
-        raise SettingsError("Name a suite: a file, or one of: " + ", ".join(shipped()) + ".")
+        raise SettingsError("Name a suite: a file, or one that auricle fleet suite --list shows.")
     if jobs is not None and not 1 <= jobs <= MOST_JOBS:
         raise SettingsError(f"--jobs is {jobs}: it has to be from 1 to {MOST_JOBS}.")
     numbers = None if seeds is None else _numbers(seeds)
