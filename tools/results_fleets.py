@@ -7,7 +7,6 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -40,11 +39,16 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """The suite's name for the preset that a run has without options."""
 
 
+class Fleets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    fleets: tuple[Fleet, ...] = ()
+
+
 def read_fleets(path: Path) -> tuple[Fleet, ...]:
     """The fleets of a file; SettingsError where it says what cannot be read."""
     try:
-        told: Mapping[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        return msgspec.convert(told.get("fleets", []), tuple[Fleet, ...])
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Fleets).fleets
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise SettingsError(f"{path.name} is not a list of fleets: {error}") from error
 

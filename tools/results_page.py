@@ -52,7 +52,8 @@ the claimed side, **refuted** where wholly on the other, and **undecided** other
 
 ## Which method for which fleet
 
-The best method by the mean of the seeds; where its interval beside FedAvg holds 0, FedAvg.
+The best method by the mean of the seeds; where its interval beside FedAvg holds 0, FedAvg. `with` is what differs
+between the methods; words, rounds, epochs and what else all have in common are in the suite's file.
 
 """
 

@@ -38,8 +38,6 @@ UNSEEN = {
     ("A & B", "noise_5"): (0.5, 0.7, None),
 }
 
-TUNED = Tuned(method="mean", tried=(("0.1", 0.2), ("0.2", 0.4)), kept="0.2")
-
 
 def ended() -> list[Ended]:
     return [

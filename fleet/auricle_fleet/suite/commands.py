@@ -78,7 +78,9 @@ def _conclude(told: Suite, result: SuiteResult, as_json: bool) -> int:
     else:
         for table in tables(told, result.results):
             typer.echo(f"\n{table.title}")
-            print_grid([Column(name, i) for i, name in enumerate(table.head)], table.rows)
+            claimed = table.model == "claims"  # a long sentence, which is to hide no verdict
+            columns = [Column(name, i, is_sentence=claimed and not i) for i, name in enumerate(table.head)]
+            print_grid(columns, table.rows)
         typer.echo(f"\nPage: {result.page}")
         for name, why in sorted(result.failed.items()):
             typer.echo(fitted(f"Failed: {name}: {why}"))

@@ -91,9 +91,8 @@ def recovery(summary: Summary, rows: Rows) -> float | None:
     is not over when the next one comes, or the run ends, counts the rounds up to there: it took longer. None without a
     group that attacks in certain rounds.
     """
-    accuracy = {row.round: row.plugin_accuracy_unseen for row in rows}
+    accuracy, attacks = _attacked(summary, rows)
     accuracy[0] = summary.start_accuracy_unseen
-    attacks = sorted({number for group in summary.attackers for number in group.rounds if number in accuracy})
     last = max(accuracy)
     taken = []
     for attack, end in zip(attacks, [*attacks[1:], last + 1], strict=False):
@@ -110,11 +109,16 @@ def after_attack(summary: Summary, rows: Rows) -> float | None:
 
     Rounds that the run does not have are left out. None without a group that attacks in certain rounds.
     """
-    accuracy = {row.round: row.plugin_accuracy_unseen for row in rows}
-    attacks = sorted({number for group in summary.attackers for number in group.rounds if number in accuracy})
+    accuracy, attacks = _attacked(summary, rows)
     told = [[accuracy.get(n) for n in range(attack + 1, attack + 1 + AFTERMATH)] for attack in attacks]
     known = [_mean([value for value in values if value is not None]) for values in told]
     return _mean([value for value in known if value is not None])
+
+
+def _attacked(summary: Summary, rows: Rows) -> tuple[dict[int, float | None], list[int]]:
+    """The plug-in's accuracy on unseen speakers by round, and the rounds with an attack, of a group that names them."""
+    accuracy = {row.round: row.plugin_accuracy_unseen for row in rows}
+    return accuracy, sorted({number for group in summary.attackers for number in group.rounds if number in accuracy})
 
 
 def worst_device(_: Summary, rows: Rows) -> float | None:
@@ -147,7 +151,7 @@ def rounds_to(target: float) -> Figure:
 
 
 def first_at(target: float, rows: Rows) -> int | None:
-    """The first round whose plug-in is at least so accurate on unseen speakers; None where there is none."""
+    """The first round in which the plug-in reaches the target on unseen speakers; None if it never does."""
     return next((row.round for row in rows if (row.plugin_accuracy_unseen or 0.0) >= target), None)
 
 
@@ -246,5 +250,5 @@ NAMES = tuple(figure.name for figure in FIGURES)
 
 
 def named(name: str) -> Figure:
-    """The figure of a name; StopIteration where there is none, which `Suite` refuses."""
+    """The figure of a name; StopIteration for an unknown name, which `Suite` refuses."""
     return next(figure for figure in FIGURES if figure.name == name)

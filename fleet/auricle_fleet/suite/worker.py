@@ -68,7 +68,7 @@ class Log(Silent):
 
 
 def report(answers: TextIO, what: Report) -> None:
-    """Write a line for whoever gave the order."""
+    """Write a line to the process that gave the order."""
     print(msgspec.json.encode(what).decode(), file=answers, flush=True)
 
 
