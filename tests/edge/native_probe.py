@@ -19,7 +19,8 @@ from auricle_edge.runtimes.native.planner import plan_graph
 from auricle_edge.runtimes.native.program import Program, UnsupportedError, Writer
 from auricle_edge.runtimes.native.self_test import ONE, TWO
 from auricle_edge.runtimes.native.views import View
-from auricle_learning.native.library import LEVELS, Library
+from auricle_learning.native.compiling import LEVELS
+from auricle_learning.native.library import Library
 
 Array = NDArray[np.float32]
 MOST_RUN = 1 << 24

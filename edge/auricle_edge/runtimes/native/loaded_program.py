@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
 from auricle_edge.runtimes.native.program import Program, UnsupportedError
-from auricle_learning.native.library import LEVELS, Library
+from auricle_learning.native.compiling import LEVELS
+from auricle_learning.native.library import Library
 
 
 class LoadedProgram:
