@@ -45,6 +45,8 @@ class Library:
             functions.step_run.restype = ctypes.c_int32
             functions.step_free.argtypes = (ctypes.c_void_p,)
             functions.step_free.restype = None
+            for name in ("sums_weighted", "sums_deviations", "sums_products"):
+                getattr(functions, name).restype = ctypes.c_int32
         except (OSError, AttributeError) as error:
             raise AuricleError(
                 f"The library of the runtime native, {path}, does not load: delete it, and see that programs may run "
@@ -90,6 +92,17 @@ def brought_library() -> Library | None:
                 _UNLOADABLE[path] = str(reason)
                 log.info("%s", reason)
         return _LOADED.get(path)
+
+
+def found_library() -> Library | None:
+    """The library as far as it is there already, brought or compiled; None where it is not, nothing is compiled."""
+    if (brought := brought_library()) is not None:
+        return brought
+    try:
+        return library() if library_path().is_file() else None
+    except AuricleError as reason:
+        log.info("%s", reason)
+        return None
 
 
 def why_not_brought() -> str:
