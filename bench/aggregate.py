@@ -6,10 +6,12 @@ them into that form is not timed, for nobody. All processes may use the same cor
 turns in every round. byzfl is measured on an array and on a tensor, and the faster one counts. Where no library has a
 rule, it is set against their mean, which does less, and the table says so.
 
-Beyond the times: what becomes resident at most while a rule runs, how ours grow to 10,000 clients, and how far LPA is
-from reading the uploads twice at the speed of this machine's memory.
+Beyond the times: what becomes resident at most while a rule runs, how ours grow to 10,000 clients, and how many times
+as long ours take as reading the uploads once (`read`: BLAS multiplies them with a vector, sgemv, with as many threads).
 
-    python bench/aggregate.py [--cores 2] [--rounds 9] [--rule lpa] [--no-scaling] [--json]
+    python bench/aggregate.py [--cores 2] [--rounds 9] [--rule lpa] [--no-scaling] [--here] [--json]
+
+`--here` measures ours alone, with the Python that runs: with the C library, and with NumPy where there is none.
 """
 
 from __future__ import annotations
@@ -66,13 +68,16 @@ NEAREST = {
 PATIENCE = 5.0
 """Seconds of a call after which it is not repeated."""
 PEERS = ("ours", "byzfl", "byzfl, torch", "flwr")
+OURS = ("ours", "ours, numpy")
+READ = "read"
 
 
 class Peer:
     """A process that aggregates when it is asked to."""
 
     def __init__(self, python: Path, told: Mapping[str, Any], cores: list[int]) -> None:
-        own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        keep = "PYTHON" if python != Path(sys.executable) else "PYTHONHOME"
+        own = {name: value for name, value in os.environ.items() if not name.startswith(keep)}
         self._errors: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             [python, str(ROOT / "bench" / "aggregate_worker.py")],
@@ -90,7 +95,7 @@ class Peer:
             raise
 
     def run(self, rule: str, *, memory: bool = False) -> dict[str, Any]:
-        """Aggregate once; `stream` measures how fast memory is read."""
+        """Aggregate once; `read` only reads the uploads."""
         return self._ask({"rule": rule, "memory": memory})
 
     def _ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,9 +154,11 @@ def peers(names: tuple[str, ...], shape: tuple[int, int], given: argparse.Namesp
     try:
         for name in names:
             say(f"{clients} x {size}: {name} is made ready")
-            library, _, torch = name.partition(", ")
+            library, _, form = name.partition(", ")
+            way = {"library": library, "torch": form == "torch", "numpy": form == "numpy"}
             try:
-                started[name] = Peer(python_of(name), {**told, "library": library, "torch": bool(torch)}, given.cores)
+                python = Path(sys.executable) if given.here else python_of(name)
+                started[name] = Peer(python, {**told, **way}, given.cores)
             except NoEnvironment as reason:
                 started[name] = str(reason)
         yield started
@@ -164,7 +171,7 @@ def peers(names: tuple[str, ...], shape: tuple[int, int], given: argparse.Namesp
 def measure(shape: tuple[int, int], given: argparse.Namespace, names: tuple[str, ...] = PEERS) -> dict[str, Any]:
     """One table: every rule of every library, in turns."""
     rows: dict[str, dict[str, list[dict[str, Any]]]] = {rule: {} for rule in given.rules}
-    streams: list[float] = []
+    reads: list[dict[str, Any]] = []
     with peers(names, shape, given) as running:
         alive = {name: peer for name, peer in running.items() if isinstance(peer, Peer)}
         slow: set[tuple[str, str]] = set()
@@ -179,7 +186,7 @@ def measure(shape: tuple[int, int], given: argparse.Namespace, names: tuple[str,
                 if answer["seconds"] > PATIENCE:
                     slow.add((rule, name))
                 rows[rule].setdefault(name, []).append(answer)
-            streams.append(alive["ours"].run("stream")["stream"])
+            reads.append(alive["ours"].run(READ))
         versions = {name: peer.facts["versions"] for name, peer in alive.items()}
         failed = {name: peer for name, peer in running.items() if isinstance(peer, str)}
     found = {rule: compare(by) for rule, by in rows.items()}
@@ -189,7 +196,7 @@ def measure(shape: tuple[int, int], given: argparse.Namespace, names: tuple[str,
         "rules": found,
         "versions": versions,
         "failed": failed,
-        "stream": statistics.median(streams),
+        READ: {what: statistics.median(each[what] for each in reads[1:] or reads) for what in ("seconds", "cpu")},
     }
 
 
@@ -199,6 +206,7 @@ def compare(taken: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
     facts: dict[str, Any] = {
         name: {
             "seconds": statistics.median(each["seconds"] for each in runs),
+            "cpu": statistics.median(each["cpu"] for each in runs),
             "extra": taken[name][0]["extra"],
             "runs": len(runs),
             "sum": runs[-1]["sum"],
@@ -222,11 +230,12 @@ def report(result: Mapping[str, Any]) -> str:
         "resident at most, MB"
     ]
     for shape in result["shapes"]:
-        header = ("rule", "ours", "byzfl", "byzfl, torch", "flwr", "ratio", "extra: ours", "faster peer", "")
         lines += ["", f"{shape['clients']:,} clients x {shape['size']:,} float32"]
-        lines.append(table(header, [row_of(rule, facts) for rule, facts in shape["rules"].items()]))
+        if not result["here"]:
+            header = ("rule", "ours", "byzfl", "byzfl, torch", "flwr", "ratio", "extra: ours", "faster peer", "")
+            lines.append(table(header, [row_of(rule, facts) for rule, facts in shape["rules"].items()]))
         lines += [f"  {name}: {reason}" for name, reason in shape["failed"].items()]
-        lines.append("  " + bandwidth(shape))
+        lines.append(reads_table(shape))
     lines.append("")
     lines += [f"  {name}: {', '.join(f'{k} {v}' for k, v in of.items())}" for name, of in shape["versions"].items()]
     if result["scaling"]:
@@ -241,7 +250,7 @@ def report(result: Mapping[str, Any]) -> str:
                 [[rule, *cells(of["ours"])] for rule, of in large["rules"].items() if "ours" in of],
             )
         )
-        lines.append("  " + bandwidth(large))
+        lines.append(reads_table(large))
         lines.append("  Krum and Multi-Krum keep all K x K distances and are left out")
     return "\n".join(lines)
 
@@ -264,14 +273,20 @@ def upload_bytes(shape: Mapping[str, Any]) -> int:
     return int(4 * shape["clients"] * shape["size"])
 
 
-def bandwidth(shape: Mapping[str, Any]) -> str:
-    """How long LPA takes beside reading the uploads twice, which it has to."""
-    speed = f"reading memory: {shape['stream'] / 1e9:.1f} GB/s"
-    if "ours" not in shape["rules"].get("lpa", {}):
-        return speed
-    least = 2 * upload_bytes(shape) / shape["stream"]
-    taken = shape["rules"]["lpa"]["ours"]["seconds"]
-    return f"{speed}; two reads of the uploads take {1e3 * least:.1f} ms, LPA {taken / least:.1f} times as long"
+def reads_table(shape: Mapping[str, Any]) -> str:
+    """How long ours take beside reading the uploads once: of the clock, and of the cores."""
+    read = shape[READ]
+    speed = upload_bytes(shape) / read["seconds"] / 1e9
+    rows = [
+        [rule, name, f"{1e3 * facts['seconds']:.1f}", f"{1e3 * facts['cpu']:.1f}"]
+        + [f"{facts[what] / read[what]:.2f}" for what in ("seconds", "cpu")]
+        for rule, by in shape["rules"].items()
+        for name, facts in by.items()
+        if name in OURS
+    ]
+    taken = [f"{1e3 * read[what]:.1f}" for what in ("seconds", "cpu")]
+    rows.insert(0, [READ, f"sgemv, {speed:.1f} GB/s", *taken, "", ""])
+    return table(("rule", "", "ms", "CPU ms", "reads", "CPU, reads"), rows)
 
 
 def arguments() -> argparse.Namespace:
@@ -282,6 +297,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--rule", choices=RULES, action="append", help="only these")
     parser.add_argument("--no-scaling", action="store_true", help="without the 10,000 clients")
+    parser.add_argument("--here", action="store_true", help="ours alone, with the Python that runs")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.rounds < 1 or not 1 <= given.cores <= len(usable):
@@ -293,16 +309,17 @@ def arguments() -> argparse.Namespace:
 def run(given: argparse.Namespace) -> dict[str, Any]:
     """Measure everything; nothing is left but the environments."""
     load = [round(value, 2) for value in os.getloadavg()]
-    shapes = [measure(shape, given) for shape in SHAPES]
+    shapes = [measure(shape, given, OURS if given.here else PEERS) for shape in SHAPES]
     scaling: dict[str, Any] | None = None
     if not given.no_scaling:
         few = argparse.Namespace(**{**vars(given), "rounds": min(3, given.rounds)})
         few.rules = [rule for rule in given.rules if "krum" not in rule]
-        scaling = measure(LARGE, few, ("ours",)) if few.rules else None
+        scaling = measure(LARGE, few, OURS if given.here else ("ours",)) if few.rules else None
     return {
         "cores": given.cores,
         "rounds": given.rounds,
         "load": load,
+        "here": given.here,
         "shapes": shapes,
         "scaling": scaling,
         "pins": [BYZFL, FLWR, TORCH],

@@ -2,8 +2,9 @@
 is asked over a pipe to aggregate them by one rule or another.
 
 Needs the library and NumPy. The first line in names the library, the shape and the seed; every further line is an
-object with `rule` and `memory`, and the line that answers it has `seconds`, a `sum` of the result and, if asked for,
-`extra`: the bytes that became resident at most.
+object with `rule` and `memory`, and the line that answers it has `seconds`, `cpu` (seconds of all threads), a `sum` of
+the result and, if asked for, `extra`: the bytes that became resident at most. Before each, more memory is written than
+the processor keeps near, so that all uploads come from memory.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import os
 import platform
 import signal
 import sys
-import threading
 import time
 import types
 from collections.abc import Callable
@@ -30,8 +30,8 @@ Facts = dict[str, Any]
 Rules = dict[str, Callable[[], Any]]
 """By name: aggregates, and returns an array or a list of arrays."""
 FORGET = Path("/proc/self/clear_refs")
-STREAM = 1 << 28
-"""Bytes that are read to measure the memory."""
+COLD = 1 << 26
+"""Bytes that are written before each measurement."""
 
 
 def uploads(clients: int, size: int, seed: int) -> Any:
@@ -52,6 +52,8 @@ def samples(clients: int, seed: int) -> Any:
 def ours(told: Facts) -> Rules:
     """Rules of this project."""
     from auricle_learning.aggregation.cohort import Cohort, layers_of
+    from auricle_learning.aggregation.compute.accelerator import choose
+    from auricle_learning.aggregation.compute.matrix import NumpyMatrix
     from auricle_learning.methods import get_rule
 
     clients, size, lying = told["clients"], told["size"], told["attackers"]
@@ -63,6 +65,7 @@ def ours(told: Facts) -> Rules:
         losses=np.linspace(0.5, 2.5, clients),
         start=np.zeros(size, np.float32),
         layers=layers_of((f"t{a}", b - a, None) for a, b in itertools.pairwise(places)),
+        opener=NumpyMatrix if told.get("numpy") else choose("cpu").opener,
     )
     options: dict[str, Facts] = {
         "trimmed-mean": {"cut": lying},
@@ -73,7 +76,11 @@ def ours(told: Facts) -> Rules:
     }
     options["mean"] = {"weighting": "uniform"}
     rules = {name: get_rule("fedavg" if name == "mean" else name, **options.get(name, {})) for name in told["rules"]}
-    return {name: lambda rule=rule: rule(cohort).weights for name, rule in rules.items()}
+    ones = np.ones(size, np.float32)
+    return {
+        "read": lambda: cohort.weights @ ones,
+        **{name: lambda rule=rule: rule(cohort).weights for name, rule in rules.items()},
+    }
 
 
 def byzfl(told: Facts) -> Rules:
@@ -130,26 +137,13 @@ def _only_the_aggregators() -> None:
     sys.modules["byzfl"] = package
 
 
-def stream(told: Facts) -> Callable[[], float]:
-    """Read memory with all cores; gives bytes a second."""
-    parts = np.array_split(np.ones(STREAM // 4, np.float32), told["cores"])
-
-    def read() -> float:
-        began = time.perf_counter()
-        threads = [threading.Thread(target=part.sum) for part in parts]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return STREAM / (time.perf_counter() - began)
-
-    return read
-
-
 def resident(what: str) -> int:
     """Bytes of VmRSS (now) or VmHWM (most)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(what))
+
+
+_COLD = np.zeros(COLD // 8)
 
 
 def measure(rule: Callable[[], Any], *, memory: bool) -> Facts:
@@ -159,9 +153,10 @@ def measure(rule: Callable[[], Any], *, memory: bool) -> Facts:
         ctypes.CDLL(None).malloc_trim(0)
         FORGET.write_text("5")  # the most that was resident
         before = resident("VmRSS")
-    began = time.perf_counter()
+    _COLD.fill(1.0)
+    began, busy = time.perf_counter(), time.process_time()
     made = rule()
-    facts["seconds"] = time.perf_counter() - began
+    facts |= {"seconds": time.perf_counter() - began, "cpu": time.process_time() - busy}
     if memory:
         facts["extra"] = max(0, resident("VmHWM") - before)
     arrays = made if isinstance(made, list) else [made]
@@ -176,17 +171,12 @@ def main() -> None:
     told = json.loads(sys.stdin.readline())
     library = told["library"]
     rules = {"ours": ours, "byzfl": byzfl, "flwr": flwr}[library](told)
-    reading = stream(told) if library == "ours" else None
     packages = {"ours": ["numpy"], "byzfl": ["byzfl", "torch", "numpy", "scipy"], "flwr": ["flwr", "numpy"]}[library]
     versions = {"python": platform.python_version(), **{name: version(name) for name in packages}}
     print(json.dumps({"versions": versions, "rules": list(rules)}), file=out, flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
-        if asked["rule"] == "stream" and reading:
-            answer = {"stream": reading()}
-        else:
-            answer = measure(rules[asked["rule"]], memory=asked["memory"])
-        print(json.dumps(answer), file=out, flush=True)
+        print(json.dumps(measure(rules[asked["rule"]], memory=asked["memory"])), file=out, flush=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import dist_environments
 
-from auricle_edge.runtimes.native.compiling import WHEELS, shipped
+from auricle_learning.native.compiling import WHEELS, shipped
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -36,8 +36,8 @@ else:
 
 ROOT = Path(__file__).parents[1]
 BUILD_LOCKS = ("deploy/requirements/build.txt", f"deploy/requirements/native-{platform.machine()}.txt")
-COMPILED = {f"auricle_edge/runtimes/native/{shipped(machine).name}" for machine in WHEELS}
-"""What a wheel has that the commit has not: the library of the runtime native."""
+COMPILED = {f"auricle_learning/native/{shipped(machine).name}" for machine in WHEELS}
+"""What a wheel has that the commit has not: the C library."""
 OF_HATCHLING = {"PKG-INFO", ".gitignore"}
 """What an sdist has that the build adds by itself."""
 

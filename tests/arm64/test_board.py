@@ -15,7 +15,7 @@ import pytest
 
 import auricle
 from auricle.packs.pack import load_pack
-from auricle_edge.runtimes.native.library import compiler
+from auricle_learning.native.library import compiler
 from tests.arm64.board import ENVIRONMENT, Board
 from tests.arm64.conftest import Shared
 from tests.arm64.wheels import read_lock

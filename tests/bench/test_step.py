@@ -14,7 +14,7 @@ from bench.step import BARE, PEERS, SCENARIOS, _matmul, prepare
 from bench.step_process import ROOT, Failed, Worker, workers
 
 from auricle.packs.pack import load_pack, pack_bytes
-from auricle_edge.runtimes.native.library import compiler
+from auricle_learning.native.library import compiler
 
 PACK = load_pack("gsc35")
 PYTHON = Path(sys.executable)

@@ -14,10 +14,11 @@ from tests.core import tiny_pack
 
 from auricle.errors import AuricleError
 from auricle_edge.runtimes import choose_runtime
-from auricle_edge.runtimes.native import compiling
-from auricle_edge.runtimes.native import library as native_library
-from auricle_edge.runtimes.native.compiling import SOURCES, WHEELS, shipped
-from auricle_edge.runtimes.native.library import (
+from auricle_edge.runtimes.native.self_test import fault_of, try_out
+from auricle_learning.native import compiling
+from auricle_learning.native import library as native_library
+from auricle_learning.native.compiling import SOURCES, WHEELS, shipped
+from auricle_learning.native.library import (
     Library,
     brought_library,
     compile_library,
@@ -25,7 +26,6 @@ from auricle_edge.runtimes.native.library import (
     library,
     why_not_brought,
 )
-from auricle_edge.runtimes.native.self_test import fault_of, try_out
 
 ROOT = Path(__file__).parents[2]
 MACHINES = {"x86_64": 62, "aarch64": 183}
@@ -95,12 +95,12 @@ def test_a_wheel_brings_the_library_for_every_machine_and_it_runs_here(tmp_path:
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         for machine in WHEELS:
-            data = archive.read(f"auricle_edge/runtimes/native/{shipped(machine).name}")
+            data = archive.read(f"auricle_learning/native/{shipped(machine).name}")
             assert data[:5] == b"\x7fELF\x02" and data[18] == MACHINES[machine] and len(data) < 200_000
             for other in (tmp_path, ROOT):
                 assert str(other).encode() not in data
         archive.extractall(tmp_path / "installed")
-    here = tmp_path / "installed" / "auricle_edge" / "runtimes" / "native" / shipped(platform.machine()).name
+    here = tmp_path / "installed" / "auricle_learning" / "native" / shipped(platform.machine()).name
     if not here.is_file():
         pytest.skip(f"wheels bring no library for {platform.machine()}")
     probe = [sys.executable, "-m", "tests.edge.native_probe", str(here), "50"]

@@ -17,7 +17,7 @@ from auricle.errors import AuricleError
 from auricle.packs.manifest import Buffer, OrtTraining, Tflite
 from auricle.packs.pack import Pack
 from auricle_edge.runtimes import choose_runtime
-from auricle_edge.runtimes.native import library as native_library
+from auricle_learning.native import library as native_library
 from auricle_learning.runtimes import InferenceOnly, Job, StepRuntime
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,8 @@ from tests.core import tiny_pack
 from auricle.errors import AuricleError, PackError
 from auricle.packs.graph_interface import Graph, step_inputs, step_outputs
 from auricle.packs.pack import Pack
-from auricle_edge.runtimes.native.library import compiler
 from auricle_edge.runtimes.native.runtime import NativeRuntime
+from auricle_learning.native.library import compiler
 from auricle_learning.runtimes import Job, StepRuntime
 
 SIZE = 15

@@ -24,7 +24,7 @@ def test_the_processor_is_always_listed_and_exactly_one_device_is_used(choice: s
     assert sum(each.used for each in listed) == 1
     assert all(each.name and each.why for each in listed)
     if choice == "cpu":
-        assert listed[-1].used and choose(choice).opener is NumpyMatrix
+        assert listed[-1].used and isinstance(choose(choice).opener(np.ones((1, 1), np.float32)), NumpyMatrix)
         if Path("/proc/meminfo").is_file():
             assert 0 < (listed[-1].memory_free or 0) <= (listed[-1].memory_total or 0)
 
@@ -43,10 +43,11 @@ def python(code: str) -> list[str]:
 
 def test_without_pytorch_numpy_computes_and_a_gpu_that_is_asked_for_is_refused() -> None:
     code = WITHOUT_TORCH + (
-        "from auricle.errors import SettingsError\n"
+        "import numpy\nfrom auricle.errors import SettingsError\n"
         "from auricle_learning.aggregation.compute.accelerator import accelerators, choose\n"
         "import auricle_learning.aggregation.rules\n"
-        "print([(each.kind, each.why) for each in accelerators()], choose().opener.__name__)\n"
+        "opened = choose().opener(numpy.ones((1, 1)))\n"
+        "print([(each.kind, each.why) for each in accelerators()], type(opened).__name__)\n"
         "for choice in ('cuda', 'mps'):\n"
         "    try:\n        choose(choice)\n"
         "    except SettingsError as error:\n        print('PyTorch' in str(error))"

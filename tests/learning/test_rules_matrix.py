@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import os
 import subprocess
 import sys
@@ -12,18 +14,24 @@ import pytest
 from tests.learning.rule_cases import PLAIN, in_one_layer
 
 from auricle_learning.aggregation.compute.distances import squared_distances
-from auricle_learning.aggregation.compute.matrix import SMALL, NumpyMatrix
-from auricle_learning.aggregation.compute.products import PRODUCT, depth_of, pieces_of, strips, weighted
+from auricle_learning.aggregation.compute.matrix import SMALL, NumpyMatrix, pieces_of
+from auricle_learning.aggregation.compute.matrix_native import NativeMatrix, fault_of
 from auricle_learning.aggregation.rules.average import ascending, ten_digits
 from auricle_learning.methods import RULES
+from auricle_learning.native.compiling import LEVELS
+from auricle_learning.native.library import Library, compiler, library
 
 BITS = """
 import sys
 import numpy as np
 from auricle_learning.aggregation.cohort import Cohort, Layer
 from auricle_learning.aggregation.compute.matrix import NumpyMatrix
+from auricle_learning.aggregation.compute.matrix_native import NativeMatrix
+from auricle_learning.native.library import library
 from auricle_learning.methods import RULES
 from hashlib import sha256
+threads, native = int(sys.argv[1]), sys.argv[2] == "native"
+opened = lambda weights: NativeMatrix(weights, library(), threads) if native else NumpyMatrix(weights, threads)
 for clients, size in ((301, 3011), (50, 20011)):
     rng = np.random.default_rng(7)
     cuts = [0, 3, 40, 1500, size]
@@ -31,7 +39,7 @@ for clients, size in ((301, 3011), (50, 20011)):
         ids=[f"{k:03}" for k in range(clients)], weights=rng.standard_normal((clients, size), np.float32),
         samples=rng.integers(1, 90, clients), losses=rng.random(clients), start=rng.standard_normal(size, np.float32),
         layers=[Layer(str(a), (slice(a, b),)) for a, b in zip(cuts, cuts[1:])],
-        opener=lambda weights: NumpyMatrix(weights, threads=int(sys.argv[1])),
+        opener=opened,
     )
     for name, rule in RULES.items():
         if rule.needs:
@@ -42,21 +50,24 @@ for clients, size in ((301, 3011), (50, 20011)):
 """
 
 
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
+
+
+@pytest.fixture(scope="module")
+def built() -> Library:
+    return library()
+
+
 def plain_distances(weights: Any) -> Any:
     values = weights.astype(np.float64)
     return np.stack([np.square(values - row).sum(axis=1) for row in values])
 
 
-@pytest.fixture(scope="module")
-def bits_of_one_thread() -> str:
-    return bits(threads=1, blas=1)
-
-
-def bits(*, threads: int, blas: int) -> str:
+def bits(kind: str, *, threads: int, blas: int) -> str:
     """Run every rule in a process whose BLAS was told how many threads to use."""
     told = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(blas))
     done = subprocess.run(
-        [sys.executable, "-c", BITS, str(threads)],
+        [sys.executable, "-c", BITS, str(threads), kind],
         env={**os.environ, **told, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
@@ -65,12 +76,14 @@ def bits(*, threads: int, blas: int) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("threads", "blas"), [(2, 1), (1, 2), (3, 3)])
+@pytest.mark.parametrize("kind", ["numpy", pytest.param("native", marks=needs_compiler)])
 @pytest.mark.slow
-def test_no_bit_of_any_rule_depends_on_the_number_of_threads(threads: int, blas: int, bits_of_one_thread: str) -> None:
+def test_no_bit_of_any_rule_depends_on_the_number_of_threads(kind: str) -> None:
     assert SMALL < 301 * 3011 < 50 * 20011
-    assert len(bits_of_one_thread.splitlines()) == 2 * len(PLAIN)
-    assert bits(threads=threads, blas=blas) == bits_of_one_thread
+    alone = bits(kind, threads=1, blas=1)
+    assert len(alone.splitlines()) == 2 * len(PLAIN)
+    for threads, blas in ((2, 1), (1, 2), (3, 3)):
+        assert bits(kind, threads=threads, blas=blas) == alone
 
 
 @pytest.mark.parametrize("size", [1, 2, 300])
@@ -97,25 +110,6 @@ def test_pieces_cover_every_layer_in_order() -> None:
 
     found = [(piece.layer, piece.start, piece.stop) for piece in pieces]
     assert found == [(0, 0, 2), (0, 2, 4), (0, 4, 5), (0, 9, 10), (1, 5, 7), (1, 7, 9)]
-
-
-@pytest.mark.parametrize(("count", "width"), [(1, 1), (7, 8192), (64, 129), (65, 3), (200, 1000), (9000, 2)])
-def test_rows_are_summed_in_parts_that_blas_leaves_to_one_thread(count: int, width: int) -> None:
-    rng = np.random.default_rng(count)
-    weight, block = rng.random(count), rng.random((count, width + 8))[:, :width]
-
-    np.testing.assert_allclose(weighted(weight, block), (weight[:, None] * block).sum(axis=0), rtol=1e-12)
-
-
-@pytest.mark.parametrize("count", [1, 2, 16, 17, 50, 97, 1000])
-def test_strips_cover_the_upper_triangle(count: int) -> None:
-    covered = np.zeros((count, count + max(strip.number for strip in strips(count))), np.int64)
-    for strip in strips(count):
-        covered[strip.rows, strip.columns] += 1
-        assert strip.height * strip.width * depth_of(strips(count)) <= PRODUCT
-
-    assert (covered[:, :count][np.triu_indices(count)] == 1).all()
-    assert covered.max() == 1
 
 
 @pytest.mark.parametrize("count", [2, 40, 64, 65, 150])
@@ -177,6 +171,61 @@ def test_values_are_ranked_by_ten_digits_then_by_their_place(values: list[float]
     given = np.array(values)
 
     assert ascending(given).tolist() == np.argsort(ten_digits(given), kind="stable").tolist()
+
+
+@needs_compiler
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("clients", "size"), [(1, 1), (3, 5), (21, 4133), (151, 4801)])
+def test_the_library_gives_the_bits_of_numpy_at_every_level(
+    clients: int, size: int, threads: int, built: Library
+) -> None:
+    rng = np.random.default_rng(clients)
+    weights = rng.standard_normal((clients, size), np.float32)
+    cuts = sorted({0, min(3, size), min(40, size), size})
+    spans = [(slice(a, b),) for a, b in itertools.pairwise(cuts)]
+    share = rng.random((clients, len(spans))) * (rng.random((clients, len(spans))) > 0.3)
+    plain, rows = NumpyMatrix(weights), np.arange(clients)
+
+    assert fault_of(built) is None
+    grams = set()
+    for level in LEVELS[: LEVELS.index(built.level) + 1]:
+        native = NativeMatrix(weights, built, threads, level)
+        assert native.weighted_sum(share, spans).tobytes() == plain.weighted_sum(share, spans).tobytes()
+        for given in ({}, {"share": share[:, 0]}, {"centre": weights[0].astype(np.float64)}):
+            assert native.layer_norms(spans, **given).tobytes() == plain.layer_norms(spans, **given).tobytes()
+        products = native.gram(rows)
+        np.testing.assert_allclose(products, plain.gram(rows), rtol=1e-11, atol=1e-11 * np.abs(products).max())
+        grams.add(products.tobytes())
+    assert len(grams) == 1
+
+
+@needs_compiler
+def test_the_library_adds_up_nothing_outside_of_the_updates(built: Library) -> None:
+    weights, centre, squares = np.ones((3, 8), np.float32), np.zeros(8), np.zeros(3)
+    rows, share = np.arange(3), np.ones(3)
+
+    def sums(numbers: int, stride: int, count: int, first: int, last: int, chosen: Any = rows) -> int:
+        made: int = built.functions.sums_weighted(
+            *(weights.ctypes.data_as(ctypes.c_void_p), *map(ctypes.c_int64, (numbers, stride, count))),
+            *(chosen.ctypes.data_as(ctypes.c_void_p), share.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(3)),
+            *(ctypes.c_int64(first), ctypes.c_int64(last), centre.ctypes.data_as(ctypes.c_void_p), 9),
+        )
+        return made
+
+    assert sums(24, 8, 3, 0, 8) == 0
+    assert centre.tolist() == [3.0] * 8
+    wrong = [
+        (23, 8, 3, 0, 8),
+        (24, 8, 4, 0, 8),
+        (24, 9, 3, 0, 8),
+        (24, 8, 3, -1, 8),
+        (24, 8, 3, 0, 9),
+        (24, 8, 3, 5, 4),
+    ]
+    wrong += [(-24, 8, 3, 0, 8), (24, 1 << 62, 3, 0, 8), (24, 8, 0, 0, 8), (1 << 62, 1 << 61, 3, 0, 8)]
+    assert [sums(*sizes) for sizes in wrong] == [-1] * len(wrong)
+    assert sums(24, 8, 3, 0, 8, np.array([0, 3, 1])) == sums(24, 8, 3, 0, 8, np.array([0, -1, 1])) == -1
+    assert squares.tolist() == [0.0] * 3
 
 
 class Counting(NumpyMatrix):

@@ -19,6 +19,7 @@ from auricle_cloud.commands.answers import show
 from auricle_cloud.operations.types import Answer
 from auricle_cloud.storage.store import Store
 from auricle_learning.aggregation.compute.accelerator import accelerators
+from auricle_learning.aggregation.compute.matrix_native import how_sums_are_made
 
 LITTLE_DISK = 1 << 30
 FAILED = 1
@@ -74,7 +75,8 @@ def devices_to_compute_on() -> list[Finding]:
             "" if total is None else f", {size(total)}" if free is None else f", {size(free)} of {size(total)} free"
         )
         used = "used" if each.used else "not used"
-        sentence = f"{each.kind} {each.name}{memory}: {used}, {each.why}."
+        sums = f"; {how_sums_are_made()}" if each.kind == "cpu" else ""
+        sentence = f"{each.kind} {each.name}{memory}: {used}, {each.why}{sums}."
         found.append(Finding(check="accelerator", verdict="good", sentence=sentence))
     return found
 

@@ -81,8 +81,8 @@ def runtime_names() -> list[str]:
 
 
 def _automatic(pack: Pack, threads: int, training: bool) -> Choice:
-    from auricle_edge.runtimes.native.library import brought_library, why_not_brought
     from auricle_edge.runtimes.native.self_test import fault_of
+    from auricle_learning.native.library import brought_library, why_not_brought
 
     brought = brought_library()
     names = [STEP, ORT_TRAINING, *([] if training else [TFLITE])]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from auricle.errors import AuricleError
 from auricle.packs.pack import Graph, Pack
 from auricle.wire.tensors import Flat
-from auricle_edge.runtimes.native.library import LoadedProgram
+from auricle_edge.runtimes.native.loaded_program import LoadedProgram
 from auricle_edge.runtimes.native.planner import Plan, Slot, plan_graph
 from auricle_edge.runtimes.native.program import UnsupportedError
 from auricle_edge.runtimes.native.self_test import tested_library

@@ -16,9 +16,9 @@ import numpy as np
 
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.compute.distances import Float64Array, FloatArray
-from auricle_learning.aggregation.compute.matrix import Matrix, NumpyMatrix, Opener
+from auricle_learning.aggregation.compute.matrix import Matrix, NumpyMatrix, Opener, Spans
+from auricle_learning.aggregation.compute.matrix_native import processor_opener
 from auricle_learning.aggregation.compute.matrix_torch import MEMORY, TorchMatrix
-from auricle_learning.aggregation.compute.products import Spans
 from auricle_learning.aggregation.options import check_choice
 
 log = logging.getLogger("auricle.cloud")
@@ -106,14 +106,14 @@ def choose(choice: str = "auto", *, memory: int | None = None) -> Choice:
         The choice does not exist, or "cuda" or "mps" was asked for and does not work here.
     """
     if choice == "cpu" or (choice == "auto" and not gpu_in_sight()):
-        return Choice(_processor(None, choice, "there is no GPU in sight"), NumpyMatrix)
+        return Choice(_processor(None, choice, "there is no GPU in sight"), processor_opener())
     listed = accelerators(choice)
     chosen = next(each for each in listed if each.used)
     if choice == "cuda" and chosen.kind == "cpu":
         raise SettingsError(f'there is no GPU to use ({chosen.why}); set the accelerator to "auto" or "cpu".')
     if choice == "mps" and not any(each.kind == "mps" for each in listed):
         raise SettingsError(f'there is no MPS device ({chosen.why}); set the accelerator to "auto" or "cpu".')
-    return Choice(chosen, NumpyMatrix if chosen.kind == "cpu" else _opener(chosen.device, memory))
+    return Choice(chosen, processor_opener() if chosen.kind == "cpu" else _opener(chosen.device, memory))
 
 
 class GpuMatrix:
@@ -162,7 +162,7 @@ class GpuMatrix:
             if isinstance(self._matrix, NumpyMatrix):
                 raise
             log.warning("the GPU gives up (%s): the processor goes on", str(error).splitlines()[0])
-            self._matrix = NumpyMatrix(self._weights)
+            self._matrix = processor_opener()(self._weights)
             return compute(self._matrix)
 
 

@@ -1,42 +1,35 @@
 """What rules compute on the uploads of a cohort: a few primitives over (K, P) values, here with NumPy.
 
-Everything is accumulated in float64. The columns are cut into pieces of a few MB, at places that depend on nothing but
-the shape; threads take whole pieces and the parts are put together in a fixed order, and products of matrices are so
-small that BLAS does not split them. So the bits of a result do not depend on how many threads there are. The primitives
-are the same on an accelerator, see `auricle_learning.aggregation.compute.matrix_torch`.
+Everything is accumulated in float64 and in one order: that of the rows, for every column by itself; squares in sixteen
+sums of every sixteenth column of a piece. The pieces depend on nothing but the layers. So the bits of a result depend
+neither on threads nor on the processor, and the C library (`auricle_learning.aggregation.compute.matrix_native`) gives
+the same ones; products of two rows alone are BLAS's here. The primitives are the same on an accelerator, see
+`auricle_learning.aggregation.compute.matrix_torch`.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
 
 from auricle_learning.aggregation.compute.distances import Float64Array, FloatArray, Rows, squared_distances
-from auricle_learning.aggregation.compute.products import (
-    VALUES,
-    Piece,
-    Spans,
-    depth_of,
-    pieces_of,
-    squares,
-    strips,
-    weighted,
-)
 
-TILE = 1 << 19
-"""Float64 values that a thread works on at a time: 4 MiB. Less would stay nearer to the core, but is more sums."""
-APART = 8
-"""Values between two rows of a tile: rows that all began at the same place of a page would share a few lines of it."""
+Spans = Sequence[tuple[slice, ...]]
+"""The spans of each layer in the flat vector."""
+PIECE = 8192
+"""Columns that are worked on at a time: their sums stay near a core, and a row is read in a few pages."""
+ROWS = 8
+"""Rows that NumPy has in float64 at a time: with a piece's columns they stay near a core."""
+BLOCK, DEEP = 32, 256
+"""Sides and depth of a product so small that BLAS leaves it to one thread."""
 SMALL = 1 << 19
 """Values below which another thread costs more than it saves."""
-SLOTS = 4
-"""Partial sums of products; as many threads can add them up at a time, and always in the same order."""
 
 
 class Matrix(Protocol):
@@ -68,9 +61,34 @@ class Matrix(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Some columns of one layer."""
+
+    layer: int
+    start: int
+    stop: int
+
+    @property
+    def columns(self) -> slice:
+        """Their place in the flat vector."""
+        return slice(self.start, self.stop)
+
+
 _Job = TypeVar("_Job")
+_Made = TypeVar("_Made")
 Opener = Callable[[FloatArray], Matrix]
 """Gives the primitives over an array (K, P)."""
+
+
+def pieces_of(spans: Spans, width: int) -> list[Piece]:
+    """Cut every layer's spans into pieces of at most `width` columns, in the order of the layers."""
+    return [
+        Piece(layer, start, min(start + width, span.stop))
+        for layer, parts in enumerate(spans)
+        for span in parts
+        for start in range(span.start, span.stop, width)
+    ]
 
 
 def usable_threads() -> int:
@@ -92,7 +110,6 @@ class NumpyMatrix:
     def __init__(self, weights: FloatArray, threads: int | None = None) -> None:
         self.weights = weights
         self._threads = threads or usable_threads()
-        self._tiles: deque[Float64Array] = deque()  # of calls before: the system clears new ones first
         self._wide = weights.dtype == np.float64  # may overflow and underflow where float32 cannot
 
     def weighted_sum(self, share: Float64Array, spans: Spans) -> Float64Array:
@@ -100,75 +117,138 @@ class NumpyMatrix:
         result = np.zeros(self.weights.shape[1])
         counting = [np.flatnonzero(column) for column in share.T]
 
-        def work(piece: Piece, tile: Float64Array) -> None:
+        def work(piece: Piece) -> None:
             rows = counting[piece.layer]
-            weight = share[rows, piece.layer]
-            into = result[piece.start : piece.stop]
-            for part in _groups(rows.size, piece.width):
-                block = self._load(_tile(tile, rows[part].size, piece.width), rows[part], piece)
-                into += weighted(weight[part], block)
+            self.sum_rows(rows, share[rows, piece.layer], piece, result)
 
-        self._run(pieces_of(spans, 2 * VALUES), work)
+        self._run(work, pieces_of(spans, PIECE))
         return result
 
     def layer_norms(
         self, spans: Spans, *, centre: Float64Array | None = None, share: Float64Array | None = None
     ) -> Float64Array:
         """See `Matrix.layer_norms`."""
-        count = len(self.weights)
-        fitting = TILE // count - APART
-        pieces = pieces_of(spans, min(fitting, VALUES) if fitting >= 1024 else VALUES)
+        count, size = self.weights.shape
         everyone = np.arange(count)
-        numbers = {piece: number for number, piece in enumerate(pieces)}
-        sums = np.empty((len(pieces), count))
-        middle = np.empty(self.weights.shape[1]) if centre is None else centre
+        middle = np.empty(size) if centre is None else np.ascontiguousarray(centre, np.float64)
+        weight = np.ones(count) if share is None else np.ascontiguousarray(share, np.float64)
 
-        def work(piece: Piece, tile: Float64Array) -> None:
-            groups = [everyone[part] for part in _groups(count, piece.width)]
-            around = middle[piece.start : piece.stop]
+        def work(piece: Piece) -> Float64Array:
             if centre is None:
-                around[:] = self._mean(piece, groups, tile, share)
-            for rows in groups:
-                block = _tile(tile, rows.size, piece.width)
-                if centre is not None or len(groups) > 1:  # else the mean has left it there
-                    self._load(block, rows, piece)
-                block -= around
-                sums[numbers[piece], rows] = squares(block)
+                self.sum_rows(everyone, weight, piece, middle)
+                if share is None:
+                    middle[piece.columns] /= count
+                    self._mend_mean(piece, middle)
+            return self.square_rows(piece, middle)
 
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._run(pieces, work)
-            total = np.zeros((count, len(spans)))
-            for piece, part in zip(pieces, sums, strict=True):
-                total[:, piece.layer] += part
-            norms: Float64Array = np.sqrt(total)
-            if self._wide:
-                for k, layer in np.argwhere(~((total > 1e-200) & (total < math.inf))):
+        pieces = pieces_of(spans, PIECE)
+        total = np.zeros((count, len(spans)))
+        with np.errstate(over="ignore"):
+            for piece, squares in zip(pieces, self._run(work, pieces), strict=True):
+                total[:, piece.layer] += squares
+        norms: Float64Array = np.sqrt(total)
+        if self._wide:
+            for k, layer in np.argwhere(~((total > 1e-200) & (total < math.inf))):
+                with np.errstate(over="ignore", invalid="ignore"):
                     parts = [_norm(self.weights[k, span] - middle[span]) for span in spans[layer]]
-                    norms[k, layer] = math.hypot(*parts)
+                norms[k, layer] = math.hypot(*parts)
         return norms
 
     def middle(self, cut: int, spans: Spans) -> tuple[Float64Array, Float64Array]:
         """See `Matrix.middle`."""
         count, size = self.weights.shape
         result = np.empty(size)
-        pieces = pieces_of(spans, max(256, min(VALUES, TILE // count)))
-        numbers = {piece: number for number, piece in enumerate(pieces)}
-        weight = np.empty((len(pieces), count))
 
-        def work(piece: Piece, _: Float64Array) -> None:
-            block = self.weights[:, piece.start : piece.stop]
+        def work(piece: Piece) -> Float64Array:
+            block = self.weights[:, piece.columns]
             ranked = np.array(block.T, order="C")  # always a copy: the transpose may be contiguous as it is
             ranked.sort(axis=1)
             kept = ranked[:, cut : count - cut]
-            result[piece.start : piece.stop] = self._mean_of_sorted(kept)
-            least, most = kept[:, 0].copy(), kept[:, -1].copy()
-            weight[numbers[piece]] = _weight(block, least, most, kept.shape[1])
+            result[piece.columns] = self._mean_of_sorted(kept)
+            return _weight(block, kept[:, 0].copy(), kept[:, -1].copy(), kept.shape[1])
 
-        self._run(pieces, work)
+        pieces = pieces_of(spans, max(256, min(PIECE, SMALL // count)))
         share = np.zeros((count, len(spans)))
-        for piece, part in zip(pieces, weight, strict=True):
+        for piece, part in zip(pieces, self._run(work, pieces), strict=True):
             share[:, piece.layer] += part
         return result, share / [max(1, sum(span.stop - span.start for span in parts)) for parts in spans]
+
+    def squared_distances(self) -> Float64Array:
+        """See `Matrix.squared_distances`."""
+        return squared_distances(self)
+
+    def gram(self, rows: Rows) -> Float64Array:
+        """See `auricle_learning.aggregation.compute.distances.Source`."""
+        size, edges = self.weights.shape[1], range(0, rows.size, BLOCK)
+        centre = self.mean_of(rows)
+
+        def work(start: int) -> Float64Array:
+            total = np.zeros((rows.size, BLOCK))
+            for first in range(0, size, DEEP):
+                part = slice(first, first + DEEP)
+                block = self.weights[rows[: start + BLOCK], part] - centre[part]
+                right = block[start:].T
+                for edge in range(0, start + 1, BLOCK):
+                    left = block[edge : edge + BLOCK]
+                    total[edge : edge + len(left), : right.shape[1]] += left @ right
+            return total[:, : min(BLOCK, rows.size - start)]
+
+        upper = np.hstack(self._run(work, edges))
+        result: Float64Array = np.triu(upper) + np.triu(upper, 1).T
+        return result
+
+    def apart(self, row: int, others: Rows) -> Float64Array:
+        """See `auricle_learning.aggregation.compute.distances.Source`."""
+        result = np.zeros(others.size)
+        for piece in pieces_of([(slice(0, self.weights.shape[1]),)], PIECE):
+            block = self.weights[others, piece.columns].astype(np.float64)
+            block -= self.weights[row, piece.columns]
+            result += np.square(block, out=block).sum(axis=1)
+        return result
+
+    def sum_rows(self, rows: Rows, share: Float64Array, piece: Piece, into: Float64Array) -> None:
+        """Write the weighted sum of some rows, (R,) and (R,), into the columns of a piece of `into` (P,)."""
+        total = np.zeros((1 + ROWS, piece.stop - piece.start))
+        neighbours = rows.size > 0 and rows[-1] - rows[0] == rows.size - 1  # else they are copied first
+        for first in range(0, rows.size, ROWS):
+            some = share[first : first + ROWS, None]
+            part, at = total[: 1 + len(some)], rows[first]
+            chosen = slice(at, at + len(some)) if neighbours else rows[first : first + ROWS]
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.multiply(self.weights[chosen, piece.columns], some, out=part[1:])
+                total[0] = np.add.reduce(part, axis=0)
+        into[piece.columns] = total[0]
+
+    def square_rows(self, piece: Piece, centre: Float64Array) -> Float64Array:
+        """Sum the squared differences of each row from the centre (P,) in the columns of a piece: (K,)."""
+        squares = np.empty(len(self.weights))
+        whole = (piece.stop - piece.start) // 16 * 16
+        for first in range(0, squares.size, ROWS):
+            with np.errstate(over="ignore", invalid="ignore"):
+                block = self.weights[first : first + ROWS, piece.columns] - centre[piece.columns]
+                block *= block
+                lanes = np.add.reduce(block[:, :whole].reshape(len(block), -1, 16), axis=1)
+                s = (lanes[:, :8] + lanes[:, 8:]).T
+                rest = np.zeros(len(block))
+                for column in block[:, whole:].T:
+                    rest += column
+                squares[first : first + ROWS] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])) + rest
+        return squares
+
+    def mean_of(self, rows: Rows) -> Float64Array:
+        """The mean of some rows: (P,)."""
+        whole = (slice(0, self.weights.shape[1]),)
+        centre = np.empty(self.weights.shape[1])
+        weight = np.ones(rows.size)
+        self._run(lambda piece: self.sum_rows(rows, weight, piece, centre), pieces_of([whole], PIECE))
+        centre /= rows.size
+        return centre
+
+    def _mend_mean(self, piece: Piece, mean: Float64Array) -> None:
+        """Add up shares of the rows where the sum of the rows was past the largest float64."""
+        if self._wide and not np.isfinite(mean[piece.columns]).all():
+            part = self.weights[:, piece.columns] / len(self.weights)
+            mean[piece.columns] = part.sum(axis=0, dtype=np.float64)
 
     def _mean_of_sorted(self, kept: FloatArray) -> Float64Array:
         left = kept.shape[1]
@@ -177,105 +257,13 @@ class NumpyMatrix:
             mean = (kept / left).sum(axis=1)
         return mean
 
-    def squared_distances(self) -> Float64Array:
-        """See `Matrix.squared_distances`."""
-        return squared_distances(self)
-
-    def gram(self, rows: Rows) -> Float64Array:
-        """See `auricle_learning.aggregation.compute.distances.Source`."""
-        cut = strips(rows.size)
-        depth, height = depth_of(cut), max(strip.columns.stop for strip in cut)
-        width = max(1, TILE // (height * depth)) * depth
-        pieces = pieces_of([(slice(0, self.weights.shape[1]),)], width)
-        slots = [[np.zeros(strip.shape) for strip in cut] for _ in range(SLOTS if rows.size <= 2048 else 2)]
-
-        def work(slot: int, _: Float64Array) -> None:
-            block = _tile(np.zeros(height * (width + APART)), height, width)
-            for piece in pieces[slot :: len(slots)]:
-                used = self._load(block[: rows.size, : piece.width], rows, piece)
-                used -= weighted(np.ones(rows.size), used) / rows.size
-                block[:, piece.width :] = 0.0
-                for strip, total in zip(cut, slots[slot], strict=True):
-                    strip.add(total, block, depth)
-
-        self._run(range(len(slots)), work)
-        full = np.zeros((rows.size, height))
-        for strip, *totals in zip(cut, *slots, strict=True):
-            full[strip.rows, strip.columns] = strip.flat(sum(totals[1:], totals[0]))
-        upper = full[:, : rows.size]
-        result: Float64Array = np.triu(upper) + np.triu(upper, 1).T
-        return result
-
-    def apart(self, row: int, others: Rows) -> Float64Array:
-        """See `auricle_learning.aggregation.compute.distances.Source`."""
-        result = np.zeros(others.size)
-        for piece in pieces_of([(slice(0, self.weights.shape[1]),)], VALUES):
-            block = self._load(np.empty((others.size, piece.width)), others, piece)
-            block -= self.weights[row, piece.start : piece.stop]
-            result += squares(block)
-        return result
-
-    def _mean(
-        self, piece: Piece, groups: Sequence[Rows], tile: Float64Array, share: Float64Array | None
-    ) -> Float64Array:
-        """(width,) mean of the rows; leaves the last group in the tile."""
-        count = len(self.weights)
-        total = np.zeros(piece.width)
-        for rows in groups:
-            block = self._load(_tile(tile, rows.size, piece.width), rows, piece)
-            total += weighted(np.ones(rows.size) if share is None else share[rows], block)
-        if share is None:
-            total /= count
-            if self._wide and not np.isfinite(total).all():
-                total = (self.weights[:, piece.start : piece.stop] / count).sum(axis=0, dtype=np.float64)
-        return total
-
-    def _load(self, block: Float64Array, rows: Rows, piece: Piece) -> Float64Array:
-        """Put columns of some rows, which ascend, into a block."""
-        neighbours = rows.size > 0 and rows[-1] - rows[0] == rows.size - 1
-        chosen = slice(rows[0], rows[-1] + 1) if neighbours else rows  # which takes another copy
-        block[...] = self.weights[chosen, piece.start : piece.stop]
-        return block
-
-    def _run(self, jobs: Sequence[_Job], work: Callable[[_Job, Float64Array], None]) -> None:
-        """Do all jobs; a thread takes the next one when it is through, and has a tile of its own."""
+    def _run(self, work: Callable[[_Job], _Made], jobs: Sequence[_Job]) -> list[_Made]:
+        """Do all jobs; a thread takes the next one when it is through. What they gave, in the order of the jobs."""
         threads = min(self._threads, len(jobs)) if self.weights.size >= SMALL else 1
-        waiting = deque(jobs)
-
-        def take() -> None:
-            tile = _next(self._tiles)
-            tile = np.empty(TILE) if tile is None else tile
-            with np.errstate(over="ignore", invalid="ignore"):  # a thread has its own state
-                while (job := _next(waiting)) is not None:
-                    work(job, tile)
-            self._tiles.append(tile)
-
         if threads < 2:
-            take()
-            return
-        with ThreadPoolExecutor(threads - 1) as pool:
-            others = [pool.submit(take) for _ in range(threads - 1)]
-            take()
-            for other in others:
-                other.result()
-
-
-def _next(waiting: deque[_Job]) -> _Job | None:
-    try:
-        return waiting.popleft()
-    except IndexError:  # another thread may have been faster
-        return None
-
-
-def _groups(count: int, width: int) -> Iterator[slice]:
-    """Rows that fit into a tile together."""
-    size = max(1, TILE // (width + APART))
-    return (slice(first, min(first + size, count)) for first in range(0, count, size))
-
-
-def _tile(tile: Float64Array, height: int, width: int) -> Float64Array:
-    stride = width + APART
-    return tile[: height * stride].reshape(height, stride)[:, :width]
+            return [work(job) for job in jobs]
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(work, jobs))
 
 
 def _weight(block: FloatArray, least: FloatArray, most: FloatArray, left: int) -> Float64Array:

@@ -88,8 +88,13 @@ def ascending(values: Float64Array) -> NDArray[np.intp]:
     order = np.argsort(values, kind="stable")
     ranked = values[order]
     with np.errstate(invalid="ignore"):
-        apart = np.diff(ranked) > 2e-9 * np.abs(ranked[1:])
-    return order if apart.all() else np.argsort(ten_digits(values), kind="stable")  # seldom: it takes its time
+        near = np.flatnonzero(~(np.diff(ranked) > 2e-9 * np.abs(ranked[1:])))
+    if not near.size:
+        return order
+    tied = order[np.union1d(near, near + 1)]  # those alone are written out: it takes its time
+    keys = values.copy()
+    keys[tied] = ten_digits(values[tied])
+    return np.argsort(keys, kind="stable")
 
 
 def ten_digits(values: Float64Array) -> Float64Array:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SOURCES = ("step.h", "step_core.c", "step_kernels.c")
+SOURCES = ("step.h", "step_core.c", "step_kernels.c", "sums.h", "sums_core.c", "sums_kernels.c")
 FLAGS = ("-std=c11", "-O3", "-fPIC", "-fwrapv", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 X86_LEVELS = {
     "plain": (4, ()),
@@ -40,17 +40,17 @@ def commands(
     """
     x86 = machine.lower() in ("x86_64", "amd64")
     levels = X86_LEVELS if x86 else {"plain": (4, ())}
-    objects = {level: str(folder / f"{level}.o") for level in levels}
     common = [*compiler, *FLAGS, *extra]
-    kernels = [
-        [
-            *(*common, *flags, "-Wno-psabi", f"-DSTEP_LANES={lanes}", f"-DSTEP_RUN=step_run_{level}"),
-            *("-c", str(HERE / "step_kernels.c"), "-o", objects[level]),
-        ]
-        for level, (lanes, flags) in levels.items()
-    ]
+    kernels, objects = [], []
+    for level, (lanes, flags) in levels.items():
+        of_step = ("-Wno-psabi", f"-DSTEP_LANES={lanes}", f"-DSTEP_RUN=step_run_{level}")
+        of_sums = ("-Wno-psabi", "-ffp-contract=off", f"-DSUMS_TABLE=sums_{level}")
+        for source, defined in (("step_kernels", of_step), ("sums_kernels", of_sums)):
+            made = str(folder / f"{source}-{level}.o")
+            kernels.append([*common, *flags, *defined, "-c", str(HERE / f"{source}.c"), "-o", made])
+            objects.append(made)
     core = ("-DSTEP_X86",) if x86 else ()
-    sources = (str(HERE / "step_core.c"), *objects.values())
+    sources = (str(HERE / "step_core.c"), str(HERE / "sums_core.c"), *objects)
     return kernels, [*common, *core, "-shared", *sources, "-o", str(folder / "step.so"), "-lm"]
 
 

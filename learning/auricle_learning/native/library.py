@@ -13,16 +13,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from auricle.errors import AuricleError, because
-from auricle_edge.runtimes.native.compiling import FLAGS, HERE, LEVELS, SOURCES, X86_LEVELS, commands, shipped
-from auricle_edge.runtimes.native.program import Program, UnsupportedError
+from auricle_learning.native.compiling import FLAGS, HERE, LEVELS, SOURCES, X86_LEVELS, commands, shipped
 
 log = logging.getLogger("auricle.edge")
 
@@ -50,6 +45,8 @@ class Library:
             functions.step_run.restype = ctypes.c_int32
             functions.step_free.argtypes = (ctypes.c_void_p,)
             functions.step_free.restype = None
+            for name in ("sums_weighted", "sums_deviations", "sums_products"):
+                getattr(functions, name).restype = ctypes.c_int32
         except (OSError, AttributeError) as error:
             raise AuricleError(
                 f"The library of the runtime native, {path}, does not load: delete it, and see that programs may run "
@@ -60,46 +57,6 @@ class Library:
         self.functions = functions
         self.pad: int = functions.step_pad()
         self.level: str = LEVELS[functions.step_level()]
-
-
-class LoadedProgram:
-    """A program that the library has checked against the size of its arena.
-
-    Parameters
-    ----------
-    library
-        The library.
-    program
-        What to run.
-    level
-        The widest instructions to use, one of `LEVELS`; without, the best of this processor.
-
-    Raises
-    ------
-    UnsupportedError
-        The library refuses it: something in it lies outside its arena.
-    """
-
-    def __init__(self, library: Library, program: Program, level: str | None = None) -> None:
-        words = np.ascontiguousarray(program.words, np.int32)
-        most = len(LEVELS) if level is None else LEVELS.index(level)
-        self._functions = library.functions
-        self._handle = self._functions.step_load(words.ctypes.data, words.size, program.arena, most)
-        if not self._handle:
-            raise UnsupportedError("the library takes its program for one that leaves its arena")
-        weakref.finalize(self, self._functions.step_free, self._handle).atexit = False  # a thread may still run it
-        self.floats = program.arena + library.pad
-
-    def arena(self) -> NDArray[np.float32]:
-        """New memory for one run at a time, zeros, on a cache line."""
-        raw = np.zeros(self.floats + 16, np.float32)
-        start = -(raw.ctypes.data // 4) % 16
-        return raw[start : start + self.floats]
-
-    def run(self, arena: NDArray[np.float32]) -> None:
-        """Run once in an arena of `arena()`."""
-        if self._functions.step_run(self._handle, arena.ctypes.data, arena.size) != 0:
-            raise AuricleError("The memory for the runtime native is too small.")
 
 
 def library() -> Library:
@@ -135,6 +92,17 @@ def brought_library() -> Library | None:
                 _UNLOADABLE[path] = str(reason)
                 log.info("%s", reason)
         return _LOADED.get(path)
+
+
+def found_library() -> Library | None:
+    """The library as far as it is there already, brought or compiled; None where it is not, nothing is compiled."""
+    if (brought := brought_library()) is not None:
+        return brought
+    try:
+        return library() if library_path().is_file() else None
+    except AuricleError as reason:
+        log.info("%s", reason)
+        return None
 
 
 def why_not_brought() -> str:

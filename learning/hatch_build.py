@@ -1,4 +1,4 @@
-"""Build hook: the C library of the runtime native, compiled for the machines that wheels are for, goes into the wheel.
+"""Build hook: the C library, compiled for the machines that wheels are for, goes into the wheel.
 
 `ziglang` compiles for all of them on any machine. Where it is not installed beside hatchling the wheel is built without
 the library, and a machine with a C compiler makes its own.
@@ -16,7 +16,7 @@ from types import ModuleType
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NATIVE = Path("edge/auricle_edge/runtimes/native")
+NATIVE = Path("learning/auricle_learning/native")
 QUIET = ("-g0", "-s", "-Wno-unused-command-line-argument")
 
 
@@ -38,7 +38,7 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
             except (OSError, subprocess.CalledProcessError) as error:
                 self.app.display_warning(f"The wheel is built without the library for {machine}: {error}")
                 continue
-            inside = f"auricle_edge/runtimes/native/{compiling.shipped(machine).name}"
+            inside = f"auricle_learning/native/{compiling.shipped(machine).name}"
             build_data["force_include"][str(made)] = inside
 
     def finalize(self, version: str, build_data: dict[str, dict[str, str]], artifact_path: str) -> None:

@@ -1,0 +1,59 @@
+/* What Python calls: every place is checked against the sizes given, then the widest kernels that the processor has run.
+ * All answer 0, or -1 where something lies outside. */
+#include "sums.h"
+
+#include <stddef.h>
+
+static const int64_t MOST = (int64_t)1 << 40; /* numbers of an array: products of two sizes below it cannot overflow */
+
+static const sums_table *table_of(int32_t most) {
+#ifdef STEP_X86
+  int32_t level = step_level();
+  if (most < level) level = most;
+  if (level >= 1) return level >= 2 ? &sums_avx512 : &sums_avx2;
+#else
+  (void)most;
+#endif
+  return &sums_plain;
+}
+
+/* Whether columns of so many rows, `stride` apart, lie in an array of so many numbers. */
+static int inside(int64_t numbers, int64_t stride, int64_t rows, int64_t first, int64_t last) {
+  if (numbers < 0 || numbers > MOST || rows < 1 || first < 0 || last < first || stride < last) return 0;
+  return rows == 1 ? last <= numbers : stride <= (numbers - last) / (rows - 1);
+}
+
+static int known(const int64_t *rows, int64_t count, int64_t all) {
+  if (count < 0 || count > MOST) return 0;
+  for (int64_t j = 0; j < count; j++)
+    if (rows[j] < 0 || rows[j] >= all) return 0;
+  return 1;
+}
+
+/* Columns of `all` rows in `numbers` float32; `out` has `stride` numbers, `share` and `rows` have `count`. */
+int32_t sums_weighted(const float *w, int64_t numbers, int64_t stride, int64_t all, const int64_t *rows,
+                      const double *share, int64_t count, int64_t first, int64_t last, double *out, int32_t most) {
+  if (!inside(numbers, stride, all, first, last) || !known(rows, count, all)) return -1;
+  table_of(most)->weighted(w, stride, rows, share, count, first, last, out);
+  return 0;
+}
+
+/* `centre` has `stride` numbers, `squares` one for each row. */
+int32_t sums_deviations(const float *w, int64_t numbers, int64_t stride, int64_t all, int64_t first, int64_t last,
+                        const double *centre, double *squares, int32_t most) {
+  if (!inside(numbers, stride, all, first, last)) return -1;
+  table_of(most)->deviations(w, stride, all, first, last, centre, squares);
+  return 0;
+}
+
+/* `work` has so many numbers; `out` is square, its sides are `count` in whole panels. */
+int32_t sums_products(const float *w, int64_t numbers, int64_t stride, int64_t all, const int64_t *rows, int64_t count,
+                      const double *centre, int64_t first, int64_t last, double *work, int64_t worked, double *out,
+                      int64_t side, int32_t most) {
+  if (!inside(numbers, stride, all, 0, stride) || count < 1 || count > all || !known(rows, count, all)) return -1;
+  int64_t panels = (count + SUMS_PANEL - 1) / SUMS_PANEL;
+  if (first < 0 || last < first || last > panels || side != panels * SUMS_PANEL) return -1;
+  if (worked / SUMS_DEEP < panels * SUMS_PANEL) return -1;
+  table_of(most)->products(w, stride, rows, count, stride, centre, first, last, work, out);
+  return 0;
+}
