@@ -4,6 +4,9 @@
 
 #include <math.h>
 #include <string.h>
+#if STEP_LANES > 4
+#include <immintrin.h>
+#endif
 
 #define W STEP_LANES
 typedef int64_t L;
@@ -19,7 +22,14 @@ INLINE v bits(vi x) { v y; memcpy(&y, &x, sizeof y); return y; }
 INLINE vi ints(v x) { vi y; memcpy(&y, &x, sizeof y); return y; }
 INLINE v choose(vi mask, v a, v b) { return bits((mask & ints(a)) | (~mask & ints(b))); }
 INLINE v truth(vi mask) { return bits(mask & ints(splat(1.0f))); }
-INLINE void store_some(float *p, v x, L n) { float all[W]; memcpy(all, &x, sizeof all); for (L i = 0; i < n; i++) p[i] = all[i]; }
+/* The first n of a vector, 0 < n < W. */
+#if STEP_LANES == 16
+INLINE void store_some(float *p, v x, L n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x); }
+#elif STEP_LANES == 8
+INLINE void store_some(float *p, v x, L n) { _mm256_maskstore_ps(p, (__m256i)((vi){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n), (__m256)x); }
+#else
+INLINE void store_some(float *p, v x, L n) { for (L i = 0; i < n; i++) p[i] = x[i]; }
+#endif
 
 /* NaN goes through all of these: a training that diverged has to be seen. */
 INLINE v larger(v x, v y) { return choose((x > y) | (x != x), x, y); }
@@ -136,59 +146,80 @@ static void elementwise(const int32_t *p, float *arena) {
     }
 }
 
-/* ---- matrix products: tiles of up to MOST rows and two vectors of columns, sums kept in registers */
+/* ---- matrix products: tiles of up to MOST[vectors] rows and so many vectors of columns, sums kept in registers */
 #if STEP_LANES == 16
-#define MOST 8
+static const int MOST[9] = {0, 8, 8, 8, 6, 0, 0, 0, 1};
 #else
-#define MOST 6
+static const int MOST[9] = {0, 6, 6, 4, 2, 0, 0, 0, 1};
 #endif
-typedef void tile_kernel(L K, const float *A, L rs, L cs, const float *B, L ldb, const float *C0, L c0, float *C, L ldc, L w);
-#define TILE(rows) \
-  static void two_##rows(L K, const float *A, L rs, L cs, const float *B, L ldb, const float *C0, L c0, float *C, L ldc, L w) { \
-    v x[rows], y[rows]; \
-    UNROLL for (int i = 0; i < rows; i++) { x[i] = C0 ? load(C0 + i * c0) : splat(0); y[i] = C0 ? load(C0 + i * c0 + W) : splat(0); } \
-    for (L k = 0; k < K; k++) { \
-      v b0 = load(B + k * ldb), b1 = load(B + k * ldb + W); const float *a = A + k * cs; \
-      UNROLL for (int i = 0; i < rows; i++) { float s = a[i * rs]; x[i] += s * b0; y[i] += s * b1; } \
+typedef void tile_kernel(L K, const float *A, L rs, L cs, const float *B, L ldb, const float *C0, L c0, float *C, L ldc, L last);
+/* The last vector of a row has `last` columns. C0 and B are read past a row's end, C is not written there. */
+#define TILE(rows, vectors) \
+  static void tile_##rows##_##vectors(L K, const float *A, L rs, L cs, const float *B, L ldb, const float *C0, L c0, float *C, L ldc, L last) { \
+    v x[rows][vectors]; \
+    const float *a[rows]; \
+    UNROLL for (int i = 0; i < rows; i++) a[i] = A + i * rs; \
+    if (C0) { UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) x[i][j] = load(C0 + i * c0 + j * W); } \
+    else { UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors; j++) x[i][j] = splat(0); } \
+    for (L k = 0, at = 0; k < K; k++, at += cs, B += ldb) { \
+      v b[vectors]; \
+      UNROLL for (int j = 0; j < vectors; j++) b[j] = load(B + j * W); \
+      UNROLL for (int i = 0; i < rows; i++) { v s = splat(a[i][at]); UNROLL for (int j = 0; j < vectors; j++) x[i][j] += s * b[j]; } \
     } \
-    UNROLL for (int i = 0; i < rows; i++) { store(C + i * ldc, x[i]); if (w == 2 * W) store(C + i * ldc + W, y[i]); else store_some(C + i * ldc + W, y[i], w - W); } \
-  } \
-  static void one_##rows(L K, const float *A, L rs, L cs, const float *B, L ldb, const float *C0, L c0, float *C, L ldc, L w) { \
-    v x[rows]; \
-    UNROLL for (int i = 0; i < rows; i++) x[i] = C0 ? load(C0 + i * c0) : splat(0); \
-    for (L k = 0; k < K; k++) { \
-      v b0 = load(B + k * ldb); const float *a = A + k * cs; \
-      UNROLL for (int i = 0; i < rows; i++) x[i] += a[i * rs] * b0; \
-    } \
-    UNROLL for (int i = 0; i < rows; i++) { if (w == W) store(C + i * ldc, x[i]); else store_some(C + i * ldc, x[i], w); } \
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int j = 0; j < vectors - 1; j++) store(C + i * ldc + j * W, x[i][j]); \
+    C += (vectors - 1) * W; \
+    if (last == W) { UNROLL for (int i = 0; i < rows; i++) store(C + i * ldc, x[i][vectors - 1]); } \
+    else { UNROLL for (int i = 0; i < rows; i++) store_some(C + i * ldc, x[i][vectors - 1], last); } \
   }
-TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
-#if MOST == 8
-TILE(7) TILE(8)
-static tile_kernel *const ONE[] = {0, one_1, one_2, one_3, one_4, one_5, one_6, one_7, one_8};
-static tile_kernel *const TWO[] = {0, two_1, two_2, two_3, two_4, two_5, two_6, two_7, two_8};
+#define TO_2(vectors) TILE(1, vectors) TILE(2, vectors)
+#define TO_4(vectors) TO_2(vectors) TILE(3, vectors) TILE(4, vectors)
+#define TO_6(vectors) TO_4(vectors) TILE(5, vectors) TILE(6, vectors)
+#define TO_8(vectors) TO_6(vectors) TILE(7, vectors) TILE(8, vectors)
+#if STEP_LANES == 16
+TO_8(1) TO_8(2) TO_8(3) TO_6(4) TILE(1, 8)
+static tile_kernel *const TILES[9][9] = {
+    {0}, {0, tile_1_1, tile_2_1, tile_3_1, tile_4_1, tile_5_1, tile_6_1, tile_7_1, tile_8_1},
+    {0, tile_1_2, tile_2_2, tile_3_2, tile_4_2, tile_5_2, tile_6_2, tile_7_2, tile_8_2},
+    {0, tile_1_3, tile_2_3, tile_3_3, tile_4_3, tile_5_3, tile_6_3, tile_7_3, tile_8_3},
+    {0, tile_1_4, tile_2_4, tile_3_4, tile_4_4, tile_5_4, tile_6_4}, {0}, {0}, {0}, {0, tile_1_8}};
 #else
-static tile_kernel *const ONE[] = {0, one_1, one_2, one_3, one_4, one_5, one_6};
-static tile_kernel *const TWO[] = {0, two_1, two_2, two_3, two_4, two_5, two_6};
+TO_6(1) TO_6(2) TO_4(3) TO_2(4) TILE(1, 8)
+static tile_kernel *const TILES[9][9] = {
+    {0}, {0, tile_1_1, tile_2_1, tile_3_1, tile_4_1, tile_5_1, tile_6_1},
+    {0, tile_1_2, tile_2_2, tile_3_2, tile_4_2, tile_5_2, tile_6_2},
+    {0, tile_1_3, tile_2_3, tile_3_3, tile_4_3}, {0, tile_1_4, tile_2_4}, {0}, {0}, {0}, {0, tile_1_8}};
 #endif
 
+/* How many vectors wide the next tiles are: few rows leave room for more sums side by side. */
+static int width_of(L M, L left) {
+  if (left <= 2) return (int)left;
+  if (M == 1 && left >= 8) return 8;
+#if STEP_LANES == 16
+  return left == 3 || left == 5 || left == 6 ? 3 : 4;
+#else
+  return M <= 2 ? (left < 4 ? 3 : 4) : M <= 4 || (left == 3 && M % 6 && M % 4 == 0) ? 3 : 2;
+#endif
+}
+
 static void product(const int32_t *p, float *arena) {
-  enum { DEEP = 256 }; /* rows of B that stay near while all of A passes over them */
+  enum { NEAR = 8192 }; /* numbers of B that stay near while all of A passes over them */
   L M = p[P_M], N = p[P_N], K = p[P_K], rs = p[P_A_ROW], cs = p[P_A_COLUMN], ldb = p[P_B_ROW], ldc = p[P_C_ROW];
   for (L t = 0; t < p[P_TIMES]; t++) {
     const float *A = arena + p[P_A] + t * p[P_A_TIMES], *B = arena + p[P_B] + t * p[P_B_TIMES];
     float *C = arena + p[P_C] + t * p[P_C_TIMES];
     const float *first = p[P_C0] < 0 ? 0 : arena + p[P_C0] + t * p[P_C0_TIMES];
-    for (L k = 0; k < K; k += DEEP) {
-      L deep = K - k < DEEP ? K - k : DEEP, c0 = k ? ldc : p[P_C0_ROW];
-      const float *C0 = k ? C : first;
-      for (L j = 0; j < N; j += 2 * W) {
-        L w = N - j < 2 * W ? N - j : 2 * W;
-        tile_kernel *const *tiles = w > W ? TWO : ONE;
+    for (L j = 0, wide; j < N; j += wide) {
+      int vectors = width_of(M, (N - j + W - 1) / W), most = MOST[vectors];
+      wide = N - j < vectors * W ? N - j : vectors * W;
+      L last = wide - (vectors - 1) * W, deepest = M > most ? NEAR / (vectors * W) : K;
+      for (L k = 0, deep; k < K; k += deep) {
+        deep = K - k <= deepest + deepest / 2 ? K - k : deepest;
+        L c0 = k ? ldc : p[P_C0_ROW];
+        const float *C0 = k ? C + j : first ? first + j : 0;
         for (L i = 0, rows; i < M; i += rows) {
-          L left = M - i;
-          rows = left <= MOST ? left : left < 2 * MOST ? (left + 1) / 2 : MOST;
-          tiles[rows](deep, A + i * rs + k * cs, rs, cs, B + k * ldb + j, ldb, C0 ? C0 + i * c0 + j : 0, c0, C + i * ldc + j, ldc, w);
+          L left = M - i, tiles = (left + most - 1) / most;
+          rows = (left + tiles - 1) / tiles;
+          TILES[vectors][rows](deep, A + i * rs + k * cs, rs, cs, B + k * ldb + j, ldb, C0 ? C0 + i * c0 : 0, c0, C + i * ldc + j, ldc, last);
         }
       }
     }
@@ -232,7 +263,15 @@ static void reduce(const int32_t *p, float *arena) {
     float *z = arena + p[R_OUT] + o * p[R_OUT_O];
     L i = 0;
     if (kind == R_SUM && si == 1 && oi == 1)
-      for (; i + W <= I; i += W) { /* columns beside one another, two chains of rows */
+      for (; i + 4 * W <= I; i += 4 * W) { /* columns beside one another */
+        v s[4] = {splat(0), splat(0), splat(0), splat(0)}, t[4] = {splat(0), splat(0), splat(0), splat(0)};
+        L k = 0;
+        for (; k + 2 <= K; k += 2) UNROLL for (int j = 0; j < 4; j++) { s[j] += load(a + i + k * sk + j * W); t[j] += load(a + i + (k + 1) * sk + j * W); }
+        if (k < K) UNROLL for (int j = 0; j < 4; j++) s[j] += load(a + i + k * sk + j * W);
+        UNROLL for (int j = 0; j < 4; j++) store(z + i + j * W, (s[j] + t[j]) * scale);
+      }
+    if (kind == R_SUM && si == 1 && oi == 1)
+      for (; i + W <= I; i += W) { /* the same, two chains of rows */
         v s0 = splat(0), s1 = s0; L k = 0;
         for (; k + 2 <= K; k += 2) { s0 += load(a + i + k * sk); s1 += load(a + i + (k + 1) * sk); }
         if (k < K) s0 += load(a + i + k * sk);
