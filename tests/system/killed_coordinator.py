@@ -114,7 +114,7 @@ class Killed(Coordinator):
         settings = RunSettings(FLEET, *place, **about, **same, **rounds, keep_models=kept)
         super().__init__(settings, load_pack("digits"), self._show, probe=self._point)
         if told.keep:
-            self.blobs.remove = lambda _sha256: None  # type: ignore[method-assign,assignment]
+            self.blobs.remove_all = lambda _names: None  # type: ignore[method-assign,assignment]
         tell = self.site.messenger.tell
 
         async def telling(messages: Callable[[str], Sequence[Asked]], devices: Iterable[str]) -> None:
