@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from auricle.errors import StorageError
@@ -224,15 +224,17 @@ class Coordinator:
         self.upkeep.note_connection()
         await self._offer()
 
-    async def _take(self, arrived: Delivery) -> None:
-        """Take a message in hand; the broker may forget it, for its device sends again until it hears from us."""
+    def _take(self, arrived: Delivery) -> Awaitable[None] | None:
+        """Take a message in hand, or return what waits for room.
+
+        The broker may forget it then, for its device sends again until it hears from us.
+        """
         device = device_of(arrived.topic)
         if arrived.retain and "/up/" in arrived.topic:
-            await self._lanes.put(device, lambda: self.site.messenger.take_back(arrived.topic))
-            return
+            return self._lanes.put(device, lambda: self.site.messenger.take_back(arrived.topic))
         if arrived.topic.endswith("/upd") and device in self.inbox.keys:
             self.dispatcher.update_came(device)
-        await self._lanes.put(device, lambda: self.inbox.handle(arrived))
+        return self._lanes.put(device, lambda: self.inbox.handle(arrived))
 
     @property
     def releases(self) -> Path:
