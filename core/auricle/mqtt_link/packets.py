@@ -79,7 +79,8 @@ def read_publish(data: bytes | bytearray, first: int, start: int, stop: int, *, 
     if qos > 1 or place > stop:
         raise MalformedPacketError("a message of a quality of service that was not asked for, or without a topic")
     end = place + _UINT16.unpack_from(data, start)[0]
-    topic = bytes(data[place : min(end, stop)])
+    with memoryview(data) as view:  # a slice of a bytearray would be copied twice
+        topic = bytes(view[place : min(end, stop)])
     place = end
     mid = 0
     if qos and place + 2 <= stop:
@@ -90,7 +91,9 @@ def read_publish(data: bytes | bytearray, first: int, start: int, stop: int, *, 
         place = stop + 1 if length is None else length[0] + length[1]
     if place > stop or not topic or bool(mid) != bool(qos):
         raise MalformedPacketError("a message that is shorter than it says")
-    return Published(topic, bytes(data[place:stop]), qos, bool(first & 1), bool(first & 8), mid)
+    with memoryview(data) as view:
+        payload = bytes(view[place:stop])
+    return Published(topic, payload, qos, bool(first & 1), bool(first & 8), mid)
 
 
 def read_puback(data: bytes | bytearray, start: int, stop: int) -> tuple[int, int]:
