@@ -160,7 +160,7 @@ def on_site(case: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 def keep_updates(coordinator: Coordinator) -> None:
     """Leave the bodies of counted updates where they are, so that a test can aggregate them again."""
-    coordinator.blobs.remove = lambda _sha256: None  # type: ignore[method-assign]
+    coordinator.blobs.remove_all = lambda _names: None  # type: ignore[method-assign]
 
 
 def recomputed(coordinator: Coordinator, rows: list[UpdateRow], number: int) -> list[bytes]:

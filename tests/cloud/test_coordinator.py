@@ -307,7 +307,7 @@ async def test_when_updates_came_is_remembered_of_registered_devices_only(site: 
     coordinator = site.coordinator(1, devices=1)
     coordinator.inbox.keys[DEVICES[0]] = b"k" * 32
     for name in (*DEVICES, "dev-unknown"):
-        await coordinator._take(Delivery(TOPICS.up(name, "upd"), b"noise", 1, False, False, 1, 1))
+        coordinator._take(Delivery(TOPICS.up(name, "upd"), b"noise", 1, False, False, 1, 1))
     assert list(coordinator.dispatcher._came) == [DEVICES[0]]
     coordinator.store.close()
 

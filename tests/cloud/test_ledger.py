@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from tests.cloud.arrivals import PACK, TASK, begin, end_round, open_round, update
@@ -247,3 +248,24 @@ def test_without_limit_no_update_is_stale(store: Store, tmp_path: Path, limits: 
 
     assert (verdict.code, verdict.staleness, verdict.counts) == ("stale", 1, counts)
     assert list(blobs.names()) == ([digest(b"x" * 8)] if counts else [])
+
+
+def test_what_a_round_waits_for_is_judged_once_and_kept_as_it_was_read(full: Store, tmp_path: Path) -> None:
+    blobs, judged, kept = Blobs(tmp_path / "blobs"), [], []
+    real = full.updates.judge
+    full.updates.judge = lambda arrived, limit=0: judged.append(len(arrived)) or real(arrived, limit)  # type: ignore
+    awaited = {*DEVICES[:2], DEVICES[35]}
+    ledger = Ledger(
+        full, blobs, awaited=lambda update: update.device in awaited, keep=lambda update, _: kept.append(update.device)
+    )
+    weights = np.zeros(2, np.float32)
+
+    async def scene(*names: str) -> list[str]:
+        each = [ledger.count(update(name, body=digest(body(name))), body(name), weights) for name in names]
+        return [verdict.code for verdict in await asyncio.gather(*each)]
+
+    assert asyncio.run(scene(*DEVICES[:2])) == ["accepted"] * 2
+    assert (judged, kept) == ([], DEVICES[:2])
+    assert asyncio.run(scene(DEVICES[0], DEVICES[2], DEVICES[35])) == ["duplicate", "accepted", "rejected:not invited"]
+    assert (judged, kept) == ([1], DEVICES[:3])
+    assert set(blobs.names()) == {digest(body(name)) for name in DEVICES[:3]}, "nothing is left of what did not count"

@@ -139,7 +139,7 @@ class Kept:
         self.retained: dict[str, bytes] = {}
         self.told = 0
 
-    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False, qos: int = 1) -> None:
         self.told += 1
         if retain and payload:
             self.retained[topic] = payload

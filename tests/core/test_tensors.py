@@ -99,6 +99,31 @@ def test_numbers_that_are_not_finite_neither_leave_nor_enter(value: float) -> No
         decode(struct.pack("<2f", 1.0, value), 2)
 
 
+def test_every_half_is_read_as_numpy_reads_it() -> None:
+    halves = np.arange(1 << 16, dtype="<u2")
+    finite = halves[(halves & 0x7C00) != 0x7C00]
+    found = decode(finite.tobytes(), finite.size, "float16")
+    assert found.tobytes() == finite.view("<f2").astype(np.float32).tobytes()
+    assert encode(found, "float16") == finite.tobytes()
+    for one in halves[(halves & 0x7C00) == 0x7C00][[0, 1, -1]]:
+        with pytest.raises(WireError, match="not finite"):
+            decode(one.tobytes(), 1, "float16")
+
+
+def test_halves_are_the_nearest_ties_to_even_as_numpys_are() -> None:
+    halves = np.arange(0x7BFF, dtype="<u2").view("<f2").astype(np.float64)
+    middles = ((halves[1:] + halves[:-1]) / 2).astype(np.float32)
+    beside = [np.nextafter(middles, np.float32(toward)) for toward in (0.0, 1e6)]
+    drawn = np.random.default_rng(0).integers(0, 1 << 32, 200_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    drawn = drawn[np.abs(drawn) < 65520]
+    largest = np.nextafter(np.float32(65520), np.float32(0))
+    for numbers in (middles, -middles, *beside, drawn, np.array([largest, -largest, 0.0, -0.0, 1e-45], np.float32)):
+        assert encode(numbers, "float16") == numbers.astype("<f2").tobytes()
+    for number in (65520.0, -65520.0, 1e30, np.inf, np.nan):
+        with pytest.raises(WireError, match="does not fit float16"):
+            encode(np.array([1.0, number], np.float32), "float16")
+
+
 def test_a_weight_too_large_for_float16_is_refused_rather_than_sent_as_infinity() -> None:
     with pytest.raises(WireError, match="does not fit float16"):
         encode(np.array([70000.0], np.float32), "float16")

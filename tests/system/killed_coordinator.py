@@ -36,6 +36,7 @@ from auricle.process.until_signal import until_signal
 from auricle.wire.frames import device_of
 from auricle.wire.messages import Asked, Update
 from auricle.wire.plan import Plan
+from auricle_cloud.link.ledger import Arrived
 from auricle_cloud.rounds import coordinator as coordinator_module
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import Buffer, Detection, RoundDone, RunSettings, SecureSum
@@ -114,7 +115,7 @@ class Killed(Coordinator):
         settings = RunSettings(FLEET, *place, **about, **same, **rounds, keep_models=kept)
         super().__init__(settings, load_pack("digits"), self._show, probe=self._point)
         if told.keep:
-            self.blobs.remove = lambda _sha256: None  # type: ignore[method-assign,assignment]
+            self.blobs.remove_all = lambda _names: None  # type: ignore[method-assign,assignment]
         tell = self.site.messenger.tell
 
         async def telling(messages: Callable[[str], Sequence[Asked]], devices: Iterable[str]) -> None:
@@ -152,7 +153,7 @@ class Killed(Coordinator):
     def _slow_down(self, seconds: float) -> None:
         commit = self.inbox._updates._ledger._commit
 
-        def slowly(arrived: Sequence[tuple[Update, bytes]]) -> list[Verdict]:
+        def slowly(arrived: Sequence[Arrived]) -> list[Verdict]:
             time.sleep(seconds * len(arrived))
             return commit(arrived)
 
@@ -190,10 +191,12 @@ class Killed(Coordinator):
             self._point("no more rounds")
 
     async def _take(self, arrived: Delivery) -> None:
-        await super()._take(arrived)
+        waiting = super()._take(arrived)
+        if waiting is not None:
+            await waiting
         if arrived.topic.endswith("/up/upd"):
             self._point(f"in hand: {device_of(arrived.topic)}")
-        in_hand = coordinator_module.MOST_AT_ONCE - self._lanes._slots._value
+        in_hand = coordinator_module.MOST_AT_ONCE - self._lanes._free
         resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
         self.first_mb = self.first_mb or resident
         now = {"waiting": self.link.waiting, "in_hand": in_hand, "connections": self.link.counters.connections}

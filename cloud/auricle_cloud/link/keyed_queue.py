@@ -24,7 +24,8 @@ class KeyedQueue:
     """
 
     def __init__(self, most: int) -> None:
-        self._slots = asyncio.Semaphore(most)
+        self._free = most
+        self._turns: deque[asyncio.Future[None]] = deque()
         self._lanes: dict[str, deque[Work]] = {}
         self._working: set[asyncio.Task[None]] = set()
 
@@ -32,9 +33,34 @@ class KeyedQueue:
         """Lanes in which work waits or is done."""
         return len(self._lanes)
 
-    async def put(self, name: str, work: Work) -> None:
-        """Take in work as soon as there is room; it is done later."""
-        await self._slots.acquire()
+    def put(self, name: str, work: Work) -> Awaitable[None] | None:
+        """Take in work, which is done later; where there is no room, what waits for it and then does."""
+        if self._free > 0:
+            self._free -= 1
+            self._enter(name, work)
+            return None
+        return self._wait_and_enter(name, work)
+
+    async def _wait_and_enter(self, name: str, work: Work) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._turns.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it had its turn in the same moment
+                self._release()
+            raise
+        self._enter(name, work)
+
+    def _release(self) -> None:
+        while self._turns:
+            turn = self._turns.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+    def _enter(self, name: str, work: Work) -> None:
         lane = self._lanes.get(name)
         if lane is not None:
             lane.append(work)
@@ -53,7 +79,7 @@ class KeyedQueue:
             except Exception:
                 log.exception("a message of %s failed in an unforeseen way", name)
             finally:
-                self._slots.release()
+                self._release()
         del self._lanes[name]
 
     async def drain(self, timeout: float) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from auricle.errors import StorageError
 from auricle.wire.messages import Update
+from auricle.wire.tensors import Flat
 from auricle_cloud.link.batch import Batcher
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import BlobStore
@@ -14,8 +15,8 @@ from auricle_cloud.storage.store import Store
 
 log = logging.getLogger("auricle.cloud")
 
-Arrived = tuple[Update, bytes]
-"""An update and its body."""
+Arrived = tuple[Update, bytes, "Flat | None"]
+"""An update, its body, and the weights (P,) that a check read in it."""
 
 
 class Ledger:
@@ -27,40 +28,71 @@ class Ledger:
         Where they are counted and where their bodies lie.
     stale_limit
         Of asynchronous rounds, see `Updates.count`.
+    awaited
+        Whether an update is one that a round waits for, as far as is known without the database: it is judged once,
+        when it is counted. Any other is judged before its body is kept as well.
+    keep
+        Called, in a thread, with each update that was counted and its weights (P,).
     """
 
-    def __init__(self, store: Store, blobs: BlobStore, stale_limit: int = 0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        blobs: BlobStore,
+        stale_limit: int = 0,
+        *,
+        awaited: Callable[[Update], bool] = lambda _: False,
+        keep: Callable[[Update, Flat], None] = lambda _update, _weights: None,
+    ) -> None:
         self._store, self._blobs, self._stale_limit = store, blobs, stale_limit
+        self._awaited, self._keep = awaited, keep
         self._gathering = Batcher[Arrived, Verdict](lambda arrived: self._commit(arrived))
 
-    async def count(self, update: Update, body: bytes) -> Verdict:
+    async def count(self, update: Update, body: bytes, weights: Flat | None = None) -> Verdict:
         """Keep the body and count the update, both durably, if it may be counted; the body is the one it names.
+
+        Parameters
+        ----------
+        weights
+            (P,) what a check has read in the body; None where nobody has, or the body holds more.
 
         Raises
         ------
         StorageError
             It could not be committed: the device must not be told anything, so that it sends again.
         """
-        return await self._gathering.add((update, body))
+        return await self._gathering.add((update, body, weights))
 
     def _commit(self, arrived: Sequence[Arrived]) -> list[Verdict]:
         """Bodies first: a counted update has its body on disk."""
-        expected = self._store.updates.judge([update for update, _ in arrived], self._stale_limit)
-        counting = [pair for pair, verdict in zip(arrived, expected, strict=True) if verdict.counts]
+        expected = self._expected([update for update, _, _ in arrived])
+        counting = [each for each, verdict in zip(arrived, expected, strict=True) if verdict is None]
         if not counting:
-            return expected
-        self._blobs.put_all([body for _, body in counting], [update.body for update, _ in counting])
-        said = self._store.updates.count([update for update, _ in counting], self._stale_limit)
-        self._forget({update.body for (update, _), verdict in zip(counting, said, strict=True) if not verdict.counts})
+            return [verdict for verdict in expected if verdict is not None]
+        self._blobs.put_all([body for _, body, _ in counting], [update.body for update, _, _ in counting])
+        said = self._store.updates.count([update for update, _, _ in counting], self._stale_limit)
+        wasted = set()
+        for (update, _, weights), verdict in zip(counting, said, strict=True):
+            if not verdict.counts:
+                wasted.add(update.body)
+            elif weights is not None:
+                self._keep(update, weights)
+        self._forget(wasted)
         counted = iter(said)
-        return [next(counted) if verdict.counts else verdict for verdict in expected]
+        return [next(counted) if verdict is None else verdict for verdict in expected]
+
+    def _expected(self, updates: Sequence[Update]) -> list[Verdict | None]:
+        """What becomes of updates that are not to be counted; None for those that may be."""
+        doubtful = [update for update in updates if not self._awaited(update)]
+        verdicts = iter(self._store.updates.judge(doubtful, self._stale_limit) if doubtful else ())
+        known = {id(update): next(verdicts) for update in doubtful}
+        return [None if (found := known.get(id(update))) is None or found.counts else found for update in updates]
 
     def _forget(self, bodies: set[str]) -> None:
         """Remove bodies that were kept for updates that do not count after all: no round would ever forget them."""
         if not bodies:
             return
         try:
-            for body in bodies - self._store.models.in_use_by_any():
-                self._blobs.remove(body)
+            self._blobs.remove_all(bodies - self._store.models.in_use_by_any())
         except StorageError as error:
             log.warning("bodies of updates that do not count stay until the next start: %s", error)

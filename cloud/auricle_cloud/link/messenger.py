@@ -122,12 +122,12 @@ class Messenger:
         state = CoordinatorState(**self._head(), online=online, epoch=self._epoch)
         return seal(self._identity, self.topics.coordinator_state, state)
 
-    async def _publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+    async def _publish(self, topic: str, payload: bytes, *, retain: bool = False, qos: int = 1) -> None:
         assert self.link is not None
-        await self.link.publish(topic, payload, retain=retain)
+        await self.link.publish(topic, payload, retain=retain, qos=qos)
 
-    async def _send(self, topic: str, message: Message, *, retain: bool = False) -> None:
-        await self._publish(topic, seal(self._identity, topic, message), retain=retain)
+    async def _send(self, topic: str, message: Message, *, retain: bool = False, qos: int = 1) -> None:
+        await self._publish(topic, seal(self._identity, topic, message), retain=retain, qos=qos)
 
     async def be_present(self) -> None:
         """Tell all that the coordinator is there."""
@@ -148,7 +148,7 @@ class Messenger:
         await self._send(self.topics.down(device, "cmd"), nothing)
 
     async def acknowledge(self, update: Update, verdict: Verdict) -> None:
-        """Tell what became of an update."""
+        """Tell what became of an update, once: a device that does not hear it sends again, and is told again."""
         ack = Ack(
             **self._head(update.device),
             task=update.task,
@@ -159,7 +159,7 @@ class Messenger:
             verdict=verdict.code[:200],
             weight=verdict.weight,
         )
-        await self._send(self.topics.down(update.device, "ack"), ack)
+        await self._send(self.topics.down(update.device, "ack"), ack, qos=0)
 
     def invitation(self, number: int, base: str, plan: Plan, ttl: float) -> Invite:
         """The invitation to a round; each device gets it under its own name."""

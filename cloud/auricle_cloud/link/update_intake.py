@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from auricle.errors import WireError
 from auricle.wire.messages import Update
 from auricle.wire.tensors import Flat, TensorTable
+from auricle.wire.update_codec import INT8
 from auricle.wire.vectors import Declared
 from auricle_cloud.link.admission import Receiver
 from auricle_cloud.link.assembly import Assemblies
@@ -69,7 +70,9 @@ class UpdateIntake:
         self._conflicts: OrderedDict[tuple[str, str, int], None] = OrderedDict()
         # The mathematics of a large model would hold up everybody else's messages.
         expects = None if pause is None else receiver.expects_updates
-        self._checks = Batcher[Arrival, WireError | None](self._complaints, PAUSE if pause is None else pause, expects)
+        self._checks = Batcher[Arrival, "Flat | WireError | None"](
+            self._checked, PAUSE if pause is None else pause, expects
+        )
 
     @property
     def unfinished(self) -> int:
@@ -92,10 +95,13 @@ class UpdateIntake:
         whole = self._assemblies.add(update, body)
         if whole is None:
             return None
-        complaint = await self._checks.add((update, whole, self._receiver.base(update.base), declared))
-        if complaint is not None:
-            raise complaint
-        verdict = await self._ledger.count(update, whole)
+        base = self._receiver.base(update.base)
+        found = await self._checks.add((update, whole, base, declared))
+        if isinstance(found, WireError):
+            raise found
+        # Of what stands for a move from a model that is not at hand, the weights are not known yet.
+        whole_in_it = not update.vectors and (base is not None or update.codec != INT8)
+        verdict = await self._ledger.count(update, whole, found if whole_in_it else None)
         if verdict.code == "conflict":
             await self._note_conflict(update)
         return verdict
@@ -117,12 +123,12 @@ class UpdateIntake:
         }
         await asyncio.to_thread(lambda: self._journal.note("conflict", **what))
 
-    def _complaints(self, arrived: Sequence[Arrival]) -> list[WireError | None]:
-        complaints: list[WireError | None] = []
+    def _checked(self, arrived: Sequence[Arrival]) -> list[Flat | WireError | None]:
+        """The weights of each, or what is wrong with it."""
+        found: list[Flat | WireError | None] = []
         for update, body, base, declared in arrived:
             try:
-                require_body(update, body, base, self._table, self._limits, declared)
-                complaints.append(None)
+                found.append(require_body(update, body, base, self._table, self._limits, declared))
             except WireError as error:
-                complaints.append(error)
-        return complaints
+                found.append(error)
+        return found

@@ -237,13 +237,11 @@ class Closing:
             old, row = models.superseded(self._task, site.settings.keep_models), self._round(number)
             gone = {blob for version in old for blob in _files(models.get(self._task, version))}
             gone |= {each.blob for each in row.everything_lent}
-            for earlier in range(max(1, number - 3), number + 1):
-                gone |= {update.body for update in site.store.updates.counted(self._task, earlier)}
+            gone |= site.store.updates.bodies(self._task, max(1, number - 3), number)
             if old:
                 gone |= models.drop(self._task, old)
             gone |= {*site.store.personal.asked(self._task, number).values()}
-            for blob in gone - models.in_use(self._task):
-                site.blobs.remove(blob)
+            site.blobs.remove_all(gone - models.in_use(self._task))
             if site.settings.secure_sum.on:
                 site.store.sums.forget(self._task, number)
             site.store.journal.trim(site.settings.keep_events, site.settings.keep_audit)

@@ -51,6 +51,8 @@ class CohortProgress:
         self._refused: set[str] = set()
         """Whose update was refused: a device gives one for each round, and has been told."""
         self.doubts = Doubts()
+        if number is None and self._site.arrived is not None:
+            self._site.arrived.clear()
         self.messages: Callable[[str], Sequence[Asked]] | None = None
         """What those who are waited for were sent: a question, or the invitation."""
 
@@ -62,6 +64,14 @@ class CohortProgress:
         self.failed |= {name for name, entry in invited.items() if entry.state in GAVE_UP}
         self._refused |= {name for name, entry in invited.items() if entry.state == "refused"}
         self.doubts.restore(invited)
+        if self._site.arrived is not None and row.state in TAKING:
+            self._site.arrived.begin(row.task, row.round, invited)
+
+    def awaits(self, update: Update) -> bool:
+        """Whether the round takes this device's update, as far as is known here; asked in threads as well."""
+        device = update.device
+        over = device in self.answered or device in self.failed or device in self._refused or device in self.left
+        return update.round == self.number and self._state in TAKING and device in self.cohort and not over
 
     def waited_for(self) -> set[str]:
         """Who has neither answered nor given up, and was not refused."""

@@ -23,6 +23,7 @@ from auricle_cloud.evaluation.labelled_clips import LabelledClips
 from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.announcements import Announcements
 from auricle_cloud.observing.metrics import Metrics
+from auricle_cloud.rounds.arrived_weights import ArrivedWeights
 from auricle_cloud.rounds.privacy import PrivacyLedger
 from auricle_cloud.rounds.read_cohort import by_device, cohort_of
 from auricle_cloud.settings import RoundDone, RunSettings
@@ -99,6 +100,8 @@ class RoundContext:
     """What rules may learn from."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by whatever a round may wait for."""
+    arrived: ArrivedWeights | None = None
+    """Weights of the round under way."""
     stirred: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a device came or went, or an operator changed something: what rounds read in the database."""
     warned: set[str] = field(default_factory=set)
@@ -178,7 +181,8 @@ class RoundContext:
         """Updates as arrays, a row a device, with what it registered; parameters as of `cohort_of`."""
         registered = self.store.devices.registered({row.device for row in counted})
         table, opener = self.pack.plugin_table, self.opener
-        return by_device(cohort_of(table, start, counted, self.blobs, base_of, opener, registered, extras))
+        cohort = cohort_of(table, start, counted, self.blobs, base_of, opener, registered, extras, self.arrived)
+        return by_device(cohort)
 
     def rule_state_after(self, model: ModelRow) -> RuleState | None:
         """The state that this coordinator's rule left with a model; None before its first round or after another's."""

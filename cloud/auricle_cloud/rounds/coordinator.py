@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from auricle.errors import StorageError
@@ -30,6 +30,7 @@ from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.announcements import Announcements
 from auricle_cloud.observing.metrics import Metrics
 from auricle_cloud.ota.conductor import Conductor
+from auricle_cloud.rounds.arrived_weights import ArrivedWeights
 from auricle_cloud.rounds.asynchronous import Asynchronous
 from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.context import RoundContext, Watcher
@@ -106,6 +107,7 @@ class Coordinator:
         wanted = get_rule(settings.preset.rule, **{**settings.preset.rule_options, **equal})
         rule = BoundedRule(wanted, settings.limits.share, settings.limits.prune_few)
         opener = choose(settings.compute).opener
+        arrived = ArrivedWeights(pack.plugin_table.size)
         self.site = RoundContext(
             settings,
             pack,
@@ -117,6 +119,7 @@ class Coordinator:
             self.metrics,
             watcher,
             opener,
+            arrived=arrived,
             clock=clock,
         )
         if settings.labelled is not None:
@@ -132,7 +135,13 @@ class Coordinator:
             settings.fleet,
             pack.plugin_table,
             self.store,
-            Ledger(self.store, self.blobs, settings.buffer.stale_limit),
+            Ledger(
+                self.store,
+                self.blobs,
+                settings.buffer.stale_limit,
+                awaited=self.dispatcher.awaits,
+                keep=arrived.put,
+            ),
             self.dispatcher,
             standing="approved" if settings.approval == "auto" else "pending",
             approve_claimed=settings.approval == "claimed",
@@ -193,10 +202,7 @@ class Coordinator:
         store.hearing.name_keywords(self.pack.identity, words)
         if settings.rounds is not None:
             store.rounds.plan_up_to(settings.task, settings.rounds, mode=settings.mode, who="serve")
-        used = store.models.in_use_by_any()
-        for name in list(self.blobs.names()):
-            if name not in used:
-                self.blobs.remove(name)
+        self.blobs.remove_all(set(self.blobs.names()) - store.models.in_use_by_any())
 
     async def _rounds(self) -> None:
         await self.link.wait_connected(self.settings.connect_timeout)
@@ -218,15 +224,17 @@ class Coordinator:
         self.upkeep.note_connection()
         await self._offer()
 
-    async def _take(self, arrived: Delivery) -> None:
-        """Take a message in hand; the broker may forget it, for its device sends again until it hears from us."""
+    def _take(self, arrived: Delivery) -> Awaitable[None] | None:
+        """Take a message in hand, or return what waits for room.
+
+        The broker may forget it then, for its device sends again until it hears from us.
+        """
         device = device_of(arrived.topic)
         if arrived.retain and "/up/" in arrived.topic:
-            await self._lanes.put(device, lambda: self.site.messenger.take_back(arrived.topic))
-            return
+            return self._lanes.put(device, lambda: self.site.messenger.take_back(arrived.topic))
         if arrived.topic.endswith("/upd") and device in self.inbox.keys:
             self.dispatcher.update_came(device)
-        await self._lanes.put(device, lambda: self.inbox.handle(arrived))
+        return self._lanes.put(device, lambda: self.inbox.handle(arrived))
 
     @property
     def releases(self) -> Path:

@@ -127,6 +127,10 @@ class Dispatcher:
         )
         site.announcements.tell("update", device=update.device, round=update.round, verdict=verdict.code)
 
+    def awaits(self, update: Update) -> bool:
+        """Whether the round under way waits for this update, as far as is known without the database."""
+        return update.task == self._site.task and self._rounds.progress.awaits(update)
+
     def expects_updates(self) -> bool:
         """Whether a device of the round under way, of which no part of an update is in hand, may still send one."""
         return any(device not in self._came for device in self._rounds.progress.waited_for())

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from auricle.wire.tensors import Flat, TensorTable
 from auricle.wire.update_codec import decode_update, length_of
 from auricle.wire.vectors import split_vectors
+from auricle_cloud.rounds.arrived_weights import ArrivedWeights
 from auricle_cloud.states.verdict import staleness_weight
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.rows import UpdateRow
@@ -31,6 +32,7 @@ def cohort_of(
     opener: Opener = NumpyMatrix,
     registered: Mapping[str, int] | None = None,
     extras: Extras = NOTHING,
+    arrived: ArrivedWeights | None = None,
 ) -> Cohort:
     """Read a round's updates as arrays.
 
@@ -53,25 +55,23 @@ def cohort_of(
         Clips that devices registered, by name.
     extras
         What the rule needs beyond this, its rows in the order of `counted`.
+    arrived
+        Has the weights of those that came since this process began: they are neither read nor checked again.
     """
 
-    def weights(place: int, row: UpdateRow, block: bytes) -> Flat:
+    def base(place: int, row: UpdateRow) -> Flat:
         if extras.starts is not None:  # synchronous: each device began with a model of its own
-            base = extras.starts[place].astype(np.float32)
-        else:
-            base = start if base_of is None else base_of(row.round)
-        sent = decode_update(block, base, table, row.codec)
-        if base_of is None:
-            return sent
-        moved = (sent.astype(np.float64) - base) * staleness_weight(row.staleness)
-        return np.asarray(start + moved, np.float32)
+            return extras.starts[place].astype(np.float32)
+        return start if base_of is None else base_of(row.round)
 
-    matrix = np.empty((len(counted), table.size), np.float32)
-    more = []
-    for place, row in enumerate(counted):
-        block, vectors = split_vectors(blobs.get(row.body), length_of(table, row.codec), row.headers)
-        matrix[place] = weights(place, row, block)
-        more.append(vectors)
+    as_sent = arrived if arrived is not None and base_of is None else ArrivedWeights(table.size)
+    matrix, known = as_sent.matrix_of(counted)
+    more: list[dict[str, Flat]] = [{}] * len(counted)
+    for place in np.flatnonzero(~known):
+        row = counted[place]
+        block, more[place] = split_vectors(blobs.get(row.body), length_of(table, row.codec), row.headers)
+        sent = decode_update(block, base(place, row), table, row.codec)
+        matrix[place] = sent if base_of is None else _moved(start, sent, base(place, row), row.staleness)
     return Cohort.build(
         ids=_clients(counted),
         weights=matrix,
@@ -86,6 +86,11 @@ def cohort_of(
             labelled=with_labels([(row.samples, row.unsupervised) for row in counted]),
         ),
     )
+
+
+def _moved(start: Flat, sent: Flat, base: Flat, staleness: int) -> Flat:
+    moved = (sent.astype(np.float64) - base) * staleness_weight(staleness)
+    return np.asarray(start + moved, np.float32)
 
 
 def with_vectors(extras: Extras, brought: Sequence[Mapping[str, Flat]], table: TensorTable) -> Extras:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -263,7 +264,8 @@ def _tables_of(path: Path) -> list[str]:
 
 def _engine(url: sa.URL, *, durable: bool) -> sa.Engine:
     try:
-        engine = sa.create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite", json_serializer=_json)
+        quick = {"json_serializer": _json, "json_deserializer": _read_json}
+        engine = sa.create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite", **quick)
     except ModuleNotFoundError as error:
         raise StorageError('PostgreSQL needs psycopg: pip install "auricle[postgres]"') from error
     if url.get_backend_name() == "sqlite":
@@ -275,6 +277,14 @@ def _engine(url: sa.URL, *, durable: bool) -> sa.Engine:
 def _json(value: object) -> str:
     """JSON has no NaN and no infinity, and PostgreSQL refuses a report with one: they become null."""
     return msgspec.json.encode(value, enc_hook=float).decode()
+
+
+def _read_json(text: str | bytes) -> object:
+    """What stands in a column; a report that an earlier version wrote may hold a NaN, which Python's reader takes."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return json.loads(text)
 
 
 def _prepare(connection: sqlite3.Connection, _record: object, *, synchronous: str) -> None:

@@ -86,6 +86,12 @@ class Updates:
         with self._db.reading() as tx:
             return set(tx.execute(query).scalars())
 
+    def bodies(self, task: str, first: int, last: int) -> set[str]:
+        """Bodies of the updates that count in these rounds."""
+        of_rounds = (updates.c.task == task) & updates.c.counted_in.between(first, last)
+        with self._db.reading() as tx:
+            return set(tx.execute(sa.select(updates.c.body).where(of_rounds)).scalars())
+
     def left_out(self, task: str, number: int) -> set[str]:
         """Of those devices, the ones that the round's rule left out."""
         query = sa.select(updates.c.device).where(_in_round(task, number) & updates.c.left_out)

@@ -86,6 +86,10 @@ class UpdateJudge:
             self._standing[place, device] = standing
             if base is not None:
                 self._bases[place, device] = base
+        began = self._rounds[place]
+        if began is None or began.sum is None:
+            self._sums[place] = set()
+            return
         parts = sa.select(sums.c.device).where((sums.c.task == task) & (sums.c.round == number) & sums.c.part)
         self._sums[place] = set(self._tx.execute(parts.where(sums.c.device.in_(names))).scalars())
 

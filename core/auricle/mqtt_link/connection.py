@@ -11,15 +11,16 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage, error_string
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, error_string
 from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from auricle.errors import BrokerDistrustError, BrokerError
-from auricle.mqtt_link.dial import close, dial, dialers, hang_up, new_properties
-from auricle.mqtt_link.loop_socket import LoopSocket
+from auricle.mqtt_link.dial import close, dial, dialers, hang_up
+from auricle.mqtt_link.loop_socket import LoopSocket, Receivers
+from auricle.mqtt_link.packets import Published, puback, publish_head
 from auricle.mqtt_link.reconnection import within
 from auricle.mqtt_link.settings import Delivery, LinkSettings
 
@@ -27,6 +28,9 @@ log = logging.getLogger("auricle.mqtt")
 
 DENIALS = ("Not authorized", "Bad user name or password")
 """What a broker's CONNACK says, in paho's words, where it does not take this name and password."""
+
+REFUSED = 0x80
+"""Reason codes from here on are refusals (MQTT 5, 2.4)."""
 
 ENDINGS = {
     "Unspecified error": "the network, or the broker, closed it",
@@ -44,8 +48,14 @@ class Events(NamedTuple):
     """Whom a connection tells; called on the loop, between two reads."""
 
     received: Callable[[Delivery], None]
-    published: Callable[[int, ReasonCode], None]
-    """Packet id and code of an acknowledged publish."""
+    published: Callable[[int, str | None], None]
+    """Packet id of an acknowledged publish, and why the broker refuses it, if it does."""
+    drained: Callable[[], None]
+    """There is room again for what nobody acknowledges."""
+
+
+OURS = 1 << 15
+"""The packet ids of what is published begin here: those below are the library's, of its few SUBSCRIBEs."""
 
 
 class Connection:
@@ -68,7 +78,10 @@ class Connection:
         self._events = events
         self._loop = asyncio.get_running_loop()
         self._client: Client | None = None
-        self._socket = LoopSocket(settings.client_id, self.drop)
+        self._five = settings.address.protocol == "5"
+        receivers = Receivers(self._on_published, self._on_acknowledged, events.drained)
+        self._socket = LoopSocket(settings.client_id, settings.max_packet_size, receivers, self.drop)
+        self._mid = OURS
         self._held = False
         self._connack: asyncio.Future[None] = self._loop.create_future()
         self._answers: dict[int, asyncio.Future[list[ReasonCode]]] = {}
@@ -112,7 +125,7 @@ class Connection:
         """Close the socket without a word: the broker publishes the will, and keeps what was not acknowledged."""
         client, self._client = self._client, None
         if client is not None:
-            client.on_disconnect = client.on_message = client.on_publish = client.on_socket_close = None
+            client.on_disconnect = client.on_socket_close = None
         self._socket.detach()
         close(client)
         self._end(reason)
@@ -132,11 +145,9 @@ class Connection:
         self._client = client
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
-        client.on_message = self._on_message
-        client.on_publish = self._on_publish
         client.on_subscribe = self._on_answer
         client.on_unsubscribe = self._on_answer
-        if not self._socket.attach(client):
+        if not self._socket.attach(client, properties=self._five):
             self._end("the connection was closed at once")
 
     # -- sending
@@ -148,21 +159,26 @@ class Connection:
         ------
         ConnectionError
             The connection is over.
+        ValueError
+            Nothing can be published on this topic.
         """
-        properties = None
-        if expiry is not None and self._settings.address.protocol == "5":
-            properties = new_properties(PacketTypes.PUBLISH)
-            properties.MessageExpiryInterval = expiry
-        info = self._live().publish(topic, payload, qos=qos, retain=retain, properties=properties)
-        if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
-            raise ConnectionError(error_string(info.rc))
-        return info.mid
+        self._live()
+        self._mid = mid = self._mid + 1 if self._mid < 0xFFFF else OURS
+        told = {"qos": qos, "retain": retain, "mid": mid, "properties": self._five}
+        self._socket.write(publish_head(topic.encode(), len(payload), **told, expiry=expiry), payload)
+        return mid
+
+    @property
+    def full(self) -> bool:
+        """Whether what nobody acknowledges has to wait."""
+        return self._socket.full
 
     def acknowledge(self, message: Delivery) -> bool:
         """Send PUBACK and return True, unless the message came over another connection or this one is over."""
         if message.generation != self.generation or self._client is None or self.lost.done():
             return False
-        self._client.ack(message.mid, message.qos)
+        if message.qos:
+            self._socket.write(puback(message.mid))
         return True
 
     async def subscribe(self, filters: Sequence[str]) -> list[ReasonCode]:
@@ -202,7 +218,21 @@ class Connection:
     def _adjust_reading(self) -> None:
         self._socket.read(not self._held or bool(self._answers))
 
-    # -- paho's callbacks, all on the loop
+    # -- what comes, all on the loop
+
+    def _on_published(self, message: Published) -> None:
+        topic, payload, *more = message
+        try:
+            arrived = Delivery(topic.decode(), payload, *more, self.generation)
+        except UnicodeDecodeError:
+            log.warning("%s: message on a topic that is not UTF-8 left out", self._settings.client_id)
+            if message.qos:
+                self._socket.write(puback(message.mid))
+            return
+        self._events.received(arrived)
+
+    def _on_acknowledged(self, mid: int, code: int) -> None:
+        self._events.published(mid, str(ReasonCode(PacketTypes.PUBACK, identifier=code)) if code >= REFUSED else None)
 
     def _on_connect(
         self, client: Client, userdata: object, flags: ConnectFlags, code: ReasonCode, properties: Properties | None
@@ -226,22 +256,6 @@ class Connection:
         why = ENDINGS.get(str(code), str(code).lower())
         by = "the broker ended the connection" if flags.is_disconnect_packet_from_server else "the connection was lost"
         self._end(f"{by}: {why}")
-
-    def _on_message(self, client: Client, userdata: object, message: MQTTMessage) -> None:
-        try:
-            topic = message.topic
-        except UnicodeDecodeError:
-            log.warning("%s: message on a topic that is not UTF-8 left out", self._settings.client_id)
-            client.ack(message.mid, message.qos)
-            return
-        self._events.received(
-            Delivery(
-                topic, bytes(message.payload), message.qos, message.retain, message.dup, message.mid, self.generation
-            )
-        )
-
-    def _on_publish(self, client: Client, userdata: object, mid: int, code: ReasonCode, properties: Properties) -> None:
-        self._events.published(mid, code)
 
     def _on_answer(self, client: Client, userdata: object, mid: int, codes: list[ReasonCode], *_: object) -> None:
         answer = self._answers.get(mid)

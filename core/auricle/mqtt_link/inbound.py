@@ -1,4 +1,4 @@
-"""The bounded queue of received messages and the one worker that hands them on, in order."""
+"""The bounded queue of received messages, which are handed on in order, one after the other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Inbox:
     high_water
         Number of messages from which on no more are wanted.
     handle
-        Awaited for one message after the other. When it returns, the message is done with.
+        Given one message after the other. What it returns is awaited; where that is None, the message is done with.
     done
         Called with a message that is done with; not called for one whose handling was cancelled.
     changed
@@ -34,7 +34,7 @@ class Inbox:
     def __init__(
         self,
         high_water: int,
-        handle: Callable[[Delivery], Coroutine[None, None, None]],
+        handle: Callable[[Delivery], Coroutine[None, None, None] | None],
         done: Callable[[Delivery], None],
         changed: Callable[[], None],
         counters: Counters,
@@ -45,23 +45,25 @@ class Inbox:
         self._changed = changed
         self._counters = counters
         self._queue: deque[Delivery] = deque()
-        self._filled = asyncio.Event()
+        self._handling: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
         self._idle.set()
-        self._closed = False
+        self._closing = asyncio.Event()
         self._overflowed = 0
 
     def put(self, message: Delivery) -> None:
         """Take a message in; at the hard limit, and from then on, leave it to be delivered on a new connection."""
-        if self._closed or message.generation == self._overflowed:
+        if self._closing.is_set() or message.generation == self._overflowed:
             self._counters.overflowed += 1
             return
         if len(self._queue) >= self._high_water * _HARD_LIMIT:
             self._overflowed = message.generation
             self._counters.overflowed += 1
             return
-        self._queue.append(message)
-        self._filled.set()
+        if self._queue or self._handling is not None:
+            self._queue.append(message)
+        else:
+            self._begin(message)
 
     def __len__(self) -> int:
         """Messages that wait."""
@@ -76,43 +78,48 @@ class Inbox:
         """Whether messages of this connection were left out and the queue has room for them again."""
         return self._overflowed == generation and not self._queue
 
-    async def run(self) -> None:
-        """Handle messages until `close`."""
-        while not self._closed:
-            await self._filled.wait()
-            if self._closed:
-                return
-            message = self._queue.popleft()
-            if not self._queue:
-                self._filled.clear()
-            if len(self._queue) == self._high_water - 1:
-                self._changed()  # several may have come at once, and there is room for another now
-            await self._handle_one(message)
-            self._changed()
-
-    async def _handle_one(self, message: Delivery) -> None:
-        # Its own task: a handler that was cancelled, whose message has to come again, is not a cancelled worker.
-        handling = asyncio.ensure_future(self._handle(message))
+    def _begin(self, message: Delivery) -> bool:
+        """Hand a message on; whether it is done with. Most need no task of their own."""
+        work = self._handle(message)
+        if work is None:
+            self._done(message)
+            return True
+        # Its own task: a handler that was cancelled, whose message has to come again, is not a cancelled link.
+        self._handling = asyncio.ensure_future(work)
         self._idle.clear()
-        try:
-            await asyncio.wait([handling])
-        except asyncio.CancelledError:
-            handling.cancel()
-            await asyncio.wait([handling], timeout=1.0)
-            raise
-        finally:
-            self._idle.set()
-        if handling.cancelled():
+        self._handling.add_done_callback(lambda task: self._end(message, task))
+        return False
+
+    def _end(self, message: Delivery, task: asyncio.Task[None]) -> None:
+        self._handling = None
+        self._idle.set()
+        if task.cancelled():
             log.warning("the handler of a message on %s was cancelled: it will be delivered again", message.topic)
             self._overflowed = message.generation
-            return
-        handling.result()
-        self._done(message)
+        elif task.exception() is None:
+            self._done(message)
+        self._changed()
+        while self._queue and self._handling is None and not self._closing.is_set():
+            following = self._queue.popleft()
+            if len(self._queue) == self._high_water - 1:
+                self._changed()  # several may have come at once, and there is room for another now
+            if self._begin(following):
+                self._changed()
+
+    async def run(self) -> None:
+        """Wait for `close` and for the last handler, which is cancelled where this is."""
+        try:
+            await self._closing.wait()
+            await self._idle.wait()
+        except asyncio.CancelledError:
+            if self._handling is not None:
+                self._handling.cancel()
+                await asyncio.wait([self._handling], timeout=1.0)
+            raise
 
     async def close(self, timeout: float) -> None:
         """Start no further handler and give the running one this many seconds to end."""
-        self._closed = True
-        self._filled.set()
+        self._closing.set()
         if not self._idle.is_set():
             waiting = asyncio.ensure_future(self._idle.wait())
             await asyncio.wait([waiting], timeout=timeout)

@@ -241,7 +241,7 @@ class MqttLink:
     async def _connect_once(self) -> None:
         """Connect and stay until the connection is lost; ConnectionError or BrokerError then says why."""
         self._generation += 1
-        events = Events(self._received, self._outbound.acknowledged)
+        events = Events(self._received, self._outbound.acknowledged, self._outbound.flush)
         connection = self._connection = Connection(self.settings, self._generation, events)
         hook: asyncio.Task[None] | None = None
         try:

@@ -11,8 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from paho.mqtt.reasoncodes import ReasonCode
-
 from auricle.errors import BrokerError, LinkStoppedError
 from auricle.mqtt_link.connection import Connection
 from auricle.mqtt_link.reconnection import within
@@ -98,7 +96,7 @@ class Outbound:
             if self._closed is not None:
                 raise LinkStoppedError(f"{item.topic}: {self._closed}")
             self._waiting.append(item)
-            self._flush()
+            self.flush()
             try:
                 await item.done
             except asyncio.CancelledError:
@@ -111,7 +109,7 @@ class Outbound:
         """Send over this connection, what was not acknowledged on the last one first."""
         self._connection = connection
         self._limit = connection.max_packet_size
-        self._flush()
+        self.flush()
 
     def detach(self) -> None:
         """Take back what was sent and not acknowledged, in its order."""
@@ -121,15 +119,15 @@ class Outbound:
         self._waiting.extendleft(reversed(back))
         self._changed()
 
-    def acknowledged(self, mid: int, code: ReasonCode) -> None:
+    def acknowledged(self, mid: int, refusal: str | None) -> None:
         """Take note of the broker's answer and send the next message."""
         item = self._sent.pop(mid, None)
         if item is not None and not item.done.done():
-            if code.is_failure:
-                item.done.set_exception(BrokerError(f"the broker refuses a message on {item.topic}: {code}"))
+            if refusal is not None:
+                item.done.set_exception(BrokerError(f"the broker refuses a message on {item.topic}: {refusal}"))
             else:
                 item.done.set_result(None)
-        self._flush()
+        self.flush()
 
     def close(self, reason: str) -> None:
         """Give up on every message; their callers get a LinkStoppedError with the reason, later ones too."""
@@ -140,8 +138,11 @@ class Outbound:
         self._sent.clear()
         self._waiting.clear()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Send what there is room for."""
         while self._connection and self._waiting and len(self._sent) < self._settings.max_unacknowledged:
+            if not self._waiting[0].qos and self._connection.full:
+                break
             item = self._waiting.popleft()
             if item.done.done():
                 continue
@@ -160,7 +161,10 @@ class Outbound:
     def _send(self, connection: Connection, item: Outgoing) -> None:
         left = None if item.deadline is None else max(1, round(item.deadline - asyncio.get_running_loop().time()))
         mid = connection.publish(item.topic, item.payload, qos=item.qos, retain=item.retain, expiry=left)
-        self._sent[mid] = item
+        if item.qos:
+            self._sent[mid] = item
+        else:
+            item.done.set_result(None)
         self._counters.messages_sent += 1
         self._counters.bytes_sent += item.size
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from auricle.errors import BrokerError
 from auricle.mqtt_link.connection import Connection
 from auricle.mqtt_link.settings import Counters, Delivery
 
-Handler = Callable[[Delivery], Awaitable[None]]
+Handler = Callable[[Delivery], Awaitable[None] | None]
+"""Given a message, does what it asks for, or returns what is to be awaited for that."""
 
 log = logging.getLogger("auricle.mqtt")
 
@@ -85,18 +87,38 @@ class Subscriptions:
         if refused:
             raise BrokerError(f"the broker refuses the subscription to {', '.join(refused)}")
 
-    async def dispatch(self, message: Delivery) -> None:
-        """Await each handler whose filter matches; an exception is logged and counted."""
+    def dispatch(self, message: Delivery) -> Coroutine[None, None, None] | None:
+        """Give a message to each handler whose filter matches; what is to be awaited for that, None if it is done.
+
+        An exception is logged and counted.
+        """
         handlers = [handler for name, handler in self._handlers.items() if matches(name, message.topic)]
         if not handlers:
             self._counters.unhandled += 1
             log.debug("%s: no handler for a message on %s", self._name, message.topic)
-        for handler in handlers:
-            try:
-                await handler(message)
-            except Exception:
-                self._counters.handler_errors += 1
-                log.exception("%s: the handler of a message on %s failed", self._name, message.topic)
+        for place, handler in enumerate(handlers):
+            with self._noted(message):
+                waiting = handler(message)
+                if waiting is not None:
+                    return self._go_on(message, waiting, handlers[place + 1 :])
+        return None
+
+    async def _go_on(self, message: Delivery, waiting: Awaitable[None], others: Sequence[Handler]) -> None:
+        with self._noted(message):
+            await waiting
+        for handler in others:
+            with self._noted(message):
+                after = handler(message)
+                if after is not None:
+                    await after
+
+    @contextmanager
+    def _noted(self, message: Delivery) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            self._counters.handler_errors += 1
+            log.exception("%s: the handler of a message on %s failed", self._name, message.topic)
 
 
 def matches(topic_filter: str, topic: str) -> bool:

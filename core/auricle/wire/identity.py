@@ -71,6 +71,11 @@ class Identity:
         return self._key.sign(data)
 
 
+@lru_cache(maxsize=4096)
+def _public_key(public: bytes) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(public)
+
+
 @lru_cache(maxsize=16)
 def verified(public: bytes, signature: bytes, data: bytes) -> bool:
     """Whether `signature` over `data` was made by the owner of `public`. Malformed keys are nobody's.
@@ -78,7 +83,7 @@ def verified(public: bytes, signature: bytes, data: bytes) -> bool:
     The last answers are remembered: what a coordinator says to all is checked once by a process of many devices.
     """
     try:
-        Ed25519PublicKey.from_public_bytes(public).verify(signature, data)
+        _public_key(public).verify(signature, data)
     except (InvalidSignature, ValueError):
         return False
     return True

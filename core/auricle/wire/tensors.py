@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import WireError
+from auricle.wire.float16 import from_float16, to_float16
 
 Flat = NDArray[np.float32]
 Dim = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
@@ -113,11 +114,15 @@ def encode(flat: Flat, codec: str = "float32") -> bytes:
     """
     if codec not in CODECS:
         raise WireError(f'No tensor codec "{codec}"; there is: {", ".join(sorted(CODECS))}.')
-    with np.errstate(over="ignore"):
-        block: NDArray[Any] = flat.astype(CODECS[codec])
-    if not np.isfinite(block).all():
+    if codec == "float16" and flat.dtype == np.float32:
+        block = to_float16(np.ascontiguousarray(flat))
+    else:
+        with np.errstate(over="ignore"):
+            numbers: NDArray[Any] = flat.astype(CODECS[codec])
+        block = numbers.tobytes() if np.isfinite(numbers).all() else None
+    if block is None:
         raise WireError(f"A weight is not finite or does not fit {codec}.")
-    return block.tobytes()
+    return block
 
 
 def decode(block: bytes, size: int, codec: str = "float32") -> Flat:
@@ -133,8 +138,12 @@ def decode(block: bytes, size: int, codec: str = "float32") -> Flat:
     expected = size * CODECS[codec].itemsize
     if len(block) != expected:
         raise WireError(f"A tensor block has {len(block)} bytes where {expected} are due.")
-    flat: Flat = np.frombuffer(block, CODECS[codec]).astype(np.float32)
-    if not np.isfinite(flat).all():
+    if codec == "float16":
+        flat = from_float16(block)
+    else:
+        numbers: Flat = np.frombuffer(block, CODECS[codec]).astype(np.float32)
+        flat = numbers if np.isfinite(numbers).all() else None
+    if flat is None:
         raise WireError("A tensor block holds numbers that are not finite.")
     return flat
 
