@@ -9,7 +9,11 @@ library that other programs have mapped too counts in part; `alone` is what it w
 board where nothing else is written in Python. Latency is from the arrival of a word's last sample to the decision; of
 the training phase, those detections count during which training used the processor.
 
-    python bench/edge_footprint.py [--seconds 120] [--core 1] [--local crnn-base] [--clips 200] [--idle-only] [--json]
+    python bench/edge_footprint.py [--seconds 120] [--core 1] [--pack home] [--local MODEL] [--clips 200]
+                                   [--runtime auto] [--idle-only] [--parts 0] [--json]
+
+`--parts 12` prints of the last sample of each phase which mappings hold most: pages of their own (`private`), which no
+kernel can drop, and pages of files, by process.
 """
 
 from __future__ import annotations
@@ -20,7 +24,6 @@ import functools
 import itertools
 import json
 import os
-import re
 import secrets
 import subprocess
 import sys
@@ -37,10 +40,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 from bench.comparison_table import table
+from bench.process_memory import Memory, Part, memory, parts, tree
 from numpy.typing import NDArray
 from tests.system.virtual_room import VirtualRoom
 
 from auricle.errors import AuricleError
+from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.synthesis import SynthesisSettings, synthesise
@@ -49,28 +54,17 @@ from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 from auricle_edge.control import ControlClient
 from auricle_fleet.broker.broker import start_broker
 
-WORDS = "yes,no,stop,go"
-FLEET, DEVICE, PACK = "bench", "bench-1", "gsc12"
+SAID = {"gsc12": "yes,no,stop,go"}
+"""Words that are said to a device with a pack, where they are not the first of its own."""
+FLEET, DEVICE = "bench", "bench-1"
 SAMPLED = 0.5
 """Seconds between two samples of memory and of what training uses."""
 TRAINS = 0.1
 """Share of a core from which a sampled stretch counts as training."""
 SETTLING = 10.0
 """Seconds after which what only the start needed is given back."""
-GUEST = 1 << 40
-"""What a program of another processor has mapped lies below this address, qemu-user itself above."""
 PATIENCE = 120.0
 """Seconds within which a process says what is waited for."""
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Of a process tree, MB (2^20 bytes)."""
-
-    pss: float
-    alone: float
-    """As PSS, were no other program to map the same files."""
-    private_dirty: float
 
 
 @dataclass(frozen=True)
@@ -81,6 +75,8 @@ class Phase:
     seconds: float
     memory: Memory
     """The largest of each."""
+    parts: list[Part]
+    """At its end."""
     cpu_percent: float
     """Of one core, the whole tree."""
     dropped: int
@@ -96,51 +92,6 @@ class Phase:
 
 
 # -- a process tree
-
-
-def tree(pid: int) -> list[int]:
-    """A process and all it has started."""
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            found += tree(int(child))
-    return found
-
-
-def memory(pid: int, below: int = 1 << 64) -> Memory:
-    """Of a process tree, now; a process that ends meanwhile does not count.
-
-    Parameters
-    ----------
-    below
-        Only what lies below this address: where a processor is emulated by qemu, `GUEST` leaves out the emulator.
-    """
-    pss = dirty = anonymous = 0
-    files: dict[tuple[str, str, str], int] = {}
-    for member in tree(pid):
-        try:
-            lines = Path(f"/proc/{member}/smaps").read_text().splitlines()
-        except OSError:
-            continue
-        place, counts, resident = ("", "", ""), True, 0
-        for line in lines:
-            head = re.match(r"([0-9a-f]+)-[0-9a-f]+ \S+ ([0-9a-f]+) (\S+ \d+)\s*(.*)", line)
-            if head:
-                place, counts = (head[3], head[2], head[4]), int(head[1], 16) < below
-            if head or not counts:
-                continue
-            name, _, rest = line.partition(":")
-            value = int(rest.split()[0]) if rest.endswith("kB") else 0
-            if name == "Pss":
-                pss += value
-            elif name == "Rss":
-                resident = value
-            elif name == "Private_Dirty":
-                dirty += value
-            elif name == "Anonymous":
-                anonymous += value
-                files[place] = max(files.get(place, 0), resident - value)
-    return Memory(pss / 1024, (anonymous + sum(files.values())) / 1024, dirty / 1024)
 
 
 def cpu_seconds(pid: int) -> float:
@@ -222,7 +173,13 @@ class Process:
 
 
 def phase(
-    name: str, device: Process, state: Path, seconds: float, say: Callable[[], None], rounds: Callable[[], int]
+    name: str,
+    device: Process,
+    state: Path,
+    seconds: float,
+    say: Callable[[], None],
+    rounds: Callable[[], int],
+    largest: int,
 ) -> Phase:
     """Say words for a while, and measure."""
     control = ControlClient(state)
@@ -238,6 +195,7 @@ def phase(
             trained.append((now, time.monotonic()))
         sample = memory(device.pid)
         most = Memory(*(max(pair) for pair in zip(asdict(most).values(), asdict(sample).values(), strict=True)))
+    held = parts(device.pid, largest) if largest else []
     elapsed, cpu = time.monotonic() - began, cpu_seconds(device.pid) - cpu
     counted = rounds() - counted
     over.set()
@@ -253,6 +211,7 @@ def phase(
         name,
         elapsed,
         most,
+        held,
         100 * cpu / elapsed,
         after["capture"]["dropped"] - before["capture"]["dropped"],
         next(restarts) - next(restarts),
@@ -267,19 +226,20 @@ def phase(
 # -- the whole
 
 
-def speech() -> dict[str, list[NDArray[np.int16]]]:
-    """Takes of some words by synthetic voices."""
-    made = synthesise(SynthesisSettings(words=WORDS, speakers=5, takes=4))
+def speech(pack: str) -> dict[str, list[NDArray[np.int16]]]:
+    """Takes of some words of a pack by synthetic voices."""
+    words = SAID.get(pack) or ",".join([word for word in load_pack(pack).labels if word not in SPECIAL_LABELS][:4])
+    made = synthesise(SynthesisSettings(words=words, speakers=5, takes=4))
     return {
         label: [made.audio[i] for i in np.flatnonzero(made.targets == target)]
         for target, label in enumerate(made.labels)
     }
 
 
-def keep_clips(state: Path, takes: Mapping[str, list[NDArray[np.int16]]], count: int) -> None:
+def keep_clips(pack: str, state: Path, takes: Mapping[str, list[NDArray[np.int16]]], count: int) -> None:
     """Give the device clips of its own to train on."""
     rng, words = np.random.default_rng(0), sorted(takes)
-    store = ClipStore(state / "clips", ClipSettings(), LogMel(load_pack(PACK).manifest.task))
+    store = ClipStore(state / "clips", ClipSettings(), LogMel(load_pack(pack).manifest.task))
     for i in range(count):
         word = words[i % len(words)]
         take = takes[word][int(rng.integers(len(takes[word])))]
@@ -324,9 +284,9 @@ def device_command(
         "coordinator": key,
         "state": str(state),
         "source": source,
-        "pack": PACK,
-        "local": given.local,
+        "pack": given.pack,
         "runtime": given.runtime,
+        **({} if given.local is None else {"local": given.local}),
     }
     return ["edge", "run", *options(told), "--json"]
 
@@ -341,7 +301,7 @@ def coordinator_command(given: argparse.Namespace, state: Path, broker: str) -> 
         "listen": "none",
         "rounds": "100000",
         "preset": given.preset,
-        "pack": PACK,
+        "pack": given.pack,
     }
     return ["cloud", "serve", *options(told), "--json"]
 
@@ -353,8 +313,8 @@ def options(told: Mapping[str, str]) -> list[str]:
 
 async def measure(given: argparse.Namespace, folder: Path) -> tuple[list[str], list[Phase]]:
     """The command line of the device, and its phases."""
-    takes, state = speech(), folder / "device"
-    keep_clips(state, takes, given.clips)
+    takes, state = speech(given.pack), folder / "device"
+    keep_clips(given.pack, state, takes, given.clips)
     others = os.sched_getaffinity(0) - {given.core} or {given.core}
     os.sched_setaffinity(0, others)
     config = folder / "edge.toml"
@@ -385,16 +345,22 @@ async def measure(given: argparse.Namespace, folder: Path) -> tuple[list[str], l
 
             try:
                 await asyncio.to_thread(wait_for_sound, state, device)
-                start = functools.partial(phase, "start", device, state, SETTLING, say, rounds)
+                start = functools.partial(phase, "start", device, state, SETTLING, say, rounds, given.parts)
                 phases.append(await asyncio.to_thread(start))
-                phases.append(await asyncio.to_thread(phase, "idle", device, state, given.seconds, say, rounds))
+                phases.append(
+                    await asyncio.to_thread(phase, "idle", device, state, given.seconds, say, rounds, given.parts)
+                )
                 if not given.idle_only:
                     coordinator = Process(
                         others, *coordinator_command(given, folder / "coordinator", broker.address("coordinator").url)
                     )
                     running.append(coordinator)
                     await asyncio.to_thread(coordinator.wait, lambda line: line.get("counted", 0) > 0)
-                    phases.append(await asyncio.to_thread(phase, "training", device, state, given.seconds, say, rounds))
+                    phases.append(
+                        await asyncio.to_thread(
+                            phase, "training", device, state, given.seconds, say, rounds, given.parts
+                        )
+                    )
             finally:
                 for process in reversed(running):
                     await asyncio.to_thread(process.end)
@@ -440,10 +406,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=120, help="of each phase")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the device's")
-    parser.add_argument("--local", default="crnn-base")
+    parser.add_argument("--local", help="the device's own model; without, the one that a device chooses")
     parser.add_argument("--runtime", default="auto", help="the device's: auto, step or native")
     parser.add_argument("--preset", default="practical")
     parser.add_argument("--clips", type=int, default=200, help="that the device has to train on")
+    parser.add_argument("--pack", default="home")
+    parser.add_argument("--parts", type=int, default=0, help="mappings of each process to print")
     parser.add_argument("--idle-only", action="store_true")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -454,6 +422,10 @@ def main() -> None:
         return
     print(f"{' '.join(command)}\n{given.seconds:.0f} s a phase, one core, load {os.getloadavg()}")
     print(table(HEADER, [row(p) for p in phases]))
+    for measured in phases:
+        if measured.parts:
+            rows = [[part.process, part.name, f"{part.private:.1f}", f"{part.file:.1f}"] for part in measured.parts]
+            print(table((measured.name, "", "private MB", "of files MB"), rows))
     if len(phases) == 3 and phases[1].latency_p95 and phases[2].latency_p95:
         print(f"p95 while training is {phases[2].latency_p95 / phases[1].latency_p95:.2f} times that of idle")
 

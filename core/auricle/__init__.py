@@ -1,11 +1,11 @@
 """Auricle: federated keyword spotting on real boards. This package holds what two or more parts share."""
 
 import os
-from typing import TYPE_CHECKING
 
 from auricle.promised import promised
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # without typing: the smallest process of a device imports this
     from auricle.packs.pack import Pack, load_pack
 
 __all__ = ["Pack", "load_pack"]

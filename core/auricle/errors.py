@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import re
@@ -79,6 +78,8 @@ def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
         How alike a word has to be to be meant, at most 1.
     """
     choices = sorted(known)
+    import difflib  # for a mistake only: a device that listens does without
+
     close = difflib.get_close_matches(word, choices, n=1, cutoff=least)
     return f'did you mean "{close[0]}"?' if close else f"there is: {', '.join(choices)}."
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # without typing: the smallest process of a device imports this
+    from collections.abc import Callable, Mapping
 
 
 def promised(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -20,9 +21,13 @@ def promised(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], ob
     def get(name: str) -> object:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        import importlib
+
         return getattr(importlib.import_module(names[name]), name)
 
     def listed() -> list[str]:
+        import importlib
+
         return sorted({*names, *vars(importlib.import_module(package))})
 
     return get, listed

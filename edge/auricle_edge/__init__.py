@@ -1,19 +1,21 @@
 """The part that runs on the board: features, clips, training, the link to the fleet."""
 
-import platform
 import sys
-from typing import TYPE_CHECKING
 
-from auricle.errors import AuricleError
 from auricle.promised import promised
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # without typing: the capture child imports this, which is to stay small
     from auricle_edge.fleet.agent import Agent
     from auricle_edge.fleet.agent_context import AgentSettings
 
 __all__ = ["Agent", "AgentSettings"]
 
 if sys.maxsize <= 1 << 32:  # before anything is missed that pip could not install there
+    import platform
+
+    from auricle.errors import AuricleError
+
     raise AuricleError(
         f"This Python is 32-bit ({platform.machine()}), for which there is no onnxruntime: use a 64-bit system, "
         "on a Raspberry Pi the 64-bit image, with a 64-bit Python."

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 import pytest
-from bench.edge_footprint import GUEST, Memory, keep_clips, memory, speech
+from bench.edge_footprint import keep_clips, speech
+from bench.process_memory import GUEST, Memory, memory
 
 from auricle.wire.identity import Identity
 from auricle_fleet.broker.broker import start_broker
@@ -48,7 +49,7 @@ def test_what_a_listening_device_holds_idle_and_while_it_trains(
 ) -> None:
     if find_mosquitto() is None:
         pytest.skip("mosquitto is not installed")
-    keep_clips(shared.path / DEVICE, speech(), 50)
+    keep_clips("gsc12", shared.path / DEVICE, speech("gsc12"), 50)
     (shared.path / "edge.toml").write_text(CONFIG)
     folder = shared.path / "coordinator"
     key = Identity.load_or_create(folder / "coordinator.key").public

@@ -332,3 +332,27 @@ def test_maps_are_those_of_the_plug_in_whichever_graph_trains_it() -> None:
     assert map_size("base", [alone]) == map_size("lite", [bare]) == 0
     asked = Plan(bavd=Bavd(maps=True))
     assert [maps_sent(plan, "lite", [alone]) for plan in (asked, Plan(bavd=Bavd()), Plan())] == [10, 0, 0]
+
+
+def test_what_a_device_holds_of_a_pack_stays_in_its_archive(tmp_path: Path) -> None:
+    whole, path = load_pack("gsc12"), tmp_path / "pack.tar.zst"
+    path.write_bytes(pack_bytes(whole))
+    held = load_pack(path)
+    held.hold_only((held.manifest.plugin,))
+    path.rename(tmp_path / "other")
+    assert {graph.model for graph in held.manifest.graphs if graph.file in held.files} == {held.manifest.plugin}
+    assert all(held.files[name] == whole.files[name] for name in held.files)
+    assert [n.shape for n in held.negatives()] == [n.shape for n in whole.negatives()]
+
+
+def test_an_archive_that_becomes_another_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "pack.tar.zst"
+    path.write_bytes(pack_bytes(load_pack("gsc12")))
+    held = load_pack(path)
+    held.hold_only((held.manifest.plugin,))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    with path.open("r+b") as file:
+        file.write(data)
+    with pytest.raises(PackError, match="start again"):
+        [held.files[name] for name in held.files]

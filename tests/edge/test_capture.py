@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -20,7 +21,9 @@ from auricle_edge.listening.capture import child_parts
 from auricle_edge.listening.capture.alsa import cards, find_card
 from auricle_edge.listening.capture.blocks import Heartbeat, Timeline
 from auricle_edge.listening.capture.capture import Capture
+from auricle_edge.listening.capture.child import options_of
 from auricle_edge.listening.capture.child_parts import counts, missing, rates
+from auricle_edge.listening.capture.child_process import arguments_of
 from auricle_edge.listening.capture.conversion import Conversion, Meter
 from auricle_edge.listening.capture.frames import Failed, FrameReader, Opened, Sound
 from auricle_edge.listening.capture.microphone import by_name, described, of_portaudio
@@ -278,6 +281,17 @@ def test_frames_come_out_as_they_went_in_however_the_pipe_cuts_them(cuts: list[i
     assert frames[0] == Opened("d", 16_000, 1)
     assert frames[1:-1] == [Sound(s.tobytes(), 16_000, 1, 7, True, 2.5) for s in sounds]
     assert frames[-1] == Failed("r", "s")
+
+
+@given(st.text(st.characters()), st.integers())
+def test_the_child_writes_json_without_the_library_for_it(text: str, number: int) -> None:
+    assert json.loads(child_parts.object_text({"device": text, "rate": number})) == {"device": text, "rate": number}
+
+
+def test_a_child_is_told_what_the_listener_means() -> None:
+    source = {"kind": "fifo", "target": "/run/a=b c", "fast": True, "loop": False, "rate": None, "channels": 2}
+    read = options_of(arguments_of({**source, "block": 0.1, "first": 7}))
+    assert read == {**source, "block": 0.1, "first": 7, "parent": os.getpid()}
 
 
 @given(st.binary(min_size=child_parts.HEADER.size, max_size=200))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import io
-import tarfile
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import IO, cast
 
 import zstandard
 
@@ -23,6 +24,8 @@ LEVEL = 19
 
 def tar_bytes(files: Iterable[tuple[str, bytes]]) -> bytes:
     """Files as `.tar.zst`, in their order: no times, no owners; the same files give the same bytes."""
+    import tarfile
+
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for path, content in files:
@@ -75,12 +78,77 @@ class PackedFiles(Mapping[str, bytes]):
     def __contains__(self, name: object) -> bool:
         return name in self._packed
 
+    def _empty(self) -> PackedFiles:
+        return PackedFiles()
+
     def only(self, names: Iterable[str]) -> PackedFiles:
         """Those files of these names, in this order."""
-        kept = PackedFiles()
+        kept = self._empty()
         kept._packed = {name: self._packed[name] for name in names}
         kept._facts = {name: self._facts[name] for name in kept._packed}
         return kept
+
+
+class LeftFiles(PackedFiles):
+    """Files that lie in a `.tar.zst` on disk, of which nothing is held: each time one is asked for it is read there.
+
+    The archive stays open, so it may be renamed or removed meanwhile. What is read is held against what was read first.
+
+    Parameters
+    ----------
+    files
+        The files of that archive.
+    path
+        Where it is.
+
+    Raises
+    ------
+    PackError
+        On construction: it cannot be opened. On reading: it holds something else now.
+    """
+
+    def __init__(self, files: PackedFiles, path: Path) -> None:
+        super().__init__()
+        self._facts = {name: files.facts(name) for name in files}
+        self._packed = dict.fromkeys(self._facts, b"")
+        self._path = path
+        try:
+            self._archive = path.open("rb", buffering=0)
+        except OSError as error:
+            raise PackError(f"{path} cannot be read ({error.strerror}).") from error
+
+    def _empty(self) -> PackedFiles:
+        kept = LeftFiles.__new__(LeftFiles)
+        kept._path, kept._archive = self._path, self._archive
+        return kept
+
+    def __getitem__(self, name: str) -> bytes:
+        size, sha256 = self._facts[name]
+        decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
+        try:
+            archive = cast("IO[bytes]", _At(self._archive))  # read is all that is asked of it
+            with decompressor.stream_reader(archive, read_across_frames=True, closefd=False) as unpacked:
+                for member, content in members(_Bounded(unpacked, str(self._path))):
+                    if member.name == name and member.size == size:
+                        data = b"".join(content)
+                        if hashlib.sha256(data).hexdigest() == sha256:
+                            return data
+                        break
+        except (OSError, zstandard.ZstdError, NotPlainError) as error:
+            raise PackError(f"{self._path} cannot be read any more ({error}): start again.") from error
+        raise PackError(f"{self._path} was changed while it was in use: start again.")
+
+
+class _At(io.RawIOBase):
+    """A file read from its start, with a place of its own: several threads may read one file."""
+
+    def __init__(self, file: io.FileIO) -> None:
+        self._file, self._place = file, 0
+
+    def read(self, size: int = -1) -> bytes:
+        block = os.pread(self._file.fileno(), BLOCK if size < 0 else size, self._place)
+        self._place += len(block)
+        return block
 
 
 def untar(data: bytes, where: str) -> PackedFiles:

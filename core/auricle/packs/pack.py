@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 
 import msgspec
@@ -17,7 +16,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import PackError, WireError, nearest
-from auricle.packs.archive import PackedFiles, read_file, read_inside, tar_bytes, untar
+from auricle.packs.archive import LeftFiles, PackedFiles, read_file, read_inside, tar_bytes, untar
 from auricle.packs.graph_interface import OTHER_WORDS, PARTS, ROLES, SLOTS, Graph
 from auricle.packs.interfaces import DOCUMENTS, check_interfaces
 from auricle.packs.listening import read_negatives
@@ -118,6 +117,8 @@ class Pack:
         if signature is not None and not signature.vouches(self.manifest_bytes):
             raise PackError(f"The signature of the pack {manifest.name} is not one over its manifest: do not use it.")
         self.signature = signature
+        self.archive: Path | None = None
+        """The `.tar.zst` that it was read from."""
         try:
             self.tables = {name: TensorTable(specs) for name, specs in manifest.architectures.items()}
         except WireError as error:
@@ -152,11 +153,20 @@ class Pack:
         return self.tables[architecture]
 
     def hold_only(self, models: Collection[str]) -> None:
-        """Forget the graphs and trained weights of other models, for good: a device needs its own and the plug-in."""
+        """Forget the graphs and trained weights of other models, for good: a device needs its own and the plug-in.
+
+        What is left stays in the archive that the pack came from, and is read there when it is asked for.
+
+        Raises
+        ------
+        PackError
+            The archive cannot be read any more.
+        """
         manifest = self.manifest
         other = {graph.file for graph in manifest.graphs if graph.model not in models}
         other |= {start.file for model, start in manifest.start.items() if model not in models}
-        self.files = self.files.only([name for name in self.files if name not in other])
+        files = self.files if self.archive is None else LeftFiles(self.files, self.archive)
+        self.files = files.only([name for name in files if name not in other])
 
     def graph(
         self, kind: str, model: str, optimizer: str | None = None, terms: Sequence[str] = (), batch: int | None = None
@@ -249,6 +259,12 @@ def _from_folder(folder: Path) -> Pack:
     return _from_files({path: data for path, data in found.items() if data is not None}, str(folder))
 
 
+def _from_archive(path: Path, where: str) -> Pack:
+    pack = _from_files(untar(read_file(path), where), where)
+    pack.archive = path.absolute()
+    return pack
+
+
 def load_pack(source: str | Path, trusted: Collection[bytes] | None = None) -> Pack:
     """Read a pack: the name of a shipped one (`home`, `gsc12`, ...), a directory, or a `.tar.zst`.
 
@@ -266,8 +282,7 @@ def load_pack(source: str | Path, trusted: Collection[bytes] | None = None) -> P
         There is none, it is not whole and sound, or nobody who is trusted vouches for it.
     """
     if isinstance(source, str) and source in SHIPPED:
-        shipped = resources.files("auricle").joinpath("packs") / f"{source}.tar.zst"
-        return _from_files(untar(shipped.read_bytes(), source), source)
+        return _from_archive(Path(__file__).with_name(f"{source}.tar.zst"), source)
     pack = _read(source)
     if trusted is not None:
         _refuse_untrusted(pack, trusted)
@@ -280,7 +295,7 @@ def _read(source: str | Path) -> Pack:
         if path.is_dir():
             return _from_folder(path)
         if path.is_file():
-            return _from_files(untar(read_file(path), str(path)), str(path))
+            return _from_archive(path, str(path))
     except OSError as error:
         raise PackError(f"{path} cannot be read ({error.strerror}).") from error
     raise PackError(

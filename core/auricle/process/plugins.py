@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from auricle.errors import AuricleError, SettingsError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -18,6 +20,8 @@ LONGEST_REASON = 200
 
 def offered(group: str) -> dict[str, list[EntryPoint]]:
     """Entry points of a group by their name; nothing is imported."""
+    from importlib.metadata import entry_points  # most of a megabyte, which a device that listens does without
+
     found: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=group):
         if not any(entry.value == other.value for other in found.get(entry.name, [])):  # listed twice on the path

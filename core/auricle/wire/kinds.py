@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from typing import Annotated, Literal, TypeVar
@@ -74,6 +73,8 @@ def plain(text: str) -> str:
 
 def escaped(text: str) -> str:
     """The plain text as HTML has it, between tags or in a quoted attribute."""
+    import html  # a quarter of a megabyte of names, which no device needs
+
     return html.escape(plain(text))
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from auricle.errors import AuricleError, because
 
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+
 SOCKET = "control.sock"
-PATIENCE = 30.0
-"""Seconds within which the service says something."""
 
 
 class ControlClient:
@@ -62,15 +62,21 @@ class ControlClient:
             response.close()
 
     def _once(self, method: str, place: str, body: Mapping[str, object] | None) -> dict[str, object]:
+        from http.client import HTTPException
+
         response = self._ask(method, place, body)
         try:
             answer: dict[str, object] = json.loads(response.read())
-        except (OSError, ValueError, http.client.HTTPException) as error:
+        except (OSError, ValueError, HTTPException) as error:
             raise AuricleError(f"The service in {self._folder} stopped answering: {because(error)}.") from error
         return answer
 
-    def _ask(self, method: str, place: str, body: Mapping[str, object] | None) -> http.client.HTTPResponse:
-        connection = _UnixConnection(self._folder / SOCKET)
+    def _ask(self, method: str, place: str, body: Mapping[str, object] | None) -> HTTPResponse:
+        from http.client import HTTPException
+
+        from auricle_edge.control.unix_connection import UnixConnection  # here: the service asks nobody
+
+        connection = UnixConnection(self._folder / SOCKET)
         try:
             connection.request(method, place, None if body is None else json.dumps(body).encode())
             response = connection.getresponse()
@@ -78,29 +84,17 @@ class ControlClient:
             raise AuricleError(self._absent) from error
         except PermissionError as error:
             raise AuricleError(f"You may not use the service in {self._folder}: ask as the user it runs as.") from error
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, HTTPException) as error:
             raise AuricleError(f"The service in {self._folder} does not answer: {because(error)}.") from error
         if response.status != 200:
             raise AuricleError(_reason(response))
         return response
 
 
-def _reason(response: http.client.HTTPResponse) -> str:
+def _reason(response: HTTPResponse) -> str:
+    from http.client import HTTPException
+
     try:
         return str(json.loads(response.read())["error"])
-    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+    except (OSError, ValueError, KeyError, TypeError, HTTPException):
         return f"The service refused with {response.status}."
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a socket file."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=PATIENCE)
-        self._path = path
-
-    def connect(self) -> None:
-        """Open the socket."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))

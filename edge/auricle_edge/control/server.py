@@ -1,4 +1,4 @@
-"""The control server: the standard library's HTTP handler behind a door that bounds who is served (`door`).
+"""The control server: HTTP/1.0 for a handful of places, behind a door that bounds who is served (`door`).
 
 The socket in the state folder is for those who may write there (0600). The one on loopback is for programs of other
 users and asks for the token in `control.token`; a page in a browser cannot use it, since it cannot set the header
@@ -13,8 +13,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Protocol
 
@@ -26,7 +25,7 @@ from auricle.files import describe, write_durably
 from auricle.settings import reason
 from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.control.client import SOCKET
-from auricle_edge.control.door import Door, Joined
+from auricle_edge.control.door import LARGEST_HEAD, Door, Joined
 from auricle_edge.listening.sound import Feedback
 
 
@@ -54,6 +53,7 @@ log = logging.getLogger("auricle.edge")
 TOKEN, FEEDBACK_TOKEN = "control.token", "feedback.token"
 LARGEST_BODY = 4096
 BACKLOG = 16
+PHRASES = {200: "OK", 400: "Bad Request", 404: "Not Found", 409: "Conflict"}
 SILENT = 30.0
 """Seconds after which a client that says nothing is hung up on."""
 
@@ -160,59 +160,73 @@ def _encoded(answer: msgspec.Struct) -> bytes:
     return msgspec.json.encode(answer, enc_hook=float)  # a number of NumPy's that came from a measurement
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """One request a connection."""
+class _Handler:
+    """One request a connection, over HTTP/1.0: what the standard library's handler would bring is a megabyte."""
 
-    timeout = SILENT
-    server_version = "auricle"
-    sys_version = ""
+    def __init__(self, connection: socket.socket, head: bytes, actions: Actions) -> None:
+        self.actions, self._connection = actions, connection
+        self._came = io.BufferedReader(Joined(head, connection))
+        self._length = "0"
 
     @classmethod
     def answer(cls, connection: socket.socket, head: bytes, actions: Actions) -> None:
         """Answer the request that begins with what was read."""
-        made = cls.__new__(cls)
-        made.head, made.actions = head, actions
-        made.__init__(connection, ("local", 0), None)  # type: ignore[misc]  # it answers while it is made
-
-    head: bytes
-    actions: Actions
-
-    def setup(self) -> None:
-        """Read what the door has read, and then the connection."""
-        super().setup()
-        self.rfile = io.BufferedReader(Joined(self.head, self.connection))
-
-    def do_GET(self) -> None:
-        """Answer a question."""
-        self._guarded({"/v1/status": self._status, "/v1/live": self._live})
-
-    def do_POST(self) -> None:
-        """Do something."""
-        places = {"/v1/feedback": self._feedback, "/v1/mute": self._mute, "/v1/record": self._enrol}
-        self._guarded(places | {"/v1/enrol": self._enrol})
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Requests go to the debug log."""
-        log.debug("control: " + format, *args)
-
-    def _guarded(self, places: Mapping[str, Callable[[], None]]) -> None:
+        connection.settimeout(SILENT)
+        handler = cls(connection, head, actions)
         try:
-            if self.path not in places:
-                self._say(404, _Problem(f"There is no {self.command} {self.path[:100]}."))
+            handler._answer()
+        except OSError:
+            log.debug("control: the client is gone")
+
+    def _answer(self) -> None:
+        try:
+            method, path = self._read_head()
+            asked = f"{method} {path}"
+            log.debug("control: %s", asked[:100])
+            places = {
+                "GET /v1/status": self._status,
+                "GET /v1/live": self._live,
+                "POST /v1/feedback": self._feedback,
+                "POST /v1/mute": self._mute,
+                "POST /v1/record": self._enrol,
+                "POST /v1/enrol": self._enrol,
+            }
+            if asked not in places:
+                self._say(404, _Problem(f"There is no {asked[:100]}."))
             else:
-                places[self.path]()
+                places[asked]()
         except UNDECODABLE as error:
             self._say(400, _Problem(f"The request is not valid: {reason(str(error), {})}."))
         except AuricleError as error:
             self._say(409, _Problem(str(error)))
-        except OSError:
-            log.debug("control: the client is gone")
+
+    def _read_head(self) -> tuple[str, str]:
+        """Method and path; of the headers, the body's length is kept.
+
+        Raises
+        ------
+        ValidationError
+            It is not a request.
+        """
+        left, lines = LARGEST_HEAD, list[str]()
+        while line := self._came.readline(left).rstrip(b"\r\n"):
+            left -= len(line) + 1
+            if left <= 0:
+                raise msgspec.ValidationError("its headers are too long")
+            lines.append(line.decode("latin-1"))
+        words = lines[0].split() if lines else []
+        if len(words) != 3 or not words[2].startswith("HTTP/"):
+            raise msgspec.ValidationError("it does not begin with METHOD PATH HTTP/1.1")
+        for name, _, value in (header.partition(":") for header in lines[1:]):
+            if name.strip().lower() == "content-length":
+                self._length = value.strip()
+        return words[0], words[1]
 
     def _body(self) -> bytes:
-        length = self.headers.get("Content-Length", "0")
+        length = self._length
         if not length.isdecimal() or len(length) > 9 or int(length) > LARGEST_BODY:
             raise AuricleError(f"A request's body holds at most {LARGEST_BODY} bytes.")
-        return self.rfile.read(int(length))
+        return self._came.read(int(length))
 
     def _status(self) -> None:
         self._say(200, self.actions.status())
@@ -232,19 +246,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _say(self, status: int, answer: msgspec.Struct) -> None:
         body = _encoded(answer)
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self._begin(status, "application/json", f"Content-Length: {len(body)}\r\n")
+        self._connection.sendall(body)
 
     def _stream(self, answers: Iterable[msgspec.Struct]) -> None:
         """Lines of JSON until there are no more or the client is gone; an error that comes later is a line too."""
-        self.send_response(200)
-        self.send_header("Content-Type", "application/x-ndjson")
-        self.end_headers()
+        self._begin(200, "application/x-ndjson")
         try:
             for answer in answers:
-                self.wfile.write(_encoded(answer) + b"\n")
+                self._connection.sendall(_encoded(answer) + b"\n")
         except AuricleError as error:
-            self.wfile.write(msgspec.json.encode(_Problem(str(error))) + b"\n")
+            self._connection.sendall(msgspec.json.encode(_Problem(str(error))) + b"\n")
+
+    def _begin(self, status: int, kind: str, headers: str = "") -> None:
+        head = f"HTTP/1.0 {status} {PHRASES[status]}\r\nServer: auricle\r\nContent-Type: {kind}\r\n{headers}\r\n"
+        self._connection.sendall(head.encode())

@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.packs.pack import Pack
 from auricle.process.plugins import guarded, load, offered
 from auricle_learning.runtimes.interface import Runtime
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "auricle.runtimes"
 """Entry points of runtimes of other packages."""
@@ -152,6 +155,8 @@ def _missing_tflite(pack: Pack, training: bool) -> str | None:
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     for name in ("onnxruntime", "onnxruntime-training", "onnxruntime-gpu"):
         try:
             return version(name)

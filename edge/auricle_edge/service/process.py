@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sys
-from collections.abc import Mapping, Sequence
-from functools import partial
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from auricle.process.ending import at_terminal, fitted
-from auricle_edge.board.memory import be_small
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 UNTRAINED = (
     "WARNING: the model of {pack} was never trained and recognises no word. Train it with auricle export pretrain, or "
@@ -41,7 +36,12 @@ def serve(encoded: bytes, as_json: bool, verbose: bool = False) -> bool:
     AuricleError
         It cannot start, or it ended with an error.
     """
-    be_small()
+    import asyncio
+    from functools import partial
+
+    import msgspec
+
+    from auricle.process.ending import at_terminal
     from auricle.process.until_signal import until_signal
     from auricle_edge.ota.following import count_start
     from auricle_edge.ota.pack_shelf import running_pack
@@ -97,14 +97,27 @@ def say(
     The reasons, of models and runtimes, are left out at a terminal unless `verbose`; so is what is None or empty.
     """
     if as_json:
+        import json
+
         print(json.dumps(facts), flush=True)
         return
+    from auricle.process.ending import at_terminal, fitted
+
     lines = sentences if at_terminal() and not verbose else (*sentences, *reasons)
     print(fitted("\n".join(filter(None, lines)), stderr=True), file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run; the exit code."""
+    """Run; the exit code.
+
+    What makes the process small comes first: nothing that it puts off may have been imported before.
+    """
+    from auricle_edge.board.late_modules import stand_in_for
+
+    stand_in_for()
+    from auricle_edge.board.memory import be_small
+
+    be_small()
     from auricle.errors import INVALID, AuricleError
     from auricle.process import ending
     from auricle.process.ending import begin_log, fail

@@ -1,145 +1,26 @@
 """The methods of federated learning by name: each a rule at the coordinator, some with a half on devices."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from dataclasses import replace
+from auricle.promised import promised
 
-from auricle.errors import SettingsError, nearest
-from auricle.process.plugins import offered
-from auricle_learning.aggregation.rules.acmu import acmu, acmu_plan, acmu_tuning, check_acmu
-from auricle_learning.aggregation.rules.declaration import check_declaration
-from auricle_learning.aggregation.rules.dnc import check_dnc, dnc
-from auricle_learning.aggregation.rules.fedavg import check_fedavg, fedavg
-from auricle_learning.aggregation.rules.fedlaw import check_fedlaw, fedlaw
-from auricle_learning.aggregation.rules.fednova import check_fednova, fednova
-from auricle_learning.aggregation.rules.fedopt import check_fedopt, fedopt
-from auricle_learning.aggregation.rules.fedprox import check_fedprox, fedprox, fedprox_plan
-from auricle_learning.aggregation.rules.fedrpo import check_fedrpo, fedrpo, fedrpo_plan
-from auricle_learning.aggregation.rules.fedvsa import check_limit, fedvsa
-from auricle_learning.aggregation.rules.geometric_median import check_geometric_median, geometric_median
-from auricle_learning.aggregation.rules.krum import check_krum, krum
-from auricle_learning.aggregation.rules.lpa import check_pruning, lpa
-from auricle_learning.aggregation.rules.lpa_fedvsa import check_lpa_fedvsa, lpa_fedvsa
-from auricle_learning.aggregation.rules.median import check_median, median
-from auricle_learning.aggregation.rules.multi_krum import multi_krum
-from auricle_learning.aggregation.rules.norm_clip import check_norm_clip, norm_clip
-from auricle_learning.aggregation.rules.rule import Rule
-from auricle_learning.aggregation.rules.trimmed_mean import check_trimmed_mean, trimmed_mean
-from auricle_learning.aggregation.rules.zeno import check_zeno, zeno
-from auricle_learning.methods import plugins
-from auricle_learning.methods.creff import CREFF
-from auricle_learning.methods.ditto import DITTO
-from auricle_learning.methods.feddc import FEDDC
-from auricle_learning.methods.feddisco import FEDDISCO
-from auricle_learning.methods.feddyn import FEDDYN
-from auricle_learning.methods.fedkad import FEDKAD
-from auricle_learning.methods.fedmlac import FEDMLAC
-from auricle_learning.methods.fedrep import FEDREP
-from auricle_learning.methods.local_only import LOCAL
-from auricle_learning.methods.method import Method, Server
-from auricle_learning.methods.mupfl import MUPFL
-from auricle_learning.methods.scaffold import SCAFFOLD
+if TYPE_CHECKING:
+    from auricle_learning.aggregation.rules.rule import Rule
+    from auricle_learning.methods.method import Method, Server
+    from auricle_learning.methods.registry import EARLIER_NAMES, METHODS, RULES, get_method, get_rule, rule_names
 
 __all__ = ["EARLIER_NAMES", "METHODS", "RULES", "Method", "Rule", "Server", "get_method", "get_rule", "rule_names"]
 
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        CREFF,
-        DITTO,
-        FEDDC,
-        FEDDISCO,
-        FEDDYN,
-        FEDKAD,
-        FEDMLAC,
-        FEDREP,
-        LOCAL,
-        MUPFL,
-        SCAFFOLD,
-        *map(
-            Method,
-            (
-                Rule("fedavg", fedavg, check_fedavg, mean=True),
-                Rule("fedprox", fedprox, check_fedprox, mean=True, plan=fedprox_plan),
-                Rule("lpa", lpa, check_pruning, mean=True),
-                Rule("fedvsa", fedvsa, check_limit, weight="fedvsa", mean=True),
-                Rule("lpa+fedvsa", lpa_fedvsa, check_lpa_fedvsa, weight="fedvsa", mean=True),
-                Rule("median", median, check_median, weight="uniform"),
-                Rule("trimmed-mean", trimmed_mean, check_trimmed_mean, weight="uniform"),
-                Rule("krum", krum, check_krum, mean=True),
-                Rule("multi-krum", multi_krum, check_krum, mean=True),
-                Rule("geometric-median", geometric_median, check_geometric_median),
-                Rule("raf", geometric_median, check_geometric_median),
-                Rule("norm-clip", norm_clip, check_norm_clip),
-                Rule("dnc", dnc, check_dnc, weight="uniform", mean=True),
-                Rule("fedopt", fedopt, check_fedopt, needs=("server-state",), step=True),
-                Rule("fednova", fednova, check_fednova, moves=True, needs=("steps",)),
-                Rule("zeno", zeno, check_zeno, weight="uniform", needs=("labelled-clips",)),
-                Rule("fedlaw", fedlaw, check_fedlaw, needs=("labelled-clips",)),
-                Rule("fedrpo", fedrpo, check_fedrpo, needs=("labelled-clips",), plan=fedrpo_plan, step=True),
-                Rule("acmu", acmu, check_acmu, needs=("personal-models",), plan=acmu_plan, tunes=acmu_tuning),
+if not TYPE_CHECKING:  # a device imports the registry, with all rules of coordinators, in its first round
+    __getattr__, __dir__ = promised(
+        __name__,
+        {
+            "Rule": "auricle_learning.aggregation.rules.rule",
+            "Method": "auricle_learning.methods.method",
+            "Server": "auricle_learning.methods.method",
+            **dict.fromkeys(
+                ("EARLIER_NAMES", "METHODS", "RULES", "get_method", "get_rule", "rule_names"),
+                "auricle_learning.methods.registry",
             ),
-        ),
+        },
     )
-}
-"""Those that come with auricle; a rule alone is one whose devices do what the plan says and no more."""
-
-EARLIER_NAMES = {"rule": "method", "rule_options": "method_options"}
-"""Earlier names of the settings that say method and options, and today's, by which files and commands call them."""
-
-RULES: dict[str, Rule] = {name: method.rule_for_rounds for name, method in METHODS.items()}
-"""Their halves at the coordinator."""
-
-
-def rule_names() -> list[str]:
-    """Names of all rules, those of other packages included; nothing of theirs is imported."""
-    return sorted({*RULES, *offered(plugins.GROUP)})
-
-
-def get_rule(name: str, /, **options: object) -> Rule:
-    """Find a rule and set its options, refusing at configuration what would fail in a round.
-
-    Parameters
-    ----------
-    name
-        One of `RULES`, or a rule of another package (entry point group `auricle.rules`), which cannot take the name of
-        one of ours.
-    options
-        Keyword options of that rule; those not given keep their defaults.
-
-    Raises
-    ------
-    SettingsError
-        The rule or an option does not exist, a value is not allowed, or another package's rule cannot be loaded.
-    """
-    return get_method(name, **options).rule_for_rounds
-
-
-def get_method(name: str, /, **options: object) -> Method:
-    """Find a method and set the options of its rule; as `get_rule`, which gives its half at the coordinator.
-
-    Raises
-    ------
-    SettingsError
-        As of `get_rule`.
-    """
-    method = METHODS.get(name) or _of_another_package(name)
-    rule, defaults = method.rule, method.rule.defaults
-    for option in options:
-        if option not in defaults:
-            raise SettingsError(f'the method "{name}" has no option "{option}"; {_known(option, defaults)}')
-    rule.check(**{**defaults, **options})
-    chosen = replace(rule, options=dict(options))
-    check_declaration(chosen)
-    return replace(method, rule=chosen)
-
-
-def _of_another_package(name: str) -> Method:
-    others = offered(plugins.GROUP)
-    if name not in others:
-        raise SettingsError(f'there is no method "{name}"; {nearest(name, rule_names())}')
-    return plugins.load(name, others[name])
-
-
-def _known(option: str, defaults: dict[str, object]) -> str:
-    return nearest(option, defaults) if defaults else "it has none."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.rules.declaration import check_declaration, check_mean, not_a_mean
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.methods.method import Method
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "auricle.rules"
 

@@ -12,7 +12,6 @@ from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import gradients_size, require_gradients
 from auricle.wire.tensors import Flat
 from auricle.wire.vectors import Declared
-from auricle_learning.methods import get_method
 from auricle_learning.methods.method import Method, Vector
 
 
@@ -42,6 +41,8 @@ def method_of(plan: Plan) -> Method | None:
     SettingsError
         This version does not have it, or an option of it is not allowed.
     """
+    from auricle_learning.methods.registry import get_method  # with all rules: a device needs them in a round
+
     return get_method(plan.method, **plan.options) if plan.method else None
 
 
@@ -97,6 +98,8 @@ def lent_sizes(plan: Plan, pack: Pack) -> dict[str, int]:
 
 def private_vectors(rule: str) -> tuple[str, ...]:
     """Names under which an owner has to let the vectors of a rule's method leave, for all of them to do so."""
+    from auricle_learning.methods.registry import get_method
+
     return tuple(vector.allowed_by for vector in get_method(rule).needs.up if vector.allowed_by is not None)
 
 

@@ -11,7 +11,11 @@ import re
 import select
 import time
 
-from auricle_edge.listening.capture.child_parts import Options, Piece, Refusal, counts, die_with, missing, rates
+from auricle_edge.listening.capture.child_parts import Piece, Refusal, counts, die_with, missing, rates
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from auricle_edge.listening.capture.child_parts import Options
 
 _CARD = re.compile(r"^\s*(\d+) \[(\S+)\s*\]: (?:.*? - )?(.*)$")
 _CAPTURE = re.compile(r"^(\d+)-(\d+): .*\bcapture \d+")

@@ -1,22 +1,24 @@
 """The capture child: opens one source and writes its sound to the listener until one of them ends.
 
-Started as `python -m auricle_edge.listening.capture.child OPTIONS`, with the options as JSON. It is a process of its
-own because PortAudio lists devices once a process, a driver that hangs can only be killed, and training must not keep a
-microphone waiting. It imports no more than its source needs, so that it stays small.
+Started by `child_process` with `main`'s options, one `name=value` an argument. It is a process of its own because
+PortAudio lists devices once a process, a driver that hangs can only be killed, and training must not keep a microphone
+waiting. It imports no more than its source needs, so that it stays small: these files and, of Python's library, next to
+nothing, neither json nor typing nor pathlib (`bench/edge_footprint.py --parts 5`).
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import select
 import sys
 import time
-from contextlib import suppress
 
 from auricle_edge.listening.capture import child_parts
-from auricle_edge.listening.capture.child_parts import Options, Origin, Refusal, die_with
+from auricle_edge.listening.capture.child_parts import Refusal, die_with
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from auricle_edge.listening.capture.child_parts import Options, Origin
 
 _PIPE_BYTES = 1 << 20
 """Wanted for the pipe: five seconds at 48 kHz stereo, the most that waits for a slow listener."""
@@ -34,8 +36,12 @@ class Outlet:
         self._rest = memoryview(b"")
         os.set_blocking(descriptor, False)
         if sys.platform.startswith("linux"):
-            with suppress(OSError):  # over this user's allowance: the pipe stays at 64 kB
+            import fcntl
+
+            try:  # noqa: SIM105 - contextlib makes the child bigger
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            except OSError:  # over this user's allowance: the pipe stays at 64 kB
+                pass
 
     def send(self, message: bytes, wait: bool) -> bool:
         """Write a frame; False when it was dropped because the listener has not made room for it."""
@@ -88,35 +94,57 @@ def carry(source: Origin, outlet: Outlet, first: int) -> None:
             lost = False
 
 
-def main() -> None:
+def options_of(arguments: list[str]) -> Options:
+    """What `arguments_of` of `child_process` has written."""
+    told = dict(argument.split("=", 1) for argument in arguments)
+
+    def number(name: str) -> int | None:
+        return int(told[name]) if told.get(name) else None
+
+    return {
+        "kind": told["kind"],
+        "target": told.get("target", ""),
+        "fast": bool(number("fast")),
+        "loop": bool(number("loop")),
+        "rate": number("rate"),
+        "channels": number("channels"),
+        "block": float(told.get("block", "0")),
+        "first": number("first") or 0,
+        "parent": int(told["parent"]),
+    }
+
+
+def main(arguments: list[str]) -> None:
     """Run until the source or the listener ends."""
     outlet = Outlet(os.dup(1))
     os.dup2(2, 1)  # nothing a library prints may get between the frames
-    options = json.loads(sys.argv[1])
+    options = options_of(arguments)
     die_with(options["parent"])
-    with suppress(OSError):  # only some may go before others
+    try:  # noqa: SIM105 - contextlib makes the child bigger
         os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
+    except OSError:  # only some may go before others
+        pass
 
-    def say(kind: int, message: object) -> None:
-        outlet.send(child_parts.text(kind, json.dumps(message).encode(), time.monotonic()), wait=True)
+    def say(kind: int, message: bytes) -> None:
+        outlet.send(child_parts.text(kind, message, time.monotonic()), wait=True)
 
     try:
         if options["kind"] == "list":
+            import json
+
             from auricle_edge.listening.capture.microphone import listing
 
-            return say(child_parts.LISTED, listing())
+            return say(child_parts.LISTED, json.dumps(listing()).encode())
         source = origin(options)
-        say(child_parts.OPENED, {"device": source.device, "rate": source.rate, "channels": source.channels})
+        opened = {"device": source.device, "rate": source.rate, "channels": source.channels}
+        say(child_parts.OPENED, child_parts.object_text(opened))
         carry(source, outlet, options["first"])
-        say(child_parts.ENDED, {})
+        say(child_parts.ENDED, b"{}")
     except BrokenPipeError:
         pass
     except Refusal as refusal:
-        say(child_parts.FAILED, {"reason": refusal.reason, "sentence": str(refusal)})
+        say(child_parts.FAILED, child_parts.object_text({"reason": refusal.reason, "sentence": str(refusal)}))
     except Exception as error:  # noqa: BLE001 - a library's error of any kind is told to the listener, who restarts
-        say(child_parts.FAILED, {"reason": "failed", "sentence": f"{type(error).__name__}: {error}"[:1000]})
+        sentence = f"{type(error).__name__}: {error}"[:1000]
+        say(child_parts.FAILED, child_parts.object_text({"reason": "failed", "sentence": sentence}))
     return None
-
-
-if __name__ == "__main__":
-    main()

@@ -9,40 +9,58 @@ counts bytes of JSON. The child imports this, so it needs next to nothing.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
-import struct
 import sys
-import threading
-import time
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypedDict
+from struct import Struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing alone is a sixth of the child
+    from collections.abc import Mapping, Sequence
+    from typing import Protocol, TypedDict
+
+    class Options(TypedDict):
+        """What the child is told: `settings.Source`, where to begin, and whose child it is; without msgspec here."""
+
+        kind: str
+        target: str
+        fast: bool
+        loop: bool
+        rate: int | None
+        channels: int | None
+        block: float
+        first: int
+        """Sample frames of a recording that were given out before."""
+        parent: int
+        """Process id."""
+
+    class Origin(Protocol):
+        """An open source."""
+
+        device: str
+        """Its name, for the user."""
+        rate: int
+        """Of what was read last, Hz."""
+        channels: int
+        waits: bool
+        """Whether it waits for a slow listener; a microphone cannot, and its sound is dropped."""
+
+        def read(self) -> Piece | None:
+            """Wait for the next piece; None at the end; Refusal when the device fails."""
 
 
-class Options(TypedDict):
-    """What the child is told: `settings.Source`, where to begin, and whose child it is; without msgspec here."""
+class Piece:
+    """Sound as it was read.
 
-    kind: str
-    target: str
-    fast: bool
-    loop: bool
-    rate: int | None
-    channels: int | None
-    block: float
-    first: int
-    """Sample frames of a recording that were given out before."""
-    parent: int
-    """Process id."""
+    Parameters
+    ----------
+    data
+        Interleaved int16, little endian.
+    lost
+        Whether an unknown amount was lost before it.
+    """
 
-
-class Piece(NamedTuple):
-    """Sound as it was read."""
-
-    data: bytes
-    """Interleaved int16, little endian."""
-    lost: bool = False
-    """Whether an unknown amount was lost before it."""
+    def __init__(self, data: bytes, lost: bool = False) -> None:
+        self.data, self.lost = data, lost
 
 
 NO_OTHER = ", nor any other: plug one in, or see whether this user is in the group audio."
@@ -62,21 +80,6 @@ def missing(what: str, there: Sequence[str]) -> Refusal:
     return Refusal("no-device", f"No {what}{others}")
 
 
-class Origin(Protocol):
-    """An open source."""
-
-    device: str
-    """Its name, for the user."""
-    rate: int
-    """Of what was read last, Hz."""
-    channels: int
-    waits: bool
-    """Whether it waits for a slow listener; a microphone cannot, and its sound is dropped."""
-
-    def read(self) -> Piece | None:
-        """Wait for the next piece; None at the end; Refusal when the device fails."""
-
-
 RATES = (48_000, 44_100, 32_000, 16_000, 96_000, 22_050, 8_000)
 """Hz at which a device is tried when it refuses its own."""
 
@@ -91,7 +94,7 @@ def counts(wanted: int | None, most: int | None) -> list[int]:
     return list(dict.fromkeys(count for count in (wanted, min(2, most or 2), 1, 2, most) if count))
 
 
-HEADER = struct.Struct("<4sBBHIIQd")
+HEADER = Struct("<4sBBHIIQd")
 MAGIC = b"AUC1"
 SOUND, OPENED, FAILED, ENDED, LISTED = range(1, 6)
 LOST = 1
@@ -111,7 +114,23 @@ def text(kind: int, payload: bytes, time: float) -> bytes:
     return HEADER.pack(MAGIC, kind, 0, 0, 0, len(payload), 0, time) + payload
 
 
-_PR_SET_PDEATHSIG = 1
+def object_text(fields: Mapping[str, str | int]) -> bytes:
+    """Names and what belongs to them as JSON; the library for that would be a fifth of the child."""
+    return ("{" + ",".join(f"{_string(name)}:{_value(value)}" for name, value in fields.items()) + "}").encode("ascii")
+
+
+def _value(value: str | int) -> str:
+    return _string(value) if isinstance(value, str) else str(value)
+
+
+def _string(text: str) -> str:
+    """A string of JSON: what is not a plain character is written by its numbers in UTF-16."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    codes = [units[i] << 8 | units[i + 1] for i in range(0, len(units), 2)]
+    return '"' + "".join(chr(c) if 32 <= c < 127 and c not in (34, 92) else f"\\u{c:04x}" for c in codes) + '"'
+
+
+_PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 LOOK_SECONDS = 0.5
 
 
@@ -126,14 +145,20 @@ def die_with(parent: int) -> None:
         Its process id; when it has ended already, this process ends here.
     """
     if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        from ctypes import CDLL
+
+        CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
     else:
+        import threading
+
         threading.Thread(target=_end_after, args=(parent,), name="parent", daemon=True).start()
     if os.getppid() != parent:
         sys.exit(0)
 
 
 def _end_after(parent: int) -> None:
+    import time
+
     while os.getppid() == parent:
         time.sleep(LOOK_SECONDS)
     os._exit(0)

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 from auricle.errors import DataError, WireError
 from auricle_edge.listening.capture.frames import Device, Frame, FrameReader
 from auricle_edge.listening.capture.settings import Source
@@ -23,19 +21,31 @@ _END_SECONDS = 3.0
 _LOOK_SECONDS = 0.005
 
 
+_BEGIN = (
+    f"import sys; sys.path[:] = sys.argv[1].split({os.pathsep!r}); "
+    "from auricle_edge.listening.capture.child import main; main(sys.argv[2:])"
+)
+"""Without `site` and `runpy`, which would be a tenth of the child: it finds what this process finds."""
+
+
+def arguments_of(options: Mapping[str, object]) -> list[str]:
+    """The child's command line, which `child.options_of` reads: what is None is left out, True is 1 and False 0."""
+    told = {name: int(value) if isinstance(value, bool) else value for name, value in options.items()}
+    return [f"{name}={value}" for name, value in {**told, "parent": os.getpid()}.items() if value is not None]
+
+
 class CaptureChild:
     """A child that is running; it dies with this process.
 
     Parameters
     ----------
     options
-        What `child.main` takes, without `parent`.
+        What the child is told (`child_parts.Options`), without `parent`.
     """
 
     def __init__(self, options: Mapping[str, object]) -> None:
-        command = msgspec.json.encode({**options, "parent": os.getpid()}).decode()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "auricle_edge.listening.capture.child", command],
+            [sys.executable, "-S", "-c", _BEGIN, os.pathsep.join(sys.path), *arguments_of(options)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

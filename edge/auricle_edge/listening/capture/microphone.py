@@ -8,7 +8,11 @@ from types import ModuleType
 from typing import Any, TypedDict
 
 from auricle_edge.listening.capture.alsa import Card, cards, find_card
-from auricle_edge.listening.capture.child_parts import Options, Piece, Refusal, counts, missing, rates
+from auricle_edge.listening.capture.child_parts import Piece, Refusal, counts, missing, rates
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from auricle_edge.listening.capture.child_parts import Options
 
 INVALID_RATE = -9997
 INVALID_CHANNELS = -9998

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import select
 import time
-from pathlib import Path
-from typing import Any
 
-from auricle.errors import because
-from auricle_edge.listening.capture.child_parts import Options, Piece, Refusal
+from auricle_edge.listening.capture.child_parts import Piece, Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # a FIFO does without what recordings need
+    from pathlib import Path
+    from typing import Any
+
+    from auricle_edge.listening.capture.child_parts import Options
 
 _SUFFIXES = (".wav", ".flac")
 
@@ -18,6 +22,8 @@ class Recordings:
     """Wav or FLAC files as one source."""
 
     def __init__(self, options: Options) -> None:
+        from pathlib import Path
+
         self.device: str = options["target"]
         self.waits: bool = options["fast"]
         self.rate, self.channels = 0, 0
@@ -57,6 +63,8 @@ class Recordings:
         try:
             self._file = soundfile.SoundFile(path)
         except (soundfile.LibsndfileError, OSError) as error:
+            from auricle.errors import because
+
             raise Refusal("unreadable", f"{path} cannot be read as sound: {because(error)}.") from error
         self._number += 1
         self.rate, self.channels = self._file.samplerate, self._file.channels

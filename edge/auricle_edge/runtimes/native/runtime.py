@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("auricle.edge")
 
+MOST_KEPT = 2
+"""Samples of a batch whose memory is kept for the next: those that listening asks for, one after the other."""
+
 
 @dataclass(eq=False)
 class Memory:
@@ -166,7 +169,15 @@ class NativeRuntime:
                 other = self._fallback(graph)
                 return (other.logits if output == "logits" else other.embeddings)(model, weights, features)
             parts.append(self._evaluate_some(ready, output, model, weights, some))
+        self._drop_batches(graph)
         return np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+
+    def _drop_batches(self, graph: Graph) -> None:
+        """Give up the memory that only many samples at once needed: they are rare, and take megabytes."""
+        with self._lock:
+            for (file, batch), ready in self._ready.items():
+                if file == graph.file and batch > MOST_KEPT:
+                    ready.idle.clear()
 
     def _evaluate_some(
         self, ready: Ready, output: str, model: str, weights: Flat, features: NDArray[np.float32]
