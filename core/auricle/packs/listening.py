@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from msgspec import UNSET
@@ -16,6 +17,30 @@ NEGATIVES_FILE = "negatives/energies.int8"
 LARGEST_NEGATIVES = 3 << 20
 """Most bytes of a pack's negatives: about 13 minutes at 40 bands."""
 _LEVELS = 255
+
+
+@dataclass(frozen=True, eq=False)
+class NegativeSound:
+    """A stretch of negatives as a pack has it, a byte a value; energies are made of the frames that are asked for."""
+
+    numbers: NDArray[np.int8]
+    """(F, mels) logarithms, in steps from the offset."""
+    offset: np.float32
+    step: np.float32
+    floor: np.float32
+
+    def __len__(self) -> int:
+        """Count the frames."""
+        return len(self.numbers)
+
+    def __getitem__(self, frames: slice) -> NDArray[np.float32]:
+        """Mel energies of some frames, neighbours of each other: (f, mels)."""
+        energies = np.exp(self.offset + self.step * self.numbers[frames].astype(np.float32)) - self.floor
+        return np.maximum(energies, 0, out=energies)
+
+    def first(self, frames: int) -> NegativeSound:
+        """Its first frames, not copied."""
+        return NegativeSound(self.numbers[:frames], self.offset, self.step, self.floor)
 
 
 def check_listening(manifest: Manifest, files: Mapping[str, Content]) -> None:
@@ -65,16 +90,15 @@ def _check_negatives(negatives: Negatives, manifest: Manifest, files: Mapping[st
         raise PackError(f"The scale of the negatives of the pack {manifest.name} leaves the range of mel energies.")
 
 
-def read_negatives(manifest: Manifest, files: Mapping[str, Content]) -> list[NDArray[np.float32]]:
-    """Mel energies (frames, mels) of each stretch of a checked pack; none where it carries no negatives."""
+def read_negatives(manifest: Manifest, files: Mapping[str, Content]) -> list[NegativeSound]:
+    """Each stretch of a checked pack; none where it carries no negatives."""
     negatives = manifest.negatives
     if negatives is UNSET:
         return []
     frontend = manifest.task.frontend
-    numbers = np.frombuffer(files[negatives.file], np.int8).reshape(-1, frontend.mels).astype(np.float32)
-    energies = np.exp(np.float32(negatives.offset) + np.float32(negatives.step) * numbers) - np.float32(frontend.floor)
-    np.maximum(energies, 0, out=energies)
-    return np.split(energies, np.cumsum(negatives.frames)[:-1])
+    numbers = np.frombuffer(files[negatives.file], np.int8).reshape(-1, frontend.mels)
+    scale = np.float32(negatives.offset), np.float32(negatives.step), np.float32(frontend.floor)
+    return [NegativeSound(part, *scale) for part in np.split(numbers, np.cumsum(negatives.frames)[:-1])]
 
 
 def write_negatives(stretches: Sequence[tuple[str, NDArray[np.float32]]], floor: float) -> tuple[Negatives, bytes]:

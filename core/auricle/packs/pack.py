@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,7 @@ from auricle.errors import PackError, WireError, nearest
 from auricle.packs.archive import LeftFiles, PackedFiles, read_file, read_inside, tar_bytes, untar
 from auricle.packs.graph_interface import OTHER_WORDS, PARTS, ROLES, SLOTS, Graph
 from auricle.packs.interfaces import DOCUMENTS, check_interfaces
-from auricle.packs.listening import read_negatives
+from auricle.packs.listening import NegativeSound, read_negatives
 from auricle.packs.manifest import (
     FORMAT,
     LARGEST_MANIFEST,
@@ -137,7 +138,12 @@ class Pack:
 
     def negatives(self) -> list[NDArray[np.float32]]:
         """Mel energies (frames, mels) of each stretch of sound without keywords that it carries; may be none."""
-        return read_negatives(self.manifest, self.files)
+        return [sound[:] for sound in read_negatives(self.manifest, self.files)]
+
+    @cached_property
+    def negative_sound(self) -> tuple[NegativeSound, ...]:
+        """The same stretches, a byte a value, unpacked once: for who needs a few frames at a time."""
+        return tuple(read_negatives(self.manifest, self.files))
 
     @property
     def plugin_table(self) -> TensorTable:

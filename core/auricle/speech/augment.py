@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from auricle.speech.features import Energies, LogMel
 
-_ACTIVE_SHARE = 0.98
+ACTIVE_SHARE = 0.98
+"""Of a clip's energy is in the frames in which something is said."""
 
 
 @dataclass(frozen=True)
@@ -65,49 +66,77 @@ class Augmenter:
     def __call__(self, energies: Energies, rng: np.random.Generator) -> NDArray[np.float32]:
         """Log-mels (B, T, mels) of energies (B, T, mels), each clip with its own draw."""
         warped = self._warp_mels(self._move_in_time(energies, rng), rng)
-        gain = 10 ** (rng.uniform(-1, 1, len(energies)) * self.settings.gain_db / 10)
-        warped *= gain[:, None, None].astype(np.float32)
+        warped *= self.draw_gains(len(energies), rng)[:, None, None]
         if self.noise is not None:
             self._add_noise(warped, rng)
         return self._mask(self.frontend.finish(warped), rng)
 
-    def _move_in_time(self, energies: Energies, rng: np.random.Generator) -> Energies:
-        count, frames, _ = energies.shape
+    def draw_frames(self, count: int, frames: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Which frame each frame of a clip is taken from: (B, T)."""
         s = self.settings
         shift = rng.uniform(-s.shift_frames, s.shift_frames, (count, 1))
         speed = 1 + rng.uniform(-s.tempo, s.tempo, (count, 1))
         middle = (frames - 1) / 2
         source = np.rint((np.arange(frames) - middle) * speed + middle + shift).astype(np.int64)
-        moved: Energies = energies[np.arange(count)[:, None], np.clip(source, 0, frames - 1)]
+        return np.clip(source, 0, frames - 1)
+
+    def draw_stretches(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """By how much the mel axis of each clip is stretched: (B, 1)."""
+        return 1 + rng.uniform(-self.settings.warp, self.settings.warp, (count, 1))
+
+    def draw_gains(self, count: int, rng: np.random.Generator) -> NDArray[np.float32]:
+        """By what the energies of each clip are multiplied: (B,)."""
+        gains: NDArray[np.float64] = 10 ** (rng.uniform(-1, 1, count) * self.settings.gain_db / 10)
+        return gains.astype(np.float32)
+
+    def draw_noise(
+        self, count: int, frames: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+        """Where the noise of each clip begins, decibels of the word over it, and whether there is any: (B,) each."""
+        assert self.noise is not None
+        starts = rng.integers(0, len(self.noise) - frames + 1, count)
+        snr = rng.uniform(*self.settings.snr_db, count)
+        return starts, snr, rng.random(count) < self.settings.noise_probability
+
+    def draw_masks(
+        self, count: int, frames: int, mels: int, rng: np.random.Generator
+    ) -> list[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+        """Masks: axis 1, of time, or 2, of mels, and of each clip the first place and how many: (B, 1) both."""
+        s, masks = self.settings, []
+        for number, widest, size, axis in (
+            (s.time_masks, s.time_width, frames, 1),
+            (s.mel_masks, s.mel_width, mels, 2),
+        ):
+            width = min(widest, size)
+            for _ in range(number):
+                span = rng.integers(0, width + 1, count)[:, None]
+                masks.append((axis, rng.integers(0, size - width + 1, count)[:, None], span))
+        return masks
+
+    def _move_in_time(self, energies: Energies, rng: np.random.Generator) -> Energies:
+        count, frames, _ = energies.shape
+        moved: Energies = energies[np.arange(count)[:, None], self.draw_frames(count, frames, rng)]
         return moved
 
     def _warp_mels(self, energies: Energies, rng: np.random.Generator) -> Energies:
         count, _, mels = energies.shape
-        stretch = 1 + rng.uniform(-self.settings.warp, self.settings.warp, (count, 1))
-        warped: Energies = np.matmul(energies, mel_warps(stretch, mels))
+        warped: Energies = np.matmul(energies, mel_warps(self.draw_stretches(count, rng), mels))
         return warped
 
     def _add_noise(self, energies: Energies, rng: np.random.Generator) -> None:
         assert self.noise is not None
         count, frames, _ = energies.shape
-        starts = rng.integers(0, len(self.noise) - frames + 1, count)
-        snr = rng.uniform(*self.settings.snr_db, count)
-        on = rng.random(count) < self.settings.noise_probability
+        starts, snr, on = self.draw_noise(count, frames, rng)
         segments = self.noise[starts[:, None] + np.arange(frames)]
         factor = np.where(on, noise_factors(energies, segments, snr), 0)
         energies += segments * factor[:, None, None].astype(np.float32)
 
     def _mask(self, logs: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
-        count, frames, mels = logs.shape
-        s = self.settings
         keep = np.ones_like(logs, dtype=bool)
-        for masks, widest, size, axis in ((s.time_masks, s.time_width, frames, 1), (s.mel_masks, s.mel_width, mels, 2)):
-            place, width = np.arange(size), min(widest, size)
-            for _ in range(masks):
-                span = rng.integers(0, width + 1, (count, 1))
-                start = rng.integers(0, size - width + 1, (count, 1))
-                free = (place < start) | (place >= start + span)
-                keep &= np.expand_dims(free, 3 - axis)
+        for axis, start, span in self.draw_masks(*logs.shape, rng):
+            place = np.arange(logs.shape[axis])
+            free = (place < start) | (place >= start + span)
+            keep &= np.expand_dims(free, 3 - axis)
         masked: NDArray[np.float32] = logs * keep
         return masked
 
@@ -121,7 +150,7 @@ def word_level(energies: Energies) -> NDArray[np.float32]:
     """
     frames = -np.sort(-energies.mean(axis=2, dtype=np.float64), axis=1)
     sums = np.cumsum(frames, axis=1)
-    enough = sums >= _ACTIVE_SHARE * sums[:, -1:]
+    enough = sums >= ACTIVE_SHARE * sums[:, -1:]
     last = np.argmax(enough, axis=1)
     level: NDArray[np.float32] = (sums[np.arange(len(sums)), last] / (last + 1)).astype(np.float32)
     return level

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SOURCES = ("step.h", "step_core.c", "step_kernels.c", "sums.h", "sums_core.c", "sums_kernels.c")
+PARTS = ("step", "sums", "clips")
+"""Each has a header, kernels that are compiled once a level, and what checks and calls them."""
+SOURCES = tuple(f"{part}{ending}" for part in PARTS for ending in (".h", "_core.c", "_kernels.c"))
 FLAGS = ("-std=c11", "-O3", "-fPIC", "-fwrapv", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 X86_LEVELS = {
     "plain": (4, ()),
@@ -43,14 +45,18 @@ def commands(
     common = [*compiler, *FLAGS, *extra]
     kernels, objects = [], []
     for level, (lanes, flags) in levels.items():
-        of_step = ("-Wno-psabi", f"-DSTEP_LANES={lanes}", f"-DSTEP_RUN=step_run_{level}")
-        of_sums = ("-Wno-psabi", "-ffp-contract=off", f"-DSUMS_TABLE=sums_{level}")
-        for source, defined in (("step_kernels", of_step), ("sums_kernels", of_sums)):
-            made = str(folder / f"{source}-{level}.o")
-            kernels.append([*common, *flags, *defined, "-c", str(HERE / f"{source}.c"), "-o", made])
+        defined = {
+            "step": (f"-DSTEP_LANES={lanes}", f"-DSTEP_RUN=step_run_{level}"),
+            "sums": ("-ffp-contract=off", f"-DSUMS_TABLE=sums_{level}"),
+            "clips": ("-ffp-contract=off", f"-DSTEP_LANES={lanes}", f"-DCLIPS_RUN=clips_{level}"),
+        }
+        for part in PARTS:
+            made = str(folder / f"{part}-{level}.o")
+            source = str(HERE / f"{part}_kernels.c")
+            kernels.append([*common, *flags, "-Wno-psabi", *defined[part], "-c", source, "-o", made])
             objects.append(made)
     core = ("-DSTEP_X86",) if x86 else ()
-    sources = (str(HERE / "step_core.c"), str(HERE / "sums_core.c"), *objects)
+    sources = (*(str(HERE / f"{part}_core.c") for part in PARTS), *objects)
     return kernels, [*common, *core, "-shared", *sources, "-o", str(folder / "step.so"), "-lm"]
 
 

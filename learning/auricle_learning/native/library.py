@@ -45,7 +45,7 @@ class Library:
             functions.step_run.restype = ctypes.c_int32
             functions.step_free.argtypes = (ctypes.c_void_p,)
             functions.step_free.restype = None
-            for name in ("sums_weighted", "sums_deviations", "sums_products"):
+            for name in ("sums_weighted", "sums_deviations", "sums_products", "clips_augment"):
                 getattr(functions, name).restype = ctypes.c_int32
         except (OSError, AttributeError) as error:
             raise AuricleError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import UNSET
 
+from auricle.packs.listening import NegativeSound
 from auricle.packs.manifest import SILENCE, UNKNOWN
 from auricle.packs.pack import Pack
 from auricle.speech.features import Energies
@@ -43,8 +44,8 @@ def judged_part(stretches: Sequence[Energies], frames: int) -> list[Energies]:
 class Carried:
     """Sound without keywords from which a round draws windows."""
 
-    stretches: tuple[Energies, ...]
-    """(F, mels) each, F at least a clip's frames."""
+    stretches: tuple[Energies | NegativeSound, ...]
+    """(F, mels) each, F at least a clip's frames; energies, or what makes them of the frames that are drawn."""
     targets: tuple[int, ...]
     """Label of each stretch."""
     frames: int
@@ -96,11 +97,11 @@ def carried_to_train(pack: Pack, share: float, own: int) -> Carried | None:
     if not share or carried is UNSET:
         return None
     stretches, targets = [], []
-    for kind, stretch in zip(carried.kinds, pack.negatives(), strict=True):
+    for kind, stretch in zip(carried.kinds, pack.negative_sound, strict=True):
         label = SILENCE if kind in NOISE and SILENCE in pack.labels else UNKNOWN
         length = trained_frames(len(stretch), frames)
         if label in pack.labels and length:
-            stretches.append(stretch[:length])
+            stretches.append(stretch.first(length))
             targets.append(pack.labels.index(label))
     if not stretches:
         return None

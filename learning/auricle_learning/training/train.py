@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from auricle.errors import AuricleError
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.process.clock import SYSTEM_CLOCK, Clock
-from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
@@ -28,6 +27,7 @@ from auricle_learning.training.carried import Carried, carried_to_train
 from auricle_learning.training.device_half import DeviceHalf
 from auricle_learning.training.fixmatch import WEAK, Count, counted, has_graph, labelled_by, taught_by, two_view_batches
 from auricle_learning.training.learn_settings import LearnSettings
+from auricle_learning.training.native_augmenter import augmenter
 from auricle_learning.training.prior_knowledge import said_gradients, tuned
 from auricle_learning.training.round_result import LocalState as LocalState
 from auricle_learning.training.round_result import RoundResult as RoundResult
@@ -86,7 +86,7 @@ class Trainer:
     def renew(self, data: DeviceData) -> None:
         """Go on with other clips; not while a round is trained."""
         self.data = data
-        self._augmenter, self._weak = Augmenter(self._frontend, data.noise), Augmenter(self._frontend, None, WEAK)
+        self._augmenter, self._weak = augmenter(self._frontend, data.noise), augmenter(self._frontend, None, WEAK)
 
     def logits(self, architecture: str, weights: Flat, clips: Clips) -> NDArray[np.float32]:
         """Logits (N, labels) of a model for clips as they are; their log-mels are made in pieces and not kept."""
