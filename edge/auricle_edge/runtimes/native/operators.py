@@ -66,7 +66,26 @@ def _cast(graph: Graph, node: Node) -> list[View]:
     return [graph.writer.elementwise("truth", [view]) if to == TRUTH and kind != TRUTH else view]
 
 
+def _in_blocks(graph: Graph, node: Node, add: View | None = None) -> list[View]:
+    """A product one of whose matrices was never put together: sums over its columns, or columns of the result."""
+    left, right = (graph.blocks(name) for name in node.inputs[:2])
+    name = node.outputs[0]
+    out = graph.places.get(name)
+    out = graph.writer.new(graph.shapes[name]) if out is None else out
+    start = 0
+    for b in right:
+        part, done = out.cut(1, start, b.shape[1]), 0
+        so_far = None if add is None else add.cut(1, start, b.shape[1])
+        for a in left:
+            so_far = graph.writer.product(a, b.cut(0, done, a.shape[1]), so_far, part)
+            done += a.shape[1]
+        start += b.shape[1]
+    return [out]
+
+
 def _matrix_product(graph: Graph, node: Node) -> list[View]:
+    if graph.apart.keys() & set(node.inputs):
+        return _in_blocks(graph, node)
     a, b = (graph.view(name) for name in node.inputs)
     out = graph.places.get(node.outputs[0])
     shape = graph.shapes[node.outputs[0]]
@@ -88,12 +107,14 @@ def _matrix_product(graph: Graph, node: Node) -> list[View]:
 
 def _gemm(graph: Graph, node: Node) -> list[View]:
     call, shape = graph.call(node), graph.shapes[node.outputs[0]]
-    a, b = (graph.view(name) for name in node.inputs[:2])
     scales = (node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0))
     require(scales == (1.0, 1.0), "it scales its product")
+    add = graph.view(node.inputs[2]).broadcast(shape) if call.has(2) else None
+    if graph.apart.keys() & set(node.inputs):
+        return _in_blocks(graph, node, add)
+    a, b = (graph.view(name) for name in node.inputs[:2])
     a = a.transposed((1, 0)) if call.number("transA", 0) else a
     b = b.transposed((1, 0)) if call.number("transB", 0) else b
-    add = graph.view(node.inputs[2]).broadcast(shape) if call.has(2) else None
     return [graph.writer.product(a, b, add, graph.places.get(node.outputs[0]))]
 
 

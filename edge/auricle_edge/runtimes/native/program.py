@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle_edge.runtimes.native.views import Shape, Store, View, dense, joined_axes
+from auricle_edge.runtimes.native.groups import AXES, ELEMENTWISE, grouped
+from auricle_edge.runtimes.native.views import Instruction, Shape, Store, View, dense, joined_axes
 
 KINDS = (
     *("copy", "neg", "abs", "sqrt", "exp", "log", "sigmoid", "tanh", "relu", "reciprocal", "erf", "not", "truth"),
@@ -20,10 +21,8 @@ KINDS = (
     "where",
 )
 """Elementwise kernels, in the order of `step.h`."""
-ELEMENTWISE, PRODUCT, REDUCE, SOFTMAX, ARGMAX = range(1, 6)
+PRODUCT, REDUCE, SOFTMAX, ARGMAX = range(2, 6)
 REDUCTIONS = ("sum", "squares", "max", "min")
-AXES = 4
-"""Axes that one elementwise instruction walks."""
 MOST_APART, MOST_TOGETHER = 64, 1024
 """Places of an axis more, each with an instruction of its own, and of all such axes together."""
 LARGEST_ARENA = 1 << 30
@@ -34,15 +33,6 @@ LINE = 16
 
 class UnsupportedError(Exception):
     """Why a graph cannot become a program: an operator or a shape, as the end of a sentence."""
-
-
-@dataclass
-class Instruction:
-    """Words, with views where offsets will stand."""
-
-    words: list[int | View]
-    reads: list[View]
-    writes: View
 
 
 @dataclass(frozen=True)
@@ -109,7 +99,7 @@ class Writer:
         for view in [*reads, writes]:
             view.store.first = min(view.store.first, at)
             view.store.last = max(view.store.last, at)
-        self.instructions.append(Instruction([words[0], len(words) + 1, *words[1:]], reads, writes))
+        self.instructions.append(Instruction([words[0], len(words) + 1, *words[1:]], reads, [writes]))
         return writes
 
     def elementwise(self, kind: str, inputs: Sequence[View], out: View | None = None) -> View:
@@ -205,12 +195,12 @@ class Writer:
 
         Call it when everything else is written: no instruction but a copy like this one may follow.
         """
-        makers = [i for i, each in enumerate(self.instructions) if each.writes.store is new.store]
+        makers = [i for i, each in enumerate(self.instructions) if any(view.store is new.store for view in each.writes)]
         if len(makers) == 1 and new.store.instead is None and new.lies_as(old) and old.store.last <= makers[0]:
             made = self.instructions[makers[0]]
             reads = [view for view in made.reads if view.store is old.store]
-            whole = made.words[0] == ELEMENTWISE and made.writes.size == new.size == new.store.size
-            if whole and all(view.lies_as(made.writes) for view in reads):
+            whole = made.words[0] == ELEMENTWISE and made.writes[0].size == new.size == new.store.size
+            if whole and all(view.lies_as(made.writes[0]) for view in reads):
                 new.store.instead = old.store
                 old.store.last = 1 << 60
                 return
@@ -218,24 +208,30 @@ class Writer:
 
     def program(self, kept: Sequence[View]) -> Program:
         """Give every store its place, and make the words; `kept` are those needed after the last instruction too."""
+        instructions = grouped(self.instructions, [view.store for view in kept])
+        stores = dict.fromkeys(view.store for view in kept)
+        for each in instructions:
+            stores.update(dict.fromkeys(view.store for view in (*each.reads, *each.writes)))
+        for store in stores:
+            store.first, store.last = 1 << 60, -1
+        for at, each in enumerate(instructions):
+            for view in (*each.reads, *each.writes):
+                view.store.first, view.store.last = min(view.store.first, at), at
         for view in kept:
-            view.store.last = len(self.instructions)
+            view.store.last = len(instructions)
         top = 0
-        stores = {id(view.store): view.store for view in kept}
-        for each in self.instructions:
-            stores |= {id(view.store): view.store for view in (*each.reads, each.writes)}
-        for store in stores.values():
+        for store in stores:
             if store.kept:
                 store.offset, top = top, top + _room(store)
-        top = _place([store for store in stores.values() if not store.kept and store.instead is None], top)
+        top = _place([store for store in stores if not store.kept and store.instead is None], top)
         if top > LARGEST_ARENA:
             raise UnsupportedError(f"it needs room for {top} numbers")
-        for store in stores.values():
+        for store in stores:
             if store.instead is not None:
                 store.offset = store.instead.offset
         words = [
             word.store.offset + word.offset if isinstance(word, View) else word
-            for each in self.instructions
+            for each in instructions
             for word in each.words
         ]
         return Program(np.array(words, np.int32), top)

@@ -146,6 +146,36 @@ static void elementwise(const int32_t *p, float *arena) {
     }
 }
 
+/* A piece of rows at a time, so that what a step makes is still near when the next one takes it. */
+static void group(const int32_t *p, float *arena) {
+  enum { PIECE = 1024 };
+  float own[G_MOST_TEMPORARY][PIECE + 5 * 16] __attribute__((aligned(64)));
+  struct { float *p; L row, column; } value[G_MOST_VALUES + G_MOST_TEMPORARY];
+  const int32_t *n = p + G_SIZES, *o = p + G_HEADER, *code = o + p[G_VALUES] * EW_OPERAND;
+  L values = p[G_VALUES], most = n[3] < PIECE ? n[3] : PIECE, high = PIECE / most < n[2] ? PIECE / most : n[2];
+  for (L i = 0; i < values; i++) { value[i].row = o[i * EW_OPERAND + 3]; value[i].column = o[i * EW_OPERAND + 4]; }
+  for (L i = 0; i < p[G_TEMPORARY]; i++) { value[values + i].p = own[i]; value[values + i].row = most; value[values + i].column = 1; }
+  for (L i = 0; i < n[0]; i++)
+    for (L j = 0; j < n[1]; j++)
+      for (L r = 0; r < n[2]; r += high)
+        for (L c = 0; c < n[3]; c += most) {
+          L rows = n[2] - r < high ? n[2] - r : high, wide = n[3] - c < most ? n[3] - c : most;
+          for (L k = 0; k < values; k++) {
+            const int32_t *at = o + k * EW_OPERAND;
+            value[k].p = arena + at[0] + i * at[1] + j * at[2] + r * at[3] + c * at[4];
+          }
+          const int32_t *s = code;
+          for (L k = 0; k < p[G_STEPS]; k++, s += G_STEP) {
+            float *d = value[s[1]].p;
+            const float *x = value[s[2]].p, *y = value[s[3]].p, *z = value[s[4]].p;
+            L dr = value[s[1]].row, xr = value[s[2]].row, yr = value[s[3]].row, zr = value[s[4]].row;
+            L xc = value[s[2]].column, yc = value[s[3]].column, zc = value[s[4]].column;
+            row_kernel *row = ROWS[s[0]];
+            for (L q = 0; q < rows; q++, d += dr, x += xr, y += yr, z += zr) row(d, x, xc, y, yc, z, zc, wide);
+          }
+        }
+}
+
 /* ---- matrix products: tiles of up to MOST[vectors] rows and so many vectors of columns, sums kept in registers */
 #if STEP_LANES == 16
 static const int MOST[9] = {0, 8, 8, 8, 6, 0, 0, 0, 1};
@@ -312,6 +342,7 @@ void STEP_RUN(const int32_t *p, const int32_t *end, float *arena) {
   for (; p < end; p += p[1])
     switch (p[0]) {
     case OP_ELEMENTWISE: elementwise(p, arena); break;
+    case OP_GROUP: group(p, arena); break;
     case OP_PRODUCT: product(p, arena); break;
     case OP_REDUCE: reduce(p, arena); break;
     case OP_SOFTMAX: softmax(p, arena); break;
