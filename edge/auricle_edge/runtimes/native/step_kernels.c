@@ -52,12 +52,27 @@ INLINE v exponential(v x) {
   q = q * r + 1.666657336e-01f;
   q = q * r + 5.000000014e-01f;
   v p = q * (r * r) + r + 1.0f;
+#if STEP_LANES == 16
+  return choose(x == x, (v)_mm512_scalef_ps((__m512)p, (__m512)n), x);
+#else
   vi e = ints(shifted) - 0x4B400000, half = e >> 1;
   v y = p * bits((half + 127) << 23) * bits((e - half + 127) << 23);
   return choose(x == x, y, x);
+#endif
+}
+/* a / b for b between 1 and 2. */
+INLINE v ratio(v a, v b) {
+#if STEP_LANES == 16 /* from an estimate of 14 bits: a division of so many takes as long as 32 products */
+  v y = (v)_mm512_rcp14_ps((__m512)b);
+  y += y * (1.0f - b * y);
+  v q = a * y;
+  return q + y * (a - b * q);
+#else
+  return a / b;
+#endif
 }
 INLINE v sigmoid(v x) {
-  v e = exponential(choose(x > 0.0f, -x, x)), s = 1.0f / (1.0f + e);
+  v e = exponential(choose(x > 0.0f, -x, x)), s = ratio(splat(1.0f), 1.0f + e);
   return choose(x < 0.0f, e * s, s);
 }
 /* An odd polynomial fitted on |x| <= 0.625 (error 2e-8), else (1 - e) / (1 + e) with e = exp(-2 |x|). */
@@ -67,24 +82,28 @@ INLINE v hyperbolic(v x) {
   q = q * s - 5.385249678e-02f;
   q = q * s + 1.333278226e-01f;
   q = q * s - 3.333332910e-01f;
-  v small = x + x * s * q, e = exponential(a * -2.0f), large = (1.0f - e) / (1.0f + e);
+  v small = x + x * s * q, e = exponential(a * -2.0f), large = ratio(1.0f - e, 1.0f + e);
   large = bits(ints(large) | (ints(x) & (int32_t)0x80000000));
   return choose(a < 0.625f, small, choose(x == x, large, x));
 }
 
-/* ---- elementwise: a row of n numbers; d side by side. An operand's stride is 0 or 1 here, see `strided`. */
-typedef void row_kernel(float *d, const float *a, L as, const float *b, L bs, const float *c, L cs, L n);
-#define AT(i) { x = load(a + as * (i)); y = load(b + bs * (i)); z = load(c + cs * (i)); (void)y; (void)z; }
+/* ---- elementwise: rows of n numbers, d side by side. An operand's stride is 0 or 1 here, see `strided`. */
+typedef struct { const float *p; L row, column; } operand;
+typedef void row_kernel(float *d, L dr, operand a, operand b, operand c, L rows, L n);
+#define AT(i) { x = load(a.p + a.column * (i)); y = load(b.p + b.column * (i)); z = load(c.p + c.column * (i)); (void)y; (void)z; }
 #define ROW(name, expression) \
-  static void row_##name(float *d, const float *a, L as, const float *b, L bs, const float *c, L cs, L n) { \
-    v x, y, z, sa, sb, sc, last; \
-    if (!as) { sa = splat(*a); a = (const float *)&sa; } \
-    if (!bs) { sb = splat(*b); b = (const float *)&sb; } \
-    if (!cs) { sc = splat(*c); c = (const float *)&sc; } \
-    if (n < W) { AT(0) store_some(d, expression, n); return; } \
-    if (n % W) { AT(n - W) last = expression; } /* before anything is written: d may be a */ \
-    for (L i = 0; i + W <= n; i += W) { AT(i) store(d + i, expression); } \
-    if (n % W) store(d + n - W, last); \
+  static void row_##name(float *d, L dr, operand A, operand B, operand C, L rows, L n) { \
+    operand a = A, b = B, c = C; \
+    for (L r = 0; r < rows; r++, d += dr, A.p += A.row, B.p += B.row, C.p += C.row) { \
+      v x, y, z, sa, sb, sc, last; \
+      if (A.column) a.p = A.p; else { sa = splat(*A.p); a.p = (const float *)&sa; } \
+      if (B.column) b.p = B.p; else { sb = splat(*B.p); b.p = (const float *)&sb; } \
+      if (C.column) c.p = C.p; else { sc = splat(*C.p); c.p = (const float *)&sc; } \
+      if (n < W) { AT(0) store_some(d, expression, n); continue; } \
+      if (n % W) { AT(n - W) last = expression; } /* before anything is written: d may be a */ \
+      for (L i = 0; i + W <= n; i += W) { AT(i) store(d + i, expression); } \
+      if (n % W) store(d + n - W, last); \
+    } \
   }
 ROW(copy, x) ROW(neg, -x) ROW(abs, bits(ints(x) & 0x7FFFFFFF)) ROW(sqrt, root(x)) ROW(exp, exponential(x))
 ROW(log, each_log(x)) ROW(sigmoid, sigmoid(x)) ROW(tanh, hyperbolic(x)) ROW(relu, choose(x < 0.0f, splat(0), x))
@@ -110,7 +129,7 @@ static void strided(row_kernel *row, float *d, L ds, const float *a, L as, const
     for (L i = 0; i < m; i++) ta[i] = a[(at + i) * as];
     for (L i = 0; i < m; i++) tb[i] = b[(at + i) * bs];
     for (L i = 0; i < m; i++) tc[i] = c[(at + i) * cs];
-    row(td, ta, 1, tb, 1, tc, 1, m);
+    row(td, 0, (operand){ta, 0, 1}, (operand){tb, 0, 1}, (operand){tc, 0, 1}, 1, m);
     for (L i = 0; i < m; i++) d[(at + i) * ds] = td[i];
   }
 }
@@ -141,7 +160,7 @@ static void elementwise(const int32_t *p, float *arena) {
       const float *c = arena + co[0] + i * co[1] + j * co[2];
       if (turn) { transposed(d, o[3], a, as, n[2], n[3]); continue; }
       L dr = o[3], ar = ao[3], br = bo[3], cr = co[3];
-      if (plain) for (L r = 0; r < n[2]; r++) row(d + r * dr, a + r * ar, as, b + r * br, bs, c + r * cr, cs, n[3]);
+      if (plain) row(d, dr, (operand){a, ar, as}, (operand){b, br, bs}, (operand){c, cr, cs}, n[2], n[3]);
       else for (L r = 0; r < n[2]; r++) strided(row, d + r * dr, ds, a + r * ar, as, b + r * br, bs, c + r * cr, cs, n[3]);
     }
 }
@@ -150,7 +169,7 @@ static void elementwise(const int32_t *p, float *arena) {
 static void group(const int32_t *p, float *arena) {
   enum { PIECE = 1024 };
   float own[G_MOST_TEMPORARY][PIECE + 5 * 16] __attribute__((aligned(64)));
-  struct { float *p; L row, column; } value[G_MOST_VALUES + G_MOST_TEMPORARY];
+  operand value[G_MOST_VALUES + G_MOST_TEMPORARY];
   const int32_t *n = p + G_SIZES, *o = p + G_HEADER, *code = o + p[G_VALUES] * EW_OPERAND;
   L values = p[G_VALUES], most = n[3] < PIECE ? n[3] : PIECE, high = PIECE / most < n[2] ? PIECE / most : n[2];
   for (L i = 0; i < values; i++) { value[i].row = o[i * EW_OPERAND + 3]; value[i].column = o[i * EW_OPERAND + 4]; }
@@ -166,12 +185,8 @@ static void group(const int32_t *p, float *arena) {
           }
           const int32_t *s = code;
           for (L k = 0; k < p[G_STEPS]; k++, s += G_STEP) {
-            float *d = value[s[1]].p;
-            const float *x = value[s[2]].p, *y = value[s[3]].p, *z = value[s[4]].p;
-            L dr = value[s[1]].row, xr = value[s[2]].row, yr = value[s[3]].row, zr = value[s[4]].row;
-            L xc = value[s[2]].column, yc = value[s[3]].column, zc = value[s[4]].column;
-            row_kernel *row = ROWS[s[0]];
-            for (L q = 0; q < rows; q++, d += dr, x += xr, y += yr, z += zr) row(d, x, xc, y, yc, z, zc, wide);
+            operand d = value[s[1]];
+            ROWS[s[0]]((float *)d.p, d.row, value[s[2]], value[s[3]], value[s[4]], rows, wide);
           }
         }
 }
