@@ -31,6 +31,21 @@ INLINE void store_some(float *p, v x, L n) { _mm256_maskstore_ps(p, (__m256i)((v
 INLINE void store_some(float *p, v x, L n) { for (L i = 0; i < n; i++) p[i] = x[i]; }
 #endif
 
+/* x, but not under or over a bound, NaN as it is; a where the sign of x is set, else b. */
+#if STEP_LANES == 16
+INLINE v at_least(float low, v x) { return (v)_mm512_max_ps((__m512)splat(low), (__m512)x); }
+INLINE v at_most(float high, v x) { return (v)_mm512_min_ps((__m512)splat(high), (__m512)x); }
+INLINE v by_sign(v x, v a, v b) { return (v)_mm512_mask_blend_ps(_mm512_movepi32_mask((__m512i)x), (__m512)b, (__m512)a); }
+#elif STEP_LANES == 8
+INLINE v at_least(float low, v x) { return (v)_mm256_max_ps((__m256)splat(low), (__m256)x); }
+INLINE v at_most(float high, v x) { return (v)_mm256_min_ps((__m256)splat(high), (__m256)x); }
+INLINE v by_sign(v x, v a, v b) { return (v)_mm256_blendv_ps((__m256)b, (__m256)a, (__m256)x); }
+#else
+INLINE v at_least(float low, v x) { return choose(x < low, splat(low), x); }
+INLINE v at_most(float high, v x) { return choose(x > high, splat(high), x); }
+INLINE v by_sign(v x, v a, v b) { return choose(ints(x) < 0, a, b); }
+#endif
+
 /* NaN goes through all of these: a training that diverged has to be seen. */
 INLINE v larger(v x, v y) { return choose((x > y) | (x != x), x, y); }
 INLINE v smaller(v x, v y) { return choose((x < y) | (x != x), x, y); }
@@ -43,7 +58,7 @@ static v each_pow(v x, v y) { for (int i = 0; i < W; i++) x[i] = powf(x[i], y[i]
 /* e^x = 2^n e^r with n the integer nearest to x / ln 2; e^r by a polynomial fitted on |r| <= ln 2 / 2 (error 1e-8).
  * 2^n in two factors, so that results under the normal numbers and over the largest are right too. */
 INLINE v exponential(v x) {
-  v held = choose(x > 89.0f, splat(89.0f), choose(x < -104.0f, splat(-104.0f), x));
+  v held = at_most(89.0f, at_least(-104.0f, x));
   v shifted = held * 1.442695041f + 12582912.0f; /* 1.5 * 2^23: the fraction is rounded away */
   v n = shifted - 12582912.0f;
   v r = (held - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -53,11 +68,10 @@ INLINE v exponential(v x) {
   q = q * r + 5.000000014e-01f;
   v p = q * (r * r) + r + 1.0f;
 #if STEP_LANES == 16
-  return choose(x == x, (v)_mm512_scalef_ps((__m512)p, (__m512)n), x);
+  return (v)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else
   vi e = ints(shifted) - 0x4B400000, half = e >> 1;
-  v y = p * bits((half + 127) << 23) * bits((e - half + 127) << 23);
-  return choose(x == x, y, x);
+  return p * bits((half + 127) << 23) * bits((e - half + 127) << 23);
 #endif
 }
 /* a / b for b between 1 and 2. */
@@ -72,8 +86,8 @@ INLINE v ratio(v a, v b) {
 #endif
 }
 INLINE v sigmoid(v x) {
-  v e = exponential(choose(x > 0.0f, -x, x)), s = ratio(splat(1.0f), 1.0f + e);
-  return choose(x < 0.0f, e * s, s);
+  v e = exponential(bits(ints(x) | (int32_t)0x80000000)), s = ratio(splat(1.0f), 1.0f + e);
+  return by_sign(x, e * s, s);
 }
 /* An odd polynomial fitted on |x| <= 0.625 (error 2e-8), else (1 - e) / (1 + e) with e = exp(-2 |x|). */
 INLINE v hyperbolic(v x) {
@@ -84,7 +98,7 @@ INLINE v hyperbolic(v x) {
   q = q * s - 3.333332910e-01f;
   v small = x + x * s * q, e = exponential(a * -2.0f), large = ratio(1.0f - e, 1.0f + e);
   large = bits(ints(large) | (ints(x) & (int32_t)0x80000000));
-  return choose(a < 0.625f, small, choose(x == x, large, x));
+  return by_sign(a - 0.625f, small, large);
 }
 
 /* ---- elementwise: rows of n numbers, d side by side. An operand's stride is 0 or 1 here, see `strided`. */
@@ -106,7 +120,7 @@ typedef void row_kernel(float *d, L dr, operand a, operand b, operand c, L rows,
     } \
   }
 ROW(copy, x) ROW(neg, -x) ROW(abs, bits(ints(x) & 0x7FFFFFFF)) ROW(sqrt, root(x)) ROW(exp, exponential(x))
-ROW(log, each_log(x)) ROW(sigmoid, sigmoid(x)) ROW(tanh, hyperbolic(x)) ROW(relu, choose(x < 0.0f, splat(0), x))
+ROW(log, each_log(x)) ROW(sigmoid, sigmoid(x)) ROW(tanh, hyperbolic(x)) ROW(relu, at_least(0.0f, x))
 ROW(reciprocal, 1.0f / x) ROW(erf, each_erf(x)) ROW(not, truth(x == 0.0f)) ROW(truth, truth(x != 0.0f))
 ROW(add, x + y) ROW(sub, x - y) ROW(mul, x * y) ROW(div, x / y) ROW(max, larger(x, y)) ROW(min, smaller(x, y))
 ROW(greater, truth(x > y)) ROW(greater_equal, truth(x >= y)) ROW(less, truth(x < y)) ROW(less_equal, truth(x <= y))
