@@ -72,7 +72,8 @@ def plan_graph(pack: Pack, graph: PackGraph, batch: int = EVALUATED) -> Plan:
             writer.replace(inputs[name.removeprefix("new/")], view)
     outputs = {name: inputs.get(name.removeprefix("new/"), view) for name, view in outputs.items()}
     constants = [view for view, _ in writer.constants]
-    program = writer.program([*inputs.values(), *constants, *outputs.values()])
+    weights = [view for name, view in inputs.items() if graph.kind == "evaluate" and name != "x"]
+    program = writer.program([*inputs.values(), *constants, *outputs.values()], [*constants, *weights])
     return Plan(
         program,
         {name: _slot(view) for name, view in inputs.items()},

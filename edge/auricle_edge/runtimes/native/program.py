@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ class Program:
     words: NDArray[np.int32]
     arena: int
     """Floats."""
+    once: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    """What is run before, and again only when what stays between two runs has changed: `Writer.program`."""
 
 
 class Writer:
@@ -206,9 +208,16 @@ class Writer:
                 return
         self.elementwise("copy", [new], old)
 
-    def program(self, kept: Sequence[View]) -> Program:
-        """Give every store its place, and make the words; `kept` are those needed after the last instruction too."""
-        instructions = grouped(self.instructions, [view.store for view in kept])
+    def program(self, kept: Sequence[View], lasting: Sequence[View] = ()) -> Program:
+        """Give every store its place, and make the words; `kept` are those needed after the last instruction too.
+
+        What is made of `lasting` values alone, weights that are only read, is made once and stays.
+        """
+        stores_kept = {view.store for view in kept}
+        once, stay = _once(self.instructions, {view.store for view in lasting}) if lasting else ([], set())
+        often = [each for each in self.instructions if not any(each is other for other in once)]
+        first = grouped(once, stores_kept | stay)
+        instructions = [*first, *grouped(often, stores_kept | stay)]
         stores = dict.fromkeys(view.store for view in kept)
         for each in instructions:
             stores.update(dict.fromkeys(view.store for view in (*each.reads, *each.writes)))
@@ -217,8 +226,8 @@ class Writer:
         for at, each in enumerate(instructions):
             for view in (*each.reads, *each.writes):
                 view.store.first, view.store.last = min(view.store.first, at), at
-        for view in kept:
-            view.store.last = len(instructions)
+        for store in stores_kept | stay:
+            store.last = len(instructions)
         top = 0
         for store in stores:
             if store.kept:
@@ -229,12 +238,26 @@ class Writer:
         for store in stores:
             if store.instead is not None:
                 store.offset = store.instead.offset
-        words = [
-            word.store.offset + word.offset if isinstance(word, View) else word
-            for each in instructions
-            for word in each.words
-        ]
-        return Program(np.array(words, np.int32), top)
+        return Program(_words(instructions[len(first) :]), top, _words(first))
+
+
+def _once(instructions: Sequence[Instruction], lasting: set[Store]) -> tuple[list[Instruction], set[Store]]:
+    """Instructions that read nothing but what lasts or what such instructions make, and the stores of that."""
+    once, count = list(instructions), -1
+    stay: set[Store] = set()
+    while count != len(once):
+        count, kept = len(once), {id(each) for each in once}
+        changing = {view.store for each in instructions if id(each) not in kept for view in each.writes}
+        stay = {view.store for each in once for view in each.writes} - changing
+        known = lasting | stay
+        once = [each for each in once if all(view.store in known for view in (*each.reads, *each.writes))]
+    return once, stay
+
+
+def _words(instructions: Sequence[Instruction]) -> NDArray[np.int32]:
+    """The words of placed instructions."""
+    words = [word for each in instructions for word in each.words]
+    return np.array([w.store.offset + w.offset if isinstance(w, View) else w for w in words], np.int32)
 
 
 def _one(view: View) -> View:
