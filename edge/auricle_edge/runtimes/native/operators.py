@@ -8,13 +8,15 @@ Raise `UnsupportedError` for every case that it does not do: then onnxruntime ru
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from auricle.checks.onnx_reader import Node
 from auricle.checks.operator_call import axis_of
 from auricle_edge.runtimes.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, Operator, require
-from auricle_edge.runtimes.native.views import View
+from auricle_edge.runtimes.native.program import Writer
+from auricle_edge.runtimes.native.views import View, joined_axes
 
 UNARY = {
     **{name: name.lower() for name in ("Abs", "Erf", "Exp", "Log", "Neg", "Not", "Relu", "Sigmoid", "Sqrt", "Tanh")},
@@ -99,10 +101,28 @@ def _matrix_product(graph: Graph, node: Node) -> list[View]:
         if target is None:
             graph.writer.elementwise("copy", [graph.writer.reshape(made, shape)], out)
         return [out]
-    require(len(a.shape) == len(b.shape) == 3, "it multiplies matrices along more than one axis")
-    times = shape[0]
-    views = [view.broadcast((times, *view.shape[1:])) for view in (a, b)]
-    return [graph.writer.product(views[0], views[1], None, out)]
+    made = graph.writer.new(shape) if out is None else out
+    wide = [view.broadcast((*shape[:-2], *view.shape[-2:])) for view in (a, b)]
+    if wide[1].strides[-1] != 1 and all(wide[1].strides):
+        wide[1] = graph.writer.dense(wide[1])
+    _products(graph.writer, wide[0], wide[1], made)
+    return [made]
+
+
+def _products(writer: Writer, a: View, b: View, out: View) -> None:
+    """A product for each place of all axes but the last two, as many in an instruction as strides allow."""
+    lead = joined_axes(out.shape[:-2], *(view.strides[:-2] for view in (a, b, out)))
+    if len(lead) > 1:
+        axis = next(axis for axis, size in enumerate(out.shape) if size != 1)
+        for i in range(out.shape[axis]):
+            _products(writer, *(view.cut(axis, i, 1).without(axis) for view in (a, b, out)))
+        return
+    (times, steps) = lead[0] if lead else (1, (0, 0, 0))
+    views = [
+        replace(view, shape=(times, *view.shape[-2:]), strides=(step, *view.strides[-2:]))
+        for view, step in zip((a, b, out), steps, strict=True)
+    ]
+    writer.product(views[0], views[1], None, views[2])
 
 
 def _gemm(graph: Graph, node: Node) -> list[View]:

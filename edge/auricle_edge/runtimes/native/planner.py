@@ -17,13 +17,14 @@ from auricle.packs.graph_interface import Graph as PackGraph
 from auricle.packs.pack import Pack
 from auricle_edge.runtimes.native.layers import LAYERS
 from auricle_edge.runtimes.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, parts_of, require
+from auricle_edge.runtimes.native.norms import NORMS
 from auricle_edge.runtimes.native.operators import BINARY, IN_PLACE, OPERATORS, REDUCTIONS, SAME, TRUTHS, UNARY
 from auricle_edge.runtimes.native.program import Program, UnsupportedError, Writer
 from auricle_edge.runtimes.native.views import Shape, View
 
-HANDLERS = {**OPERATORS, **LAYERS}
+HANDLERS = {**OPERATORS, **LAYERS, **NORMS}
 COMPUTED = {
-    **dict.fromkeys((*UNARY, *REDUCTIONS, "Softmax", "LogSoftmax"), 1),
+    **dict.fromkeys((*UNARY, *REDUCTIONS, "Softmax", "LogSoftmax", *NORMS), 1),
     **dict.fromkeys([*(name for name in BINARY if name != "Equal"), "Gemm", "MatMul"], None),
 }
 """How many inputs of an operator are numbers that it computes with; None: all."""
