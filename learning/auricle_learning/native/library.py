@@ -24,7 +24,7 @@ log = logging.getLogger("auricle.edge")
 COMPILERS = ("cc", "gcc", "clang")
 LONGEST = 300.0
 """Seconds that a compiler may take."""
-FORMAT = 1
+FORMAT = 2
 """Of programs, as in `step.h`."""
 _LOADED: dict[Path, Library] = {}
 _UNLOADABLE: dict[Path, str] = {}

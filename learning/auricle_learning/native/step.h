@@ -5,10 +5,10 @@
 #define AURICLE_STEP_H
 #include <stdint.h>
 
-#define STEP_FORMAT 1 /* of programs; `library.py` asks for it */
+#define STEP_FORMAT 2 /* of programs; `library.py` asks for it */
 #define STEP_PAD 64   /* floats after the arena that kernels may read, never write */
 
-enum { OP_ELEMENTWISE = 1, OP_PRODUCT, OP_REDUCE, OP_SOFTMAX, OP_ARGMAX };
+enum { OP_ELEMENTWISE = 1, OP_PRODUCT, OP_REDUCE, OP_SOFTMAX, OP_ARGMAX, OP_GROUP };
 
 /* Elementwise: op, length, kind, n[4], then out, a, b, c as far as the kind has them: offset, stride[4]. */
 enum { EW_HEADER = 7, EW_OPERAND = 5 };
@@ -27,6 +27,12 @@ enum { R_SUM, R_SQUARES, R_MAX, R_MIN, R_COUNT };
 /* Softmax of rows, or its logarithm; columns side by side. Index of the first largest of each row, as a number. */
 enum { S_LOG = 2, S_ROWS, S_COLUMNS, S_IN, S_IN_ROW, S_OUT, S_OUT_ROW, S_LENGTH };
 enum { X_ROWS = 2, X_COLUMNS, X_IN, X_IN_ROW, X_IN_COLUMN, X_OUT, X_OUT_ROW, X_LENGTH };
+
+/* Group: sizes of four axes; how many values lie in the arena, how many only in the kernels' own memory, how many steps;
+ * each value of the arena as an operand above, its last stride 0 or 1; each step: kind, then places of out, a, b, c among
+ * the values, those of the arena first. All steps are done for a piece of the numbers before the next one. */
+enum { G_SIZES = 2, G_VALUES = 6, G_TEMPORARY, G_STEPS, G_HEADER, G_STEP = 5 };
+enum { G_MOST_VALUES = 24, G_MOST_TEMPORARY = 10, G_MOST_STEPS = 40 };
 
 typedef void run_program(const int32_t *program, const int32_t *end, float *arena);
 run_program step_run_plain, step_run_avx2, step_run_avx512;

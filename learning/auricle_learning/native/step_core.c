@@ -49,6 +49,27 @@ static int elementwise_is_sound(const int32_t *p, int32_t length, int64_t arena)
   return 1;
 }
 
+static int group_is_sound(const int32_t *p, int32_t length, int64_t arena) {
+  if (length < G_HEADER) return 0;
+  int32_t values = p[G_VALUES], temporary = p[G_TEMPORARY], steps = p[G_STEPS];
+  if (values < 1 || values > G_MOST_VALUES || temporary < 0 || temporary > G_MOST_TEMPORARY) return 0;
+  if (steps < 1 || steps > G_MOST_STEPS || length != G_HEADER + values * EW_OPERAND + steps * G_STEP) return 0;
+  int64_t sizes[4] = {p[G_SIZES], p[G_SIZES + 1], p[G_SIZES + 2], p[G_SIZES + 3]};
+  if (!sizes_are_sound(4, sizes)) return 0;
+  for (int i = 0; i < values; i++) {
+    const int32_t *o = p + G_HEADER + i * EW_OPERAND;
+    int64_t strides[4] = {o[1], o[2], o[3], o[4]};
+    if ((o[4] != 0 && o[4] != 1) || !inside(o[0], 4, sizes, strides, arena)) return 0;
+  }
+  for (int i = 0; i < steps; i++) {
+    const int32_t *s = p + G_HEADER + values * EW_OPERAND + i * G_STEP;
+    if (s[0] < 0 || s[0] >= K_COUNT) return 0;
+    for (int k = 1; k < G_STEP; k++) if (s[k] < 0 || s[k] >= values + temporary) return 0;
+    if (s[1] < values && p[G_HEADER + s[1] * EW_OPERAND + 4] != 1) return 0;
+  }
+  return 1;
+}
+
 static int product_is_sound(const int32_t *p, int32_t length, int64_t arena) {
   if (length != P_LENGTH) return 0;
   int64_t t = p[P_TIMES], m = p[P_M], n = p[P_N], k = p[P_K], all[4] = {t, m, n, k};
@@ -85,6 +106,7 @@ static int is_sound(const int32_t *p, const int32_t *end, int64_t arena) {
     int sound = 0;
     switch (p[0]) {
     case OP_ELEMENTWISE: sound = elementwise_is_sound(p, p[1], arena); break;
+    case OP_GROUP: sound = group_is_sound(p, p[1], arena); break;
     case OP_PRODUCT: sound = product_is_sound(p, p[1], arena); break;
     case OP_REDUCE: sound = reduction_is_sound(p, p[1], arena); break;
     case OP_SOFTMAX: sound = softmax_is_sound(p, p[1], arena); break;

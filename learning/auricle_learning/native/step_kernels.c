@@ -31,6 +31,21 @@ INLINE void store_some(float *p, v x, L n) { _mm256_maskstore_ps(p, (__m256i)((v
 INLINE void store_some(float *p, v x, L n) { for (L i = 0; i < n; i++) p[i] = x[i]; }
 #endif
 
+/* x, but not under or over a bound, NaN as it is; a where the sign of x is set, else b. */
+#if STEP_LANES == 16
+INLINE v at_least(float low, v x) { return (v)_mm512_max_ps((__m512)splat(low), (__m512)x); }
+INLINE v at_most(float high, v x) { return (v)_mm512_min_ps((__m512)splat(high), (__m512)x); }
+INLINE v by_sign(v x, v a, v b) { return (v)_mm512_mask_blend_ps(_mm512_movepi32_mask((__m512i)x), (__m512)b, (__m512)a); }
+#elif STEP_LANES == 8
+INLINE v at_least(float low, v x) { return (v)_mm256_max_ps((__m256)splat(low), (__m256)x); }
+INLINE v at_most(float high, v x) { return (v)_mm256_min_ps((__m256)splat(high), (__m256)x); }
+INLINE v by_sign(v x, v a, v b) { return (v)_mm256_blendv_ps((__m256)b, (__m256)a, (__m256)x); }
+#else
+INLINE v at_least(float low, v x) { return choose(x < low, splat(low), x); }
+INLINE v at_most(float high, v x) { return choose(x > high, splat(high), x); }
+INLINE v by_sign(v x, v a, v b) { return choose(ints(x) < 0, a, b); }
+#endif
+
 /* NaN goes through all of these: a training that diverged has to be seen. */
 INLINE v larger(v x, v y) { return choose((x > y) | (x != x), x, y); }
 INLINE v smaller(v x, v y) { return choose((x < y) | (x != x), x, y); }
@@ -43,7 +58,7 @@ static v each_pow(v x, v y) { for (int i = 0; i < W; i++) x[i] = powf(x[i], y[i]
 /* e^x = 2^n e^r with n the integer nearest to x / ln 2; e^r by a polynomial fitted on |r| <= ln 2 / 2 (error 1e-8).
  * 2^n in two factors, so that results under the normal numbers and over the largest are right too. */
 INLINE v exponential(v x) {
-  v held = choose(x > 89.0f, splat(89.0f), choose(x < -104.0f, splat(-104.0f), x));
+  v held = at_most(89.0f, at_least(-104.0f, x));
   v shifted = held * 1.442695041f + 12582912.0f; /* 1.5 * 2^23: the fraction is rounded away */
   v n = shifted - 12582912.0f;
   v r = (held - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -52,13 +67,27 @@ INLINE v exponential(v x) {
   q = q * r + 1.666657336e-01f;
   q = q * r + 5.000000014e-01f;
   v p = q * (r * r) + r + 1.0f;
+#if STEP_LANES == 16
+  return (v)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
   vi e = ints(shifted) - 0x4B400000, half = e >> 1;
-  v y = p * bits((half + 127) << 23) * bits((e - half + 127) << 23);
-  return choose(x == x, y, x);
+  return p * bits((half + 127) << 23) * bits((e - half + 127) << 23);
+#endif
+}
+/* a / b for b between 1 and 2. */
+INLINE v ratio(v a, v b) {
+#if STEP_LANES == 16 /* from an estimate of 14 bits: a division of so many takes as long as 32 products */
+  v y = (v)_mm512_rcp14_ps((__m512)b);
+  y += y * (1.0f - b * y);
+  v q = a * y;
+  return q + y * (a - b * q);
+#else
+  return a / b;
+#endif
 }
 INLINE v sigmoid(v x) {
-  v e = exponential(choose(x > 0.0f, -x, x)), s = 1.0f / (1.0f + e);
-  return choose(x < 0.0f, e * s, s);
+  v e = exponential(bits(ints(x) | (int32_t)0x80000000)), s = ratio(splat(1.0f), 1.0f + e);
+  return by_sign(x, e * s, s);
 }
 /* An odd polynomial fitted on |x| <= 0.625 (error 2e-8), else (1 - e) / (1 + e) with e = exp(-2 |x|). */
 INLINE v hyperbolic(v x) {
@@ -67,27 +96,31 @@ INLINE v hyperbolic(v x) {
   q = q * s - 5.385249678e-02f;
   q = q * s + 1.333278226e-01f;
   q = q * s - 3.333332910e-01f;
-  v small = x + x * s * q, e = exponential(a * -2.0f), large = (1.0f - e) / (1.0f + e);
+  v small = x + x * s * q, e = exponential(a * -2.0f), large = ratio(1.0f - e, 1.0f + e);
   large = bits(ints(large) | (ints(x) & (int32_t)0x80000000));
-  return choose(a < 0.625f, small, choose(x == x, large, x));
+  return by_sign(a - 0.625f, small, large);
 }
 
-/* ---- elementwise: a row of n numbers; d side by side. An operand's stride is 0 or 1 here, see `strided`. */
-typedef void row_kernel(float *d, const float *a, L as, const float *b, L bs, const float *c, L cs, L n);
-#define AT(i) { x = load(a + as * (i)); y = load(b + bs * (i)); z = load(c + cs * (i)); (void)y; (void)z; }
+/* ---- elementwise: rows of n numbers, d side by side. An operand's stride is 0 or 1 here, see `strided`. */
+typedef struct { const float *p; L row, column; } operand;
+typedef void row_kernel(float *d, L dr, operand a, operand b, operand c, L rows, L n);
+#define AT(i) { x = load(a.p + a.column * (i)); y = load(b.p + b.column * (i)); z = load(c.p + c.column * (i)); (void)y; (void)z; }
 #define ROW(name, expression) \
-  static void row_##name(float *d, const float *a, L as, const float *b, L bs, const float *c, L cs, L n) { \
-    v x, y, z, sa, sb, sc, last; \
-    if (!as) { sa = splat(*a); a = (const float *)&sa; } \
-    if (!bs) { sb = splat(*b); b = (const float *)&sb; } \
-    if (!cs) { sc = splat(*c); c = (const float *)&sc; } \
-    if (n < W) { AT(0) store_some(d, expression, n); return; } \
-    if (n % W) { AT(n - W) last = expression; } /* before anything is written: d may be a */ \
-    for (L i = 0; i + W <= n; i += W) { AT(i) store(d + i, expression); } \
-    if (n % W) store(d + n - W, last); \
+  static void row_##name(float *d, L dr, operand A, operand B, operand C, L rows, L n) { \
+    operand a = A, b = B, c = C; \
+    for (L r = 0; r < rows; r++, d += dr, A.p += A.row, B.p += B.row, C.p += C.row) { \
+      v x, y, z, sa, sb, sc, last; \
+      if (A.column) a.p = A.p; else { sa = splat(*A.p); a.p = (const float *)&sa; } \
+      if (B.column) b.p = B.p; else { sb = splat(*B.p); b.p = (const float *)&sb; } \
+      if (C.column) c.p = C.p; else { sc = splat(*C.p); c.p = (const float *)&sc; } \
+      if (n < W) { AT(0) store_some(d, expression, n); continue; } \
+      if (n % W) { AT(n - W) last = expression; } /* before anything is written: d may be a */ \
+      for (L i = 0; i + W <= n; i += W) { AT(i) store(d + i, expression); } \
+      if (n % W) store(d + n - W, last); \
+    } \
   }
 ROW(copy, x) ROW(neg, -x) ROW(abs, bits(ints(x) & 0x7FFFFFFF)) ROW(sqrt, root(x)) ROW(exp, exponential(x))
-ROW(log, each_log(x)) ROW(sigmoid, sigmoid(x)) ROW(tanh, hyperbolic(x)) ROW(relu, choose(x < 0.0f, splat(0), x))
+ROW(log, each_log(x)) ROW(sigmoid, sigmoid(x)) ROW(tanh, hyperbolic(x)) ROW(relu, at_least(0.0f, x))
 ROW(reciprocal, 1.0f / x) ROW(erf, each_erf(x)) ROW(not, truth(x == 0.0f)) ROW(truth, truth(x != 0.0f))
 ROW(add, x + y) ROW(sub, x - y) ROW(mul, x * y) ROW(div, x / y) ROW(max, larger(x, y)) ROW(min, smaller(x, y))
 ROW(greater, truth(x > y)) ROW(greater_equal, truth(x >= y)) ROW(less, truth(x < y)) ROW(less_equal, truth(x <= y))
@@ -110,7 +143,7 @@ static void strided(row_kernel *row, float *d, L ds, const float *a, L as, const
     for (L i = 0; i < m; i++) ta[i] = a[(at + i) * as];
     for (L i = 0; i < m; i++) tb[i] = b[(at + i) * bs];
     for (L i = 0; i < m; i++) tc[i] = c[(at + i) * cs];
-    row(td, ta, 1, tb, 1, tc, 1, m);
+    row(td, 0, (operand){ta, 0, 1}, (operand){tb, 0, 1}, (operand){tc, 0, 1}, 1, m);
     for (L i = 0; i < m; i++) d[(at + i) * ds] = td[i];
   }
 }
@@ -141,9 +174,35 @@ static void elementwise(const int32_t *p, float *arena) {
       const float *c = arena + co[0] + i * co[1] + j * co[2];
       if (turn) { transposed(d, o[3], a, as, n[2], n[3]); continue; }
       L dr = o[3], ar = ao[3], br = bo[3], cr = co[3];
-      if (plain) for (L r = 0; r < n[2]; r++) row(d + r * dr, a + r * ar, as, b + r * br, bs, c + r * cr, cs, n[3]);
+      if (plain) row(d, dr, (operand){a, ar, as}, (operand){b, br, bs}, (operand){c, cr, cs}, n[2], n[3]);
       else for (L r = 0; r < n[2]; r++) strided(row, d + r * dr, ds, a + r * ar, as, b + r * br, bs, c + r * cr, cs, n[3]);
     }
+}
+
+/* A piece of rows at a time, so that what a step makes is still near when the next one takes it. */
+static void group(const int32_t *p, float *arena) {
+  enum { PIECE = 1024 };
+  float own[G_MOST_TEMPORARY][PIECE + 5 * 16] __attribute__((aligned(64)));
+  operand value[G_MOST_VALUES + G_MOST_TEMPORARY];
+  const int32_t *n = p + G_SIZES, *o = p + G_HEADER, *code = o + p[G_VALUES] * EW_OPERAND;
+  L values = p[G_VALUES], most = n[3] < PIECE ? n[3] : PIECE, high = PIECE / most < n[2] ? PIECE / most : n[2];
+  for (L i = 0; i < values; i++) { value[i].row = o[i * EW_OPERAND + 3]; value[i].column = o[i * EW_OPERAND + 4]; }
+  for (L i = 0; i < p[G_TEMPORARY]; i++) { value[values + i].p = own[i]; value[values + i].row = most; value[values + i].column = 1; }
+  for (L i = 0; i < n[0]; i++)
+    for (L j = 0; j < n[1]; j++)
+      for (L r = 0; r < n[2]; r += high)
+        for (L c = 0; c < n[3]; c += most) {
+          L rows = n[2] - r < high ? n[2] - r : high, wide = n[3] - c < most ? n[3] - c : most;
+          for (L k = 0; k < values; k++) {
+            const int32_t *at = o + k * EW_OPERAND;
+            value[k].p = arena + at[0] + i * at[1] + j * at[2] + r * at[3] + c * at[4];
+          }
+          const int32_t *s = code;
+          for (L k = 0; k < p[G_STEPS]; k++, s += G_STEP) {
+            operand d = value[s[1]];
+            ROWS[s[0]]((float *)d.p, d.row, value[s[2]], value[s[3]], value[s[4]], rows, wide);
+          }
+        }
 }
 
 /* ---- matrix products: tiles of up to MOST[vectors] rows and so many vectors of columns, sums kept in registers */
@@ -312,6 +371,7 @@ void STEP_RUN(const int32_t *p, const int32_t *end, float *arena) {
   for (; p < end; p += p[1])
     switch (p[0]) {
     case OP_ELEMENTWISE: elementwise(p, arena); break;
+    case OP_GROUP: group(p, arena); break;
     case OP_PRODUCT: product(p, arena); break;
     case OP_REDUCE: reduce(p, arena); break;
     case OP_SOFTMAX: softmax(p, arena); break;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -30,6 +31,8 @@ class Graph:
     kinds: dict[str, str] = field(default_factory=dict)
     places: dict[str, View] = field(default_factory=dict)
     """Where a value should be made, so that what it is joined with lies beside it."""
+    apart: dict[str, Node] = field(default_factory=dict)
+    """Matrices whose columns only products read: they stay where they are, the Concat that would join them by name."""
     argmaxes: set[str] = field(default_factory=set)
     """Values that are places in a row."""
 
@@ -38,6 +41,13 @@ class Graph:
         if name not in self.values:
             self.values[name] = self.writer.constant(_numbers(self.constants[name]))
         return self.values[name]
+
+    def blocks(self, name: str) -> list[View]:
+        """A matrix as blocks of its columns, one beside the other."""
+        if name not in self.apart:
+            return [self.view(name)]
+        rows = math.prod(self.shapes[name][:-1])
+        return [self.writer.reshape(self.view(x), (rows, self.shapes[x][-1])) for x in self.apart[name].inputs]
 
     def kind(self, name: str) -> str:
         """What kind of numbers a value has."""

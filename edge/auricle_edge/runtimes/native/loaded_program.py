@@ -32,14 +32,19 @@ class LoadedProgram:
     """
 
     def __init__(self, library: Library, program: Program, level: str | None = None) -> None:
-        words = np.ascontiguousarray(program.words, np.int32)
         most = len(LEVELS) if level is None else LEVELS.index(level)
         self._functions = library.functions
-        self._handle = self._functions.step_load(words.ctypes.data, words.size, program.arena, most)
-        if not self._handle:
-            raise UnsupportedError("the library takes its program for one that leaves its arena")
-        weakref.finalize(self, self._functions.step_free, self._handle).atexit = False  # a thread may still run it
+        self._once, self._often = (self._loaded(words, program.arena, most) for words in (program.once, program.words))
         self.floats = program.arena + library.pad
+
+    def _loaded(self, words: NDArray[np.int32], arena: int, most: int) -> int:
+        """The library's own copy of a list of instructions."""
+        words = np.ascontiguousarray(words, np.int32)
+        handle: int | None = self._functions.step_load(words.ctypes.data, words.size, arena, most)
+        if not handle:
+            raise UnsupportedError("the library takes its program for one that leaves its arena")
+        weakref.finalize(self, self._functions.step_free, handle).atexit = False  # a thread may still run it
+        return handle
 
     def arena(self) -> NDArray[np.float32]:
         """New memory for one run at a time, zeros, on a cache line."""
@@ -47,7 +52,14 @@ class LoadedProgram:
         start = -(raw.ctypes.data // 4) % 16
         return raw[start : start + self.floats]
 
+    def settle(self, arena: NDArray[np.float32]) -> None:
+        """Make what only constants and weights that are read decide: before the first run, and after they changed."""
+        self._run(self._once, arena)
+
     def run(self, arena: NDArray[np.float32]) -> None:
         """Run once in an arena of `arena()`."""
-        if self._functions.step_run(self._handle, arena.ctypes.data, arena.size) != 0:
+        self._run(self._often, arena)
+
+    def _run(self, handle: int, arena: NDArray[np.float32]) -> None:
+        if self._functions.step_run(handle, arena.ctypes.data, arena.size) != 0:
             raise AuricleError("The memory for the runtime native is too small.")

@@ -8,13 +8,15 @@ Raise `UnsupportedError` for every case that it does not do: then onnxruntime ru
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from auricle.checks.onnx_reader import Node
 from auricle.checks.operator_call import axis_of
 from auricle_edge.runtimes.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, Operator, require
-from auricle_edge.runtimes.native.views import View
+from auricle_edge.runtimes.native.program import Writer
+from auricle_edge.runtimes.native.views import View, joined_axes
 
 UNARY = {
     **{name: name.lower() for name in ("Abs", "Erf", "Exp", "Log", "Neg", "Not", "Relu", "Sigmoid", "Sqrt", "Tanh")},
@@ -66,7 +68,26 @@ def _cast(graph: Graph, node: Node) -> list[View]:
     return [graph.writer.elementwise("truth", [view]) if to == TRUTH and kind != TRUTH else view]
 
 
+def _in_blocks(graph: Graph, node: Node, add: View | None = None) -> list[View]:
+    """A product one of whose matrices was never put together: sums over its columns, or columns of the result."""
+    left, right = (graph.blocks(name) for name in node.inputs[:2])
+    name = node.outputs[0]
+    out = graph.places.get(name)
+    out = graph.writer.new(graph.shapes[name]) if out is None else out
+    start = 0
+    for b in right:
+        part, done = out.cut(1, start, b.shape[1]), 0
+        so_far = None if add is None else add.cut(1, start, b.shape[1])
+        for a in left:
+            so_far = graph.writer.product(a, b.cut(0, done, a.shape[1]), so_far, part)
+            done += a.shape[1]
+        start += b.shape[1]
+    return [out]
+
+
 def _matrix_product(graph: Graph, node: Node) -> list[View]:
+    if graph.apart.keys() & set(node.inputs):
+        return _in_blocks(graph, node)
     a, b = (graph.view(name) for name in node.inputs)
     out = graph.places.get(node.outputs[0])
     shape = graph.shapes[node.outputs[0]]
@@ -80,20 +101,40 @@ def _matrix_product(graph: Graph, node: Node) -> list[View]:
         if target is None:
             graph.writer.elementwise("copy", [graph.writer.reshape(made, shape)], out)
         return [out]
-    require(len(a.shape) == len(b.shape) == 3, "it multiplies matrices along more than one axis")
-    times = shape[0]
-    views = [view.broadcast((times, *view.shape[1:])) for view in (a, b)]
-    return [graph.writer.product(views[0], views[1], None, out)]
+    made = graph.writer.new(shape) if out is None else out
+    wide = [view.broadcast((*shape[:-2], *view.shape[-2:])) for view in (a, b)]
+    if wide[1].strides[-1] != 1 and all(wide[1].strides):
+        wide[1] = graph.writer.dense(wide[1])
+    _products(graph.writer, wide[0], wide[1], made)
+    return [made]
+
+
+def _products(writer: Writer, a: View, b: View, out: View) -> None:
+    """A product for each place of all axes but the last two, as many in an instruction as strides allow."""
+    lead = joined_axes(out.shape[:-2], *(view.strides[:-2] for view in (a, b, out)))
+    if len(lead) > 1:
+        axis = next(axis for axis, size in enumerate(out.shape) if size != 1)
+        for i in range(out.shape[axis]):
+            _products(writer, *(view.cut(axis, i, 1).without(axis) for view in (a, b, out)))
+        return
+    (times, steps) = lead[0] if lead else (1, (0, 0, 0))
+    views = [
+        replace(view, shape=(times, *view.shape[-2:]), strides=(step, *view.strides[-2:]))
+        for view, step in zip((a, b, out), steps, strict=True)
+    ]
+    writer.product(views[0], views[1], None, views[2])
 
 
 def _gemm(graph: Graph, node: Node) -> list[View]:
     call, shape = graph.call(node), graph.shapes[node.outputs[0]]
-    a, b = (graph.view(name) for name in node.inputs[:2])
     scales = (node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0))
     require(scales == (1.0, 1.0), "it scales its product")
+    add = graph.view(node.inputs[2]).broadcast(shape) if call.has(2) else None
+    if graph.apart.keys() & set(node.inputs):
+        return _in_blocks(graph, node, add)
+    a, b = (graph.view(name) for name in node.inputs[:2])
     a = a.transposed((1, 0)) if call.number("transA", 0) else a
     b = b.transposed((1, 0)) if call.number("transB", 0) else b
-    add = graph.view(node.inputs[2]).broadcast(shape) if call.has(2) else None
     return [graph.writer.product(a, b, add, graph.places.get(node.outputs[0]))]
 
 

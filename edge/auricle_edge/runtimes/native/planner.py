@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,13 +17,14 @@ from auricle.packs.graph_interface import Graph as PackGraph
 from auricle.packs.pack import Pack
 from auricle_edge.runtimes.native.layers import LAYERS
 from auricle_edge.runtimes.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, parts_of, require
+from auricle_edge.runtimes.native.norms import NORMS
 from auricle_edge.runtimes.native.operators import BINARY, IN_PLACE, OPERATORS, REDUCTIONS, SAME, TRUTHS, UNARY
 from auricle_edge.runtimes.native.program import Program, UnsupportedError, Writer
 from auricle_edge.runtimes.native.views import Shape, View
 
-HANDLERS = {**OPERATORS, **LAYERS}
+HANDLERS = {**OPERATORS, **LAYERS, **NORMS}
 COMPUTED = {
-    **dict.fromkeys((*UNARY, *REDUCTIONS, "Softmax", "LogSoftmax"), 1),
+    **dict.fromkeys((*UNARY, *REDUCTIONS, "Softmax", "LogSoftmax", *NORMS), 1),
     **dict.fromkeys([*(name for name in BINARY if name != "Equal"), "Gemm", "MatMul"], None),
 }
 """How many inputs of an operator are numbers that it computes with; None: all."""
@@ -60,6 +62,8 @@ def plan_graph(pack: Pack, graph: PackGraph, batch: int = EVALUATED) -> Plan:
     inputs = {value.name: writer.keep(followed.shapes[value.name]) for value in followed.model.inputs}
     written.values.update(inputs)
     nodes = _needed(followed, written)
+    written.apart = _never_joined(written, nodes, {value.name for value in followed.model.outputs})
+    nodes = [node for node in nodes if node.outputs[0] not in written.apart]
     _choose_places(written, nodes, {value.name for value in followed.model.outputs})
     for node in nodes:
         _write(written, node)
@@ -69,7 +73,8 @@ def plan_graph(pack: Pack, graph: PackGraph, batch: int = EVALUATED) -> Plan:
             writer.replace(inputs[name.removeprefix("new/")], view)
     outputs = {name: inputs.get(name.removeprefix("new/"), view) for name, view in outputs.items()}
     constants = [view for view, _ in writer.constants]
-    program = writer.program([*inputs.values(), *constants, *outputs.values()])
+    weights = [view for name, view in inputs.items() if graph.kind == "evaluate" and name != "x"]
+    program = writer.program([*inputs.values(), *constants, *outputs.values()], [*constants, *weights])
     return Plan(
         program,
         {name: _slot(view) for name, view in inputs.items()},
@@ -118,6 +123,38 @@ def _write(graph: Graph, node: Node) -> None:
         graph.values[name] = view
         kept = kinds[1 if node.operator == "Where" else 0] if node.operator in (*SAME, *VIEWS) else FLOAT
         graph.kinds.setdefault(name, TRUTH if node.operator in TRUTHS else kept)
+
+
+def _never_joined(graph: Graph, nodes: list[Node], outputs: set[str]) -> dict[str, Node]:
+    """What a Concat joins along the last axis for products alone, by each of its names; a product does it in parts."""
+    users: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        for name in node.inputs:
+            users[name].append(node)
+    apart: dict[str, Node] = {}
+    for node in nodes:
+        shape = graph.shapes[node.outputs[0]]
+        if node.operator != "Concat" or graph.call(node).number("axis", 0) % len(shape) != len(shape) - 1:
+            continue
+        names, good = [node.outputs[0]], len(shape) >= 2
+        for user in users[node.outputs[0]] if len(shape) > 2 else ():
+            made = user.outputs[0]
+            good &= user.operator == "Reshape" and graph.shapes[made] == (math.prod(shape[:-1]), shape[-1])
+            names.append(made)
+        good = good and not outputs & set(names)
+        for name in names[1:] or names:
+            good = good and all(_takes_blocks(graph, user, name) for user in users[name])
+        if good:
+            apart.update(dict.fromkeys(names, node))
+    return apart
+
+
+def _takes_blocks(graph: Graph, user: Node, name: str) -> bool:
+    """Whether a node is a product of two matrices that can take one of them as blocks of columns."""
+    if user.operator not in ("Gemm", "MatMul") or user.inputs.count(name) != 1 or name in user.inputs[2:]:
+        return False
+    turned = any(user.attributes.get(each, 0) for each in ("transA", "transB"))
+    return not turned and all(len(graph.shapes[each]) == 2 for each in user.inputs[:2])
 
 
 def _choose_places(graph: Graph, nodes: list[Node], outputs: set[str]) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle_edge.runtimes.native.views import Shape, Store, View, dense, joined_axes
+from auricle_edge.runtimes.native.groups import AXES, ELEMENTWISE, grouped
+from auricle_edge.runtimes.native.views import Instruction, Shape, Store, View, dense, joined_axes
 
 KINDS = (
     *("copy", "neg", "abs", "sqrt", "exp", "log", "sigmoid", "tanh", "relu", "reciprocal", "erf", "not", "truth"),
@@ -20,10 +21,8 @@ KINDS = (
     "where",
 )
 """Elementwise kernels, in the order of `step.h`."""
-ELEMENTWISE, PRODUCT, REDUCE, SOFTMAX, ARGMAX = range(1, 6)
+PRODUCT, REDUCE, SOFTMAX, ARGMAX = range(2, 6)
 REDUCTIONS = ("sum", "squares", "max", "min")
-AXES = 4
-"""Axes that one elementwise instruction walks."""
 MOST_APART, MOST_TOGETHER = 64, 1024
 """Places of an axis more, each with an instruction of its own, and of all such axes together."""
 LARGEST_ARENA = 1 << 30
@@ -36,15 +35,6 @@ class UnsupportedError(Exception):
     """Why a graph cannot become a program: an operator or a shape, as the end of a sentence."""
 
 
-@dataclass
-class Instruction:
-    """Words, with views where offsets will stand."""
-
-    words: list[int | View]
-    reads: list[View]
-    writes: View
-
-
 @dataclass(frozen=True)
 class Program:
     """What the library runs."""
@@ -52,6 +42,8 @@ class Program:
     words: NDArray[np.int32]
     arena: int
     """Floats."""
+    once: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    """What is run before, and again only when what stays between two runs has changed: `Writer.program`."""
 
 
 class Writer:
@@ -109,7 +101,7 @@ class Writer:
         for view in [*reads, writes]:
             view.store.first = min(view.store.first, at)
             view.store.last = max(view.store.last, at)
-        self.instructions.append(Instruction([words[0], len(words) + 1, *words[1:]], reads, writes))
+        self.instructions.append(Instruction([words[0], len(words) + 1, *words[1:]], reads, [writes]))
         return writes
 
     def elementwise(self, kind: str, inputs: Sequence[View], out: View | None = None) -> View:
@@ -205,40 +197,67 @@ class Writer:
 
         Call it when everything else is written: no instruction but a copy like this one may follow.
         """
-        makers = [i for i, each in enumerate(self.instructions) if each.writes.store is new.store]
+        makers = [i for i, each in enumerate(self.instructions) if any(view.store is new.store for view in each.writes)]
         if len(makers) == 1 and new.store.instead is None and new.lies_as(old) and old.store.last <= makers[0]:
             made = self.instructions[makers[0]]
             reads = [view for view in made.reads if view.store is old.store]
-            whole = made.words[0] == ELEMENTWISE and made.writes.size == new.size == new.store.size
-            if whole and all(view.lies_as(made.writes) for view in reads):
+            whole = made.words[0] == ELEMENTWISE and made.writes[0].size == new.size == new.store.size
+            if whole and all(view.lies_as(made.writes[0]) for view in reads):
                 new.store.instead = old.store
                 old.store.last = 1 << 60
                 return
         self.elementwise("copy", [new], old)
 
-    def program(self, kept: Sequence[View]) -> Program:
-        """Give every store its place, and make the words; `kept` are those needed after the last instruction too."""
-        for view in kept:
-            view.store.last = len(self.instructions)
+    def program(self, kept: Sequence[View], lasting: Sequence[View] = ()) -> Program:
+        """Give every store its place, and make the words; `kept` are those needed after the last instruction too.
+
+        What is made of `lasting` values alone, weights that are only read, is made once and stays.
+        """
+        stores_kept = {view.store for view in kept}
+        once, stay = _once(self.instructions, {view.store for view in lasting}) if lasting else ([], set())
+        often = [each for each in self.instructions if not any(each is other for other in once)]
+        first = grouped(once, stores_kept | stay)
+        instructions = [*first, *grouped(often, stores_kept | stay)]
+        stores = dict.fromkeys(view.store for view in kept)
+        for each in instructions:
+            stores.update(dict.fromkeys(view.store for view in (*each.reads, *each.writes)))
+        for store in stores:
+            store.first, store.last = 1 << 60, -1
+        for at, each in enumerate(instructions):
+            for view in (*each.reads, *each.writes):
+                view.store.first, view.store.last = min(view.store.first, at), at
+        for store in stores_kept | stay:
+            store.last = len(instructions)
         top = 0
-        stores = {id(view.store): view.store for view in kept}
-        for each in self.instructions:
-            stores |= {id(view.store): view.store for view in (*each.reads, each.writes)}
-        for store in stores.values():
+        for store in stores:
             if store.kept:
                 store.offset, top = top, top + _room(store)
-        top = _place([store for store in stores.values() if not store.kept and store.instead is None], top)
+        top = _place([store for store in stores if not store.kept and store.instead is None], top)
         if top > LARGEST_ARENA:
             raise UnsupportedError(f"it needs room for {top} numbers")
-        for store in stores.values():
+        for store in stores:
             if store.instead is not None:
                 store.offset = store.instead.offset
-        words = [
-            word.store.offset + word.offset if isinstance(word, View) else word
-            for each in self.instructions
-            for word in each.words
-        ]
-        return Program(np.array(words, np.int32), top)
+        return Program(_words(instructions[len(first) :]), top, _words(first))
+
+
+def _once(instructions: Sequence[Instruction], lasting: set[Store]) -> tuple[list[Instruction], set[Store]]:
+    """Instructions that read nothing but what lasts or what such instructions make, and the stores of that."""
+    once, count = list(instructions), -1
+    stay: set[Store] = set()
+    while count != len(once):
+        count, kept = len(once), {id(each) for each in once}
+        changing = {view.store for each in instructions if id(each) not in kept for view in each.writes}
+        stay = {view.store for each in once for view in each.writes} - changing
+        known = lasting | stay
+        once = [each for each in once if all(view.store in known for view in (*each.reads, *each.writes))]
+    return once, stay
+
+
+def _words(instructions: Sequence[Instruction]) -> NDArray[np.int32]:
+    """The words of placed instructions."""
+    words = [word for each in instructions for word in each.words]
+    return np.array([w.store.offset + w.offset if isinstance(w, View) else w for w in words], np.int32)
 
 
 def _one(view: View) -> View:

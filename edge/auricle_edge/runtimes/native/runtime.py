@@ -56,6 +56,7 @@ class Ready:
         arena = self.program.arena()
         for offset, numbers in self.plan.constants:
             arena[offset : offset + numbers.size] = numbers.ravel()
+        self.program.settle(arena)
 
         def parts(slots: Mapping[str, Slot]) -> dict[str, NDArray[np.float32]]:
             return {name: arena[at : at + math.prod(shape)].reshape(shape) for name, (at, shape) in slots.items()}
@@ -189,6 +190,7 @@ class NativeRuntime:
         if memory.holds is not weights:
             for name, value in named_parts("model", self.pack.table(model), weights).items():
                 put(name, memory.inputs[name], value)
+            ready.program.settle(memory.arena)
             memory.holds = weights if weights.base is None and not weights.flags.writeable else None
         x = memory.inputs["x"]
         put("x", x[: len(features)], features)

@@ -28,6 +28,15 @@ class Store:
     """The store in whose place it lies: a state that is replaced where it is."""
 
 
+@dataclass
+class Instruction:
+    """Words, with views where offsets will stand."""
+
+    words: list[int | View]
+    reads: list[View]
+    writes: list[View]
+
+
 @dataclass(frozen=True)
 class View:
     """Numbers of a store, without a copy: `strides` in numbers, 0 where an axis repeats one."""
