@@ -19,8 +19,8 @@ MOST = 1 << 28
 class ArrivedWeights:
     """One round's matrix, a row for each device that was invited, in the order of their names.
 
-    An update is decoded where it will be needed; its row counts once the update was counted. All of it is a copy: what is
-    not here is read from the blobs, after a restart everything. Threads may put rows in while others ask.
+    An update is decoded where it will be needed; its row counts once the update was counted. All of it is a copy: what
+    is not here is read from the blobs, after a restart everything. Threads may put rows in while others ask.
 
     Parameters
     ----------
