@@ -29,8 +29,17 @@ def filled(*devices: str, most: int = 1000) -> ArrivedWeights:
     arrived = ArrivedWeights(3, most)
     arrived.begin(TASK, 1, reversed(DEVICES))
     for device in devices:
-        arrived.put(sent(device), VALUES[device])
+        put(arrived, device)
     return arrived
+
+
+def put(arrived: ArrivedWeights, device: str, **changes: Any) -> None:
+    """As an update is taken in: decoded into its row, and kept once it was counted."""
+    update = sent(device, **changes)
+    row = arrived.row(update)
+    weights = VALUES[device].copy() if row is None else row
+    weights[:] = VALUES[device]
+    arrived.put(update, weights)
 
 
 def asked(arrived: ArrivedWeights, *devices: str) -> list[float | None]:
@@ -64,10 +73,23 @@ def test_what_is_not_there_is_left_to_be_read() -> None:
 
 def test_of_another_body_round_or_device_nothing_is_there() -> None:
     arrived = filled("dev-a")
-    arrived.put(sent("dev-b", round=2), VALUES["dev-b"])
-    arrived.put(update("dev-x", body="9" * 64), VALUES["dev-b"])
+    put(arrived, "dev-b", round=2)
+    assert arrived.row(update("dev-x")) is None
     others = [row("dev-a", body="9" * 64), row("dev-a", round=2), row("dev-b")]
     assert not arrived.matrix_of(others)[1].any()
+
+
+def test_what_was_not_counted_or_comes_too_late_touches_nobody() -> None:
+    arrived = filled("dev-a", "dev-b", "dev-d")
+    assert arrived.row(sent("dev-a")) is None, "it is there already"
+    late = arrived.row(sent("dev-c"))
+    assert late is not None
+    assert asked(arrived, "dev-a", "dev-b", "dev-c", "dev-d") == [0, 1, None, 3]
+    matrix, known = arrived.matrix_of([row("dev-a"), row("dev-b"), row("dev-d")])
+    late[:] = 9
+    arrived.put(sent("dev-c"), late)
+    assert known.all() and matrix[:, 0].tolist() == [0, 1, 3]
+    assert arrived.row(sent("dev-c")) is None, "the round is closing"
 
 
 def test_no_more_is_kept_than_there_is_room_for_and_nothing_after_the_round() -> None:

@@ -261,6 +261,7 @@ class Inbox:
             return
         # Whoever had a key keeps it: while this was written, a board may have been replaced.
         self.keys.setdefault(message.device, message.public_key)
+        self._here.add(message.device)  # as was entered just now
         await self._receiver.on_register(message)
 
     async def _hearing(self, message: HearingReport) -> None:

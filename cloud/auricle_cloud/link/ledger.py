@@ -31,6 +31,8 @@ class Ledger:
     awaited
         Whether an update is one that a round waits for, as far as is known without the database: it is judged once,
         when it is counted. Any other is judged before its body is kept as well.
+    row
+        Where the weights (P,) of an update are to be decoded; None: anywhere.
     keep
         Called, in a thread, with each update that was counted and its weights (P,).
     """
@@ -42,10 +44,11 @@ class Ledger:
         stale_limit: int = 0,
         *,
         awaited: Callable[[Update], bool] = lambda _: False,
+        row: Callable[[Update], Flat | None] = lambda _: None,
         keep: Callable[[Update, Flat], None] = lambda _update, _weights: None,
     ) -> None:
         self._store, self._blobs, self._stale_limit = store, blobs, stale_limit
-        self._awaited, self._keep = awaited, keep
+        self._awaited, self.row, self._keep = awaited, row, keep
         self._gathering = Batcher[Arrived, Verdict](lambda arrived: self._commit(arrived))
 
     async def count(self, update: Update, body: bytes, weights: Flat | None = None) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -60,6 +61,7 @@ def require_body(
     declared: Sequence[Declared] = (),
     *,
     travelled: bool = True,
+    out: Flat | None = None,
 ) -> Flat | None:
     """The weights (P,) that an update brings; None of a masked one, of which nobody can say anything.
 
@@ -69,6 +71,8 @@ def require_body(
         (P,) of the model that it started from, where that is at hand.
     table, limits, declared
         As of `require_header`.
+    out
+        (P,) where the weights go to, also those that are refused then.
     travelled
         Whether it came from somewhere: what was made in this run is the body that the header means.
 
@@ -86,7 +90,7 @@ def require_body(
         if base is None and update.codec == INT8:  # no round started from it: the ledger refuses it, whatever it brings
             base = np.zeros(table.size, np.float32)
         block, vectors = split_vectors(body, length_of(table, update.codec), update.vectors or ())
-        weights = decode_update(block, base, table, update.codec)
+        weights = decode_update(block, base, table, update.codec, out)
         require_values(vectors, declared, limits.weight)
     except WireError as error:
         raise WireError(f"values: {error}") from error
@@ -97,9 +101,25 @@ def require_body(
     return weights
 
 
+class _Scratch(threading.local):
+    """A thread's place for a model's numbers: a new one for each update would cost more than the sum over it."""
+
+    def __init__(self) -> None:
+        self._place = np.empty(0, np.float32)
+
+    def like(self, numbers: Flat) -> Flat:
+        if self._place.size != numbers.size:
+            self._place = np.empty_like(numbers)
+        return self._place
+
+
+_scratch = _Scratch()
+
+
 def _distance(weights: Flat, base: Flat, limit: float) -> float:
     """||w - base||_2, exact where it is near the limit, and else to a thousandth."""
-    moved = weights - base
+    moved = _scratch.like(base)
+    np.subtract(weights, base, out=moved)
     # A sum of squares and no dot product, for which BLAS would wake a thread on every core.
     rough = math.sqrt(float(np.einsum("i,i->", moved, moved)))
     if abs(rough - limit) > 0.01 * limit:

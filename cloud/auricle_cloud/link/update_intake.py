@@ -29,8 +29,9 @@ PAUSE = 0.03
 MOST_CONFLICTS = 4096
 """Devices and rounds of which it is remembered that a conflict was noted."""
 
-Arrival = tuple[Update, bytes, "Flat | None", Sequence[Declared]]
-"""An update, its body, the model (P,) it started from if that is at hand, and the vectors that its round declares."""
+Arrival = tuple[Update, bytes, "Flat | None", Sequence[Declared], "Flat | None"]
+"""An update, its body, the model (P,) it started from if that is at hand, the vectors of its round, and the place (P,)
+where its weights go to, if there is one."""
 
 
 class UpdateIntake:
@@ -96,7 +97,7 @@ class UpdateIntake:
         if whole is None:
             return None
         base = self._receiver.base(update.base)
-        found = await self._checks.add((update, whole, base, declared))
+        found = await self._checks.add((update, whole, base, declared, self._ledger.row(update)))
         if isinstance(found, WireError):
             raise found
         # Of what stands for a move from a model that is not at hand, the weights are not known yet.
@@ -126,9 +127,9 @@ class UpdateIntake:
     def _checked(self, arrived: Sequence[Arrival]) -> list[Flat | WireError | None]:
         """The weights of each, or what is wrong with it."""
         found: list[Flat | WireError | None] = []
-        for update, body, base, declared in arrived:
+        for update, body, base, declared, row in arrived:
             try:
-                found.append(require_body(update, body, base, self._table, self._limits, declared))
+                found.append(require_body(update, body, base, self._table, self._limits, declared, out=row))
             except WireError as error:
                 found.append(error)
         return found

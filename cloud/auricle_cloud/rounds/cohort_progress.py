@@ -69,9 +69,12 @@ class CohortProgress:
 
     def awaits(self, update: Update) -> bool:
         """Whether the round takes this device's update, as far as is known here; asked in threads as well."""
-        device = update.device
+        return update.round == self.number and self._state in TAKING and self._waits_for(update.device)
+
+    def _waits_for(self, device: str) -> bool:
+        """Whether a device is one of those that are waited for, without all the others."""
         over = device in self.answered or device in self.failed or device in self._refused or device in self.left
-        return update.round == self.number and self._state in TAKING and device in self.cohort and not over
+        return device in self.cohort and not over
 
     def waited_for(self) -> set[str]:
         """Who has neither answered nor given up, and was not refused."""
@@ -117,7 +120,7 @@ class CohortProgress:
 
     async def idle(self, device: str) -> None:
         """A device asks what is next: tell it again what it is waited for."""
-        if self.messages is not None and device in self.waited_for():
+        if self.messages is not None and self._waits_for(device):
             await self._site.messenger.tell(self.messages, [device])
 
     async def on_loss(self, loss: Loss) -> None:

@@ -140,6 +140,7 @@ class Coordinator:
                 self.blobs,
                 settings.buffer.stale_limit,
                 awaited=self.dispatcher.awaits,
+                row=arrived.row,
                 keep=arrived.put,
             ),
             self.dispatcher,

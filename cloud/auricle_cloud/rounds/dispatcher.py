@@ -11,6 +11,7 @@ from auricle.wire.messages import DeviceState, Get, HearingReport, Loss, Registe
 from auricle.wire.secure_sum.messages import SumAnswer
 from auricle.wire.tensors import Flat
 from auricle.wire.vectors import Declared
+from auricle_cloud.link.batch import Batcher
 from auricle_cloud.ota.conductor import Conductor
 from auricle_cloud.rounds.context import RoundContext
 from auricle_cloud.rounds.round_loop import RoundLoop
@@ -45,6 +46,7 @@ class Dispatcher:
         """Devices of which the log has said that they wait for approval."""
         self._standings: dict[str, str] = {}
         """What devices were told of their standing."""
+        self._rows = Batcher[str, "DeviceRow | None"](site.store.devices.several)
         self._came: dict[str, float] = {}
         """When the last part of an update came, of devices that are registered."""
 
@@ -66,7 +68,7 @@ class Dispatcher:
 
     async def _tell_standing(self, device: str) -> DeviceRow:
         """Tell a device whether it may take part."""
-        row = await asyncio.to_thread(self._site.store.devices.get, device)
+        row = await self._rows.add(device) or await asyncio.to_thread(self._site.store.devices.get, device)
         self._standings[device] = row.standing
         await self._site.messenger.tell_standing(device, row.standing, row.reason)
         return row

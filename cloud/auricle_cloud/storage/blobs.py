@@ -166,9 +166,10 @@ class Blobs:
 
     def remove_all(self, names: Iterable[str]) -> None:
         """Forget several; StorageError when the disk refuses one of them."""
+        names = list(names)
         folders = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
+        self._pack_files.remove(names)
         for sha256 in names:
-            self._pack_files.remove(sha256)
             if sha256[:2] not in folders:  # most lie in parcels alone
                 continue
             try:

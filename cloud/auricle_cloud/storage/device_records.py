@@ -142,6 +142,13 @@ class Devices:
                 raise self._unknown(tx, name)
             return row
 
+    def several(self, names: Sequence[str]) -> list[DeviceRow | None]:
+        """Some devices in this order; None for one that is not known."""
+        with self._db.reading() as tx:
+            rows = DeviceRow.read(tx, DeviceRow.select(devices).where(devices.c.device.in_(names)))
+        known = {row.device: row for row in rows}
+        return [known.get(name) for name in names]
+
     @staticmethod
     def _unknown(tx: sa.Connection, name: str) -> StorageError:
         names = tx.execute(sa.select(devices.c.device)).scalars().all()

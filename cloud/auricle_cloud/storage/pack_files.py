@@ -7,9 +7,10 @@ is written once, whole or not at all, and removed when none of its blobs is want
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from auricle.errors import StorageError
@@ -87,17 +88,37 @@ class PackFiles:
                 file.seek(offset)
                 yield file.read(length)
 
-    def remove(self, sha256: str) -> None:
-        """Want a blob no more; StorageError when its parcel is to go and the disk refuses."""
+    def remove(self, names: Iterable[str]) -> None:
+        """Want blobs no more; StorageError when a parcel is to go and the disk refuses.
+
+        Parcels lose their names at once. A disk takes 10 ms to give up a large file: several go in a thread, and what
+        is left of them if the process ends is swept as of a writer that was killed.
+        """
         with self._lock:
-            for name in self._holders.pop(sha256, ()):
-                del self._wanted[name][sha256]
-                if not self._wanted[name]:
-                    del self._wanted[name]
-                    try:
-                        (self.folder / name).unlink(missing_ok=True)
-                    except OSError as error:
-                        raise StorageError(describe(error, self.folder / name)) from error
+            gone = [path for sha256 in names for name in self._unwanted(sha256) if (path := self._put_aside(name))]
+        if len(gone) > 1:
+            threading.Thread(target=_unlink, args=(gone,), name="auricle-parcels").start()
+        else:
+            _unlink(gone)
+
+    def _unwanted(self, sha256: str) -> Iterator[str]:
+        """The parcels that nothing is wanted of any more without this blob."""
+        for name in self._holders.pop(sha256, ()):
+            del self._wanted[name][sha256]
+            if not self._wanted[name]:
+                del self._wanted[name]
+                yield name
+
+    def _put_aside(self, name: str) -> Path | None:
+        """Rename a parcel to what `sweep` takes for the beginning of one; None where another process was first."""
+        aside = self.folder / f".{name}.{os.urandom(4).hex()}.tmp"
+        try:
+            (self.folder / name).rename(aside)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(describe(error, self.folder / name)) from error
+        return aside
 
     def names(self) -> set[str]:
         """Every blob that is wanted."""
@@ -123,6 +144,12 @@ class PackFiles:
             self._holders[sha256].remove(name)
             if not self._holders[sha256]:
                 del self._holders[sha256]
+
+
+def _unlink(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> dict[str, tuple[int, int]]:

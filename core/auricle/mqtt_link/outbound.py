@@ -80,6 +80,8 @@ class Outbound:
         self._check(topic, size)
         if not topic:
             raise BrokerError("a message needs a topic")
+        if not qos and expiry is None and self._sent_at_once(topic, payload, retain=retain, size=size):
+            return
         loop = asyncio.get_running_loop()
         deadline = None if expiry is None else loop.time() + expiry
         item = Outgoing(topic, payload, retain, qos, deadline, size, loop.create_future())
@@ -90,6 +92,20 @@ class Outbound:
             await within(self._deliver(item), expiry)
         except (asyncio.TimeoutError, TimeoutError) as error:
             raise BrokerError(f"{topic}: not acknowledged by the broker within {expiry} s") from error
+
+    def _sent_at_once(self, topic: str, payload: bytes, *, retain: bool, size: int) -> bool:
+        """Send what nobody acknowledges without a place in the table; False where it has to wait for one."""
+        if self._connection is None or self._connection.full or self._closed is not None:
+            return False
+        try:
+            self._connection.publish(topic, payload, qos=0, retain=retain, expiry=None)
+        except ConnectionError:
+            return False
+        except ValueError as error:
+            raise BrokerError(f'topic "{topic}": {error}') from error
+        self._counters.messages_sent += 1
+        self._counters.bytes_sent += size
+        return True
 
     async def _deliver(self, item: Outgoing) -> None:
         async with self._places:

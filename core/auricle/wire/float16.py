@@ -23,19 +23,20 @@ _HALF = np.float32(0.5)
 """The last bit of its mantissa stands for 2^-24, the smallest subnormal."""
 
 
-def from_float16(block: bytes) -> NDArray[np.float32] | None:
-    """Numbers of a block of little-endian halves, an array (P,); None where one is not finite."""
+def from_float16(block: bytes, out: NDArray[np.float32] | None = None) -> NDArray[np.float32] | None:
+    """Numbers of a block of little-endian halves, an array (P,), in `out` if that is given; None: one is not finite."""
     halves = np.frombuffer(block, "<i2")
+    numbers = np.empty(halves.size, np.float32) if out is None else out
     if not halves.size:
-        return np.empty(0, np.float32)
+        return numbers
     exponents = halves & _EXPONENT
     if exponents.max() == _EXPONENT:
         return None
-    bits = halves.astype(np.int32)
+    bits = numbers.view(np.int32)
+    bits[:] = halves
     bits <<= np.int32(13)
     bits &= _KEPT
     bits += _BIAS
-    numbers = bits.view(np.float32)
     if exponents.min() == 0:
         small = np.flatnonzero(exponents == 0)
         numbers[small] = np.frombuffer(block, "<f2")[small]

@@ -125,8 +125,8 @@ def encode(flat: Flat, codec: str = "float32") -> bytes:
     return block
 
 
-def decode(block: bytes, size: int, codec: str = "float32") -> Flat:
-    """Read a block of exactly `size` numbers into a flat vector (size,) float32.
+def decode(block: bytes, size: int, codec: str = "float32", out: Flat | None = None) -> Flat:
+    """Read a block of exactly `size` numbers into a flat vector (size,) float32: `out`, if that is given.
 
     Raises
     ------
@@ -139,9 +139,10 @@ def decode(block: bytes, size: int, codec: str = "float32") -> Flat:
     if len(block) != expected:
         raise WireError(f"A tensor block has {len(block)} bytes where {expected} are due.")
     if codec == "float16":
-        flat = from_float16(block)
+        flat = from_float16(block, out)
     else:
-        numbers: Flat = np.frombuffer(block, CODECS[codec]).astype(np.float32)
+        numbers = np.empty(size, np.float32) if out is None else out
+        numbers[:] = np.frombuffer(block, CODECS[codec])
         flat = numbers if np.isfinite(numbers).all() else None
     if flat is None:
         raise WireError("A tensor block holds numbers that are not finite.")

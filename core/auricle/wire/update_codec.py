@@ -67,7 +67,7 @@ def encode_update(trained: Flat, received: Flat, table: TensorTable, codec: str)
     return scales.tobytes() + values.tobytes()
 
 
-def decode_update(block: bytes, base: Flat | None, table: TensorTable, codec: str) -> Flat:
+def decode_update(block: bytes, base: Flat | None, table: TensorTable, codec: str, out: Flat | None = None) -> Flat:
     """Read a body into the weights (P,) that it stands for.
 
     Parameters
@@ -76,6 +76,8 @@ def decode_update(block: bytes, base: Flat | None, table: TensorTable, codec: st
         (P,) the model that the device started from; not needed for raw numbers.
     block, table, codec
         As of `encode_update`.
+    out
+        (P,) where the weights go to, also those that are refused then.
 
     Raises
     ------
@@ -83,14 +85,17 @@ def decode_update(block: bytes, base: Flat | None, table: TensorTable, codec: st
         The codec is unknown, the length is not due, a number is not finite or none that `encode_update` makes.
     """
     if codec != INT8:
-        return decode(block, table.size, codec)
+        return decode(block, table.size, codec, out)
     if base is None:
         raise WireError(f"An update in {codec} can only be read beside the model that it started from.")
     with np.errstate(over="ignore"):
         found: Flat = (base + _moved(block, table)).astype(np.float32)
     if not np.isfinite(found).all():
         raise WireError("A tensor block holds numbers that are not finite.")
-    return found
+    if out is None:
+        return found
+    out[:] = found
+    return out
 
 
 def _moved(block: bytes, table: TensorTable) -> NDArray[np.float64]:
