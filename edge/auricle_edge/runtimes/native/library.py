@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError, because
+from auricle.files import cache_folder
 from auricle_edge.runtimes.native.compiling import FLAGS, HERE, LEVELS, SOURCES, X86_LEVELS, commands, shipped
 from auricle_edge.runtimes.native.program import Program, UnsupportedError
 
@@ -157,14 +158,8 @@ def library_path() -> Path:
         digest.update((HERE / name).read_bytes())
     base = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]  # of a systemd service, which sees no home
     return (
-        (Path(base) if Path(base).is_absolute() else _cache_folder()) / "native" / f"step-{digest.hexdigest()[:20]}.so"
+        (Path(base) if Path(base).is_absolute() else cache_folder()) / "native" / f"step-{digest.hexdigest()[:20]}.so"
     )
-
-
-def _cache_folder() -> Path:
-    from auricle.speech.download import cache_folder  # with all of HTTP, which a service has no need of
-
-    return cache_folder()
 
 
 def _refuse_foreign(path: Path) -> None:
