@@ -105,3 +105,9 @@ def describe(error: OSError, path: Path) -> str:
     if error.errno in _WRONG_KIND:
         return f"{path} cannot be written: {_WRONG_KIND[error.errno]}."
     return f"{path} cannot be written ({error.strerror or error}): check the path and its permissions."
+
+
+def cache_folder() -> Path:
+    """Give `$XDG_CACHE_HOME/auricle`, or `~/.cache/auricle` where that is not set to an absolute path."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "auricle"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,14 @@ OVERRIDDEN = "everybody-on-this-network-may-read-and-forge"
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach this host."""
+    if host in ("localhost", "127.0.0.1", "::1"):
+        return True
+    import ipaddress  # for what is not the usual: a quarter of a megabyte
+
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return False
 
 
 def require_private(address: BrokerAddress) -> BrokerAddress:

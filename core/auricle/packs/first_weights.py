@@ -67,7 +67,8 @@ def first_weights(pack: Pack, model: str, seed: int, origin: Pack | None = None)
     if table.specs[:-2] != known.specs[:-2] or table.specs[-2].shape[1:] != known.specs[-2].shape[1:]:
         raise PackError(f"{model} is another model in the pack {source.manifest.name}: take --start scratch.")
     trained = start_weights(source, model)
-    flat = table.initial(seed)
+    known_all = set(pack.labels) <= set(source.labels)  # then nothing is drawn, and NumPy's generators stay unloaded
+    flat = np.empty(table.size, np.float32) if known_all else table.initial(seed)
     body = slice(0, table.offsets["head.weight"].start)
     flat[body] = trained[body]
     places = [(row, source.labels.index(word)) for row, word in enumerate(pack.labels) if word in source.labels]

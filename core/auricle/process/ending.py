@@ -106,7 +106,8 @@ def become(module: str, settings: bytes, *arguments: str) -> None:
     os.lseek(descriptor, 0, os.SEEK_SET)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, *_flags(), "-m", module, str(descriptor), *arguments])
+    python = (sys.executable, *_flags(), *_without_columns())
+    os.execv(sys.executable, [*python, "-m", module, str(descriptor), *arguments])
 
 
 def given(argument: str) -> bytes:
@@ -120,3 +121,8 @@ def _flags() -> Sequence[str]:
     if sys.flags.isolated:
         return ("-I",)
     return ("-P",) if sys.version_info >= (3, 11) else ()
+
+
+def _without_columns() -> Sequence[str]:
+    """A traceback of a service says lines, not columns: those would stay in memory for every line of every module."""
+    return ("-X", "no_debug_ranges") if sys.version_info >= (3, 11) else ()

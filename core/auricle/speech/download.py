@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from auricle.errors import DataError, StorageError, because
+from auricle.files import cache_folder as cache_folder
 from auricle.speech.speech_set import Progress
 
 _CHUNK = 1 << 20
@@ -50,12 +51,6 @@ SPEECH_COMMANDS = Archive(
     sha256="af14739ee7dc311471de98f5f9d2c9191b18aedfe957f4a6ff791c709868ff58",
 )
 """Size and checksum as TensorFlow Datasets and torchaudio list them."""
-
-
-def cache_folder() -> Path:
-    """Give `$XDG_CACHE_HOME/auricle`, or `~/.cache/auricle` where that is not set to an absolute path."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "auricle"
 
 
 def fetch(

@@ -112,6 +112,17 @@ LEAST = 0.7
 """Nepers of energy (3 dB) that a sound stands out at least."""
 
 
+def quantile(values: NDArray[Any], share: float) -> float:
+    """What the share of the values (n,) lies below, n >= 1, interpolated: `np.quantile` without all of `numpy.ma`."""
+    kind = values.dtype.type if values.dtype.kind == "f" else np.float64
+    ordered = np.sort(values)
+    place = (len(ordered) - 1) * kind(share)
+    before = int(place)
+    low, high = ordered[before], ordered[min(before + 1, len(ordered) - 1)]
+    part, apart = place - kind(before), high - low
+    return float(low + apart * part if part < 0.5 else high - apart * (kind(1) - part))
+
+
 def word_span(energies: Energies, floor: float) -> tuple[int, int]:
     """First frame of the loudest sound, and the frame after its last.
 
@@ -134,7 +145,7 @@ def word_span(energies: Energies, floor: float) -> tuple[int, int]:
     levels = np.log(energies + np.float32(floor)).mean(axis=1)
     padded = np.pad(levels, 1, mode="edge")
     levels = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
-    quiet, peak = np.percentile(levels, 10), int(levels.argmax())
+    quiet, peak = quantile(levels, 0.1), int(levels.argmax())
     sounding = np.flatnonzero(levels >= quiet + max(LEAST, RISE * (levels[peak] - quiet)))
     begin = end = peak
     for frame in sounding[sounding > peak]:

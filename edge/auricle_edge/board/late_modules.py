@@ -10,11 +10,16 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
+import urllib  # noqa: F401 - the package of one of them, in which `import urllib.request` has to find it
 from collections.abc import Iterable
 from types import ModuleType
 
-SELDOM = ("urllib.request", "ipaddress", "tokenize", "pickle", "tempfile", "shutil", "locale")
-"""Imported by paho (for proxies), urllib.parse, inspect and linecache, NumPy, and subprocess."""
+SELDOM = (
+    *("urllib.request", "ipaddress", "tokenize", "pickle", "tempfile", "shutil", "locale"),
+    *("ssl", "asyncio.sslproto"),
+)
+"""Imported by paho (for proxies), urllib.parse, inspect and linecache, NumPy, and subprocess; and by asyncio and paho,
+where only a broker with TLS needs them."""
 
 
 class LateModule(ModuleType):
@@ -45,5 +50,5 @@ def stand_in_for(names: Iterable[str] = SELDOM) -> None:
             stand_in = LateModule(name)
             sys.modules[name] = stand_in
             parent, _, child = name.rpartition(".")
-            if parent:
-                setattr(importlib.import_module(parent), child, stand_in)
+            if parent in sys.modules:
+                setattr(sys.modules[parent], child, stand_in)

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.speech.features import quantile
 from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.listening.sound import RATE
 
@@ -29,7 +30,7 @@ def levels(samples: NDArray[np.int16]) -> NDArray[np.float64]:
 
 def room(found: NDArray[np.float64]) -> float:
     """The room's level: what a fifth of the frames stay below."""
-    return float(np.quantile(found, 0.2)) if len(found) else SILENT
+    return quantile(found, 0.2) if len(found) else SILENT
 
 
 def stretches(loud: NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:

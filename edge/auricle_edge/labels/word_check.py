@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.packs.manifest import SPECIAL_LABELS
-from auricle.speech.features import Energies, LogMel
+from auricle.speech.features import Energies, LogMel, quantile
 from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.listening.sound import RATE
@@ -34,10 +34,10 @@ def cepstra(energies: Energies, floor: float) -> Cepstra:
     floor
         Energy below which the front-end does not look.
     """
-    noise = 0.3 * float(np.percentile(energies, 30)) + floor
+    noise = 0.3 * quantile(energies.ravel(), 0.3) + floor
     logs = np.log(energies.astype(np.float64) + noise)
     level = np.convolve(logs.mean(axis=1), np.full(3, 1 / 3), "same")
-    quiet, peak = np.percentile(level, 10), level.max()
+    quiet, peak = quantile(level, 0.1), level.max()
     word = np.flatnonzero(level >= quiet + ABOVE * (peak - quiet))
     logs = logs[word[0] : word[-1] + 1]
     bands = np.arange(logs.shape[1]) + 0.5

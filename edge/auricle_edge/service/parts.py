@@ -105,6 +105,9 @@ class Parts:
             chosen_weights(settings.start, pack, model, settings.seed)
             for model in (self.own_model, pack.manifest.plugin)
         )
+        for weights in (first, plugin):
+            if weights is not None:
+                weights.flags.writeable = False  # so that who recognises with them needs no copy
         self.store = ClipStore(folder / "clips", settings.clips, frontend)
         data = self.store.device_data()
         self.detect = detect_settings(settings.detect, pack)

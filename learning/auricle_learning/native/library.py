@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from auricle.errors import AuricleError, because
+from auricle.files import cache_folder
 from auricle_learning.native.compiling import FLAGS, HERE, LEVELS, SOURCES, X86_LEVELS, commands, shipped
 
 log = logging.getLogger("auricle.edge")
@@ -125,14 +126,8 @@ def library_path() -> Path:
         digest.update((HERE / name).read_bytes())
     base = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]  # of a systemd service, which sees no home
     return (
-        (Path(base) if Path(base).is_absolute() else _cache_folder()) / "native" / f"step-{digest.hexdigest()[:20]}.so"
+        (Path(base) if Path(base).is_absolute() else cache_folder()) / "native" / f"step-{digest.hexdigest()[:20]}.so"
     )
-
-
-def _cache_folder() -> Path:
-    from auricle.speech.download import cache_folder  # with all of HTTP, which a service has no need of
-
-    return cache_folder()
 
 
 def _refuse_foreign(path: Path) -> None:

@@ -172,7 +172,7 @@ def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def recogniser(runtime: Runtime, model: str, weights: Flat) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
     """Posteriors (N, L) of log-mels (N, T, mels) by one model and its weights (P,), as they are now."""
-    kept = weights.copy()
+    kept = weights.copy() if weights.flags.writeable or weights.base is not None else weights
     kept.flags.writeable = False  # so that a runtime need not copy them for every window
     return lambda features: softmax(runtime.logits(model, kept, features))
 

@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from auricle.errors import PackError
 from auricle.packs.pack import Frontend, Task
-from auricle.speech.features import LogMel, mel_filters, word_span
+from auricle.speech.features import LogMel, mel_filters, quantile, word_span
 
 TASK = Task(("yes", "no"))
 FRONTEND = LogMel(TASK)
@@ -146,3 +148,9 @@ def test_what_comes_before_a_longer_pause_is_another_word() -> None:
 def test_the_span_stays_inside_the_recording() -> None:
     assert word_span(_sound((0, 100)), FLOOR) == (0, 1)  # nothing stands out of it
     assert word_span(_sound((90, 100)), FLOOR) in ((90, 100), (89, 100))
+
+
+@given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=60), st.floats(0, 1), st.sampled_from("fd"))
+def test_a_quantile_is_numpys(numbers: list[float], share: float, kind: str) -> None:
+    values = np.array(numbers, kind)
+    assert quantile(values, share) == pytest.approx(float(np.quantile(values, share)), rel=1e-5, abs=1e-4)

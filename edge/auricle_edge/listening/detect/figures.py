@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auricle.speech.features import quantile
 from auricle_edge.listening.sound import RATE, Detection
 
 REMEMBERED = 1_000
@@ -91,7 +92,8 @@ class Tally:
         """The figures as they are now."""
         seconds = self.samples / RATE
         hours, count = seconds / 3600, sum(self._words.values())
-        p50, p95 = np.percentile(self._latencies, (50, 95)).tolist() if self._latencies else (None, None)
+        latencies = np.array(self._latencies)
+        p50, p95 = (quantile(latencies, share) for share in (0.5, 0.95)) if len(latencies) else (None, None)
         return DetectFigures(
             hours=hours,
             detections=count,

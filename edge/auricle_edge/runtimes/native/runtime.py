@@ -21,13 +21,15 @@ from auricle_edge.runtimes.native.planner import Plan, Slot, plan_graph
 from auricle_edge.runtimes.native.program import UnsupportedError
 from auricle_edge.runtimes.native.self_test import tested_library
 from auricle_learning.runtimes.feeds import GraphTraining, first_feeds, graph_of, has_graph, not_given_back
-from auricle_learning.runtimes.interface import EVALUATION_BATCH, Array, Job, Runtime, Training, named_parts
+from auricle_learning.runtimes.interface import Array, Job, Runtime, Training, named_parts
 
 if TYPE_CHECKING:
     from auricle_learning.runtimes.step import StepRuntime
 
 log = logging.getLogger("auricle.edge")
 
+MOST_AT_ONCE = 8
+"""Samples that are evaluated in one run: more take memory, and are no faster."""
 MOST_KEPT = 2
 """Samples of a batch whose memory is kept for the next: those that listening asks for, one after the other."""
 
@@ -163,8 +165,8 @@ class NativeRuntime:
     ) -> NDArray[np.float32]:
         graph = self.pack.graph("evaluate", model)
         parts = []
-        for start in range(0, len(features), EVALUATION_BATCH):
-            some = features[start : start + EVALUATION_BATCH]
+        for start in range(0, len(features), MOST_AT_ONCE):
+            some = features[start : start + MOST_AT_ONCE]
             ready = self._prepared(graph, 1 << (len(some) - 1).bit_length())
             if ready is None:
                 other = self._fallback(graph)
