@@ -30,7 +30,7 @@ PARTS = {
 }
 MOST = {
     "core": (11, 6, 20),
-    "learning": (6, 4, 6),
+    "learning": (6, 4, 7),
     "edge": (13, 7, 41),
     "cloud": (14, 8, 45),
     "export": (7, 4, 6),

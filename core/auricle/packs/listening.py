@@ -35,8 +35,11 @@ class NegativeSound:
 
     def __getitem__(self, frames: slice) -> NDArray[np.float32]:
         """Mel energies of some frames, neighbours of each other: (f, mels)."""
-        energies = np.exp(self.offset + self.step * self.numbers[frames].astype(np.float32)) - self.floor
-        return np.maximum(energies, 0, out=energies)
+        energies: NDArray[np.float32] = (
+            np.exp(self.offset + self.step * self.numbers[frames].astype(np.float32)) - self.floor
+        )
+        np.maximum(energies, 0, out=energies)
+        return energies
 
     def first(self, frames: int) -> NegativeSound:
         """Its first frames, not copied."""

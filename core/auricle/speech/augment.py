@@ -132,8 +132,9 @@ class Augmenter:
         energies += segments * factor[:, None, None].astype(np.float32)
 
     def _mask(self, logs: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
+        count, frames, mels = logs.shape
         keep = np.ones_like(logs, dtype=bool)
-        for axis, start, span in self.draw_masks(*logs.shape, rng):
+        for axis, start, span in self.draw_masks(count, frames, mels, rng):
             place = np.arange(logs.shape[axis])
             free = (place < start) | (place >= start + span)
             keep &= np.expand_dims(free, 3 - axis)

@@ -4,7 +4,7 @@
 #define AURICLE_SUMS_H
 #include <stdint.h>
 
-enum { SUMS_PANEL = 16, /* rows of a product side by side */ SUMS_DEEP = 256 /* columns of a product at a time */ };
+enum { SUMS_PANEL = 16, /* rows of a product side by side */ SUMS_DEEP = 128 /* columns of a product at a time */ };
 
 typedef struct {
   /* out[c] = sum over j of share[j] w[rows[j], c], j ascending, for columns from first to last - 1. */

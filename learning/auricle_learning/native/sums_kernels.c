@@ -98,16 +98,26 @@ static void deviations(const float *w, L stride, L count, L first, L last, const
   }
 }
 
+#ifdef __AVX512F__
+enum { HIGH = 8 }; /* rows of a tile, whose sums are all kept in registers */
+#else
+enum { HIGH = 4 };
+#endif
+
 static void products(const float *w, L stride, const L *rows, L count, L columns, const double *centre, L first, L last,
                      double *work, double *out) {
-  enum { HIGH = 4 };
   L panels = (count + SUMS_PANEL - 1) / SUMS_PANEL, wide = panels * SUMS_PANEL;
   for (L at = 0; at < columns; at += SUMS_DEEP) {
     L n = columns - at < SUMS_DEEP ? columns - at : SUMS_DEEP;
-    for (L k = first * SUMS_PANEL; k < wide; k++) { /* a column's rows side by side, panel by panel */
-      double *to = work + k / SUMS_PANEL * SUMS_PANEL * SUMS_DEEP + k % SUMS_PANEL;
-      const float *from = k < count ? w + rows[k] * stride + at : 0;
-      for (L c = 0; c < n; c++) to[c * SUMS_PANEL] = from ? from[c] - centre[at + c] : 0.0;
+    for (L p = first; p < panels; p++) { /* a column's rows side by side, panel by panel */
+      double *to = work + p * SUMS_PANEL * SUMS_DEEP;
+      const float *from[SUMS_PANEL];
+      L k = p * SUMS_PANEL, here = count - k < SUMS_PANEL ? count - k : SUMS_PANEL;
+      for (L r = 0; r < SUMS_PANEL; r++) from[r] = w + rows[r < here ? k + r : k] * stride + at;
+      for (L c = 0; c < n; c++)
+        for (L r = 0; r < SUMS_PANEL; r++) to[c * SUMS_PANEL + r] = from[r][c] - centre[at + c];
+      for (L r = here; r < SUMS_PANEL; r++)
+        for (L c = 0; c < n; c++) to[c * SUMS_PANEL + r] = 0;
     }
     for (L j = first; j < panels; j++) {
       const double *right = work + j * SUMS_PANEL * SUMS_DEEP;

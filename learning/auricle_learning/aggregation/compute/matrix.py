@@ -28,6 +28,8 @@ ROWS = 8
 """Rows that NumPy has in float64 at a time: with a piece's columns they stay near a core."""
 BLOCK, DEEP = 32, 256
 """Sides and depth of a product so small that BLAS leaves it to one thread."""
+SLOTS = 4
+"""Partial sums of products; as many threads can add them up at a time, and always in the same order."""
 SMALL = 1 << 19
 """Values below which another thread costs more than it saves."""
 
@@ -179,22 +181,23 @@ class NumpyMatrix:
 
     def gram(self, rows: Rows) -> Float64Array:
         """See `auricle_learning.aggregation.compute.distances.Source`."""
-        size, edges = self.weights.shape[1], range(0, rows.size, BLOCK)
+        count, size = rows.size, self.weights.shape[1]
         centre = self.mean_of(rows)
 
-        def work(start: int) -> Float64Array:
-            total = np.zeros((rows.size, BLOCK))
-            for first in range(0, size, DEEP):
+        def work(slot: int) -> Float64Array:
+            total = np.zeros((count, count))
+            for first in range(slot * DEEP, size, SLOTS * DEEP):
                 part = slice(first, first + DEEP)
-                block = self.weights[rows[: start + BLOCK], part] - centre[part]
-                right = block[start:].T
-                for edge in range(0, start + 1, BLOCK):
-                    left = block[edge : edge + BLOCK]
-                    total[edge : edge + len(left), : right.shape[1]] += left @ right
-            return total[:, : min(BLOCK, rows.size - start)]
+                block = self.weights[rows, part] - centre[part]
+                for start in range(0, count, BLOCK):
+                    beside, right = slice(start, start + BLOCK), block[start : start + BLOCK].T
+                    above = np.matmul(block[:start].reshape(start // BLOCK, BLOCK, block.shape[1]), right)
+                    total[:start, beside] += above.reshape(start, right.shape[1])
+                    total[beside, beside] += block[beside] @ right
+            return total
 
-        upper = np.hstack(self._run(work, edges))
-        result: Float64Array = np.triu(upper) + np.triu(upper, 1).T
+        upper = np.triu(sum(self._run(work, range(SLOTS)), np.zeros((count, count))))
+        result: Float64Array = upper + np.triu(upper, 1).T
         return result
 
     def apart(self, row: int, others: Rows) -> Float64Array:

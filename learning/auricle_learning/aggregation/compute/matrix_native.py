@@ -21,7 +21,7 @@ from auricle_learning.aggregation.compute.matrix import PIECE, NumpyMatrix, Open
 from auricle_learning.native.compiling import LEVELS
 from auricle_learning.native.library import Library, found_library
 
-PANEL, DEEP = 16, 256
+PANEL, DEEP = 16, 128
 """Rows and columns of a product at a time, as in `sums.h`."""
 _JOBS = 4
 """Parts of the work that each thread takes, so that none waits long for the others."""
