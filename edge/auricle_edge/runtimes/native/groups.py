@@ -5,7 +5,6 @@ What nobody but the group reads never gets to the arena: it stays in a piece of 
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -55,7 +55,9 @@ def _normal(writer: Writer, x: View, over: Sequence[int], epsilon: float) -> tup
 
 def _inverse(writer: Writer, variance: View, epsilon: float) -> View:
     number = writer.constant(np.array(epsilon, np.float32))
-    return writer.elementwise("reciprocal", [writer.elementwise("sqrt", [writer.elementwise("add", [variance, number])])])
+    return writer.elementwise(
+        "reciprocal", [writer.elementwise("sqrt", [writer.elementwise("add", [variance, number])])]
+    )
 
 
 def _by_channel(view: View, x: View) -> View:
