@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from auricle_edge.runtimes.native.views import Instruction, Shape, Store, View, joined_axes
 
@@ -125,7 +126,7 @@ def _common_axes(group: Group, step: Step) -> Shape | None:
 def _apart(spans: list[Span]) -> bool:
     """Whether values of one store, of which one is made, are the same one or do not touch."""
     spans = sorted(spans)
-    return all(before[1] < after[0] for before, after in zip(spans, spans[1:], strict=False))
+    return all(before[1] < after[0] for before, after in pairwise(spans))
 
 
 def _instruction(group: Group, alone: set[Store]) -> Instruction:

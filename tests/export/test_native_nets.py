@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
-
+import torch
 from tests.export.models.bc_resnet import BcResNet
 from tests.export.models.ds_cnn import DsCnn
 from tests.export.models.keyword_transformer import KeywordTransformer
