@@ -5,15 +5,17 @@ row. All are pinned to one core with one thread, start from the same weights, ge
 blocks of steps. Ours is the step graph of a pack on stock onnxruntime: `bare` is the loop around `session.run`,
 `runtime` the session that a board's agent uses; `native` is the same graph on the C library of the runtime native. The
 losses of the first steps are compared, so that all do the same work. The share of the peak is the matrix products of a
-step (`bench/step_cost.py`) by its CPU time by the peak measured, which is also taken in CPU time; on a quiet machine
-that is wall-clock time.
+step (`bench/step_cost.py`) by its CPU time by the core's peak: multiply-adds on registers alone (`step_peak.c`), also
+taken in CPU time; on a quiet machine that is wall-clock time. `native AVX2` is the same library held to 256 bits.
+`--touch 12` writes 12 MB between any two steps, as other work of a machine would.
 
-    python bench/step.py [--optimizer adamw] [--rounds 15] [--steps 40] [--pack FILE] [--json]
+    python bench/step.py [--optimizer adamw] [--rounds 15] [--steps 40] [--pack FILE] [--touch MB] [--json]
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -49,6 +51,7 @@ PEERS: dict[str, tuple[str, str, tuple[str, ...], dict[str, Any]]] = {
     BARE: ("auricle", "bench.step_ours", ("onnxruntime",), {"mode": "bare"}),
     "ours, runtime": ("auricle", "bench.step_ours", ("auricle",), {"mode": "runtime"}),
     "ours, native": ("auricle", "bench.step_ours", ("auricle",), {"mode": "native"}),
+    "ours, native AVX2": ("auricle", "bench.step_ours", ("auricle",), {"mode": "native", "level": "avx2"}),
     EAGER: ("torch", "bench.step_torch", ("torch", "numpy"), {"compile": False}),
     COMPILE: ("torch", "bench.step_torch", ("torch", "numpy"), {"compile": True}),
     ORT: ("ort-training", "bench.step_ort", ("onnxruntime-training",), {}),
@@ -81,6 +84,7 @@ def prepare(folder: Path, pack: Pack, kind: str, optimizer: str, roles: Mapping[
         for vector in carried(graph, role):
             value = arrays[f"weights:{role}"] if vector == role else np.zeros(table.size, np.float32)
             feeds.update(named_parts(vector, table, value))
+    feeds.update({name: rng.random(shape, np.float32) for name, shape in graph.noise.items()})
     arrays |= {f"feed:{name}": value for name, value in feeds.items()}
     np.savez(folder / f"{kind}.npz", **arrays)
     (folder / f"{kind}.onnx").write_bytes(pack.files[graph.file])
@@ -128,7 +132,7 @@ def _make_artifacts(python: Path, spec: Path) -> None:
 def measure(folder: Path, pack: Pack, scenario: str, given: argparse.Namespace) -> dict[str, Any]:
     """One table: every peer's steps in a scenario, interleaved."""
     title, kind, roles = SCENARIOS[scenario]
-    spec = prepare(folder, pack, kind, given.optimizer, roles)
+    spec = {**prepare(folder, pack, kind, given.optimizer, roles), "touch": given.touch}
     found: dict[str, dict[str, Any]] = {}
     series: dict[str, Series] = {}
     with workers() as running:
@@ -176,6 +180,13 @@ def measure_peak(folder: Path, given: argparse.Namespace) -> dict[str, float]:
     """Operations a second of large matrix products on one core, by who computes them and the size."""
     best: dict[str, float] = {}
     python = environment("auricle", say)
+    spec = folder / "peak.json"
+    spec.write_text(json.dumps({"mode": "registers"}))
+    with workers() as running, contextlib.suppress(Failed):
+        running.append(Worker(python, "bench.step_peak", spec, given.core))
+        seen = {"registers": Series()}
+        take_turns("multiply-adds", {"registers": running[0]}, seen, given)
+        best["registers"] = running[0].facts["operations"] / seen["registers"].facts()["cpu_seconds"]
     for size in (512, 1024):
         graph = folder / f"matmul{size}.onnx"
         graph.write_bytes(_matmul(size))
@@ -213,6 +224,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--steps", type=int, default=40, help="of a block")
     parser.add_argument("--pack", default="gsc35", help="whose graphs to run: a name, a folder or a .tar.zst")
+    parser.add_argument("--touch", type=int, default=0, metavar="MB", help="memory written between two steps")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to which all are pinned")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -243,6 +255,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
         "optimizer": given.optimizer,
         "rounds": given.rounds,
         "steps": given.steps,
+        "touch": given.touch,
         "load": load,
         "pins": [TORCH, ORT_TRAINING],
         "peak": peak,

@@ -64,7 +64,8 @@ def runtime(spec: Facts) -> tuple[Step, Facts]:
         scalars=spec["scalars"],
         weights={role: data[f"weights:{role}"] for role in models},
     )
-    training = chosen(load_pack(spec["pack"])).begin(job)
+    level = {"level": spec["level"]} if spec.get("level") else {}
+    training = chosen(load_pack(spec["pack"]), **level).begin(job)
     weight = data["feed:weight"]
     batches = cycle({"x": x, "target": y, "weight": weight} for x, y in zip(data["x"], data["target"], strict=True))
     return (lambda: sum(training.step(next(batches)).values())), facts

@@ -84,9 +84,10 @@ def _ratio(by: Mapping[str, float] | None) -> str:
 def report(result: Mapping[str, Any]) -> str:
     """All tables of a run, and what is needed to read them."""
     peak = ", ".join(f"{name} {value / 1e9:.1f}" for name, value in result["peak"].items())
+    touched = f", {result['touch']} MB written between them" if result["touch"] else ""
     lines = [
         f"batch {result['batch']}, {result['labels']} labels, {result['optimizer']}, one thread, pinned to one core, "
-        f"{result['rounds']} interleaved rounds of {result['steps']} steps; load {result['load']}",
+        f"{result['rounds']} interleaved rounds of {result['steps']} steps{touched}; load {result['load']}",
         f"float32 peak of one core, GFLOP/s: {peak}; memory and installation in MB",
     ]
     busy = [f["busy"] for s in result["scenarios"].values() for f in s["peers"].values() if "busy" in f]

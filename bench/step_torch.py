@@ -33,8 +33,8 @@ def peer(spec: Facts) -> tuple[Step, Facts]:
     ]
     if spec["compile"]:
         return _compiled(torch, modules, batches, spec, facts)
-    how = _fastest(torch, modules, batches, spec)
-    return _step(torch, modules, batches, spec, how), {**facts, "note": f"{spec['optimizer']} {how}"}
+    how = fastest(torch, modules, batches, spec)
+    return train_step(torch, modules, batches, spec, how), {**facts, "note": f"{spec['optimizer']} {how}"}
 
 
 def _module(torch: Any, model: str, spec: Facts, data: Any, role: str) -> Any:
@@ -72,7 +72,10 @@ def _losses(torch: Any, modules: dict[str, Any], spec: Facts) -> Callable[[Any, 
     return mutual
 
 
-def _step(torch: Any, modules: dict[str, Any], batches: list[Any], spec: Facts, how: str, wrap: Any = None) -> Step:
+def train_step(
+    torch: Any, modules: dict[str, Any], batches: list[Any], spec: Facts, how: str, wrap: Any = None
+) -> Step:
+    """A step with an optimizer of an implementation; `wrap` is put around the losses."""
     losses = _losses(torch, modules, spec)
     losses = wrap(losses) if wrap else losses
     makers: dict[str, Any] = {
@@ -96,11 +99,11 @@ def _step(torch: Any, modules: dict[str, Any], batches: list[Any], spec: Facts, 
     return step
 
 
-def _fastest(torch: Any, modules: dict[str, Any], batches: list[Any], spec: Facts) -> str:
+def fastest(torch: Any, modules: dict[str, Any], batches: list[Any], spec: Facts) -> str:
     """The implementation of the optimizer whose steps, tried on copies, take the least median time."""
     times = {}
     for how in HOW:
-        step = _step(torch, {r: copy.deepcopy(m) for r, m in modules.items()}, batches, spec, how)
+        step = train_step(torch, {r: copy.deepcopy(m) for r, m in modules.items()}, batches, spec, how)
         times[how] = statistics.median(block(step, 5, TRIAL)["seconds"])
     return min(times, key=lambda how: times[how])
 
@@ -109,19 +112,19 @@ def _compiled(torch: Any, modules: dict[str, Any], batches: list[Any], spec: Fac
     """Forward and loss through `torch.compile`, mode default; the GRU compiled or left to PyTorch, the faster way."""
     import torch._dynamo as dynamo
 
-    how = _fastest(torch, modules, batches, spec)
+    how = fastest(torch, modules, batches, spec)
     times: dict[bool, float] = {}
     for unrolled in (False, True):
         dynamo.reset()
         dynamo.config.allow_rnn = unrolled
         copies = {role: copy.deepcopy(module) for role, module in modules.items()}
-        step = _step(torch, copies, batches, spec, how, torch.compile)
+        step = train_step(torch, copies, batches, spec, how, torch.compile)
         times[unrolled] = statistics.median(block(step, 5, TRIAL)["seconds"])
     unrolled = times[True] < times[False]
     dynamo.reset()
     dynamo.config.allow_rnn = unrolled
     note = f"{spec['optimizer']} {how}, GRU {'compiled' if unrolled else 'left to PyTorch'}"
-    return _step(torch, modules, batches, spec, how, torch.compile), {**facts, "note": note}
+    return train_step(torch, modules, batches, spec, how, torch.compile), {**facts, "note": note}
 
 
 if __name__ == "__main__":

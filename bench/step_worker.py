@@ -17,6 +17,8 @@ from typing import Any, TextIO
 Step = Callable[[], float]
 """A training step: runs and returns its loss."""
 Facts = dict[str, Any]
+LINE = 64
+"""Bytes of a cache line."""
 
 
 def memory() -> dict[str, int]:
@@ -28,11 +30,16 @@ def memory() -> dict[str, int]:
     return {name: 1024 * int(value.split()[0]) for name, value in kilobytes.items()}
 
 
-def block(step: Step, warm: int, steps: int) -> Facts:
-    """Run `warm` steps that do not count and `steps` that do: wall-clock and CPU seconds of each, and the losses."""
+def block(step: Step, warm: int, steps: int, touched: bytearray | None = None) -> Facts:
+    """Run `warm` steps that do not count and `steps` that do: wall-clock and CPU seconds of each, and the losses.
+
+    Every cache line of `touched` is written before each step, uncounted, as if other work had been done between them.
+    """
     losses = [step() for _ in range(warm)]
     seconds, cpu = [], []
     for _ in range(steps):
+        if touched:
+            touched[::LINE] = bytes(len(touched[::LINE]))
         began, used = time.perf_counter(), time.process_time()
         losses.append(step())
         seconds.append(time.perf_counter() - began)
@@ -49,15 +56,17 @@ def serve(make: Callable[[Facts], tuple[Step, Facts]]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked ends this one
     out = _own_output()
     try:
-        step, facts = make(json.loads(Path(sys.argv[1]).read_text()))
+        told = json.loads(Path(sys.argv[1]).read_text())
+        step, facts = make(told)
     except Exception as error:  # noqa: BLE001 - whatever keeps a peer from running is its row in the table
         reason = (str(error).strip().splitlines() or [""])[0]
         print(json.dumps({"failed": f"{type(error).__name__}: {reason}"[:300]}), file=out, flush=True)
         return
     print(json.dumps({**facts, "pid": os.getpid()}), file=out, flush=True)
+    touched = bytearray(told.get("touch", 0) << 20)
     for line in sys.stdin:
         asked = json.loads(line)
-        answer = block(step, asked["warm"], asked["steps"])
+        answer = block(step, asked["warm"], asked["steps"], touched)
         print(json.dumps({**answer, "memory": memory()}), file=out, flush=True)
 
 

@@ -225,7 +225,9 @@ def _work(words: NDArray[np.int32]) -> int:
     """Numbers that a program touches."""
     at, total = 0, 0
     while at < len(words):
-        sizes = {1: slice(3, 7), 2: slice(2, 6), 3: slice(3, 6), 4: slice(3, 5), 5: slice(2, 4), 6: slice(2, 6)}[int(words[at])]
+        sizes = {1: slice(3, 7), 2: slice(2, 6), 3: slice(3, 6), 4: slice(3, 5), 5: slice(2, 4), 6: slice(2, 6)}[
+            int(words[at])
+        ]
         steps = int(words[at + 8]) if words[at] == 6 else 1
         total += steps * math.prod(int(size) for size in words[at : at + int(words[at + 1])][sizes])
         at += int(words[at + 1])

@@ -5,10 +5,10 @@ What nobody but the group reads never gets to the arena: it stays in a piece of 
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from auricle_edge.runtimes.native.views import Instruction, Shape, Store, View, joined_axes
 
@@ -21,6 +21,7 @@ MOST_VALUES, MOST_TEMPORARY, MOST_STEPS = 24, 10, 40
 FAR = 160
 """Instructions after the first of a group among which others are looked for."""
 Span = tuple[int, int]
+Touch = tuple[Store, Span]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,9 @@ def grouped(instructions: Sequence[Instruction], kept: Iterable[Store]) -> list[
     readers = Counter(_place(view.store) for each in instructions for view in each.reads)
     writers = Counter(_place(view.store) for each in instructions for view in each.writes)
     wanted = {_place(store) for store in kept}
+    touched = [
+        tuple([(_place(v.store), _span(v)) for v in views] for views in (e.reads, e.writes)) for e in instructions
+    ]
     taken: set[int] = set()
     made: list[Instruction] = []
     for at, each in enumerate(instructions):
@@ -63,7 +67,7 @@ def grouped(instructions: Sequence[Instruction], kept: Iterable[Store]) -> list[
         if first is None:
             made.append(each)
             continue
-        group = _gathered(at, first, instructions, steps, taken)
+        group = _gathered(at, first, touched, steps, taken)
         asked = Counter(_place(view.store) for step in group.steps for view in step.views[1:])
         made_here = {_place(step.views[0].store) for step in group.steps}
         alone = {
@@ -76,30 +80,33 @@ def grouped(instructions: Sequence[Instruction], kept: Iterable[Store]) -> list[
 
 
 def _gathered(
-    at: int, first: Step, instructions: Sequence[Instruction], steps: Sequence[Step | None], taken: set[int]
+    at: int,
+    first: Step,
+    touched: Sequence[tuple[list[Touch], list[Touch]]],
+    steps: Sequence[Step | None],
+    taken: set[int],
 ) -> Group:
     """The instruction at a place with later ones that may run then too."""
     group = Group([], first.sizes)
     group.add(first, first.sizes)
     read: dict[Store, list[Span]] = defaultdict(list)
     written: dict[Store, list[Span]] = defaultdict(list)
-    for i in range(at + 1, min(at + FAR, len(instructions))):
+    for i in range(at + 1, min(at + FAR, len(touched))):
         if i in taken or len(group.steps) == MOST_STEPS:
             continue
-        step, each = steps[i], instructions[i]
+        step, (reads, writes) = steps[i], touched[i]
         if step is not None:
             near = not read and not written
-            shares = near or any(_place(view.store) in group.stores for view in step.views)
-            waits = any(_meets(view, written) for view in each.reads)
-            waits = waits or any(_meets(view, written) or _meets(view, read) for view in each.writes)
-            if shares and not waits and (sizes := _common_axes(group, step)) is not None:
+            shares = near or any(store in group.stores for store, _ in (*reads, *writes))
+            free = shares and not any(_meets(touch, written) for touch in (*reads, *writes))
+            free = free and not any(_meets(touch, read) for touch in writes)
+            if free and (sizes := _common_axes(group, step)) is not None:
                 group.add(step, sizes)
                 taken.add(i)
                 continue
-        for view in each.reads:
-            read[_place(view.store)].append(_span(view))
-        for view in each.writes:
-            written[_place(view.store)].append(_span(view))
+        for seen, places in ((reads, read), (writes, written)):
+            for store, span in seen:
+                places[store].append(span)
     return group
 
 
@@ -126,7 +133,7 @@ def _common_axes(group: Group, step: Step) -> Shape | None:
 def _apart(spans: list[Span]) -> bool:
     """Whether values of one store, of which one is made, are the same one or do not touch."""
     spans = sorted(spans)
-    return all(before[1] < after[0] for before, after in zip(spans, spans[1:], strict=False))
+    return all(before[1] < after[0] for before, after in pairwise(spans))
 
 
 def _instruction(group: Group, alone: set[Store]) -> Instruction:
@@ -223,6 +230,10 @@ def _span(view: View) -> Span:
     return view.offset + sum(r for r in reach if r < 0), view.offset + sum(r for r in reach if r > 0)
 
 
-def _meets(view: View, spans: dict[Store, list[Span]]) -> bool:
-    low, high = _span(view)
-    return any(low <= last and first <= high for first, last in spans.get(_place(view.store), ()))
+def _touches(views: Iterable[View]) -> list[Touch]:
+    return [(_place(view.store), _span(view)) for view in views]
+
+
+def _meets(touch: Touch, spans: dict[Store, list[Span]]) -> bool:
+    store, (low, high) = touch
+    return store in spans and any(low <= last and first <= high for first, last in spans[store])

@@ -126,8 +126,8 @@ def _padded(graph: Graph, x: View, pads: list[int]) -> View:
         return writer.dense(x)
     require(all(width >= 0 for width in pads), "it cuts what it reads")
     sizes = [x.shape[i + 1] + pads[i] + pads[rank + i] for i in range(rank)]
-    whole, inner = writer.new((x.shape[0], *sizes, x.shape[-1])), None
-    zero, inner = writer.constant(np.zeros((), np.float32)), whole
+    inner = whole = writer.new((x.shape[0], *sizes, x.shape[-1]))
+    zero = writer.constant(np.zeros((), np.float32))
     for i in range(rank):
         for start, width in ((0, pads[i]), (sizes[i] - pads[rank + i], pads[rank + i])):
             if width:
@@ -143,11 +143,8 @@ def _products(writer: Writer, seen: View, factor: View, add: View, out: View) ->
         writer.product(seen, factor.broadcast((seen.shape[0], *factor.shape)), add, out)
         return
     for i in range(seen.shape[0]):
-        _products(writer, *(view.cut(0, i, 1).without(0) for view in (seen,)), factor, _first(add, i), _first(out, i))
-
-
-def _first(view: View, i: int) -> View:
-    return view.cut(0, i, 1).without(0)
+        first = [view.cut(0, i, 1).without(0) for view in (seen, add, out)]
+        _products(writer, first[0], factor, first[1], first[2])
 
 
 def _depthwise(

@@ -32,7 +32,7 @@ def _instance(graph: Graph, node: Node) -> list[View]:
 
 
 def _layer(graph: Graph, node: Node) -> list[View]:
-    """With the statistics of the last axes; gives the mean and 1 / sqrt(variance + epsilon) too where they are asked."""
+    """With the statistics of the last axes; gives the mean and 1 / sqrt(variance + epsilon) too where asked."""
     writer, x = graph.writer, graph.view(node.inputs[0])
     axis = graph.call(node).number("axis", -1) % len(x.shape)
     made, mean, inverse = _normal(writer, x, range(axis, len(x.shape)), _epsilon(node))
@@ -55,7 +55,9 @@ def _normal(writer: Writer, x: View, over: Sequence[int], epsilon: float) -> tup
 
 def _inverse(writer: Writer, variance: View, epsilon: float) -> View:
     number = writer.constant(np.array(epsilon, np.float32))
-    return writer.elementwise("reciprocal", [writer.elementwise("sqrt", [writer.elementwise("add", [variance, number])])])
+    return writer.elementwise(
+        "reciprocal", [writer.elementwise("sqrt", [writer.elementwise("add", [variance, number])])]
+    )
 
 
 def _by_channel(view: View, x: View) -> View:
