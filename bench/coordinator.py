@@ -34,6 +34,7 @@ from tests.system.simulated_device import SimulatedDevice
 
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import load_pack
+from auricle.process.cycles import look_seldom
 from auricle.wire.tensors import CODECS
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
@@ -165,6 +166,7 @@ async def serve(told: dict[str, Any]) -> None:
     )
     coordinator = Coordinator(settings, load_pack(PACK), show_round)
     print(json.dumps({"coordinator": coordinator.identity.public.hex()}), flush=True)
+    look_seldom()  # as `auricle cloud serve` does
     await coordinator.run()
 
 

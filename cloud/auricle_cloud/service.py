@@ -11,6 +11,7 @@ from aiohttp import web
 
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import Pack
+from auricle.process.cycles import look_seldom
 from auricle.process.open_files import raise_open_files
 from auricle.process.until_signal import until_signal
 from auricle.wire.tensors import TensorTable
@@ -72,6 +73,7 @@ async def run_service(
     """
     raise_open_files()
     coordinator = Coordinator(settings, pack, watcher, evaluator)
+    look_seldom()
     key = coordinator.identity.public.hex()
     if api is None:
         started(Started(key, coordinator.epoch, None))

@@ -68,7 +68,9 @@ class Dispatcher:
 
     async def _tell_standing(self, device: str) -> DeviceRow:
         """Tell a device whether it may take part."""
-        row = await self._rows.add(device) or await asyncio.to_thread(self._site.store.devices.get, device)
+        row = await self._rows.add(device)
+        if row is None:  # says so
+            row = await asyncio.to_thread(self._site.store.devices.get, device)
         self._standings[device] = row.standing
         await self._site.messenger.tell_standing(device, row.standing, row.reason)
         return row

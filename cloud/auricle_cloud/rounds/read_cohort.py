@@ -61,14 +61,16 @@ def cohort_of(
 
     def base(place: int, row: UpdateRow) -> Flat:
         if extras.starts is not None:  # synchronous: each device began with a model of its own
-            return extras.starts[place].astype(np.float32)
+            own: Flat = extras.starts[place].astype(np.float32)
+            return own
         return start if base_of is None else base_of(row.round)
 
     as_sent = arrived if arrived is not None and base_of is None else ArrivedWeights(table.size)
     matrix, known = as_sent.matrix_of(counted)
     more: list[dict[str, Flat]] = [{}] * len(counted)
-    for place in np.flatnonzero(~known):
-        row = counted[place]
+    for place, row in enumerate(counted):
+        if known[place]:
+            continue
         block, more[place] = split_vectors(blobs.get(row.body), length_of(table, row.codec), row.headers)
         sent = decode_update(block, base(place, row), table, row.codec)
         matrix[place] = sent if base_of is None else _moved(start, sent, base(place, row), row.staleness)

@@ -164,8 +164,10 @@ class Connection:
         """
         self._live()
         self._mid = mid = self._mid + 1 if self._mid < 0xFFFF else OURS
-        told = {"qos": qos, "retain": retain, "mid": mid, "properties": self._five}
-        self._socket.write(publish_head(topic.encode(), len(payload), **told, expiry=expiry), payload)
+        about = {"retain": retain, "properties": self._five}
+        self._socket.write(
+            publish_head(topic.encode(), len(payload), qos=qos, mid=mid, expiry=expiry, **about), payload
+        )
         return mid
 
     @property
@@ -221,9 +223,16 @@ class Connection:
     # -- what comes, all on the loop
 
     def _on_published(self, message: Published) -> None:
-        topic, payload, *more = message
         try:
-            arrived = Delivery(topic.decode(), payload, *more, self.generation)
+            arrived = Delivery(
+                message.topic.decode(),
+                message.payload,
+                message.qos,
+                message.retain,
+                message.duplicate,
+                message.mid,
+                self.generation,
+            )
         except UnicodeDecodeError:
             log.warning("%s: message on a topic that is not UTF-8 left out", self._settings.client_id)
             if message.qos:

@@ -1,8 +1,9 @@
 """A link to an MQTT broker that reconnects by itself and acknowledges last; shared by edge, cloud and fleet.
 
-It keeps what PROTOCOL.md, section 3, asks of a client: paho's protocol code with its sockets on the asyncio loop, a
-fixed session, subscriptions renewed on every connection, messages acknowledged only after their handler, bounded queues
-both ways, and no failure of a handler that leaves a link alive but deaf. A thousand links fit in one process.
+It keeps what PROTOCOL.md, section 3, asks of a client: paho's protocol code, but for PUBLISH and PUBACK, its sockets on
+the asyncio loop, a fixed session, subscriptions renewed on every connection, messages acknowledged only after their
+handler, bounded queues both ways, and no failure of a handler that leaves a link alive but deaf. A thousand links fit
+in one process.
 """
 
 from __future__ import annotations

@@ -61,4 +61,5 @@ def to_float16(numbers: NDArray[np.float32]) -> bytes | None:
         small = np.flatnonzero(sizes < _SUBNORMAL)
         halves[small] = (sizes[small] + _HALF).view(np.uint32) - _HALF.view(np.uint32)
     halves |= (numbers.view(np.uint32) >> np.uint32(16)).astype("<u2") & np.uint16(0x8000)
-    return halves.tobytes()
+    block: bytes = halves.tobytes()
+    return block
