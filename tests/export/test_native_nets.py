@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from auricle_edge.runtimes.native.library import compiler
 from tests.export.models.bc_resnet import BcResNet
 from tests.export.models.ds_cnn import DsCnn
 from tests.export.models.keyword_transformer import KeywordTransformer
 
 from auricle.packs.pack import Pack
-from auricle_edge.runtimes.native.library import compiler
 from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import tensor_specs
