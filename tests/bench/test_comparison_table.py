@@ -20,7 +20,7 @@ def test_a_ratio_compares_steps_of_the_same_round() -> None:
 
 def test_a_rule_is_compared_with_the_faster_peer_and_a_slow_one_need_not_be_repeated() -> None:
     def runs(*seconds: float) -> list[dict[str, float]]:
-        return [{"seconds": value, "extra": 0, "sum": 1.0} for value in seconds]
+        return [{"seconds": value, "cpu": value, "extra": 0, "sum": 1.0} for value in seconds]
 
     both = compare({"ours": runs(9, 1, 2, 4), "byzfl": runs(9, 4, 4, 4), "flwr": runs(9, 5, 5, 5)})
     slow = compare({"ours": runs(9, 1, 2, 4), "flwr": runs(8)})

@@ -14,7 +14,7 @@ import pytest
 from tests.learning.rule_cases import PLAIN, in_one_layer
 
 from auricle_learning.aggregation.compute.distances import squared_distances
-from auricle_learning.aggregation.compute.matrix import SMALL, NumpyMatrix, pieces_of
+from auricle_learning.aggregation.compute.matrix import PIECE, SMALL, NumpyMatrix, neighbours, pieces_of
 from auricle_learning.aggregation.compute.matrix_native import NativeMatrix, fault_of
 from auricle_learning.aggregation.rules.average import ascending, ten_digits
 from auricle_learning.methods import RULES
@@ -56,6 +56,17 @@ needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C co
 @pytest.fixture(scope="module")
 def built() -> Library:
     return library()
+
+
+def test_narrow_layers_are_read_together_and_every_piece_once() -> None:
+    pieces = pieces_of([(slice(0, 5), slice(30, 40)), (slice(5, 9),), (slice(9, 9 + PIECE),), (slice(60, 60),)], PIECE)
+    pieces = [piece for piece in pieces if piece.layer != 2]
+
+    groups = neighbours(pieces)
+
+    assert [[(piece.start, piece.stop) for piece in group] for group in groups] == [[(0, 5), (5, 9)], [(30, 40)]]
+    wide = neighbours(pieces_of([(slice(0, 9),), (slice(9, 9 + PIECE),)], PIECE))
+    assert [len(group) for group in wide] == [1, 1]
 
 
 def plain_distances(weights: Any) -> Any:

@@ -93,6 +93,18 @@ def pieces_of(spans: Spans, width: int) -> list[Piece]:
     ]
 
 
+def neighbours(pieces: list[Piece]) -> list[list[Piece]]:
+    """Group pieces that lie side by side, `PIECE` columns at most: narrow layers are read together."""
+    groups: list[list[Piece]] = []
+    for piece in sorted(pieces, key=lambda one: (one.start, one.stop)):
+        last = groups[-1] if groups else []
+        if last and last[-1].stop == piece.start and piece.stop - last[0].start <= PIECE:
+            last.append(piece)
+        else:
+            groups.append([piece])
+    return groups
+
+
 def usable_threads() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -135,19 +147,21 @@ class NumpyMatrix:
         middle = np.empty(size) if centre is None else np.ascontiguousarray(centre, np.float64)
         weight = np.ones(count) if share is None else np.ascontiguousarray(share, np.float64)
 
-        def work(piece: Piece) -> Float64Array:
+        def work(near: list[Piece]) -> list[Float64Array]:
+            whole = Piece(near[0].layer, near[0].start, near[-1].stop)
             if centre is None:
-                self.sum_rows(everyone, weight, piece, middle)
+                self.sum_rows(everyone, weight, whole, middle)
                 if share is None:
-                    middle[piece.columns] /= count
-                    self._mend_mean(piece, middle)
-            return self.square_rows(piece, middle)
+                    middle[whole.columns] /= count
+                    self._mend_mean(whole, middle)
+            return [self.square_rows(piece, middle) for piece in near]
 
-        pieces = pieces_of(spans, PIECE)
+        groups = neighbours(pieces_of(spans, PIECE))
         total = np.zeros((count, len(spans)))
         with np.errstate(over="ignore"):
-            for piece, squares in zip(pieces, self._run(work, pieces), strict=True):
-                total[:, piece.layer] += squares
+            for group, sums in zip(groups, self._run(work, groups), strict=True):
+                for piece, squares in zip(group, sums, strict=True):
+                    total[:, piece.layer] += squares
         norms: Float64Array = np.sqrt(total)
         if self._wide:
             for k, layer in np.argwhere(~((total > 1e-200) & (total < math.inf))):
@@ -240,10 +254,9 @@ class NumpyMatrix:
 
     def mean_of(self, rows: Rows) -> Float64Array:
         """The mean of some rows: (P,)."""
-        whole = (slice(0, self.weights.shape[1]),)
-        centre = np.empty(self.weights.shape[1])
-        weight = np.ones(rows.size)
-        self._run(lambda piece: self.sum_rows(rows, weight, piece, centre), pieces_of([whole], PIECE))
+        size = self.weights.shape[1]
+        centre, weight = np.empty(size), np.ones(rows.size)
+        self._run(lambda piece: self.sum_rows(rows, weight, piece, centre), pieces_of([(slice(0, size),)], PIECE))
         centre /= rows.size
         return centre
 
