@@ -109,14 +109,13 @@ typedef void row_kernel(float *d, L dr, operand a, operand b, operand c, L rows,
   static void row_##name(float *d, L dr, operand A, operand B, operand C, L rows, L n) { \
     operand a = A, b = B, c = C; \
     for (L r = 0; r < rows; r++, d += dr, A.p += A.row, B.p += B.row, C.p += C.row) { \
-      v x, y, z, sa, sb, sc, last; \
+      v x, y, z, sa, sb, sc; \
       if (A.column) a.p = A.p; else { sa = splat(*A.p); a.p = (const float *)&sa; } \
       if (B.column) b.p = B.p; else { sb = splat(*B.p); b.p = (const float *)&sb; } \
       if (C.column) c.p = C.p; else { sc = splat(*C.p); c.p = (const float *)&sc; } \
-      if (n < W) { AT(0) store_some(d, expression, n); continue; } \
-      if (n % W) { AT(n - W) last = expression; } /* before anything is written: d may be a */ \
-      for (L i = 0; i + W <= n; i += W) { AT(i) store(d + i, expression); } \
-      if (n % W) store(d + n - W, last); \
+      L i = 0; \
+      for (; i + W <= n; i += W) { AT(i) store(d + i, expression); } \
+      if (i < n) { AT(i) store_some(d + i, expression, n - i); } /* it reads past the row's end, and uses none of that */ \
     } \
   }
 ROW(copy, x) ROW(neg, -x) ROW(abs, bits(ints(x) & 0x7FFFFFFF)) ROW(sqrt, root(x)) ROW(exp, exponential(x))

@@ -22,6 +22,8 @@ FAR = 160
 """Instructions after the first of a group among which others are looked for."""
 Span = tuple[int, int]
 Touch = tuple[Store, Span]
+Touched = tuple[list[Touch], list[Touch]]
+"""What an instruction reads and what it writes."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def grouped(instructions: Sequence[Instruction], kept: Iterable[Store]) -> list[
 def _gathered(
     at: int,
     first: Step,
-    touched: Sequence[tuple[list[Touch], list[Touch]]],
+    touched: Sequence[Touched],
     steps: Sequence[Step | None],
     taken: set[int],
 ) -> Group:

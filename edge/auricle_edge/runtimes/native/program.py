@@ -25,10 +25,8 @@ PRODUCT, REDUCE, SOFTMAX, ARGMAX = range(2, 6)
 REDUCTIONS = ("sum", "squares", "max", "min")
 MOST_APART, MOST_TOGETHER = 64, 1024
 """Places of an axis more, each with an instruction of its own, and of all such axes together."""
-LARGEST_ARENA = 1 << 30
-"""Floats, as in `step_core.c`."""
-LINE = 16
-"""Numbers of a cache line: stores begin on one."""
+LARGEST_ARENA, LINE = 1 << 30, 16
+"""Floats, as in `step_core.c`, and those of a cache line: stores begin on one."""
 
 
 class UnsupportedError(Exception):
