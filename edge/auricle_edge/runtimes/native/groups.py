@@ -57,9 +57,7 @@ def grouped(instructions: Sequence[Instruction], kept: Iterable[Store]) -> list[
     readers = Counter(_place(view.store) for each in instructions for view in each.reads)
     writers = Counter(_place(view.store) for each in instructions for view in each.writes)
     wanted = {_place(store) for store in kept}
-    touched = [
-        tuple([(_place(v.store), _span(v)) for v in views] for views in (e.reads, e.writes)) for e in instructions
-    ]
+    touched = [(_touches(each.reads), _touches(each.writes)) for each in instructions]
     taken: set[int] = set()
     made: list[Instruction] = []
     for at, each in enumerate(instructions):
