@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from msgspec import UNSET
@@ -65,16 +66,40 @@ def _check_negatives(negatives: Negatives, manifest: Manifest, files: Mapping[st
         raise PackError(f"The scale of the negatives of the pack {manifest.name} leaves the range of mel energies.")
 
 
-def read_negatives(manifest: Manifest, files: Mapping[str, Content]) -> list[NDArray[np.float32]]:
-    """Mel energies (frames, mels) of each stretch of a checked pack; none where it carries no negatives."""
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """Sound in a byte a number, of which frames become mel energies when they are taken: a quarter of the memory."""
+
+    numbers: NDArray[np.uint8]
+    """(frames, mels)."""
+    energies: NDArray[np.float32]
+    """(256,) the energy that each number stands for."""
+
+    def __len__(self) -> int:
+        """Frames."""
+        return len(self.numbers)
+
+    def __getitem__(self, frames: slice) -> NDArray[np.float32]:
+        """Mel energies (frames, mels)."""
+        taken: NDArray[np.float32] = self.energies[self.numbers[frames]]
+        return taken
+
+    def first(self, frames: int) -> Stretch:
+        """So many frames from its beginning."""
+        return Stretch(self.numbers[:frames], self.energies)
+
+
+def read_negatives(manifest: Manifest, files: Mapping[str, Content]) -> list[Stretch]:
+    """Each stretch of a checked pack; none where it carries no negatives."""
     negatives = manifest.negatives
     if negatives is UNSET:
         return []
     frontend = manifest.task.frontend
-    numbers = np.frombuffer(files[negatives.file], np.int8).reshape(-1, frontend.mels).astype(np.float32)
-    energies = np.exp(np.float32(negatives.offset) + np.float32(negatives.step) * numbers) - np.float32(frontend.floor)
+    known = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.float32)
+    energies = np.exp(np.float32(negatives.offset) + np.float32(negatives.step) * known) - np.float32(frontend.floor)
     np.maximum(energies, 0, out=energies)
-    return np.split(energies, np.cumsum(negatives.frames)[:-1])
+    numbers = np.frombuffer(files[negatives.file], np.uint8).reshape(-1, frontend.mels)
+    return [Stretch(part, energies) for part in np.split(numbers, np.cumsum(negatives.frames)[:-1])]
 
 
 def write_negatives(stretches: Sequence[tuple[str, NDArray[np.float32]]], floor: float) -> tuple[Negatives, bytes]:

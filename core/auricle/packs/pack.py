@@ -19,7 +19,7 @@ from auricle.errors import PackError, WireError, nearest
 from auricle.packs.archive import LeftFiles, PackedFiles, read_file, read_inside, tar_bytes, untar
 from auricle.packs.graph_interface import OTHER_WORDS, PARTS, ROLES, SLOTS, Graph
 from auricle.packs.interfaces import DOCUMENTS, check_interfaces
-from auricle.packs.listening import read_negatives
+from auricle.packs.listening import Stretch, read_negatives
 from auricle.packs.manifest import (
     FORMAT,
     LARGEST_MANIFEST,
@@ -137,6 +137,10 @@ class Pack:
 
     def negatives(self) -> list[NDArray[np.float32]]:
         """Mel energies (frames, mels) of each stretch of sound without keywords that it carries; may be none."""
+        return [stretch[:] for stretch in self.stretches()]
+
+    def stretches(self) -> list[Stretch]:
+        """The same, a byte a number until frames of them are taken."""
         return read_negatives(self.manifest, self.files)
 
     @property

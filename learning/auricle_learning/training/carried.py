@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from msgspec import UNSET
@@ -21,6 +22,16 @@ NOISE = frozenset({"noise", "silence"})
 """Kinds of stretches in which nobody speaks: their label is `_silence_`, that of all others `_unknown_`."""
 
 
+class Sound(Protocol):
+    """Mel energies (frames, mels), or what they are taken from, such as `auricle.packs.listening.Stretch`."""
+
+    def __len__(self) -> int:
+        """Frames."""
+
+    def __getitem__(self, frames: slice, /) -> Energies:
+        """Some of them."""
+
+
 def trained_frames(length: int, frames: int) -> int:
     """How many frames of a stretch are for training: its first half; 0 where the halves would be too short.
 
@@ -34,7 +45,7 @@ def trained_frames(length: int, frames: int) -> int:
     return length // 2 if length // 2 >= LEAST_WINDOWS * frames else 0
 
 
-def judged_part(stretches: Sequence[Energies], frames: int) -> list[Energies]:
+def judged_part(stretches: Sequence[Sound], frames: int) -> list[Energies]:
     """Of each stretch (frames, mels) what nobody trains on: its second half, or all of a short one."""
     return [stretch[trained_frames(len(stretch), frames) :] for stretch in stretches]
 
@@ -43,7 +54,7 @@ def judged_part(stretches: Sequence[Energies], frames: int) -> list[Energies]:
 class Carried:
     """Sound without keywords from which a round draws windows."""
 
-    stretches: tuple[Energies, ...]
+    stretches: tuple[Sound, ...]
     """(F, mels) each, F at least a clip's frames."""
     targets: tuple[int, ...]
     """Label of each stretch."""
@@ -96,11 +107,11 @@ def carried_to_train(pack: Pack, share: float, own: int) -> Carried | None:
     if not share or carried is UNSET:
         return None
     stretches, targets = [], []
-    for kind, stretch in zip(carried.kinds, pack.negatives(), strict=True):
+    for kind, stretch in zip(carried.kinds, pack.stretches(), strict=True):
         label = SILENCE if kind in NOISE and SILENCE in pack.labels else UNKNOWN
         length = trained_frames(len(stretch), frames)
         if label in pack.labels and length:
-            stretches.append(stretch[:length])
+            stretches.append(stretch.first(length))
             targets.append(pack.labels.index(label))
     if not stretches:
         return None
