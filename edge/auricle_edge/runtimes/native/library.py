@@ -138,6 +138,16 @@ def brought_library() -> Library | None:
         return _LOADED.get(path)
 
 
+def compiled_library() -> Library | None:
+    """The library that was compiled on this machine before; None where it was not, or cannot be used."""
+    path = library_path()
+    try:
+        return library() if path.exists() else None
+    except (AuricleError, OSError) as error:
+        log.info("%s", error)
+        return None
+
+
 def why_not_brought() -> str:
     """Why `brought_library` gave none, in a sentence."""
     found = _UNLOADABLE.get(shipped(platform.machine()))
