@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from msgspec import UNSET
 from tests.core.tiny_pack import MELS, files, pack
 from typer.models import OptionInfo
 
@@ -140,3 +141,15 @@ def test_it_listens_for_a_wake_word_with_a_trained_model() -> None:
     pack = load_pack(DEFAULT_PACK)
     assert pack.listening is not None and pack.listening.wake == ("computer", "jarvis")
     assert pack.manifest.plugin in pack.manifest.start
+
+
+def test_a_byte_stands_for_one_energy_wherever_it_is() -> None:
+    pack = load_pack("home")
+    negatives, frontend = pack.manifest.negatives, pack.manifest.task.frontend
+    assert negatives is not UNSET
+    numbers = np.frombuffer(pack.files[negatives.file], np.int8).reshape(-1, frontend.mels).astype(np.float32)
+    logs = np.float32(negatives.offset) + np.float32(negatives.step) * numbers
+    energies = np.maximum(np.exp(logs) - np.float32(frontend.floor), 0)
+    assert np.array_equal(np.concatenate(pack.negatives()), energies)
+    one = pack.stretches[0]
+    assert len(one) == len(one[:]) == negatives.frames[0] and np.array_equal(one.first(9)[2:], one[2:9])

@@ -35,8 +35,9 @@ needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C co
 
 @pytest.fixture
 def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the wheel would have brought a library; there is none yet."""
+    """Where the wheel would have brought a library; there is none yet, and none was compiled for this test."""
     path = tmp_path / "step-here.so"
+    monkeypatch.setattr(native_library, "found_library", lambda: None)
     monkeypatch.setattr(native_library, "shipped", lambda _: path)
     return path
 
@@ -51,6 +52,26 @@ def test_auto_takes_the_library_that_the_wheel_brings(brought: Path) -> None:
     found = brought_library()
     assert found is not None and fault_of(found) is None
     assert choose_runtime("step", tiny_pack.pack()).runtime.name == "step"
+
+
+@needs_compiler
+def test_auto_takes_a_library_that_was_compiled_before_and_compiles_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library()
+    kept = native_library.library_path()
+    monkeypatch.setattr(native_library, "shipped", lambda _: tmp_path / "none.so")
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
+    assert choose_runtime("auto", tiny_pack.pack()).runtime.name == "step" and not (tmp_path / "native").exists()
+    there = native_library.library_path()
+    there.parent.mkdir(mode=0o700)
+    there.write_bytes(b"\x7fELF of another system")
+    there.chmod(0o700)
+    assert choose_runtime("auto", tiny_pack.pack()).runtime.name == "step"
+    shutil.copy(kept, there)
+    there.chmod(0o700)
+    choice = choose_runtime("auto", tiny_pack.pack())
+    assert choice.runtime.name == "native" and "compiled on this machine before" in choice.reason
 
 
 def test_what_does_not_load_here_is_left_for_step(brought: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -35,6 +35,7 @@ def _evaluation_only() -> Pack:
 def without_brought_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However auricle was installed: a wheel brings the library of the runtime native, a checkout does not."""
     monkeypatch.setattr(native_library, "shipped", lambda _: tmp_path / "none.so")
+    monkeypatch.setattr(native_library, "found_library", lambda: None)
 
 
 def test_auto_takes_step_where_it_is_installed_and_says_why() -> None:
@@ -71,7 +72,7 @@ def test_a_runtime_that_only_recognises_refuses_to_train() -> None:
 
 
 def test_without_onnxruntime_the_sentence_says_how_to_get_it(tmp_path: Path) -> None:
-    """In an environment that has everything but onnxruntime."""
+    """In an environment that has everything but onnxruntime, and no compiled library."""
     for path in Path(sysconfig.get_path("purelib")).iterdir():
         if not path.name.startswith("onnxruntime"):
             (tmp_path / path.name).symlink_to(path)
@@ -83,7 +84,8 @@ def test_without_onnxruntime_the_sentence_says_how_to_get_it(tmp_path: Path) -> 
     paths = {
         "PYTHONPATH": os.pathsep.join(
             map(str, [tmp_path, *(ROOT / part for part in (".", "core", "learning", "edge"))])
-        )
+        ),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
     command = [sys.executable, "-S", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ | paths)

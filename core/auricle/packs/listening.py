@@ -19,33 +19,6 @@ LARGEST_NEGATIVES = 3 << 20
 _LEVELS = 255
 
 
-@dataclass(frozen=True, eq=False)
-class NegativeSound:
-    """A stretch of negatives as a pack has it, a byte a value; energies are made of the frames that are asked for."""
-
-    numbers: NDArray[np.int8]
-    """(F, mels) logarithms, in steps from the offset."""
-    offset: np.float32
-    step: np.float32
-    floor: np.float32
-
-    def __len__(self) -> int:
-        """Count the frames."""
-        return len(self.numbers)
-
-    def __getitem__(self, frames: slice) -> NDArray[np.float32]:
-        """Mel energies of some frames, neighbours of each other: (f, mels)."""
-        energies: NDArray[np.float32] = (
-            np.exp(self.offset + self.step * self.numbers[frames].astype(np.float32)) - self.floor
-        )
-        np.maximum(energies, 0, out=energies)
-        return energies
-
-    def first(self, frames: int) -> NegativeSound:
-        """Its first frames, not copied."""
-        return NegativeSound(self.numbers[:frames], self.offset, self.step, self.floor)
-
-
 def check_listening(manifest: Manifest, files: Mapping[str, Content]) -> None:
     """Refuse words that are not the pack's, and negatives of another size than the manifest says.
 
@@ -93,15 +66,40 @@ def _check_negatives(negatives: Negatives, manifest: Manifest, files: Mapping[st
         raise PackError(f"The scale of the negatives of the pack {manifest.name} leaves the range of mel energies.")
 
 
-def read_negatives(manifest: Manifest, files: Mapping[str, Content]) -> list[NegativeSound]:
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """Sound in a byte a number, of which frames become mel energies when they are taken: a quarter of the memory."""
+
+    numbers: NDArray[np.uint8]
+    """(frames, mels)."""
+    energies: NDArray[np.float32]
+    """(256,) the energy that each number stands for."""
+
+    def __len__(self) -> int:
+        """Frames."""
+        return len(self.numbers)
+
+    def __getitem__(self, frames: slice) -> NDArray[np.float32]:
+        """Mel energies (frames, mels)."""
+        taken: NDArray[np.float32] = self.energies[self.numbers[frames]]
+        return taken
+
+    def first(self, frames: int) -> Stretch:
+        """So many frames from its beginning."""
+        return Stretch(self.numbers[:frames], self.energies)
+
+
+def read_negatives(manifest: Manifest, files: Mapping[str, Content]) -> list[Stretch]:
     """Each stretch of a checked pack; none where it carries no negatives."""
     negatives = manifest.negatives
     if negatives is UNSET:
         return []
     frontend = manifest.task.frontend
-    numbers = np.frombuffer(files[negatives.file], np.int8).reshape(-1, frontend.mels)
-    scale = np.float32(negatives.offset), np.float32(negatives.step), np.float32(frontend.floor)
-    return [NegativeSound(part, *scale) for part in np.split(numbers, np.cumsum(negatives.frames)[:-1])]
+    known = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.float32)
+    energies = np.exp(np.float32(negatives.offset) + np.float32(negatives.step) * known) - np.float32(frontend.floor)
+    np.maximum(energies, 0, out=energies)
+    numbers = np.frombuffer(files[negatives.file], np.uint8).reshape(-1, frontend.mels)
+    return [Stretch(part, energies) for part in np.split(numbers, np.cumsum(negatives.frames)[:-1])]
 
 
 def write_negatives(stretches: Sequence[tuple[str, NDArray[np.float32]]], floor: float) -> tuple[Negatives, bytes]:

@@ -20,7 +20,7 @@ from auricle.errors import PackError, WireError, nearest
 from auricle.packs.archive import LeftFiles, PackedFiles, read_file, read_inside, tar_bytes, untar
 from auricle.packs.graph_interface import OTHER_WORDS, PARTS, ROLES, SLOTS, Graph
 from auricle.packs.interfaces import DOCUMENTS, check_interfaces
-from auricle.packs.listening import NegativeSound, read_negatives
+from auricle.packs.listening import Stretch, read_negatives
 from auricle.packs.manifest import (
     FORMAT,
     LARGEST_MANIFEST,
@@ -138,11 +138,11 @@ class Pack:
 
     def negatives(self) -> list[NDArray[np.float32]]:
         """Mel energies (frames, mels) of each stretch of sound without keywords that it carries; may be none."""
-        return [sound[:] for sound in read_negatives(self.manifest, self.files)]
+        return [stretch[:] for stretch in self.stretches]
 
     @cached_property
-    def negative_sound(self) -> tuple[NegativeSound, ...]:
-        """The same stretches, a byte a value, unpacked once: for who needs a few frames at a time."""
+    def stretches(self) -> tuple[Stretch, ...]:
+        """The same, unpacked once, a byte a number until frames of them are taken."""
         return tuple(read_negatives(self.manifest, self.files))
 
     @property

@@ -91,7 +91,7 @@ def unwritten(lines: Iterable[str]) -> list[tuple[int, int]]:
     return [(start, end) for path, start, end in found if path in code and not path.endswith("(deleted)")]
 
 
-TUNING = {-8: 1, -3: 1 << 20, -1: 2 << 20}
+TUNING = {-8: 1, -3: 1 << 17, -1: 1 << 20}
 """glibc's M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: one heap, from which what is large and free returns."""
 ONCE = {"OPENBLAS_NUM_THREADS": "1"}
 """What libraries read when they are loaded: numpy needs no threads here."""

@@ -47,8 +47,9 @@ class Choice:
 def choose_runtime(wanted: str, pack: Pack, threads: int = 1, *, training: bool = True) -> Choice:
     """Make the runtime that was asked for; `auto` takes the first that is installed and for which the pack has files.
 
-    The order is native where the wheel brings its library and it computes here as it should, step, ort-training and,
-    where nothing is to be trained, tflite. Nothing is compiled for `auto`: that is done where `native` is asked for.
+    The order is native where its library is there (the wheel brings it, or it was compiled on this machine before) and
+    computes here as it should, step, ort-training and, where nothing is to be trained, tflite. Nothing is compiled for
+    `auto`: that is done where `native` is asked for.
     What another package offers is taken, and imported, only where it is asked for.
 
     Parameters
@@ -85,28 +86,33 @@ def runtime_names() -> list[str]:
 
 def _automatic(pack: Pack, threads: int, training: bool) -> Choice:
     from auricle_edge.runtimes.native.self_test import fault_of
-    from auricle_learning.native.library import brought_library, why_not_brought
+    from auricle_learning.native.library import brought_library, found_library, why_not_brought
 
     brought = brought_library()
+    found = brought or found_library()
     names = [STEP, ORT_TRAINING, *([] if training else [TFLITE])]
     missing = {name: RUNTIMES[name].missing(pack, training) for name in names}
     lacks = RUNTIMES[NATIVE].missing(pack, training)
-    if brought is not None:
-        missing = {NATIVE: lacks or fault_of(brought), **missing}
+    if found is not None:
+        missing = {NATIVE: lacks or fault_of(found), **missing}
     fitting = [name for name, reason in missing.items() if reason is None]
     if not fitting:
         reasons = [reason for reason in missing.values() if reason is not None]
-        if brought is None and lacks is None:
+        if found is None and lacks is None:
             reasons.append(f"{why_not_brought()} Where there is a C compiler, --runtime native makes one.")
         raise AuricleError(" ".join(reasons))
     chosen = fitting[0]
-    return Choice(RUNTIMES[chosen].make(pack, threads), f"Runtime {chosen}: {_why(chosen, missing, threads)}")
+    origin = "was compiled on this machine before" if brought is None else "came with the wheel"
+    reason = _why_native(origin, threads) if chosen == NATIVE else _why(chosen, missing)
+    return Choice(RUNTIMES[chosen].make(pack, threads), f"Runtime {chosen}: {reason}")
 
 
-def _why(chosen: str, missing: dict[str, str | None], threads: int) -> str:
-    if chosen == NATIVE:
-        alone = "" if threads == 1 else f" It uses one thread, not the {threads} of the settings."
-        return f"the wheel brings its library, which computes here as it should.{alone}"
+def _why_native(origin: str, threads: int) -> str:
+    alone = "" if threads == 1 else f" It uses one thread, not the {threads} of the settings."
+    return f"its library {origin}, and computes here as it should.{alone}"
+
+
+def _why(chosen: str, missing: dict[str, str | None]) -> str:
     if chosen == STEP:
         instead = missing.get(NATIVE)
         return (

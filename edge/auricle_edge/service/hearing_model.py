@@ -50,7 +50,7 @@ class ThresholdFollower:
         if not self._follows:
             return self._usual
         pack = self._runtime.pack
-        heard = judged_part(pack.negatives(), pack.manifest.task.frames)
+        heard = judged_part(pack.stretches, pack.manifest.task.frames)
         streams = Streams(LogMel(pack.manifest.task), pack.labels, self._usual, heard)
         if self._packs is None:
             self._packs = self._level(streams, self._packs_own(pack))

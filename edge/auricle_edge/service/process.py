@@ -112,10 +112,8 @@ def main(arguments: Sequence[str]) -> int:
 
     What makes the process small comes first: nothing that it puts off may have been imported before.
     """
-    from auricle_edge.board.bare_code import load_bare
     from auricle_edge.board.late_modules import stand_in_for
 
-    load_bare()
     stand_in_for()
     from auricle_edge.board.memory import be_small
 

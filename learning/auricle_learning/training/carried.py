@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from msgspec import UNSET
 
-from auricle.packs.listening import NegativeSound
 from auricle.packs.manifest import SILENCE, UNKNOWN
 from auricle.packs.pack import Pack
 from auricle.speech.features import Energies
@@ -20,6 +20,16 @@ HALVED_BY = 200
 """Own negatives with which a device trains on half as many of the pack's."""
 NOISE = frozenset({"noise", "silence"})
 """Kinds of stretches in which nobody speaks: their label is `_silence_`, that of all others `_unknown_`."""
+
+
+class Sound(Protocol):
+    """Mel energies (frames, mels), or what they are taken from, such as `auricle.packs.listening.Stretch`."""
+
+    def __len__(self) -> int:
+        """Frames."""
+
+    def __getitem__(self, frames: slice, /) -> Energies:
+        """Some of them."""
 
 
 def trained_frames(length: int, frames: int) -> int:
@@ -35,7 +45,7 @@ def trained_frames(length: int, frames: int) -> int:
     return length // 2 if length // 2 >= LEAST_WINDOWS * frames else 0
 
 
-def judged_part(stretches: Sequence[Energies], frames: int) -> list[Energies]:
+def judged_part(stretches: Sequence[Sound], frames: int) -> list[Energies]:
     """Of each stretch (frames, mels) what nobody trains on: its second half, or all of a short one."""
     return [stretch[trained_frames(len(stretch), frames) :] for stretch in stretches]
 
@@ -44,8 +54,8 @@ def judged_part(stretches: Sequence[Energies], frames: int) -> list[Energies]:
 class Carried:
     """Sound without keywords from which a round draws windows."""
 
-    stretches: tuple[Energies | NegativeSound, ...]
-    """(F, mels) each, F at least a clip's frames; energies, or what makes them of the frames that are drawn."""
+    stretches: tuple[Sound, ...]
+    """(F, mels) each, F at least a clip's frames."""
     targets: tuple[int, ...]
     """Label of each stretch."""
     frames: int
@@ -97,7 +107,7 @@ def carried_to_train(pack: Pack, share: float, own: int) -> Carried | None:
     if not share or carried is UNSET:
         return None
     stretches, targets = [], []
-    for kind, stretch in zip(carried.kinds, pack.negative_sound, strict=True):
+    for kind, stretch in zip(carried.kinds, pack.stretches, strict=True):
         label = SILENCE if kind in NOISE and SILENCE in pack.labels else UNKNOWN
         length = trained_frames(len(stretch), frames)
         if label in pack.labels and length:

@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> None:
 
             return say(child_parts.LISTED, json.dumps(listing()).encode())
         source = origin(options)
-        opened = {"device": source.device, "rate": source.rate, "channels": source.channels}
+        opened: dict[str, str | int] = {"device": source.device, "rate": source.rate, "channels": source.channels}
         say(child_parts.OPENED, child_parts.object_text(opened))
         carry(source, outlet, options["first"])
         say(child_parts.ENDED, b"{}")

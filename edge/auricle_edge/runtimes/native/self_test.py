@@ -133,7 +133,8 @@ def try_out(found: Library) -> None:
 
 def _waves(rows: int, columns: int, first: float = 1.0) -> NDArray[np.float32]:
     """Numbers from -1 to 1 (rows, columns), no two alike; a generator of random ones would be a megabyte of memory."""
-    return np.sin(first + 1.618 * np.arange(rows * columns)).astype(np.float32).reshape(rows, columns)
+    numbers: NDArray[np.float32] = np.sin(first + 1.618 * np.arange(rows * columns)).astype(np.float32)
+    return numbers.reshape(rows, columns)
 
 
 def _part(arena: NDArray[np.float32], view: View) -> NDArray[np.float32]:

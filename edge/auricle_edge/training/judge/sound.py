@@ -83,7 +83,7 @@ def carried_negatives(
         The sound (frames, mels); without, of the pack's negatives the half that no round trains on.
     """
     task = pack.manifest.task
-    found = judged_part(pack.negatives(), task.frames) if stretches is None else stretches
+    found = judged_part(pack.stretches, task.frames) if stretches is None else stretches
     frames = round(minutes * 60 * task.sample_rate / task.frontend.hop)
     part = first_part(found, frames, LEAST_WINDOWS * task.frames)
     return Negatives(Streams(LogMel(task), pack.labels, detect, part))
