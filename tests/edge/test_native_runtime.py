@@ -24,6 +24,7 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.process.cli import main
 from auricle.wire.plan import FixMatch, Plan
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.runtimes.native import runtime
 from auricle_edge.runtimes.native.loaded_program import LoadedProgram
 from auricle_edge.runtimes.native.program import Program, UnsupportedError
 from auricle_edge.runtimes.native.runtime import NativeRuntime
@@ -214,6 +215,22 @@ def test_a_graph_with_an_unknown_operator_runs_on_onnxruntime_and_doctor_says_wh
     assert "Cos" in native.reasons[tiny_pack.EVALUATE]
     assert "operator Cos" in checkup.pack_runs(pack, "native")
     assert "onnxruntime runs" not in checkup.pack_runs(tiny_pack.pack(), "native")
+
+
+def test_a_step_too_large_for_a_cache_is_left_to_onnxruntime_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = _job(PACK, "supervised", LITE, "sgd")
+    kept = NativeRuntime(PACK)
+    kept.begin(job)
+    assert kept.reasons == {}
+    monkeypatch.setattr(runtime, "LARGEST_STEP", 1000)
+    left = NativeRuntime(PACK)
+    left.begin(job)
+    (reason,) = left.reasons.values()
+    assert "MB" in reason
+    monkeypatch.setattr(runtime, "find_spec", lambda name: None)
+    alone = NativeRuntime(PACK)
+    alone.begin(job)
+    assert alone.reasons == {}
 
 
 def test_native_gives_up_what_training_needs() -> None:

@@ -7,17 +7,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from auricle_edge.runtimes.native.library import compiler
 from tests.export.models.bc_resnet import BcResNet
 from tests.export.models.ds_cnn import DsCnn
 from tests.export.models.keyword_transformer import KeywordTransformer
 
 from auricle.packs.pack import Pack
+from auricle_edge.runtimes.native import runtime
 from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import tensor_specs
 from auricle_export.packs.build import Model, Recipe, assemble
 from auricle_export.packs.stepgraph import trace
+from auricle_learning.native.library import compiler
 from auricle_learning.runtimes import Job, StepRuntime
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
@@ -34,8 +35,11 @@ def _pack(make: Callable[[int], torch.nn.Module]) -> Pack:
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize("make", [DsCnn, BcResNet, KeywordTransformer], ids=lambda make: make.__name__)
-def test_networks_of_others_recognise_and_train_as_on_onnxruntime(make: Callable[[int], torch.nn.Module]) -> None:
+def test_networks_of_others_recognise_and_train_as_on_onnxruntime(
+    make: Callable[[int], torch.nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Logits, and weights after some steps relative to how far they moved; a sample's logits do not know its batch."""
+    monkeypatch.setattr(runtime, "LARGEST_STEP", 1 << 30)
     pack = _pack(make)
     native, step, rng = NativeRuntime(pack), StepRuntime(pack), np.random.default_rng(0)
     weights, task = pack.table("net").initial(0), pack.manifest.task

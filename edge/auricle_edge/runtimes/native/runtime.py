@@ -32,6 +32,9 @@ MOST_AT_ONCE = 8
 """Samples that are evaluated in one run: more take memory, and are no faster."""
 MOST_KEPT = 2
 """Samples of a batch whose memory is kept for the next: those that listening asks for, one after the other."""
+LARGEST_STEP = 8_000_000
+"""Numbers that a training step may hold where onnxruntime is there: steps of 11 million took 1.7 times its time, those of
+5 million 0.6 times (`bench/step_nets.py`)."""
 
 
 @dataclass(eq=False)
@@ -64,6 +67,12 @@ class Ready:
             return {name: arena[at : at + math.prod(shape)].reshape(shape) for name, (at, shape) in slots.items()}
 
         return Memory(arena, parts(self.plan.inputs), parts(self.plan.outputs))
+
+
+def _refuse_large(graph: Graph, arena: int) -> None:
+    """Leave a training step that no cache holds to onnxruntime where that is there, since it is faster then."""
+    if graph.kind != "evaluate" and arena > LARGEST_STEP and find_spec("onnxruntime") is not None:
+        raise UnsupportedError(f"its values take {4 * arena / 1e6:.0f} MB, and onnxruntime is faster from 32 MB on")
 
 
 class NativeRuntime:
@@ -106,6 +115,7 @@ class NativeRuntime:
             if ready is None:
                 try:
                     plan = plan_graph(self.pack, graph, batch)
+                    _refuse_large(graph, plan.program.arena)
                     ready = Ready(plan, LoadedProgram(self._library, plan.program, self._level))
                 except UnsupportedError as reason:
                     self.reasons[graph.file] = str(reason)
