@@ -33,8 +33,8 @@ MOST_AT_ONCE = 8
 MOST_KEPT = 2
 """Samples of a batch whose memory is kept for the next: those that listening asks for, one after the other."""
 LARGEST_STEP = 8_000_000
-"""Numbers that a training step may hold where onnxruntime is there: steps of 11 million took 1.7 times its time, those of
-5 million 0.6 times (`bench/step_nets.py`)."""
+"""Numbers that a training step may hold where onnxruntime is there: steps of 11 million took 1.7 times its time, those
+of 5 million 0.6 times (`bench/step_nets.py`)."""
 
 
 @dataclass(eq=False)
