@@ -11,7 +11,7 @@ as long ours take as reading the uploads once (`read`: BLAS multiplies them with
 
     python bench/aggregate.py [--cores 2] [--rounds 9] [--rule lpa] [--no-scaling] [--here] [--json]
 
-`--here` measures ours alone, with the Python that runs: with the C library, and with NumPy where there is none.
+`--here` measures ours alone, in this environment: with the C library, or with NumPy where the library is not there.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def python_of(peer: str) -> Path:
 
 @contextlib.contextmanager
 def peers(names: tuple[str, ...], shape: tuple[int, int], given: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Processes by name, or the reason why there is none; they end with the block."""
+    """Processes by name, or the reason why a peer has none; they end with the block."""
     clients, size = shape
     told = {
         "clients": clients,

@@ -16,6 +16,7 @@ import pytest
 from onnx import helper
 from tests.core import tiny_pack
 from tests.edge import native_probe
+from tests.learning.sanitizers import sanitized
 from tests.learning.toy import PACK, clips, device
 from tests.learning.toy_training import PLUGIN
 
@@ -30,7 +31,7 @@ from auricle_edge.runtimes.native.program import Program, UnsupportedError
 from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_edge.service import checkup
 from auricle_learning.native import library as native_library
-from auricle_learning.native.library import compile_library, compiler, library
+from auricle_learning.native.library import compiler, library
 from auricle_learning.runtimes import Job, StepRuntime, recogniser
 from auricle_learning.training.speech_data import DeviceData
 from auricle_learning.training.train import Trainer
@@ -330,15 +331,8 @@ def test_no_mutation_of_a_program_ends_the_process() -> None:
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_sanitizers_find_nothing_in_the_kernels_or_in_mutations(tmp_path: Path) -> None:
-    """AddressSanitizer and UndefinedBehaviorSanitizer, where the compiler has them."""
-    found = compiler()
-    assert found is not None
-    told = subprocess.run([found, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False)
-    if not Path(told.stdout.strip()).is_absolute():
-        pytest.skip("the compiler has no AddressSanitizer")
-    flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    made = compile_library(found, tmp_path, flags)
-    refused, ran = _probe(made, 600, LD_PRELOAD=told.stdout.strip(), ASAN_OPTIONS="detect_leaks=0")
+    made, environment = sanitized(tmp_path)
+    refused, ran = _probe(made, 600, **environment)
     assert refused > 200 and ran > 60
 
 

@@ -39,6 +39,8 @@ def test_a_service_starts_without_them(module: str) -> None:
         "from auricle_edge.board.late_modules import stand_in_for\n"
         "stand_in_for()\n"
         f"import {module}, sys\n"
+        "from auricle_edge.board.late_modules import SELDOM, LateModule\n"
+        "assert all(type(sys.modules[name]) is LateModule for name in SELDOM)\n"
         "print(*{'onnxruntime', 'http.client', 'importlib.metadata', 'numpy.random'} & set(sys.modules))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.learning.sanitizers import sanitized
 
-from auricle_learning.native.library import compile_library, compiler, library, library_path
+from auricle_learning.native.library import compiler, library, library_path
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
 
@@ -31,12 +32,5 @@ def test_sizes_and_draws_that_lie_outside_are_refused() -> None:
 
 @pytest.mark.slow
 def test_sanitizers_find_nothing_in_sums_or_augmentation(tmp_path: Path) -> None:
-    """AddressSanitizer and UndefinedBehaviorSanitizer, where the compiler has them."""
-    found = compiler()
-    assert found is not None
-    told = subprocess.run([found, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False)
-    if not Path(told.stdout.strip()).is_absolute():
-        pytest.skip("the compiler has no AddressSanitizer")
-    flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    made = compile_library(found, tmp_path, flags)
-    assert min(probe(made, 1500, LD_PRELOAD=told.stdout.strip(), ASAN_OPTIONS="detect_leaks=0")) > 300
+    made, environment = sanitized(tmp_path)
+    assert min(probe(made, 1500, **environment)) > 300

@@ -122,7 +122,7 @@ class Blobs:
             write_whole(self.path(sha256), missing[sha256], durable=self._durable, settle=False)
         if not self._durable:
             return names
-        # Also of what is there: whoever wrote it may have failed before its folder was synchronised.
+        # Folders of bodies that exist too: their writer may have failed before it synchronised the folder.
         folders = {self._folder, *(self.path(sha256).parent for sha256 in apart)}
         if apart != set(names):
             folders.add(self._pack_files.folder)

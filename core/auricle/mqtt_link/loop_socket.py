@@ -1,6 +1,6 @@
 """The socket of an MQTT connection on the asyncio loop: read, written and kept alive without a thread.
 
-PUBLISH and PUBACK go straight to whoever asked for them; every other packet, and what has to be said in time, is the
+PUBLISH and PUBACK go straight to the link; every other packet, and what has to be said in time, is the
 library's (paho).
 """
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
 import threading
 
 from auricle.mqtt_link.packets import MalformedPacketError, extent
 
 PIECE = 1 << 18
 """Bytes that are asked for at once."""
-BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-"""What a socket raises that has nothing now, or no room."""
 
 
 class _Scratch(threading.local):
@@ -42,7 +39,13 @@ class PacketSocket:
 
     def __init__(self, sock: socket.socket, largest: int) -> None:
         self._sock, self._largest = sock, largest
-        self._secure = isinstance(sock, ssl.SSLSocket)
+        self._secure = hasattr(sock, "pending")  # with TLS: a device without it does without ssl, 1.5 MB
+        self._blocked: tuple[type[OSError], ...] = (BlockingIOError,)
+        """What it raises that has nothing now, or no room."""
+        if self._secure:
+            import ssl
+
+            self._blocked = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
         self._came, self._place = bytearray(), 0
         self._left, self._ended = b"", False
         self._out = bytearray()
@@ -53,7 +56,7 @@ class PacketSocket:
         """Read what is there, at most a piece; whether there may be more. The end and errors the library sees."""
         try:
             count = self._sock.recv_into(_scratch.view)
-        except BLOCKED:
+        except self._blocked:
             return False
         except OSError:
             count = 0
@@ -74,7 +77,7 @@ class PacketSocket:
         Raises
         ------
         MalformedPacketError
-            It is none, or is longer than was agreed on.
+            It is not a packet, or is longer than the agreed size.
         """
         if self._place:
             del self._came[: self._place]
@@ -111,7 +114,7 @@ class PacketSocket:
         try:
             while self._out:
                 del self._out[: self._sock.send(self._out)]
-        except BLOCKED:
+        except self._blocked:
             return
 
     # -- for the library

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from http.client import HTTPResponse
 
 SOCKET = "control.sock"
+PATIENCE = 30.0
+"""Seconds within which the service says something."""
 
 
 class ControlClient:
@@ -72,12 +75,13 @@ class ControlClient:
         return answer
 
     def _ask(self, method: str, place: str, body: Mapping[str, object] | None) -> HTTPResponse:
-        from http.client import HTTPException
+        from http.client import HTTPConnection, HTTPException  # here: the service asks nobody
 
-        from auricle_edge.control.unix_connection import UnixConnection  # here: the service asks nobody
-
-        connection = UnixConnection(self._folder / SOCKET)
+        connection = HTTPConnection("localhost", timeout=PATIENCE)
         try:
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.settimeout(PATIENCE)
+            connection.sock.connect(str(self._folder / SOCKET))
             connection.request(method, place, None if body is None else json.dumps(body).encode())
             response = connection.getresponse()
         except (FileNotFoundError, ConnectionRefusedError) as error:
