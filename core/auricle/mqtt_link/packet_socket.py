@@ -39,7 +39,7 @@ class PacketSocket:
 
     def __init__(self, sock: socket.socket, largest: int) -> None:
         self._sock, self._largest = sock, largest
-        self._secure = hasattr(sock, "pending")  # with TLS: a device without it does without ssl, 1.5 MB
+        self._secure = hasattr(sock, "pending")  # with TLS: a device without it does without ssl
         self._blocked: tuple[type[OSError], ...] = (BlockingIOError,)
         """What it raises that has nothing now, or no room."""
         if self._secure:
