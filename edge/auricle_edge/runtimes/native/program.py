@@ -6,8 +6,10 @@ The words of an instruction are those of `step.h`.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +52,7 @@ class Writer:
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
         self.constants: list[tuple[View, NDArray[np.float32]]] = []
+        self._makers: dict[Store, list[int]] = defaultdict(list)
         self._copies: dict[tuple[int, int, Shape, Shape], View] = {}
         self._numbers: dict[tuple[Shape, bytes], View] = {}
 
@@ -59,9 +62,10 @@ class Writer:
 
     def new(self, shape: Sequence[int], like: View | None = None) -> View:
         """Memory for what an instruction makes, its axes in the order of those of another view of that shape."""
+        if like is None or like.is_dense:
+            return View(Store(max(1, math.prod(shape))), 0, tuple(shape), dense(shape))
         order = list(range(len(shape)))
-        if like is not None:
-            order.sort(key=lambda axis: -abs(like.strides[axis]) if shape[axis] != 1 else -(1 << 60))
+        order.sort(key=lambda axis: -abs(like.strides[axis]) if shape[axis] != 1 else -(1 << 60))
         inner = dense([shape[axis] for axis in order])
         strides = [0] * len(shape)
         for axis, stride in zip(order, inner, strict=True):
@@ -99,18 +103,24 @@ class Writer:
         for view in [*reads, writes]:
             view.store.first = min(view.store.first, at)
             view.store.last = max(view.store.last, at)
+        self._makers[writes.store].append(at)
         self.instructions.append(Instruction([words[0], len(words) + 1, *words[1:]], reads, [writes]))
         return writes
 
     def elementwise(self, kind: str, inputs: Sequence[View], out: View | None = None) -> View:
         """Out = kind(inputs), repeated to a common shape."""
-        shape = out.shape if out is not None else np.broadcast_shapes(*(view.shape for view in inputs))
+        shape = inputs[0].shape if out is None else out.shape
+        if out is None and any(view.shape != shape for view in inputs):
+            shape = np.broadcast_shapes(*(view.shape for view in inputs))
         wide = [view.broadcast(shape) for view in inputs]
         if out is None:
             whole = (view for view in wide if all(s or n == 1 for n, s in zip(shape, view.strides, strict=True)))
             out = self.new(shape, next(whole, None))
-        order = sorted(range(len(shape)), key=lambda axis: -abs(out.strides[axis]))
-        views = [view.transposed(order) for view in (out, *wide)]
+        views = [out, *wide]
+        inner = [abs(stride) for stride in out.strides]
+        if any(after > before for before, after in pairwise(inner)):
+            order = sorted(range(len(shape)), key=lambda axis: -inner[axis])
+            views = [view.transposed(order) for view in views]
         axes = joined_axes(views[0].shape, *(view.strides for view in views))
         self._walk(KINDS.index(kind), axes, views)
         return out
@@ -123,7 +133,8 @@ class Writer:
                 raise UnsupportedError("it has too many axes")
             for i in range(size):
                 pairs = zip(views, steps, strict=True)
-                self._walk(kind, axes[1:], [replace(view, offset=view.offset + i * step) for view, step in pairs])
+                moved = [View(view.store, view.offset + i * step, view.shape, view.strides) for view, step in pairs]
+                self._walk(kind, axes[1:], moved)
             return
         axes = axes or [(1, (1,) * len(views))]
         axes = [(1, (0,) * len(views))] * (AXES - len(axes)) + axes
@@ -195,7 +206,7 @@ class Writer:
 
         Call it when everything else is written: no instruction but a copy like this one may follow.
         """
-        makers = [i for i, each in enumerate(self.instructions) if any(view.store is new.store for view in each.writes)]
+        makers = self._makers[new.store]
         if len(makers) == 1 and new.store.instead is None and new.lies_as(old) and old.store.last <= makers[0]:
             made = self.instructions[makers[0]]
             reads = [view for view in made.reads if view.store is old.store]
@@ -213,7 +224,8 @@ class Writer:
         """
         stores_kept = {view.store for view in kept}
         once, stay = _once(self.instructions, {view.store for view in lasting}) if lasting else ([], set())
-        often = [each for each in self.instructions if not any(each is other for other in once)]
+        early = set(map(id, once))
+        often = [each for each in self.instructions if id(each) not in early]
         first = grouped(once, stores_kept | stay)
         instructions = [*first, *grouped(often, stores_kept | stay)]
         stores = dict.fromkeys(view.store for view in kept)
@@ -241,15 +253,19 @@ class Writer:
 
 def _once(instructions: Sequence[Instruction], lasting: set[Store]) -> tuple[list[Instruction], set[Store]]:
     """Instructions that read nothing but what lasts or what such instructions make, and the stores of that."""
-    once, count = list(instructions), -1
-    stay: set[Store] = set()
+    once, made, changing = list(instructions), set[Store](), set[Store]()
+    count = -1
     while count != len(once):
-        count, kept = len(once), {id(each) for each in once}
-        changing = {view.store for each in instructions if id(each) not in kept for view in each.writes}
-        stay = {view.store for each in once for view in each.writes} - changing
-        known = lasting | stay
-        once = [each for each in once if all(view.store in known for view in (*each.reads, *each.writes))]
-    return once, stay
+        count, left = len(once), list[Instruction]()
+        made = {view.store for each in once for view in each.writes}
+        for each in once:
+            views = (*each.reads, *each.writes)
+            if all(view.store in lasting or (view.store in made and view.store not in changing) for view in views):
+                left.append(each)
+            else:
+                changing.update(view.store for view in each.writes)
+        once = left
+    return once, made - changing
 
 
 def _words(instructions: Sequence[Instruction]) -> NDArray[np.int32]:
