@@ -71,9 +71,9 @@ def comparison(rows: Sequence[dict[str, Any]]) -> list[str]:
     less, more = sum(end < 1 / WITHIN for end in ends), sum(end > WITHIN for end in ends)
     sentences = (
         f"`native` beside `step`, in the {len(both)} rows that have both: its gradient is as near to float64 or nearer "
-        f"in {nearer}, {middle:.2f} times as far in the middle row and {ratios[-1]:.2f} times at most; in {single} it is "
-        f"as near as that of PyTorch's float32 or nearer. Its drift is less than half of that of `step` in {less} rows, "
-        f"more than twice in {more}, and between the two in {len(both) - less - more}."
+        f"in {nearer}, {middle:.2f} times as far in the middle row and {ratios[-1]:.2f} times at most; in {single} it "
+        f"is as near as that of PyTorch's float32 or nearer. Its drift is less than half of that of `step` in {less} "
+        f"rows, more than twice in {more}, and between the two in {len(both) - less - more}."
     )
     return wrap(sentences, 118)
 
