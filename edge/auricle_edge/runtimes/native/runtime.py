@@ -17,7 +17,8 @@ from auricle.errors import AuricleError
 from auricle.packs.pack import Graph, Pack
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes.native.loaded_program import LoadedProgram
-from auricle_edge.runtimes.native.planner import Plan, Slot, plan_graph
+from auricle_edge.runtimes.native.plan import Plan, Slot
+from auricle_edge.runtimes.native.plan_shelf import PlanShelf
 from auricle_edge.runtimes.native.program import UnsupportedError
 from auricle_edge.runtimes.native.self_test import tested_library
 from auricle_learning.runtimes.feeds import GraphTraining, first_feeds, graph_of, has_graph, not_given_back
@@ -114,9 +115,7 @@ class NativeRuntime:
             ready = self._ready.get((graph.file, batch))
             if ready is None:
                 try:
-                    plan = plan_graph(self.pack, graph, batch)
-                    _refuse_large(graph, plan.program.arena)
-                    ready = Ready(plan, LoadedProgram(self._library, plan.program, self._level))
+                    ready = self._planned(graph, batch)
                 except UnsupportedError as reason:
                     self.reasons[graph.file] = str(reason)
                     log.warning("The runtime native leaves %s to onnxruntime: %s.", graph.file, reason)
@@ -124,6 +123,23 @@ class NativeRuntime:
                 with self._lock:
                     self._ready = {**self._ready, (graph.file, batch): ready}
             return ready
+
+    def _planned(self, graph: Graph, batch: int) -> Ready:
+        """A graph by its plan on disk, else by one that is made now and kept there."""
+        shelf = PlanShelf(self.pack, graph, batch)
+        if (plan := shelf.read()) is not None:
+            _refuse_large(graph, plan.program.arena)
+            try:
+                return Ready(plan, LoadedProgram(self._library, plan.program, self._level))
+            except UnsupportedError as reason:
+                log.info("The plan %s is not used: %s.", shelf.path, reason)
+        from auricle_edge.runtimes.native.planner import plan_graph  # with all that reads graphs, megabytes
+
+        plan = plan_graph(self.pack, graph, batch)
+        ready = Ready(plan, LoadedProgram(self._library, plan.program, self._level))
+        shelf.write(plan)
+        _refuse_large(graph, plan.program.arena)
+        return ready
 
     def left_out(self, model: str) -> dict[str, str]:
         """Why onnxruntime runs a graph of a model, by its file: all of them are planned, a second for some models."""
