@@ -115,26 +115,49 @@ class StepRuntime:
 
 
 class StepTraining(GraphTraining):
-    """A job on a step graph: the inputs of the next step, of which each step replaces those that change."""
+    """A job on a step graph whose weights and state lie in two banks of arrays: a step reads one and fills the other.
+
+    onnxruntime is told once where everything lies, so nothing is copied or allocated between two steps. What a step
+    makes has a bank of its own, since a graph may read weights after it has made new ones.
+    """
 
     def __init__(self, session: ort.InferenceSession, graph: Graph, pack: Pack, job: Job) -> None:
         super().__init__(graph, pack, job)
         self._session = session
-        self._values = first_feeds(graph, self._tables, job)
         empty = {f"new/{name}" for name in not_given_back(graph, job)}
-        self._outputs = [name for name in graph.outputs if name not in empty]
-        self._changed = [name.removeprefix("new/") for name in self._outputs[len(self._loss_names) :]]
+        carried = [name for name in graph.inputs if f"new/{name}" in graph.outputs and f"new/{name}" not in empty]
+        feeds = first_feeds(graph, self._tables, job)
+        self._banks = [{name: np.array(feeds[name], np.float32, order="C") for name in carried}]
+        self._banks.append({name: np.empty_like(value) for name, value in self._banks[0].items()})
+        self._values = {name: np.require(value, np.float32, "C") for name, value in feeds.items()} | self._banks[0]
+        self._values |= {name: np.zeros((), np.float32) for name in self._counters}
+        self._values |= {name: np.zeros(shape, np.float32) for name, shape in graph.noise.items()}
+        self._losses = {name: np.zeros((), np.float32) for name in self._loss_names}
+        self._bindings = [self._bound(bank) for bank in (0, 1)]
+
+    def _bound(self, bank: int) -> ort.IOBinding:
+        """Where a step that reads a bank finds everything but its batch, and where it puts what it makes."""
+        binding = self._session.io_binding()
+        for name, value in (self._values | self._banks[bank]).items():
+            binding.bind_cpu_input(name, value)
+        made = {f"new/{name}": value for name, value in self._banks[1 - bank].items()}
+        for name, value in (self._losses | made).items():
+            binding.bind_output(name, "cpu", 0, np.float32, value.shape, value.ctypes.data)
+        return binding
 
     def step(self, batch: Mapping[str, Array]) -> dict[str, float]:
         """Run the graph once and keep what it changed for the next time."""
-        feeds = self._values
-        feeds.update(batch)
+        for name, value in batch.items():
+            self._values[name] = np.require(value, np.float32, "C")
+            for binding in self._bindings:
+                binding.bind_cpu_input(name, self._values[name])
         self.steps += 1
         for name in self._counters:
-            feeds[name] = np.array(self.steps, np.float32)
-        for name, shape in sorted(self._graph.noise.items()):
-            feeds[name] = self._rng.random(shape, np.float32)
-        values = self._session.run(self._outputs, feeds)
-        losses = self._loss_names
-        feeds.update(zip(self._changed, values[len(losses) :], strict=True))
-        return {name: float(value) for name, value in zip(losses, values, strict=False)}
+            self._values[name][...] = self.steps
+        for name in sorted(self._graph.noise):
+            self._rng.random(dtype=np.float32, out=self._values[name])
+        self._session.run_with_iobinding(self._bindings[0])
+        self._bindings.reverse()
+        self._banks.reverse()
+        self._values |= self._banks[0]
+        return {name: float(value) for name, value in self._losses.items()}
