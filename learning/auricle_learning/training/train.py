@@ -143,6 +143,7 @@ class Trainer:
         pseudo, count = self._pseudo(plan, plugin), self.clips_of(plan)
         loss = pseudo.loss if pseudo is not None and math.isnan(loss) else loss
         half = self._half(plan, plugin, vectors, state, count.all)
+        carried = self._carried()  # before there is memory to train in: unpacking takes as much again for a moment
         models, slots, seen = Models(plugin, state.weights), state.slots, state.steps
         maps: dict[str, Flat] = {}
         steps: list[tuple[bool, int]] = []
@@ -153,13 +154,14 @@ class Trainer:
             first = begin if place else tuned(begin, prior, checkpoint)
             job = self._job(told, changes, draw, plugin, first, models.local, () if place else (slots, seen), pseudo)
             training = self.runtime.begin(job)
-            epoch = self._epochs(job.kind, training.batch, told, draw, pseudo)
+            epoch = self._epochs(job.kind, training.batch, told, draw, pseudo, carried)
             learnt = self._optimize(training, told, epoch, checkpoint)
             models = models.after(changes, self._final(told, training, job, begin if not learnt else None))
             steps.append((changes.trains == "plugin", training.steps - job.steps))
             if not place:
                 slots, seen = training.slots() if told.keep_state else {}, training.steps
                 maps = _maps(told, training, "plugin" if told.mode == "mutual" else "model")
+            del training  # its memory is not needed while what it made is looked at
         see = partial(self._seen, self.architecture, models.local, checkpoint)
         taken = sum(n for plug, n in steps if plug or not any(p for p, _ in steps))
         travels, sent, kept = half.after(models.plugin, taken, models.personal, see)
@@ -268,14 +270,20 @@ class Trainer:
         return {**final, role: learnt}
 
     def _epochs(
-        self, kind: str, size: int, plan: Plan, draw: Sequence[int], pseudo: Pseudo | None
+        self,
+        kind: str,
+        size: int,
+        plan: Plan,
+        draw: Sequence[int],
+        pseudo: Pseudo | None,
+        carried: Carried | None,
     ) -> Callable[[], Iterator[dict[str, Array]]]:
         """What gives one epoch's batches at each call."""
         rng = np.random.default_rng(draw)
         clips, labels, weak = self.data.train, len(self.pack.labels), self._frontend.finish
         strong, moved = partial(self._augmenter, rng=rng), partial(self._weak, rng=rng)
         features: Features = moved if plan.fixmatch else strong if plan.augment else weak
-        carried, taught = self._carried(), taught_by(plan, self.settings)
+        taught = taught_by(plan, self.settings)
         if pseudo is None or taught is None:
             return lambda: batches(clips, labels, size, rng, features, carried)
         if kind == "fixmatch" and plan.fixmatch:
