@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,12 +66,12 @@ class NativeTraining(GraphTraining):
         slots = [self._plan.inputs[name] for name in (*names, *self._counters, *(n for n, _ in noise), *self._empty)]
         places = np.array([(at, math.prod(shape)) for at, shape in slots], np.int64).reshape(-1, 2)
         numbers, ends = np.zeros((len(batches), int(places[:, 1].sum())), np.float32), places[:, 1].cumsum()
-        states = []
+        states: list[Mapping[str, Any]] = []
         for i, batch in enumerate(batches):
             if batch.keys() != batches[0].keys():
                 raise AuricleError(f"The batches for {self._graph.file} do not all have the same inputs.")
             counters = [np.float32(self.steps + i + 1)] * len(self._counters)
-            states.append(self._rng.bit_generator.state if noise else None)
+            states.append(self._rng.bit_generator.state)
             drawn = [self._rng.random(shape, np.float32) for _, shape in noise]
             values = [*(batch[name] for name in names), *counters, *drawn]
             for (_, shape), end, value in zip(slots, ends, values, strict=False):
