@@ -49,7 +49,7 @@ SIDES: dict[str, tuple[str | None, str, dict[str, Any]]] = {
     FLOWER: ("flwr-simulation", "bench.engines_flwr", {}),
 }
 """Environment, None for this one; program; and what it is told."""
-OWN_TURNS = 3
+OWN_TURNS = 2
 MUTUAL = {"mode": "mutual", "local": "crnn-base", "rate": 0.01}
 
 
@@ -92,7 +92,7 @@ def one(name: str, spec: dict[str, Any], given: argparse.Namespace) -> Seen:
 def measure_mutual(spec: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
     """The other table: each kind of learning on the virtual engine with each runtime, and its own time.
 
-    The runtimes take turns, a third of the rounds in each.
+    The runtimes take turns, half of the rounds in each.
     """
     lines: dict[str, list[Seen]] = {}
     rounds = max(WATCHED) + -(-given.own // OWN_TURNS)

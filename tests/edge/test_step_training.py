@@ -18,7 +18,7 @@ from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_learning.native.library import compiler
 from auricle_learning.runtimes import Job, StepRuntime
 from auricle_learning.runtimes.feeds import first_feeds
-from auricle_learning.runtimes.interface import joined_parts
+from auricle_learning.runtimes.interface import ManySteps, joined_parts
 
 SIZE = 15
 SEEN, MAP = "model.bavd.seen", "model.bavd.drop"
@@ -134,6 +134,17 @@ def test_the_same_seed_draws_the_same_noise_and_a_new_job_starts_at_zero() -> No
     first, same, other = (runtime.begin(_job(seed=seed)).step(BATCH)["loss"] for seed in (1, 1, 2))
     assert first == same
     assert first != other
+
+
+@needs_compiler
+def test_noise_of_several_steps_in_one_call_is_that_of_one_after_the_other() -> None:
+    """Also of those that a stop left: they are drawn again."""
+    runtime = NativeRuntime(_with_noise_and_state())
+    one, many = runtime.begin(_job(seed=3)), runtime.begin(_job(seed=3))
+    assert isinstance(many, ManySteps)
+    alone = [one.step(BATCH) for _ in range(6)]
+    together = many.step_through([BATCH] * 3, np.ones(1, np.int32)) + many.step_through([BATCH] * 5)
+    assert together == alone
 
 
 def _with_terms(*terms: str) -> Pack:

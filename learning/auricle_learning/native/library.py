@@ -27,6 +27,12 @@ LONGEST = 300.0
 """Seconds that a compiler may take."""
 FORMAT = 2
 """Of programs, as in `step.h`."""
+_BATCHES = (
+    *(ctypes.c_int64, ctypes.c_void_p),
+    *(ctypes.c_void_p, ctypes.c_int64) * 2,
+    *(ctypes.c_void_p, ctypes.c_void_p),
+)
+"""What `step_batches` takes beside a program and its arena."""
 _LOADED: dict[Path, Library] = {}
 _UNLOADABLE: dict[Path, str] = {}
 """What was brought and cannot be used here, with the reason."""
@@ -44,6 +50,8 @@ class Library:
             functions.step_load.restype = ctypes.c_void_p
             functions.step_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
             functions.step_run.restype = ctypes.c_int32
+            functions.step_batches.argtypes = (*functions.step_run.argtypes, *_BATCHES)
+            functions.step_batches.restype = ctypes.c_int64
             functions.step_free.argtypes = (ctypes.c_void_p,)
             functions.step_free.restype = None
             for name in ("sums_weighted", "sums_deviations", "sums_products", "clips_augment"):
