@@ -3,7 +3,7 @@
 Gradient: the largest ||g - g64|| / ||g64|| of any tensor, on one batch that is not full, from the same weights. Drift:
 the largest ||w - w64|| / ||w64|| of any tensor after so many steps on the same batches from the same weights, each
 trajectory with its own rounding all along. PyTorch's own float32 stands beside it for scale. The runtimes are `step`
-(stock onnxruntime) and, where its environment can be had, onnxruntime-training.
+(stock onnxruntime), `native` (the C library) and, where its environment can be had, onnxruntime-training.
 
     python bench/parity.py [--models crnn-lite,crnn-base] [--steps 200] [--rows FILE] [--out docs/parity.md] [--json]
 
@@ -38,30 +38,58 @@ from bench.step_process import ROOT, say
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack, pack_bytes
-from auricle_learning.runtimes import StepRuntime
+from auricle_edge.runtimes.native.runtime import NativeRuntime
+from auricle_learning.native.library import library_path
+from auricle_learning.runtimes import Job, StepRuntime
+from auricle_learning.runtimes.feeds import graph_of
 
 Row = dict[str, Any]
 PARTIAL = 1
 """Which batch gradients are taken on: one with samples of weight 0."""
 
 
-def row_of(case: Case, runtime: StepRuntime, steps: int, authors: Authors = SHIPPED) -> tuple[Row, Tensors, Tensors]:
-    """Distances of the step graph and of PyTorch's float32 in a case; and float64's gradients and weights."""
+def row_of(
+    case: Case, runtime: StepRuntime, steps: int, authors: Authors = SHIPPED, native: NativeRuntime | str = "left out"
+) -> tuple[Row, Tensors, Tensors]:
+    """Distances of the step graph and of PyTorch's float32 in a case; and float64's gradients and weights.
+
+    `native` is the C library on the same pack, or why there is none, which becomes the row's `native`.
+    """
     pack = runtime.pack
     bare, given = job(case, pack, bare=True), job(case, pack)
     made = batches(pack, given.kind)
-    first, last = gradients(bare, made[PARTIAL], runtime, authors), drift(given, made, steps, runtime, authors)
-    return (
-        {
-            "gradient": first.ours,
-            "gradient_float32": first.float32,
-            "drift": last.ours,
-            "drift_float32": last.float32,
-            "moved": last.moved,
-        },
-        first.exact,
-        last.exact,
-    )
+    without = native if isinstance(native, str) else _left_out(native, given)
+    others = () if without or isinstance(native, str) else (native,)
+    first = gradients(bare, made[PARTIAL], runtime, authors, others)
+    last = drift(given, made, steps, runtime, authors, others)
+    row: Row = {
+        "gradient": first.ours,
+        "gradient_float32": first.float32,
+        "drift": last.ours,
+        "drift_float32": last.float32,
+        "moved": last.moved,
+    }
+    if others:
+        row |= {"native_gradient": first.others[0], "native_drift": last.others[0]}
+    elif without:
+        row["native"] = without
+    return row, first.exact, last.exact
+
+
+def _left_out(native: NativeRuntime, given: Job) -> str:
+    """Why the library leaves a job to onnxruntime; empty where it does it."""
+    native.begin(given)
+    return native.reasons.get(graph_of(native.pack, given).file, "")
+
+
+def native_runtime(pack: Pack, wanted: bool = True) -> NativeRuntime | str:
+    """The C library on a pack, or why it is not there."""
+    if not wanted:
+        return "left out"
+    try:
+        return NativeRuntime(pack)
+    except AuricleError as reason:
+        return str(reason)
 
 
 class OrtTraining:
@@ -131,28 +159,31 @@ def rows(
     known: Mapping[str, Row],
     authors: Authors = SHIPPED,
     losses: Sequence[str] = tuple(LOSSES),
+    native: NativeRuntime | str = "left out",
 ) -> Iterator[Row]:
     """Every row of the table; those that are known are not computed."""
     runtime = StepRuntime(pack)
+    library = "" if isinstance(native, str) else library_path().stem
+    key_of = partial(_key, pack=pack, steps=steps, library=library)
     for model in models:
         every = [case for case in cases(model) if case.loss in losses]
-        ort.prepare(model, [case for case in every if _key(case, pack, steps) not in known], steps)
+        ort.prepare(model, [case for case in every if key_of(case) not in known], steps)
         for number, case in enumerate(every, 1):
-            key = _key(case, pack, steps)
+            key = key_of(case)
             if key in known:
                 yield known[key]
                 continue
             say(f"{model}: {case.loss}, {case.optimizer} ({number} of {len(every)})")
             facts = {"key": key, "model": model, "loss": case.loss, "optimizer": case.optimizer, "steps": steps}
-            row, due, weights = row_of(case, runtime, steps, authors)
+            row, due, weights = row_of(case, runtime, steps, authors, native)
             yield {**facts, **row, **ort.row(case, due, weights)}
 
 
-def _key(case: Case, pack: Pack, steps: int) -> str:
-    """What a row hangs on: the case, and the graphs that are compared."""
+def _key(case: Case, pack: Pack, steps: int, library: str) -> str:
+    """What a row hangs on: the case, the graphs that are compared, and the C library."""
     files = {graph.file for graph in pack.manifest.graphs if graph.model == case.model}
     mark = hashlib.sha256("".join(e.sha256 for e in pack.manifest.files if e.path in files).encode())
-    return f"{case.name}; {steps}; {len(pack.labels)}; {mark.hexdigest()[:16]}"
+    return f"{case.name}; {steps}; {len(pack.labels)}; {mark.hexdigest()[:16]}; {library}"
 
 
 def arguments() -> argparse.Namespace:
@@ -165,6 +196,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rows", type=Path, help="where finished rows are kept")
     parser.add_argument("--no-ort-training", action="store_true", help="leave onnxruntime-training out")
+    parser.add_argument("--no-native", action="store_true", help="leave the C library out")
     parser.add_argument("--out", type=Path, help="a page to write, such as docs/parity.md")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
@@ -196,7 +228,8 @@ def run(given: argparse.Namespace) -> list[Row]:
     found = []
     for pack, models in parts:
         ort = OrtTraining(pack, partial(_ort_python, given))
-        for row in rows(pack, models, given.steps, ort, known, authors, given.loss or tuple(LOSSES)):
+        native = native_runtime(pack, not given.no_native)
+        for row in rows(pack, models, given.steps, ort, known, authors, given.loss or tuple(LOSSES), native):
             found.append(row)
             if given.rows and row["key"] not in known:
                 with given.rows.open("a") as file:
@@ -211,7 +244,8 @@ def _command(given: argparse.Namespace) -> str:
         values = getattr(given, name)
         if values not in (None, [], "gsc12", 200):
             words += [f"--{name}={value}" for value in (values if isinstance(values, list) else [values])]
-    return shlex.join([*words, *(["--no-ort-training"] if given.no_ort_training else []), "--out=docs/parity.md"])
+    words += [f"--no-{name.replace('_', '-')}" for name in ("ort_training", "native") if getattr(given, f"no_{name}")]
+    return shlex.join([*words, f"--out={given.out}"])
 
 
 def main() -> int:

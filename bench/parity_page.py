@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 from bench.comparison_table import table
@@ -13,13 +14,22 @@ HEADER = (
     "optimizer",
     "step: gradient",
     "step: drift",
+    "native: gradient",
+    "native: drift",
     "ort-training: gradient",
     "ort-training: drift",
     "PyTorch float32: gradient",
     "PyTorch float32: drift",
     "weights moved by",
 )
-NUMBERS = ("gradient", "drift", "ort_gradient", "ort_drift", "gradient_float32", "drift_float32", "moved")
+NUMBERS = (
+    *("gradient", "drift", "native_gradient", "native_drift", "ort_gradient", "ort_drift"),
+    *("gradient_float32", "drift_float32", "moved"),
+)
+PEERS = {"native": "The C library", "ort": "onnxruntime-training"}
+"""What a row may lack; then it has the reason by that name."""
+WITHIN = 2.0
+"""Drifts within this factor count as alike."""
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -36,12 +46,12 @@ def worst(rows: Sequence[dict[str, Any]]) -> list[str]:
     return ["largest", "", "", *(_number(largest[name]) for name in NUMBERS)]
 
 
-def reasons(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Why onnxruntime-training has no figures, each with the losses and optimizers that it is said of."""
+def reasons(rows: Sequence[dict[str, Any]], peer: str = "ort") -> list[str]:
+    """Why a peer has no figures, each with the losses and optimizers that it is said of."""
     found: dict[str, set[str]] = {}
     for row in rows:
-        if "ort" in row:
-            found.setdefault(row["ort"], set()).add(f"{row['loss']} with {row['optimizer']}")
+        if peer in row:
+            found.setdefault(row[peer], set()).add(f"{row['loss']} with {row['optimizer']}")
     every = {f"{row['loss']} with {row['optimizer']}" for row in rows}
     return [
         f"{f'all {len(rows)} rows' if where == every else '; '.join(sorted(where))}: {reason}"
@@ -49,9 +59,37 @@ def reasons(rows: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
+def comparison(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """How near the C library is beside onnxruntime, in sentences; none where no row has both."""
+    both = [row for row in rows if "native_gradient" in row]
+    if not both:
+        return []
+    ratios = sorted(row["native_gradient"] / row["gradient"] for row in both)
+    nearer, middle = sum(ratio <= 1 for ratio in ratios), ratios[len(ratios) // 2]
+    single = sum(row["native_gradient"] <= row["gradient_float32"] for row in both)
+    ends = [row["native_drift"] / row["drift"] for row in both]
+    less, more = sum(end < 1 / WITHIN for end in ends), sum(end > WITHIN for end in ends)
+    sentences = (
+        f"`native` beside `step`, in the {len(both)} rows that have both: its gradient is as near to float64 or nearer "
+        f"in {nearer}, {middle:.2f} times as far in the middle row and {ratios[-1]:.2f} times at most; in {single} it "
+        f"is as near as that of PyTorch's float32 or nearer. Its drift is less than half of that of `step` in {less} "
+        f"rows, more than twice in {more}, and between the two in {len(both) - less - more}."
+    )
+    return wrap(sentences, 118)
+
+
 def text(rows: Sequence[dict[str, Any]]) -> str:
     """For a terminal."""
-    return "\n".join([table(HEADER, [worst(rows), *map(_cells, rows)]), "", *reasons(rows)])
+    return "\n".join([table(HEADER, [worst(rows), *map(_cells, rows)]), "", *comparison(rows), *_gaps(rows)])
+
+
+def _gaps(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Where a peer has no figures, and why."""
+    lines = []
+    for peer, name in PEERS.items():
+        if why := reasons(rows, peer):
+            lines += [f"{name} has no figures in:", "", *(f"- {reason}" for reason in why), ""]
+    return lines
 
 
 def _about(command: str, steps: int) -> list[str]:
@@ -97,10 +135,11 @@ def page(rows: Sequence[dict[str, Any]], command: str) -> str:
             line(["---"] * 3 + ["---:"] * len(NUMBERS)),
             *(line(cells) for cells in (worst(rows), *map(_cells, rows))),
             "",
-            *(
-                ["Where onnxruntime-training has no figures:", "", *(f"- {reason}" for reason in reasons(rows)), ""]
-                if reasons(rows)
-                else []
-            ),
+            *_paragraph(comparison(rows)),
+            *_gaps(rows),
         ]
     )
+
+
+def _paragraph(lines: Sequence[str]) -> list[str]:
+    return [*lines, ""] if lines else []

@@ -7,12 +7,13 @@ import gc
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+from backports.zstd import CompressionParameter
 
 from auricle.packs import archive
 
@@ -85,17 +86,17 @@ def umask_kept() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def packed_quickly() -> Iterator[int]:
-    """Packs of the tests are compressed quickly, not best; the level of a pack that is sent to boards."""
-    level, archive.LEVEL = archive.LEVEL, 1
-    yield level
-    archive.LEVEL = level
+def packed_quickly() -> Iterator[Mapping[CompressionParameter, int]]:
+    """Packs of the tests are compressed quickly, not best; how a pack is compressed that is sent to boards."""
+    best, archive.PACKING = archive.PACKING, {CompressionParameter.compression_level: 1}
+    yield best
+    archive.PACKING = best
 
 
 @pytest.fixture
-def packed_best(packed_quickly: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def packed_best(packed_quickly: Mapping[CompressionParameter, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Packs are compressed as they are outside of tests."""
-    monkeypatch.setattr(archive, "LEVEL", packed_quickly)
+    monkeypatch.setattr(archive, "PACKING", packed_quickly)
 
 
 @pytest.fixture(scope="session")

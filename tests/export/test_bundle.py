@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import zstandard
+from backports import zstd
 from tests.export.small_bundle import BOARD, SYSTEM, SmallWorld, make_world
 
 from auricle.errors import AuricleError, SettingsError
@@ -173,7 +173,7 @@ def test_a_pack_that_the_devices_would_refuse_is_refused_here(world: SmallWorld,
     files = {**pack.files, "manifest.json": pack.manifest_bytes, "manifest.sig": signature}
     packed = io.BytesIO()
     write_tar(packed, {name: Part(content) for name, content in files.items()})
-    (tmp_path / "mine.tar.zst").write_bytes(zstandard.compress(packed.getvalue(), 1))
+    (tmp_path / "mine.tar.zst").write_bytes(zstd.compress(packed.getvalue(), 1))
     keyed = msgspec.structs.replace(keyed, pack=str(tmp_path / "mine.tar.zst"))
     built = build_bundle(world.board, keyed, tmp_path / "out", os=SYSTEM, wheels=world.wheels)
     assert content_of(built.path)["pack.tar.zst"] == (tmp_path / "mine.tar.zst").read_bytes()

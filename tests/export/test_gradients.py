@@ -187,6 +187,28 @@ def test_rows_that_are_known_are_not_computed_again(tmp_path: Path) -> None:
     assert "| crnn-lite | supervised | sgd |" in page([first], "python bench/parity.py")
 
 
+def test_the_page_says_how_near_the_library_is_beside_onnxruntime() -> None:
+    shared = {
+        "model": "m",
+        "loss": "supervised",
+        "optimizer": "sgd",
+        "steps": 1,
+        "gradient_float32": 4e-7,
+        "ort": "none",
+    }
+    drifts = {"drift": 1e-5, "drift_float32": 1e-5, "moved": 1.0}
+    near = {**shared, **drifts, "gradient": 4e-7, "native_gradient": 2e-7, "native_drift": 4e-6}
+    far = {**shared, **drifts, "gradient": 4e-7, "native_gradient": 5e-7, "native_drift": 2e-5}
+    without = {**shared, **drifts, "gradient": 4e-7, "native": "no compiler"}
+
+    said = " ".join(page([near, far, without], "python bench/parity.py").split())
+
+    assert "in the 2 rows that have both: its gradient is as near to float64 or nearer in 1, 1.25 times" in said
+    assert "in 1 it is as near as that of PyTorch's float32" in said
+    assert "less than half of that of `step` in 1 rows, more than twice in 0, and between the two in 1." in said
+    assert reasons([without], "native") == ["all 1 rows: no compiler"]
+
+
 @pytest.mark.slow
 def test_the_command_prints_json(tmp_path: Path) -> None:
     out = tmp_path / "parity.md"

@@ -31,6 +31,7 @@ def test_sizes_and_draws_that_lie_outside_are_refused() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_sanitizers_find_nothing_in_sums_or_augmentation(tmp_path: Path) -> None:
     made, environment = sanitized(tmp_path)
     assert min(probe(made, 1500, **environment)) > 300

@@ -18,7 +18,7 @@ RAW = re.compile(
     r"Traceback|\bErrno\b|\b(?:OS|IO|Value|Type|Key|Index|Attribute|Runtime|Unicode\w*|Connection|Timeout|Permission|"
     r"FileNotFound|Import|ModuleNotFound|Overflow|Assertion)Error\b|\bException\b|<class|\bobject at 0x|"
     r"\b(?:(?:msgspec|sqlalchemy|alembic|aiohttp|paho|paho-mqtt)(?!-mqtt| \d)|sqlite3|asyncio|tomllib|"
-    r"soundfile\.|libsndfile|zstandard\.|click)\b|"
+    r"soundfile\.|libsndfile|zstd\.|click)\b|"
     r"\bssl\.|\[SSL|_ssl\.c|\bSSL:|\bNone\b|background on this error"
 )  # what only the writer of a library understands
 

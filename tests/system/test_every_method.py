@@ -17,6 +17,7 @@ from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_learning.methods import METHODS, get_method
 from auricle_learning.methods.vectors import GRADIENTS, MAPS
 from auricle_learning.presets import Preset
+from tests.nightly import nightly_but
 from tests.system.killed_coordinator import FLEET, TASK
 from tests.system.toy_fleet import ToyFleet, toy_fleet, watching
 
@@ -35,6 +36,8 @@ OPTIONS: dict[str, dict[str, object]] = {
 """What a method takes here beside its defaults. Dropped activations (`bavd`) need a pack that is built with layers that
 drop some; those in the wheel are not. Clips of noise agree with nobody, so Zeno++ is told to accept everybody."""
 DEADLINE = 60.0
+KINDS = ("fedavg", "fedmlac", "fedvsa", "fedrpo", "mupfl", "scaffold", "median")
+"""One of each kind for the gate: the four papers, state on the device, and a rule without weights."""
 
 
 class Site:
@@ -110,7 +113,7 @@ def site(loop: asyncio.AbstractEventLoop, tmp_path_factory: pytest.TempPathFacto
     loop.run_until_complete(around.__aexit__(None, None, None))
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", nightly_but(METHODS, KINDS))
 def test_three_rounds_of_six_live_devices(site: Site, loop: asyncio.AbstractEventLoop, name: str) -> None:
     done, reports = loop.run_until_complete(site.played(name))
 

@@ -22,7 +22,7 @@ def test_a_page_has_no_mistake(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", nightly_but(RUN, ["README.md", "docs/quick-start-fifty.md", "docs/real-processes.md"]))
+@pytest.mark.parametrize("name", nightly_but(RUN, ["README.md", "docs/quick-start-fifty.md"]))
 def test_a_page_runs(name: str, tmp_path: Path) -> None:
     done = run_docs.run_page(ROOT / name, tmp_path)
     assert done.returncode == 0, done.stdout[-4000:]

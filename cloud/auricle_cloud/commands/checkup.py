@@ -30,7 +30,7 @@ LIBRARIES = (
     "sqlalchemy",
     "aiohttp",
     "paho-mqtt",
-    "zstandard",
+    "backports.zstd",
     "onnxruntime",
     "torch",
     "psycopg",

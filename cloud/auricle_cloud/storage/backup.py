@@ -21,7 +21,7 @@ from typing import IO
 
 import msgspec
 import sqlalchemy as sa
-import zstandard
+from backports import zstd
 
 from auricle.errors import StorageError
 from auricle.files import describe, sync_folder
@@ -93,7 +93,7 @@ def _write(database: Database, blobs: BlobStore, folder: Path | None, target: Pa
     try:
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
-            with zstandard.ZstdCompressor(level=3).stream_writer(file, closefd=False) as packed:
+            with zstd.open(file, "wb", level=3) as packed:
                 manifest = _archive(database, blobs, folder, authority, packed)
             file.flush()
             os.fsync(file.fileno())

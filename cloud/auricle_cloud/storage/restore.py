@@ -16,11 +16,12 @@ from typing import IO
 
 import msgspec
 import sqlalchemy as sa
-import zstandard
+from backports.zstd import ZstdError
 
 from auricle.errors import REFUSED, AuricleError, StorageError
 from auricle.files import describe, sync_folder, write_durably
 from auricle.packs.plain_tar import members
+from auricle.packs.zstd_frames import Frames
 from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.storage.backup import FORMAT, MANIFEST, ROWS, Entry, Manifest
 from auricle_cloud.storage.blobs import BlobStore
@@ -106,8 +107,8 @@ def _unpack(source: Path, folder: Path) -> Manifest:
                     place = folder.parent
                     raise BackupError(f"{source} is larger, at {path}, than a backup or the disk of {place} can be.")
                 found[path] = _keep(content, folder, path)
-    except (zstandard.ZstdError, EOFError, ValueError) as error:
-        why = "" if isinstance(error, zstandard.ZstdError) else f": {error}"  # what zstd says is for who reads its code
+    except (ZstdError, EOFError, ValueError) as error:
+        why = "" if isinstance(error, ZstdError) else f": {error}"  # what zstd says is for who reads its code
         raise BackupError(f"{source} is not a backup, or is damaged{why}.") from error
     except OSError as error:
         raise BackupError(f"{source} cannot be read, or its content written: {error.strerror or error}.") from error
@@ -132,12 +133,10 @@ def _check_releases(source: Path, folder: Path) -> None:
 
 
 def _members(file: IO[bytes], source: Path) -> Iterator[tuple[str, Iterator[bytes], int]]:
-    decompressor = zstandard.ZstdDecompressor(max_window_size=WINDOW)
-    with decompressor.stream_reader(file, closefd=False) as unpacked:
-        for member, content in members(unpacked, MOST_FILES):
-            if not _is_known(member.name):
-                raise BackupError(f"{source} holds {member.name!r}, which belongs into no backup.")
-            yield member.name, content, member.size
+    for member, content in members(Frames(file, WINDOW), MOST_FILES):
+        if not _is_known(member.name):
+            raise BackupError(f"{source} holds {member.name!r}, which belongs into no backup.")
+        yield member.name, content, member.size
 
 
 def _is_known(path: str) -> bool:

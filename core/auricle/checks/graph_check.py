@@ -11,20 +11,18 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
+from auricle.checks.interface_facts import EVALUATED, InterfaceFacts
 from auricle.checks.layout_shapes import RULES, SMALL, folded
 from auricle.checks.onnx_fields import FLOAT
 from auricle.checks.onnx_reader import LARGEST_TENSOR, Model, Node, Value, read_model, shown
 from auricle.checks.operator_call import Call, Constant, Shape, UnsoundNodeError, bounded
 from auricle.errors import PackError
-from auricle.packs.graph_interface import PARTS, ROLES, SCALARS, Graph, carried
+from auricle.packs.graph_interface import Graph
 from auricle.packs.pack import Pack
-from auricle.wire.gradient_terms import TERMS
 
 LOWEST_OPSET, HIGHEST_OPSET = 13, 21
 LOWEST_IR, HIGHEST_IR = 7, 10
 STANDARD = ("", "ai.onnx")
-EVALUATED = 64
-"""Batch with which the sizes of a graph for any batch are judged."""
 LARGEST_TOTAL = 1 << 30
 """Most numbers of all tensors of a graph together."""
 
@@ -38,71 +36,15 @@ class Followed(NamedTuple):
     """Values that are small and the same in every run."""
 
 
-class InterfaceFacts:
-    """Sizes that a manifest gives to the inputs and outputs of one of its graphs.
-
-    A dimension is a number, or a word for a number that the file chooses and must choose the same everywhere. A graph
-    for any batch is followed with the one that is given.
-    """
-
-    def __init__(self, pack: Pack, graph: Graph, batch: int = EVALUATED) -> None:
-        task = pack.manifest.task
-        self.labels = len(task.labels)
-        self.batch = graph.batch or batch
-        self.any_batch = graph.batch is None
-        self.clip = (task.frames, task.frontend.mels)
-        self.graph = graph
-        self.models = dict(zip(ROLES[graph.kind], (graph.model, pack.manifest.plugin), strict=False))
-        self.parts = {
-            role: (
-                (pack.table(model).offsets["head.weight"].start,),
-                pack.table(model).specs[-2].shape,
-                pack.table(model).specs[-1].shape,
-            )
-            for role, model in self.models.items()
-        }
-
-    def inputs(self) -> dict[str, tuple[int | str, ...]]:
-        """Shape of every input that a graph of this kind takes, by name."""
-        graph, batch = self.graph, self.batch
-        width = self.parts[ROLES[graph.kind][0]][1][1]
-        shapes: dict[str, tuple[int | str, ...]] = {
-            "x": (batch, *self.clip),
-            "target": (batch, self.labels),
-            "weight": (batch,),
-            "weak": ("unlabelled", *self.clip),
-            "strong": ("unlabelled", *self.clip),
-            "weight.unlabelled": ("unlabelled",),
-            "means": (self.labels, width),
-            "valid": (self.labels,),
-        }
-        for role, sizes in self.parts.items():
-            if graph.optimizer is not None:
-                shapes |= {f"{role}.{scalar}": () for scalar in SCALARS[graph.optimizer]}
-            shapes |= {f"{role}.{scalar}": () for term in graph.terms for scalar in TERMS[term].scalars}
-            vectors = [f"{role}.{vector}" for term in graph.terms for vector in TERMS[term].vectors]
-            for vector in [*carried(graph, role), *vectors]:
-                shapes |= {f"{vector}/{part}": size for part, size in zip(PARTS, sizes, strict=True)}
-        first = self.parts[ROLES[graph.kind][0]]
-        shapes |= {f"teacher/{part}": size for part, size in zip(PARTS, first, strict=True)}
-        shapes |= {**graph.noise, **graph.state}
-        return {name: shapes.get(name, ()) for name in graph.inputs}
-
-    def outputs(self) -> dict[str, tuple[int | str, ...]]:
-        """Shape of every output, by name: changed inputs keep theirs, losses are single numbers."""
-        given = self.inputs()
-        width = self.parts[ROLES[self.graph.kind][0]][1][1]
-        special = {"logits": (self.batch, self.labels), "features": (self.batch, width)}
-        return {name: given.get(name.removeprefix("new/"), special.get(name, ())) for name in self.graph.outputs}
-
-
 def check_graph(pack: Pack, graph: Graph, batch: int = EVALUATED, content: bytes | None = None) -> Followed:
     """Judge one graph of a pack by its file; call it before the file is given to a runtime. Takes 10 to 50 ms.
 
     Parameters
     ----------
-    pack, graph
-        The pack and one of its graphs.
+    pack
+        The pack.
+    graph
+        One of its graphs.
     batch
         Samples with which a graph for any batch is followed.
     content

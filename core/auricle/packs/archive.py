@@ -7,19 +7,31 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, cast
 
-import zstandard
+from backports import zstd
+from backports.zstd import CompressionParameter, Strategy
 
 from auricle.errors import PackError
 from auricle.packs.manifest import LARGEST_PACK
-from auricle.packs.plain_tar import BLOCK, NotPlainError, members
+from auricle.packs.plain_tar import BLOCK, NotPlainError, Readable, members
+from auricle.packs.zstd_frames import Frames
 
 LARGEST_WINDOW = 16 << 20
 """Bytes that zstd may look back; a frame that asks for more memory is refused."""
 
-LEVEL = 19
-"""How hard zstd works on a pack: it is written once and sent to every board; tests write theirs at a lower one."""
+PACKING: Mapping[CompressionParameter, int] = {
+    CompressionParameter.compression_level: 19,
+    CompressionParameter.window_log: 24,
+    CompressionParameter.chain_log: 24,
+    CompressionParameter.hash_log: 22,
+    CompressionParameter.search_log: 7,
+    CompressionParameter.min_match: 3,
+    CompressionParameter.target_length: 256,
+    CompressionParameter.strategy: Strategy.btultra2,
+    CompressionParameter.enable_long_distance_matching: 1,
+}
+"""How hard zstd works on a pack, which is written once and sent to every board: level 19 for content of unknown size,
+number by number, as zstd takes less for a size that it knows. Tests write theirs at a lower one."""
 
 
 def tar_bytes(files: Iterable[tuple[str, bytes]]) -> bytes:
@@ -32,8 +44,7 @@ def tar_bytes(files: Iterable[tuple[str, bytes]]) -> bytes:
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(content), 0o644
             archive.addfile(entry, io.BytesIO(content))
-    settings = zstandard.ZstdCompressionParameters.from_level(LEVEL, window_log=24, enable_ldm=True)
-    return zstandard.ZstdCompressor(compression_params=settings).compress(raw.getvalue())
+    return zstd.compress(raw.getvalue(), options=PACKING)
 
 
 class PackedFiles(Mapping[str, bytes]):
@@ -53,7 +64,8 @@ class PackedFiles(Mapping[str, bytes]):
 
     def add(self, name: str, size: int, content: Iterable[bytes]) -> None:
         """Enter a file of so many bytes that comes in blocks."""
-        pack, sha256 = zstandard.ZstdCompressor(level=1).compressobj(size), hashlib.sha256()
+        pack, sha256 = zstd.ZstdCompressor(1), hashlib.sha256()
+        pack.set_pledged_input_size(size)
         blocks = []
         for block in content:
             sha256.update(block)
@@ -67,7 +79,7 @@ class PackedFiles(Mapping[str, bytes]):
         return self._facts[name]
 
     def __getitem__(self, name: str) -> bytes:
-        return zstandard.ZstdDecompressor().decompress(self._packed[name])
+        return zstd.decompress(self._packed[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._packed)
@@ -124,17 +136,15 @@ class LeftFiles(PackedFiles):
 
     def __getitem__(self, name: str) -> bytes:
         size, sha256 = self._facts[name]
-        decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
+        unpacked = Frames(_At(self._archive), LARGEST_WINDOW)
         try:
-            archive = cast("IO[bytes]", _At(self._archive))  # read is all that is asked of it
-            with decompressor.stream_reader(archive, read_across_frames=True, closefd=False) as unpacked:
-                for member, content in members(_Bounded(unpacked, str(self._path))):
-                    if member.name == name and member.size == size:
-                        data = b"".join(content)
-                        if hashlib.sha256(data).hexdigest() == sha256:
-                            return data
-                        break
-        except (OSError, zstandard.ZstdError, NotPlainError) as error:
+            for member, content in members(_Bounded(unpacked, str(self._path))):
+                if member.name == name and member.size == size:
+                    data = b"".join(content)
+                    if hashlib.sha256(data).hexdigest() == sha256:
+                        return data
+                    break
+        except (OSError, zstd.ZstdError, NotPlainError) as error:
             raise PackError(f"{self._path} cannot be read any more ({error}): start again.") from error
         raise PackError(f"{self._path} was changed while it was in use: start again.")
 
@@ -161,17 +171,15 @@ def untar(data: bytes, where: str) -> PackedFiles:
         No file of it is ever in memory as a whole.
     """
     packed = PackedFiles()
-    decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
+    stream = _Bounded(Frames(io.BytesIO(data), LARGEST_WINDOW), where)
     try:
-        with decompressor.stream_reader(data, read_across_frames=True) as unpacked:
-            stream = _Bounded(unpacked, where)
-            for member, content in members(stream):
-                if member.name in packed:
-                    raise PackError(f"{where} holds {member.name!r} twice.")
-                packed.add(member.name, member.size, content)
-            while stream.read(BLOCK):
-                """Read what is left, so that a cut or an endless archive shows."""
-    except zstandard.ZstdError as error:
+        for member, content in members(stream):
+            if member.name in packed:
+                raise PackError(f"{where} holds {member.name!r} twice.")
+            packed.add(member.name, member.size, content)
+        while stream.read(BLOCK):
+            """Read what is left, so that a cut or an endless archive shows."""
+    except zstd.ZstdError as error:
         raise PackError(f"{where} is not a pack: it is not a .tar.zst archive, or it is damaged.") from error
     except NotPlainError as error:
         raise PackError(f"{where} is not a pack: {error}.") from error
@@ -181,7 +189,7 @@ def untar(data: bytes, where: str) -> PackedFiles:
 class _Bounded(io.RawIOBase):
     """What is unpacked, whatever size the archive claims for itself; PackError after `LARGEST_PACK`."""
 
-    def __init__(self, unpacked: zstandard.ZstdDecompressionReader, where: str) -> None:
+    def __init__(self, unpacked: Readable, where: str) -> None:
         self._unpacked, self._where, self._left = unpacked, where, LARGEST_PACK
 
     def read(self, size: int = -1) -> bytes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from auricle.errors import AuricleError, SettingsError
@@ -18,8 +19,14 @@ LONGEST_REASON = 200
 """Characters of what a foreign package says of an error."""
 
 
-def offered(group: str) -> dict[str, list[EntryPoint]]:
+def offered(group: str) -> Mapping[str, list[EntryPoint]]:
     """Entry points of a group by their name; nothing is imported."""
+    return _offered(group, tuple(sys.path))
+
+
+@functools.cache
+def _offered(group: str, _path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]]:
+    """Read once for each path: a suite asks for each of its runs, and every package's metadata is a file."""
     from importlib.metadata import entry_points  # most of a megabyte, which a device that listens does without
 
     found: dict[str, list[EntryPoint]] = {}

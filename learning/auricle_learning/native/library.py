@@ -75,7 +75,7 @@ def library() -> Library:
         if path not in _LOADED:
             if not path.exists():
                 _compile(path)
-            _refuse_foreign(path)
+            refuse_foreign(path)
             _LOADED[path] = Library(path)
         return _LOADED[path]
 
@@ -124,18 +124,21 @@ def library_path() -> Path:
     digest = hashlib.sha256("\n".join([platform.machine(), sys.platform, *FLAGS, str(X86_LEVELS)]).encode())
     for name in SOURCES:
         digest.update((HERE / name).read_bytes())
+    return native_folder() / f"step-{digest.hexdigest()[:20]}.so"
+
+
+def native_folder() -> Path:
+    """Where what is made once on this machine is kept: the library and the plans of graphs."""
     base = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]  # of a systemd service, which sees no home
-    return (
-        (Path(base) if Path(base).is_absolute() else cache_folder()) / "native" / f"step-{digest.hexdigest()[:20]}.so"
-    )
+    return (Path(base) if Path(base).is_absolute() else cache_folder()) / "native"
 
 
-def _refuse_foreign(path: Path) -> None:
-    """Only what this user alone can have put there is loaded."""
+def refuse_foreign(path: Path) -> None:
+    """Only what this user alone can have put there is loaded; AuricleError, or OSError where it is not there."""
     for place in (path, path.parent):
         about = place.lstat()
         if about.st_uid not in (os.getuid(), 0) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or place.is_symlink():
-            raise AuricleError(f"{place} can be changed by others, so the library in it is not loaded: delete it.")
+            raise AuricleError(f"{place} can be changed by others, so what is in it is not loaded: delete it.")
 
 
 def _compile(path: Path) -> None:

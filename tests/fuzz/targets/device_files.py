@@ -26,6 +26,16 @@ from auricle_edge.listening.tuning import Tuning
 from auricle_edge.ota.installation import BundleFacts, Journal, SlotOutcome, SlotTrial, bundle_facts
 from auricle_edge.ota.pack_shelf import SWITCH, PackShelf, Switch
 from auricle_edge.ota.records import Answer, PackTrial, Progress, Wanted, own_record, read_record
+from auricle_edge.runtimes.native.plan import (
+    Plan,
+    UnsoundPlanError,
+    opened,
+    plan_bytes,
+    plan_of,
+    refuse_outside,
+    sealed,
+)
+from auricle_edge.runtimes.native.program import Program
 from auricle_edge.training.judge.best import Best, BestStore
 from auricle_edge.training.judge.comparison import Heard
 from auricle_edge.training.local_store import LocalStore
@@ -262,3 +272,28 @@ def fleet_record(data: bytes) -> object:
     """What a device was told of its fleet: a damaged record is as good as none."""
     written(data, f"{FOLDER}/{FLEET_FILE}")
     return read_fleet_record(scratch()) is None
+
+
+PLANNED = {"x": ("unlabelled", 3), "rate": ()}, {"loss": ()}
+"""What the graph of a stored plan takes and gives."""
+
+
+def _plan() -> bytes:
+    program = Program(np.array([4, 8, 0, 2, 3, 0, 3, 16], np.int32), 64)
+    made = Plan(program, {"x": (0, (2, 3)), "rate": (16, ())}, {"loss": (32, ())}, ((48, np.ones(3, np.float32)),))
+    return opened(plan_bytes(made, HASH))
+
+
+@target(
+    "native-plan",
+    "auricle_edge.runtimes.native.plan",
+    examples=lambda: {"plan": _plan()},
+    form="msgpack",
+    refusals=(UnsoundPlanError,),
+)
+def native_plan(data: bytes) -> object:
+    """A plan of a graph with a right checksum: all that it names lies inside its arena. The library checks the rest."""
+    plan = plan_of(sealed(data), HASH, *PLANNED)
+    refuse_outside(plan)
+    assert plan.inputs.keys() == PLANNED[0].keys() and plan.inputs["x"][1][1:] == (3,)
+    return plan.program.words.size

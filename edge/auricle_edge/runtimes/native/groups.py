@@ -5,8 +5,9 @@ What nobody but the group reads never gets to the arena: it stays in a piece of 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -22,8 +23,10 @@ FAR = 160
 """Instructions after the first of a group among which others are looked for."""
 Span = tuple[int, int]
 Touch = tuple[Store, Span]
-Touched = tuple[list[Touch], list[Touch]]
+Touched = tuple[Sequence[Touch], Sequence[Touch]]
 """What an instruction reads and what it writes."""
+Use = tuple[int, int, int]
+"""An instruction, and the first and the last place of a store that it touches."""
 
 
 @dataclass(frozen=True)
@@ -34,21 +37,114 @@ class Step:
     sizes: Shape
     views: tuple[View, ...]
     strides: tuple[Shape, ...]
+    touches: Sequence[Touch]
+    """Of each view, in the store in whose memory it lies."""
+
+    @property
+    def touched(self) -> Touched:
+        """What it reads and what it writes."""
+        return self.touches[1:], self.touches[:1]
+
+
+Value = tuple[Store, int, Shape]
+"""Where an operand lies: its store, its offset, and its strides along the axes of its group."""
 
 
 @dataclass
 class Group:
     """Steps that are made piece by piece together, over common axes."""
 
-    steps: list[Step]
     sizes: Shape
-    stores: set[Store] = field(default_factory=set)
+    steps: list[Step] = field(default_factory=list)
+    values: dict[Value, Span] = field(default_factory=dict)
+    """Every operand once, with its first and its last place."""
+    changed: set[Store] = field(default_factory=set)
+    """Of what the steps make."""
+    corners: frozenset[int] = frozenset()
+    """Axes that some operand does not go on from to the next one evenly: all others are walked as one with it."""
 
-    def add(self, step: Step, sizes: Shape) -> None:
-        """Take one more."""
+    def take(self, step: Step) -> bool:
+        """Take one more step, where common axes can be walked with it; whether it was taken."""
+        sizes = _common(self.sizes, step.sizes)
+        if sizes is None:
+            return False
+        old = self.values
+        if sizes != self.sizes:
+            old = {(s, at, _refined(self.sizes, each, sizes)): span for (s, at, each), span in old.items()}
+        new: dict[Value, Span] = {}
+        for view, strides, (store, span) in zip(step.views, step.strides, step.touches, strict=True):
+            key = (store, view.offset, _refined(step.sizes, strides, sizes))
+            if key not in old:
+                new[key] = span
+        corners = (self.corners if old is self.values else _corners(sizes, old)) | _corners(sizes, new)
+        if len(old) + len(new) > MOST_VALUES or len(corners) >= AXES:
+            return False
+        values, out = {**old, **new}, step.touches[0][0]
+        for store in {store for store, _, _ in new if store in self.changed}.union(
+            () if out in self.changed else (out,)
+        ):
+            if not _apart([span for key, span in values.items() if key[0] is store]):
+                return False
         self.steps.append(step)
-        self.sizes = sizes
-        self.stores.update(_place(view.store) for view in step.views)
+        self.changed.add(out)
+        self.sizes, self.values, self.corners = sizes, values, corners
+        return True
+
+
+def _corners(sizes: Shape, values: Iterable[Value]) -> frozenset[int]:
+    """See `Group.corners`."""
+    pairs = [(i, sizes[i + 1]) for i in range(len(sizes) - 1)]
+    return frozenset(i for _, _, strides in values for i, size in pairs if strides[i] != strides[i + 1] * size)
+
+
+class Uses:
+    """Which instructions of a program touch which places, and so, which may run before others.
+
+    Parameters
+    ----------
+    instructions
+        The program.
+    steps
+        What can be grouped of it, by instruction.
+    """
+
+    def __init__(self, instructions: Sequence[Instruction], steps: Sequence[Step | None]) -> None:
+        self._touched: list[Touched] = []
+        self._reads: dict[Store, list[Use]] = defaultdict(list)
+        self._writes: dict[Store, list[Use]] = defaultdict(list)
+        self._steps: dict[Store, list[int]] = defaultdict(list)
+        self._waits: dict[int, int] = {}
+        for i, (each, step) in enumerate(zip(instructions, steps, strict=True)):
+            reads, writes = (_touches(each.reads), _touches(each.writes)) if step is None else step.touched
+            for uses, touches in ((self._reads, reads), (self._writes, writes)):
+                for store, (low, high) in touches:
+                    uses[store].append((i, low, high))
+                    if step is not None and self._steps[store][-1:] != [i]:
+                        self._steps[store].append(i)
+            self._touched.append((reads, writes))
+
+    def steps_of(self, store: Store, first: int, end: int) -> Sequence[int]:
+        """Instructions that can be grouped, after the first one and before the end, that touch a store."""
+        found = self._steps[store]
+        return found[bisect_right(found, first) : bisect_left(found, end)]
+
+    def may_pass(self, i: int, first: int, taken: Container[int]) -> bool:
+        """Whether an instruction may run right after the first one, before those between them but those taken."""
+        known = self._waits.get(i, -1)
+        if known > first and known not in taken:
+            return False
+        reads, writes = self._touched[i]
+        for touches, others in ((reads, self._writes), (writes, self._writes), (writes, self._reads)):
+            for store, (low, high) in touches:
+                uses = others[store]
+                for k in range(bisect_left(uses, (i, 0, 0)) - 1, -1, -1):
+                    j, start, end = uses[k]
+                    if j <= first:
+                        break
+                    if low <= end and start <= high and j not in taken:
+                        self._waits[i] = j
+                        return False
+        return True
 
 
 def grouped(instructions: Sequence[Instruction], kept: Iterable[Store]) -> list[Instruction]:
@@ -57,7 +153,7 @@ def grouped(instructions: Sequence[Instruction], kept: Iterable[Store]) -> list[
     readers = Counter(_place(view.store) for each in instructions for view in each.reads)
     writers = Counter(_place(view.store) for each in instructions for view in each.writes)
     wanted = {_place(store) for store in kept}
-    touched = [(_touches(each.reads), _touches(each.writes)) for each in instructions]
+    uses = Uses(instructions, steps)
     taken: set[int] = set()
     made: list[Instruction] = []
     for at, each in enumerate(instructions):
@@ -67,67 +163,47 @@ def grouped(instructions: Sequence[Instruction], kept: Iterable[Store]) -> list[
         if first is None:
             made.append(each)
             continue
-        group = _gathered(at, first, touched, steps, taken)
+        group = _gathered(at, first, uses, steps, taken)
+        if len(group.steps) == 1:
+            made.append(each)
+            continue
         asked = Counter(_place(view.store) for step in group.steps for view in step.views[1:])
-        made_here = {_place(step.views[0].store) for step in group.steps}
         alone = {
             store
-            for store in made_here - wanted
+            for store in group.changed - wanted
             if not store.kept and writers[store] == 1 and readers[store] == asked[store]
         }
-        made.append(each if len(group.steps) == 1 else _instruction(group, alone))
+        made.append(_instruction(group, alone))
     return made
 
 
-def _gathered(
-    at: int,
-    first: Step,
-    touched: Sequence[Touched],
-    steps: Sequence[Step | None],
-    taken: set[int],
-) -> Group:
-    """The instruction at a place with later ones that may run then too."""
-    group = Group([], first.sizes)
-    group.add(first, first.sizes)
-    read: dict[Store, list[Span]] = defaultdict(list)
-    written: dict[Store, list[Span]] = defaultdict(list)
-    for i in range(at + 1, min(at + FAR, len(touched))):
-        if i in taken or len(group.steps) == MOST_STEPS:
-            continue
-        step, (reads, writes) = steps[i], touched[i]
-        if step is not None:
-            near = not read and not written
-            shares = near or any(store in group.stores for store, _ in (*reads, *writes))
-            free = shares and not any(_meets(touch, written) for touch in (*reads, *writes))
-            free = free and not any(_meets(touch, read) for touch in writes)
-            if free and (sizes := _common_axes(group, step)) is not None:
-                group.add(step, sizes)
-                taken.add(i)
-                continue
-        for seen, places in ((reads, read), (writes, written)):
-            for store, span in seen:
-                places[store].append(span)
+def _gathered(at: int, first: Step, uses: Uses, steps: Sequence[Step | None], taken: set[int]) -> Group:
+    """The instruction at a place with later ones that may run then too: those that follow, or share values with it."""
+    group, end = Group(first.sizes), min(at + FAR, len(steps))
+    if not group.take(first):  # it reads what it changes: nothing can be made between
+        return Group(first.sizes, [first])
+    i = at + 1
+    while i < end and len(group.steps) < MOST_STEPS:
+        if i not in taken:
+            step = steps[i]
+            if step is None or not group.take(step):
+                break
+            taken.add(i)
+        i += 1
+    seen, near, grew = set[Store](), list[int](), True
+    while len(group.steps) < MOST_STEPS:
+        if grew:
+            found = {store for store, _, _ in group.values} - seen
+            seen |= found
+            near = sorted({*near, *(user for store in found for user in uses.steps_of(store, i, end))}, reverse=True)
+        if not near:
+            break
+        i = near.pop()
+        step = steps[i]
+        grew = step is not None and i not in taken and uses.may_pass(i, at, taken) and group.take(step)
+        if grew:
+            taken.add(i)
     return group
-
-
-def _common_axes(group: Group, step: Step) -> Shape | None:
-    """Sizes of axes over which the group with one more step can be walked; None where it cannot."""
-    sizes = _common(group.sizes, step.sizes)
-    if sizes is None:
-        return None
-    every = [*group.steps, step]
-    values = {}
-    for each in every:
-        for view, strides in zip(each.views, each.strides, strict=True):
-            values[_place(view.store), view.offset, _refined(each.sizes, strides, sizes)] = _span(view)
-    if len(values) > MOST_VALUES or len(joined_axes(sizes, *(key[2] for key in values))) > AXES:
-        return None
-    changed = {_place(each.views[0].store) for each in every}
-    spans = defaultdict(list)
-    for (store, _, _), span in values.items():
-        if store in changed:
-            spans[store].append(span)
-    return sizes if all(_apart(each) for each in spans.values()) else None
 
 
 def _apart(spans: list[Span]) -> bool:
@@ -138,18 +214,16 @@ def _apart(spans: list[Span]) -> bool:
 
 def _instruction(group: Group, alone: set[Store]) -> Instruction:
     """The words of a group: sizes, values in the arena, then a kernel and its places for each step."""
-    values: dict[tuple[Store, int, Shape], View] = {}
-    keys: list[list[tuple[Store, int, Shape]]] = []
+    values: dict[Value, View] = {}
+    keys: list[list[Value]] = []
     for step in group.steps:
         keys.append([])
         for view, strides in zip(step.views, step.strides, strict=True):
-            refined = _refined(step.sizes, strides, group.sizes)
-            assert refined is not None
-            key = (_place(view.store), view.offset, refined)
+            key = (_place(view.store), view.offset, _refined(step.sizes, strides, group.sizes))
             keys[-1].append(key)
             if key[0] not in alone:
                 values.setdefault(key, view)
-    places: dict[tuple[Store, int, Shape], int] = {key: i for i, key in enumerate(values)}
+    places: dict[Value, int] = {key: i for i, key in enumerate(values)}
     last = {key: i for i, each in enumerate(keys) for key in each}
     free, temporary, code = list[int](), 0, list[int | View]()
     for i, (step, each) in enumerate(zip(group.steps, keys, strict=True)):
@@ -190,7 +264,8 @@ def _step(each: Instruction) -> Step | None:
         return None
     kind = each.words[2]
     assert isinstance(kind, int)
-    return Step(kind, tuple(int(numbers[i]) for i in kept), tuple(views), tuple(strides))  # type: ignore[arg-type]
+    sizes = tuple(int(numbers[i]) for i in kept)  # type: ignore[arg-type]
+    return Step(kind, sizes, tuple(views), tuple(strides), _touches(views))
 
 
 def _common(one: Shape, other: Shape) -> Shape | None:
@@ -210,6 +285,8 @@ def _common(one: Shape, other: Shape) -> Shape | None:
 
 def _refined(sizes: Shape, strides: Shape, wanted: Shape) -> Shape:
     """The strides of a value along finer axes."""
+    if sizes == wanted:
+        return strides
     axes, made = list(zip(sizes, strides, strict=True)), []
     for size in reversed(wanted):
         there, stride = axes.pop()
@@ -226,14 +303,15 @@ def _place(store: Store) -> Store:
 
 def _span(view: View) -> Span:
     """The first and the last place of a view in its store."""
-    reach = [(size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True)]
-    return view.offset + sum(r for r in reach if r < 0), view.offset + sum(r for r in reach if r > 0)
+    low = high = view.offset
+    for size, stride in zip(view.shape, view.strides, strict=True):
+        reach = (size - 1) * stride
+        if reach < 0:
+            low += reach
+        else:
+            high += reach
+    return low, high
 
 
 def _touches(views: Iterable[View]) -> list[Touch]:
     return [(_place(view.store), _span(view)) for view in views]
-
-
-def _meets(touch: Touch, spans: dict[Store, list[Span]]) -> bool:
-    store, (low, high) = touch
-    return store in spans and any(low <= last and first <= high for first, last in spans[store])

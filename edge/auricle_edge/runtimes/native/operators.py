@@ -8,7 +8,6 @@ Raise `UnsupportedError` for every case that it does not do: then onnxruntime ru
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -119,7 +118,7 @@ def _products(writer: Writer, a: View, b: View, out: View) -> None:
         return
     (times, steps) = lead[0] if lead else (1, (0, 0, 0))
     views = [
-        replace(view, shape=(times, *view.shape[-2:]), strides=(step, *view.strides[-2:]))
+        View(view.store, view.offset, (times, *view.shape[-2:]), (step, *view.strides[-2:]))
         for view, step in zip((a, b, out), steps, strict=True)
     ]
     writer.product(views[0], views[1], None, views[2])

@@ -5,10 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from auricle.checks.graph_check import EVALUATED, Followed, check_graph
 from auricle.checks.onnx_reader import Node
@@ -19,8 +15,9 @@ from auricle_edge.runtimes.native.layers import LAYERS
 from auricle_edge.runtimes.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, parts_of, require
 from auricle_edge.runtimes.native.norms import NORMS
 from auricle_edge.runtimes.native.operators import BINARY, IN_PLACE, OPERATORS, REDUCTIONS, SAME, TRUTHS, UNARY
-from auricle_edge.runtimes.native.program import Program, UnsupportedError, Writer
-from auricle_edge.runtimes.native.views import Shape, View
+from auricle_edge.runtimes.native.plan import Plan, Slot
+from auricle_edge.runtimes.native.program import UnsupportedError, Writer
+from auricle_edge.runtimes.native.views import View
 
 HANDLERS = {**OPERATORS, **LAYERS, **NORMS}
 COMPUTED = {
@@ -28,21 +25,6 @@ COMPUTED = {
     **dict.fromkeys([*(name for name in BINARY if name != "Equal"), "Gemm", "MatMul"], None),
 }
 """How many inputs of an operator are numbers that it computes with; None: all."""
-Slot = tuple[int, Shape]
-"""Where a value lies in the arena, side by side, and its shape."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A program with the places of what goes in and comes out.
-
-    An output `new/NAME` lies where the input NAME does: a step goes on from where the last one ended.
-    """
-
-    program: Program
-    inputs: Mapping[str, Slot]
-    outputs: Mapping[str, Slot]
-    constants: tuple[tuple[int, NDArray[np.float32]], ...]
 
 
 def plan_graph(pack: Pack, graph: PackGraph, batch: int = EVALUATED) -> Plan:

@@ -6,12 +6,15 @@ The words of an instruction are those of `step.h`.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle_edge.runtimes.native.arena import placed, room
 from auricle_edge.runtimes.native.groups import AXES, ELEMENTWISE, grouped
 from auricle_edge.runtimes.native.views import Instruction, Shape, Store, View, dense, joined_axes
 
@@ -25,8 +28,10 @@ PRODUCT, REDUCE, SOFTMAX, ARGMAX = range(2, 6)
 REDUCTIONS = ("sum", "squares", "max", "min")
 MOST_APART, MOST_TOGETHER = 64, 1024
 """Places of an axis more, each with an instruction of its own, and of all such axes together."""
-LARGEST_ARENA, LINE = 1 << 30, 16
-"""Floats, as in `step_core.c`, and those of a cache line: stores begin on one."""
+REPEATED = 8
+"""Times that a value is repeated at least for a copy of it to pay."""
+LARGEST_ARENA = 1 << 30
+"""Floats, as in `step_core.c`."""
 
 
 class UnsupportedError(Exception):
@@ -50,6 +55,7 @@ class Writer:
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
         self.constants: list[tuple[View, NDArray[np.float32]]] = []
+        self._makers: dict[Store, list[int]] = defaultdict(list)
         self._copies: dict[tuple[int, int, Shape, Shape], View] = {}
         self._numbers: dict[tuple[Shape, bytes], View] = {}
 
@@ -59,9 +65,10 @@ class Writer:
 
     def new(self, shape: Sequence[int], like: View | None = None) -> View:
         """Memory for what an instruction makes, its axes in the order of those of another view of that shape."""
+        if like is None or like.is_dense:
+            return View(Store(max(1, math.prod(shape))), 0, tuple(shape), dense(shape))
         order = list(range(len(shape)))
-        if like is not None:
-            order.sort(key=lambda axis: -abs(like.strides[axis]) if shape[axis] != 1 else -(1 << 60))
+        order.sort(key=lambda axis: -abs(like.strides[axis]) if shape[axis] != 1 else -(1 << 60))
         inner = dense([shape[axis] for axis in order])
         strides = [0] * len(shape)
         for axis, stride in zip(order, inner, strict=True):
@@ -99,21 +106,45 @@ class Writer:
         for view in [*reads, writes]:
             view.store.first = min(view.store.first, at)
             view.store.last = max(view.store.last, at)
+        self._makers[writes.store].append(at)
         self.instructions.append(Instruction([words[0], len(words) + 1, *words[1:]], reads, [writes]))
         return writes
 
     def elementwise(self, kind: str, inputs: Sequence[View], out: View | None = None) -> View:
         """Out = kind(inputs), repeated to a common shape."""
-        shape = out.shape if out is not None else np.broadcast_shapes(*(view.shape for view in inputs))
+        shape = inputs[0].shape if out is None else out.shape
+        if out is None and any(view.shape != shape for view in inputs):
+            shape = np.broadcast_shapes(*(view.shape for view in inputs))
         wide = [view.broadcast(shape) for view in inputs]
         if out is None:
             whole = (view for view in wide if all(s or n == 1 for n, s in zip(shape, view.strides, strict=True)))
             out = self.new(shape, next(whole, None))
-        order = sorted(range(len(shape)), key=lambda axis: -abs(out.strides[axis]))
+        inner = [abs(stride) for stride in out.strides]
+        order = list(range(len(shape)))
+        if any(after > before for before, after in pairwise(inner)):
+            order.sort(key=lambda axis: -inner[axis])
+        fastest = next((axis for axis in reversed(order) if shape[axis] != 1), None)
+        wide = [view if fastest is None else self._closed_up(view, fastest) for view in wide]
         views = [view.transposed(order) for view in (out, *wide)]
         axes = joined_axes(views[0].shape, *(view.strides for view in views))
         self._walk(KINDS.index(kind), axes, views)
         return out
+
+    def _closed_up(self, view: View, inner: int) -> View:
+        """A repeated view whose numbers lie apart along the innermost axis, as a depthwise kernel's do: side by side.
+
+        A copy of the few numbers, so that each of the many rows need not gather them.
+        """
+        if view.strides[inner] in (0, 1):
+            return view
+        few = view
+        for axis, stride in enumerate(view.strides):
+            few = few.cut(axis, 0, 1) if stride == 0 else few
+        if few.size * REPEATED > view.size:
+            return view
+        order = [axis for axis in range(len(view.shape)) if axis != inner] + [inner]
+        closed = self.dense(few.transposed(order)).transposed([order.index(axis) for axis in range(len(order))])
+        return closed.broadcast(view.shape)
 
     def _walk(self, kind: int, axes: list[tuple[int, tuple[int, ...]]], views: list[View]) -> None:
         """One instruction, or as many as the axes that are too many for one have places."""
@@ -123,7 +154,8 @@ class Writer:
                 raise UnsupportedError("it has too many axes")
             for i in range(size):
                 pairs = zip(views, steps, strict=True)
-                self._walk(kind, axes[1:], [replace(view, offset=view.offset + i * step) for view, step in pairs])
+                moved = [View(view.store, view.offset + i * step, view.shape, view.strides) for view, step in pairs]
+                self._walk(kind, axes[1:], moved)
             return
         axes = axes or [(1, (1,) * len(views))]
         axes = [(1, (0,) * len(views))] * (AXES - len(axes)) + axes
@@ -195,7 +227,7 @@ class Writer:
 
         Call it when everything else is written: no instruction but a copy like this one may follow.
         """
-        makers = [i for i, each in enumerate(self.instructions) if any(view.store is new.store for view in each.writes)]
+        makers = self._makers[new.store]
         if len(makers) == 1 and new.store.instead is None and new.lies_as(old) and old.store.last <= makers[0]:
             made = self.instructions[makers[0]]
             reads = [view for view in made.reads if view.store is old.store]
@@ -213,7 +245,8 @@ class Writer:
         """
         stores_kept = {view.store for view in kept}
         once, stay = _once(self.instructions, {view.store for view in lasting}) if lasting else ([], set())
-        often = [each for each in self.instructions if not any(each is other for other in once)]
+        early = set(map(id, once))
+        often = [each for each in self.instructions if id(each) not in early]
         first = grouped(once, stores_kept | stay)
         instructions = [*first, *grouped(often, stores_kept | stay)]
         stores = dict.fromkeys(view.store for view in kept)
@@ -229,8 +262,8 @@ class Writer:
         top = 0
         for store in stores:
             if store.kept:
-                store.offset, top = top, top + _room(store)
-        top = _place([store for store in stores if not store.kept and store.instead is None], top)
+                store.offset, top = top, top + room(store)
+        top = placed([store for store in stores if not store.kept and store.instead is None], top)
         if top > LARGEST_ARENA:
             raise UnsupportedError(f"it needs room for {top} numbers")
         for store in stores:
@@ -241,15 +274,19 @@ class Writer:
 
 def _once(instructions: Sequence[Instruction], lasting: set[Store]) -> tuple[list[Instruction], set[Store]]:
     """Instructions that read nothing but what lasts or what such instructions make, and the stores of that."""
-    once, count = list(instructions), -1
-    stay: set[Store] = set()
+    once, made, changing = list(instructions), set[Store](), set[Store]()
+    count = -1
     while count != len(once):
-        count, kept = len(once), {id(each) for each in once}
-        changing = {view.store for each in instructions if id(each) not in kept for view in each.writes}
-        stay = {view.store for each in once for view in each.writes} - changing
-        known = lasting | stay
-        once = [each for each in once if all(view.store in known for view in (*each.reads, *each.writes))]
-    return once, stay
+        count, left = len(once), list[Instruction]()
+        made = {view.store for each in once for view in each.writes}
+        for each in once:
+            views = (*each.reads, *each.writes)
+            if all(view.store in lasting or (view.store in made and view.store not in changing) for view in views):
+                left.append(each)
+            else:
+                changing.update(view.store for view in each.writes)
+        once = left
+    return once, made - changing
 
 
 def _words(instructions: Sequence[Instruction]) -> NDArray[np.int32]:
@@ -261,39 +298,3 @@ def _words(instructions: Sequence[Instruction]) -> NDArray[np.int32]:
 def _one(view: View) -> View:
     """A matrix as the only one of several."""
     return View(view.store, view.offset, (1, *view.shape), (0, *view.strides))
-
-
-def _room(store: Store) -> int:
-    """Whole cache lines and one more: stores a page apart would hinder each other in the processor's store buffer."""
-    return (-(-store.size // LINE) + 1) * LINE
-
-
-def _place(stores: list[Store], bottom: int) -> int:
-    """Give each store the first gap that is free while it is needed; returns the end of the arena."""
-    free: list[tuple[int, int]] = [(bottom, 1 << 40)]
-    ending: dict[int, list[Store]] = {}
-    top, now = bottom, -1
-    for store in sorted(stores, key=lambda each: each.first):
-        while now < store.first:
-            for done in ending.pop(now, []):
-                free = _freed(free, done.offset, done.offset + _room(done))
-            now += 1
-        room = _room(store)
-        i = next(i for i, (low, high) in enumerate(free) if high - low >= room)
-        low, high = free[i]
-        free[i : i + 1] = [(low + room, high)] if high - low > room else []
-        store.offset = low
-        top = max(top, low + room)
-        ending.setdefault(store.last, []).append(store)
-    return top
-
-
-def _freed(free: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
-    """The gaps with one more, joined with its neighbours."""
-    merged: list[tuple[int, int]] = []
-    for gap in sorted([*free, (low, high)]):
-        if merged and merged[-1][1] == gap[0]:
-            merged[-1] = (merged[-1][0], gap[1])
-        else:
-            merged.append(gap)
-    return merged

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 Shape = tuple[int, ...]
 Axis = tuple[int, tuple[int, ...]]
@@ -37,8 +38,7 @@ class Instruction:
     writes: list[View]
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """Numbers of a store, without a copy: `strides` in numbers, 0 where an axis repeats one."""
 
     store: Store
@@ -54,35 +54,44 @@ class View:
     @property
     def is_dense(self) -> bool:
         """Whether they lie side by side, in the order of the axes."""
-        return all(n == 1 or a == b for n, a, b in zip(self.shape, self.strides, dense(self.shape), strict=True))
+        due = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1 and stride != due:
+                return False
+            due *= size
+        return True
 
     def reshaped(self, shape: Sequence[int]) -> View | None:
         """The same numbers in another shape; None where that takes a copy."""
         strides = _restrided(self.shape, self.strides, tuple(shape))
-        return None if strides is None else replace(self, shape=tuple(shape), strides=strides)
+        return None if strides is None else View(self.store, self.offset, tuple(shape), strides)
 
     def cut(self, axis: int, start: int, size: int, step: int = 1) -> View:
         """Some of an axis."""
         shape, strides = list(self.shape), list(self.strides)
         offset = self.offset + start * strides[axis]
         shape[axis], strides[axis] = size, strides[axis] * step
-        return replace(self, offset=offset, shape=tuple(shape), strides=tuple(strides))
+        return View(self.store, offset, tuple(shape), tuple(strides))
 
     def transposed(self, order: Sequence[int]) -> View:
         """With its axes in another order."""
-        return replace(self, shape=tuple(self.shape[i] for i in order), strides=tuple(self.strides[i] for i in order))
+        shape, strides = self.shape, self.strides
+        return View(self.store, self.offset, tuple([shape[i] for i in order]), tuple([strides[i] for i in order]))
 
     def without(self, axis: int) -> View:
         """Without an axis of size 1."""
         shape, strides = self.shape, self.strides
-        return replace(self, shape=shape[:axis] + shape[axis + 1 :], strides=strides[:axis] + strides[axis + 1 :])
+        left, steps = shape[:axis] + shape[axis + 1 :], strides[:axis] + strides[axis + 1 :]
+        return View(self.store, self.offset, left, steps)
 
     def broadcast(self, shape: Shape) -> View:
         """Repeated to a shape that it fits."""
+        if shape == self.shape and 1 not in shape:
+            return self
         lead = len(shape) - len(self.shape)
         pairs = [(1, 0)] * lead + list(zip(self.shape, self.strides, strict=True))
         strides = tuple(0 if size == 1 else stride for size, stride in pairs)
-        return replace(self, shape=shape, strides=strides)
+        return View(self.store, self.offset, shape, strides)
 
     def lies_as(self, other: View) -> bool:
         """Whether each number is where the other's is in its own store."""
@@ -105,7 +114,7 @@ def joined_axes(shape: Sequence[int], *strides: Sequence[int]) -> list[Axis]:
     for size, steps in zip(shape, zip(*strides, strict=True), strict=True):
         if size == 1:
             continue
-        if axes and all(outer == inner * size for outer, inner in zip(axes[-1][1], steps, strict=True)):
+        if axes and axes[-1][1] == tuple([step * size for step in steps]):
             axes[-1] = (axes[-1][0] * size, steps)
         else:
             axes.append((size, steps))
