@@ -14,6 +14,7 @@ from auricle.checks.graph_check import check_graph
 from auricle.errors import PackError
 from auricle.packs.pack import Graph, Pack
 from auricle.wire.tensors import Flat
+from auricle_learning.runtimes.exact_squares import with_exact_squares
 from auricle_learning.runtimes.feeds import GraphTraining, first_feeds, graph_of, has_graph, not_given_back
 from auricle_learning.runtimes.interface import EVALUATION_BATCH, Job, named_parts
 
@@ -43,7 +44,7 @@ class StepRuntime:
         """The session of a graph, made at its first use; only of a file that is what the manifest says."""
         with self._lock:
             if graph.file not in self._sessions:
-                check_graph(self.pack, graph)
+                content = self._checked(graph)
                 options = ort.SessionOptions()
                 options.intra_op_num_threads = self._threads
                 options.inter_op_num_threads = 1
@@ -52,11 +53,20 @@ class StepRuntime:
                 options.enable_cpu_mem_arena = graph.kind != "evaluate"  # it would keep what the largest batch needed
                 try:
                     self._sessions[graph.file] = ort.InferenceSession(
-                        self.pack.files[graph.file], options, providers=["CPUExecutionProvider"]
+                        content, options, providers=["CPUExecutionProvider"]
                     )
                 except Exception as error:
                     raise PackError(f"onnxruntime does not load {graph.file}: {error}") from error
             return self._sessions[graph.file]
+
+    def _checked(self, graph: Graph) -> bytes:
+        """The file that onnxruntime gets, which is the pack's but for sums of squares that would not be exact."""
+        content = self.pack.files[graph.file]
+        model, shapes, _ = check_graph(self.pack, graph)
+        exact = with_exact_squares(content, model.nodes, shapes)
+        if exact is not content:
+            check_graph(self.pack, graph, content=exact)
+        return exact
 
     @property
     def trains(self) -> bool:
