@@ -27,6 +27,14 @@ LONGEST = 300.0
 """Seconds that a compiler may take."""
 FORMAT = 2
 """Of programs, as in `step.h`."""
+SUMS = {
+    "sums_weighted": "annnaannnai",
+    "sums_deviations": "annnnnaai",
+    "sums_spread": "annnaannaaai",
+    "sums_products": "annnanannanani",
+}
+"""What functions of `sums_core.c` take: addresses, numbers of 64 bits, an integer."""
+_TYPES = {"a": ctypes.c_void_p, "n": ctypes.c_int64, "i": ctypes.c_int32}
 _LOADED: dict[Path, Library] = {}
 _UNLOADABLE: dict[Path, str] = {}
 """What was brought and cannot be used here, with the reason."""
@@ -46,8 +54,10 @@ class Library:
             functions.step_run.restype = ctypes.c_int32
             functions.step_free.argtypes = (ctypes.c_void_p,)
             functions.step_free.restype = None
-            for name in ("sums_weighted", "sums_deviations", "sums_products", "clips_augment"):
-                getattr(functions, name).restype = ctypes.c_int32
+            functions.clips_augment.restype = ctypes.c_int32
+            for name, given in SUMS.items():
+                function = getattr(functions, name)
+                function.argtypes, function.restype = [_TYPES[kind] for kind in given], ctypes.c_int32
         except (OSError, AttributeError) as error:
             raise AuricleError(
                 f"The library of the runtime native, {path}, does not load: delete it, and see that programs may run "

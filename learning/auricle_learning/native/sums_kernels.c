@@ -62,12 +62,11 @@ static void weighted(const float *w, L stride, const L *rows, const double *shar
   }
 }
 
-/* Sixteen sums a row, of every sixteenth column; then these in one order, and the columns that are left. */
-INLINE void square_rows(const float *w, const float *next, L stride, int rows, L n, const double *centre, double *squares) {
+/* Onto sixteen sums a row, of every sixteenth column, the squares of n columns, whole sixteens of them. */
+INLINE void square_rows(const float *w, const float *next, L stride, int rows, L n, const double *centre, double *lanes) {
   v8 even[4], odd[4];
-  L i = 0;
-  UNROLL for (int r = 0; r < rows; r++) even[r] = odd[r] = (v8){0};
-  for (; i + 16 <= n; i += 16) {
+  UNROLL for (int r = 0; r < rows; r++) { even[r] = load(lanes + 16 * r); odd[r] = load(lanes + 16 * r + 8); }
+  for (L i = 0; i < n; i += 16) {
     v8 x = load(centre + i), y = load(centre + i + 8);
     UNROLL for (int r = 0; r < rows; r++) {
       __builtin_prefetch(next + r * stride + i);
@@ -76,26 +75,54 @@ INLINE void square_rows(const float *w, const float *next, L stride, int rows, L
       odd[r] += e * e;
     }
   }
-  UNROLL for (int r = 0; r < rows; r++) {
-    v8 s = even[r] + odd[r];
-    double rest = 0;
-    for (L c = i; c < n; c++) { double d = w[r * stride + c] - centre[c]; rest += d * d; }
-    squares[r] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])) + rest;
-  }
+  UNROLL for (int r = 0; r < rows; r++) { store(lanes + 16 * r, even[r]); store(lanes + 16 * r + 8, odd[r]); }
+}
+
+/* The sums of a row in one order, and then the columns that are left. */
+INLINE double squares_of(const double *lanes, const float *w, L n, const double *centre) {
+  v8 s = load(lanes) + load(lanes + 8);
+  double rest = 0;
+  for (L c = 0; c < n; c++) { double d = w[c] - centre[c]; rest += d * d; }
+  return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])) + rest;
 }
 
 static void deviations(const float *w, L stride, L count, L first, L last, const double *centre, double *squares) {
   enum { TOGETHER = 4 };
-  L k = 0;
-  for (; k + TOGETHER <= count; k += TOGETHER) {
+  L whole = (last - first) / 16 * 16, k = 0;
+  for (; k < count; k += TOGETHER) {
+    double lanes[16 * TOGETHER] = {0};
     const float *here = w + k * stride + first;
-    const float *next = k + 2 * TOGETHER <= count ? here + TOGETHER * stride : here;
-    square_rows(here, next, stride, TOGETHER, last - first, centre + first, squares + k);
+    L rows = count - k < TOGETHER ? count - k : TOGETHER;
+    if (rows == TOGETHER)
+      square_rows(here, k + 2 * TOGETHER <= count ? here + TOGETHER * stride : here, stride, TOGETHER, whole,
+                  centre + first, lanes);
+    else
+      for (L r = 0; r < rows; r++) square_rows(here + r * stride, here, stride, 1, whole, centre + first, lanes + 16 * r);
+    for (L r = 0; r < rows; r++)
+      squares[k + r] = squares_of(lanes + 16 * r, here + r * stride + whole, last - first - whole, centre + first + whole);
   }
-  for (; k < count; k++) {
-    const float *here = w + k * stride + first;
-    square_rows(here, here, stride, 1, last - first, centre + first, squares + k);
+}
+
+/* Columns by as many as all rows of them stay near the core for: they are added up, and are there for the squares. */
+static void spread(const float *w, L stride, const L *rows, const double *share, L count, L first, L last, double *centre,
+                   double *lanes, double *squares) {
+  enum { TOGETHER = 4, NEAR = 1 << 17 /* numbers */, LEAST = 128 };
+  L step = NEAR / count / 16 * 16, whole = first + (last - first) / 16 * 16;
+  if (step < LEAST) step = last - first;
+  memset(lanes, 0, (size_t)count * 16 * sizeof *lanes);
+  for (L at = first; at < last; at += step) {
+    L to = last - at < step ? last : at + step, n = (to < whole ? to : whole) - at, k = 0;
+    weighted(w, stride, rows, share, count, at, to, centre);
+    for (L c = at; c < to; c++) centre[c] /= (double)count;
+    for (; k + TOGETHER <= count; k += TOGETHER) {
+      const float *here = w + k * stride + at;
+      square_rows(here, k + 2 * TOGETHER <= count ? here + TOGETHER * stride : here, stride, TOGETHER, n, centre + at,
+                  lanes + 16 * k);
+    }
+    for (; k < count; k++) square_rows(w + k * stride + at, w + k * stride + at, stride, 1, n, centre + at, lanes + 16 * k);
   }
+  for (L k = 0; k < count; k++)
+    squares[k] = squares_of(lanes + 16 * k, w + k * stride + whole, last - whole, centre + whole);
 }
 
 #ifdef __AVX512F__
@@ -140,4 +167,4 @@ static void products(const float *w, L stride, const L *rows, L count, L columns
   }
 }
 
-const sums_table SUMS_TABLE = {weighted, deviations, products};
+const sums_table SUMS_TABLE = {weighted, deviations, spread, products};
