@@ -32,6 +32,7 @@ SUMS = {
     "sums_deviations": "annnnnaai",
     "sums_spread": "annnaannaaai",
     "sums_products": "annnanannanani",
+    "sums_halves": "anaaai",
 }
 """What functions of `sums_core.c` take: addresses, numbers of 64 bits, an integer."""
 _TYPES = {"a": ctypes.c_void_p, "n": ctypes.c_int64, "i": ctypes.c_int32}

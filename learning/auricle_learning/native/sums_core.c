@@ -66,3 +66,12 @@ int32_t sums_products(const float *w, int64_t numbers, int64_t stride, int64_t a
   table_of(most)->products(w, stride, rows, count, stride, centre, first, last, work, out);
   return 0;
 }
+
+/* `out` has so many numbers, `from` as many halves, `base` too or is NULL; 1 where a number is not finite. `found` has the
+ * size of the largest, as the bits of a half, and the squared distance from the base. */
+int32_t sums_halves(const uint16_t *from, int64_t count, const float *base, float *out, double *found, int32_t most) {
+  if (count < 0 || count > MOST) return -1;
+  int32_t largest = table_of(most)->halves(from, count, base, out, found + 1);
+  found[0] = largest;
+  return largest >= 0x7c00;
+}

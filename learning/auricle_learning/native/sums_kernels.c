@@ -167,4 +167,53 @@ static void products(const float *w, L stride, const L *rows, L count, L columns
   }
 }
 
-const sums_table SUMS_TABLE = {weighted, deviations, spread, products};
+typedef uint16_t h16 __attribute__((vector_size(32)));
+typedef int32_t i8 __attribute__((vector_size(32)));
+typedef struct { i8 largest; v8 square; } reading;
+
+/* Normal numbers have the same mantissa at another place and another bias of the exponent; of others the mantissa counts
+ * in units of 2^-24. */
+INLINE void read_eight(i8 word, const float *base, float *out, reading *so_far) {
+  i8 size = word & 0x7fff, normal = size >= 0x400, larger = size > so_far->largest;
+  so_far->largest = (size & larger) | (so_far->largest & ~larger);
+  f8 few = __builtin_convertvector(size & 0x3ff, f8) * 0x1p-24f;
+  f8 number = (f8)((((size << 13) + ((127 - 15) << 23)) & normal) | ((i8)few & ~normal) | ((word & 0x8000) << 16)), begun;
+  memcpy(out, &number, sizeof number);
+  memcpy(&begun, base, sizeof begun);
+  v8 moved = __builtin_convertvector(number - begun, v8);
+  so_far->square += moved * moved;
+}
+
+INLINE i8 words(const uint16_t *from) {
+  i8 word;
+  for (int j = 0; j < 8; j++) word[j] = from[j];
+  return word;
+}
+
+static int32_t halves(const uint16_t *from, L count, const float *base, float *out, double *square) {
+  static const float none[16];
+  uint16_t last[16] = {0};
+  float begun[16] = {0}, made[16];
+  reading a = {0}, b = {0};
+  L i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const float *was = base ? base + i : none;
+    read_eight(words(from + i), was, out + i, &a);
+    read_eight(words(from + i + 8), was + 8, out + i + 8, &b);
+  }
+  memcpy(last, from + i, (size_t)(count - i) * sizeof *from);
+  if (base) memcpy(begun, base + i, (size_t)(count - i) * sizeof *base);
+  read_eight(words(last), begun, made, &a);
+  read_eight(words(last + 8), begun + 8, made + 8, &b);
+  memcpy(out + i, made, (size_t)(count - i) * sizeof *out);
+  v8 s = a.square + b.square;
+  *square = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+  int32_t largest = 0;
+  for (int j = 0; j < 8; j++) {
+    if (a.largest[j] > largest) largest = a.largest[j];
+    if (b.largest[j] > largest) largest = b.largest[j];
+  }
+  return largest;
+}
+
+const sums_table SUMS_TABLE = {weighted, deviations, spread, products, halves};
