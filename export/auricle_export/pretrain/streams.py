@@ -51,8 +51,9 @@ class Streams:
         for energies in self.energies:
             hops = len(energies) // step
             rows = np.zeros((hops, len(self.labels)), np.float32)
-            windows = np.lib.stride_tricks.sliding_window_view(energies, task.frames, axis=0)[::step]
-            first = task.frames // step - 1
+            first = -(-task.frames // step) - 1
+            before = (first + 1) * step - task.frames
+            windows = np.lib.stride_tricks.sliding_window_view(energies, task.frames, axis=0)[before::step]
             for start in range(0, min(len(windows), hops - first), _WINDOWS):
                 batch = windows[start : start + _WINDOWS].transpose(0, 2, 1)[: hops - first - start]
                 rows[first + start : first + start + len(batch)] = recognise(self.frontend.finish(batch))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,21 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(clean: SpeechSe
     assert again.speaker_names == clean.speaker_names
     assert other.audio.shape == clean.audio.shape
     assert (other.audio != clean.audio).any()
+
+
+def test_a_phrase_of_two_words_is_said_whole_in_a_window_of_1600_ms() -> None:
+    phrase = SynthesisSettings("hey jarvis,stop,_silence_", 3, 2, 60, 60, clip_samples=25_600)
+    speech = synthesise(phrase)
+    assert speech.audio.shape == (18, 25_600)
+    assert speech.cut == {}
+    seconds = {}
+    for place, label in enumerate(speech.labels[:2]):
+        loud = np.abs(to_float(speech.audio[speech.targets == place])) > 0.02
+        seconds[label] = np.mean([np.ptp(np.flatnonzero(row)) / 16_000 for row in loud])
+    assert 1.6 > seconds["hey jarvis"] > 1.2 * seconds["stop"]
+    short = synthesise(replace(phrase, clip_samples=8_000))
+    assert 0 < short.cut["hey jarvis"] <= 6
+    assert "stop" not in short.cut
 
 
 def test_fewer_speakers_are_the_first_of_more(clean: SpeechSet) -> None:
