@@ -86,7 +86,7 @@ def load_validation(
     StorageError
         The cache cannot be written.
     """
-    found = scan_folder(folder)
+    found = scan_folder(folder, phrases=pack.labels)
     rng = np.random.default_rng(seed)
     clips = _capped(_by_label(found, pack, rng), most, rng)
     noise = found.noise if any(path is None for _, path in clips) else ()

@@ -28,7 +28,7 @@ from auricle.speech.speech_set import (
     silence_clips,
     to_int16,
 )
-from auricle.speech.words import MIN_WORD_CLIPS, select_words
+from auricle.speech.words import MIN_WORD_CLIPS, phrases_of, select_words
 
 _READERS = 4
 _READ_AHEAD = 512
@@ -112,7 +112,7 @@ def load_folders(
     StorageError
         There is no room for the clips where `spill` puts them.
     """
-    found, where = _scan(roots, leave_out), _where(roots)
+    found, where = _scan(roots, leave_out, words), _where(roots)
     labels = select_words(words, found.counts(), where=where, min_clips=min_word_clips)
     rng = np.random.default_rng(seed)
     chosen = _choose_files(found, labels, rng, every_other)
@@ -146,7 +146,7 @@ def list_folder(root: Path, words: str = "gsc35", *, seed: int = 0) -> SpeechSet
 
     A file that cannot be read counts, since nothing is opened, and silent clips are given to other speakers.
     """
-    found, where = _scan([root], ()), str(root)
+    found, where = _scan([root], (), words), str(root)
     labels = select_words(words, found.counts(), where=where)
     rng = np.random.default_rng(seed)
     chosen = _choose_files(found, labels, rng, every_other=False)
@@ -167,7 +167,7 @@ class _Chosen:
     left_out: int
 
 
-def _scan(roots: Sequence[Path], leave_out: Sequence[Path]) -> ClipFolder:
+def _scan(roots: Sequence[Path], leave_out: Sequence[Path], words: str) -> ClipFolder:
     """List several folders as one, under the name of the first, without the speakers of others."""
     if not roots:
         raise SettingsError("No speech folder is named: name at least one.")
@@ -175,7 +175,8 @@ def _scan(roots: Sequence[Path], leave_out: Sequence[Path]) -> ClipFolder:
     for place, root in enumerate(resolved):
         if root in resolved[:place]:
             raise SettingsError(f"The speech folder {roots[place]} is named twice: name it once.")
-    folders = [scan_folder(root, noise_is_enough=len(roots) > 1) for root in roots]
+    phrases = phrases_of(words)
+    folders = [scan_folder(root, noise_is_enough=len(roots) > 1, phrases=phrases) for root in roots]
     strangers = {clip.speaker for root in leave_out for clip in scan_folder(root).clips}
     every = [clip for folder in folders for clip in folder.clips]
     clips = tuple(clip for clip in every if clip.speaker not in strangers)

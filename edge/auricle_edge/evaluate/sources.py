@@ -76,9 +76,9 @@ def read_sources(
     """
     refuse_both_roles((*folders.keywords, *folders.words), folders.languages)
     left_out = {clip.speaker for folder in folders.left_out for clip in scan_folder(folder).clips}
-    of_words = [_Scanned(folder, parts, left_out) for folder in folders.keywords]
-    others = [_Scanned(folder, parts, left_out) for folder in folders.words] or of_words
-    foreign = [_Scanned(folder, parts, left_out) for folder in folders.languages]
+    of_words = [_Scanned(folder, keywords, parts, left_out) for folder in folders.keywords]
+    others = [_Scanned(folder, keywords, parts, left_out) for folder in folders.words] or of_words
+    foreign = [_Scanned(folder, keywords, parts, left_out) for folder in folders.languages]
     noise = list(_files(folders.noise)) or [path for scanned in of_words for path in scanned.folder.noise]
     names: dict[str, str] = {}
     return Sources(
@@ -94,8 +94,8 @@ def read_sources(
 class _Scanned:
     """A folder of words, and its clips of the parts."""
 
-    def __init__(self, root: Path, parts: Sequence[Part], left_out: set[str]) -> None:
-        self.folder: ClipFolder = scan_folder(root)
+    def __init__(self, root: Path, keywords: Sequence[str], parts: Sequence[Part], left_out: set[str]) -> None:
+        self.folder: ClipFolder = scan_folder(root, phrases=keywords)
         self.clips: list[ClipFile] = clips_of(self.folder.clips, *parts, leave_out=left_out, groups=twin_groups(root))
 
 
