@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.hearing.curve import Counts, curve_of
-from auricle.hearing.rule import Rule
+from auricle.hearing.rule import Rule, refractory_of
 from auricle.hearing.scenes import (
     Scene,
     keywords_after_words,
@@ -123,7 +123,9 @@ def make_streams(
 def streams_of(scenes: Sequence[Scene], labels: Sequence[str], frontend: LogMel, rule: Rule | None = None) -> Streams:
     """Scenes with their mel energies."""
     energies = tuple(stream_energies(frontend.task, scene.samples) for scene in scenes)
-    return Streams(tuple(scenes), energies, tuple(labels), frontend, rule or Rule())
+    return Streams(
+        tuple(scenes), energies, tuple(labels), frontend, rule or Rule(refractory=refractory_of(frontend.task.seconds))
+    )
 
 
 def hits_at(counts: Counts, rate: float = RATE) -> float:
