@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -161,9 +162,15 @@ def _labels(settings: SynthesisSettings) -> tuple[str, ...]:
     own = [word for word in named if len(named) > 1 and _SPOKEN_WORDS.fullmatch(word)]
     clips = settings.speakers * settings.takes
     labels = select_words(spec, dict.fromkeys([*ALL_WORDS, *own], clips), where=SOURCE, min_clips=1)
-    if UNKNOWN in labels and not set(ALL_WORDS) - set(labels):
+    if UNKNOWN in labels and not other_words(labels):
         raise SettingsError(f"{SOURCE.capitalize()} has no word left for {UNKNOWN}: take it out of --words.")
     return labels
+
+
+def other_words(labels: Sequence[str]) -> list[str]:
+    """What `_unknown_` is spoken with: the words not chosen, and those that a phrase among the labels is made of."""
+    parts = {word for label in labels if " " in label for word in label.split()}
+    return sorted({*ALL_WORDS, *parts} - set(labels))
 
 
 def _speak_all(
@@ -176,7 +183,7 @@ def _speak_all(
     """Make one speaker's clips (clips, clip_samples), the label of each, and the labels of those that are cut."""
     said = [(label, label) for label in labels if label not in SPECIAL_LABELS for _ in range(settings.takes)]
     if UNKNOWN in labels:
-        others = sorted(set(ALL_WORDS) - set(labels))
+        others = other_words(labels)
         count = settings.takes if settings.other_takes is None else settings.other_takes
         said += [(UNKNOWN, others[place]) for place in rng.integers(len(others), size=count)]
     words = [word for _, word in said]

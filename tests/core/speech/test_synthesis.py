@@ -15,6 +15,7 @@ from auricle.speech import espeak, synthesis
 from auricle.speech.speech_set import SpeechSet, to_float
 from auricle.speech.synthesis import SynthesisSettings, background_noise, synthesise
 from auricle.speech.voices import choose_voices
+from auricle.speech.words import ALL_WORDS
 
 pytest.importorskip("espeakng_loader", reason="the wheel espeakng-loader is not installed")
 
@@ -59,6 +60,12 @@ def test_a_phrase_of_two_words_is_said_whole_in_a_window_of_1600_ms() -> None:
     short = synthesise(replace(phrase, clip_samples=8_000))
     assert 0 < short.cut["hey jarvis"] <= 6
     assert "stop" not in short.cut
+
+
+def test_the_words_of_a_phrase_alone_are_other_words() -> None:
+    assert {"hey", "jarvis"} <= set(synthesis.other_words(("hey jarvis", "stop", "_unknown_")))
+    assert not {"jarvis", "stop"} & set(synthesis.other_words(("hey jarvis", "jarvis", "stop")))
+    assert synthesis.other_words(("yes",)) == sorted(set(ALL_WORDS) - {"yes"})
 
 
 def test_fewer_speakers_are_the_first_of_more(clean: SpeechSet) -> None:
