@@ -222,7 +222,7 @@ class FleetRun:
             f"{len(data.pack.labels)} words; "
             f"{len(data.unseen):,} clips of {how_many(data.unseen_speakers, 'unseen speaker')}"
             + (f"; {how_many(data.validation_speakers, 'validation speaker')}" if data.validation else "")
-            + "".join(f"; {said}" for said in (data.others, data.caution) if said)
+            + "".join(f"; {said}" for said in (data.others, data.cut, data.caution) if said)
             + (f"; {describe_skipped(data.skipped)}" if data.skipped else "")
         )
         self.judging = FleetJudging(self.settings, data)

@@ -79,6 +79,16 @@ def test_the_label_lists_are_those_of_the_data_sets() -> None:
     assert load_pack("gsc12").labels[-2:] == ("_unknown_", "_silence_")
 
 
+@pytest.mark.parametrize(("samples", "says"), [(7_998, "0.499875 s"), (32_004, "2.00025 s"), (8_000, ""), (32_000, "")])
+def test_a_window_is_half_a_second_to_two(samples: int, says: str) -> None:
+    task = msgspec.structs.replace(tiny_pack.TASK, clip_samples=samples)
+    if not says:
+        assert _pack(task=task).manifest.task.seconds == samples / 16_000
+        return
+    with pytest.raises(PackError, match=f"a window of {says}, which is not from 0.5 to 2 s"):
+        _pack(task=task)
+
+
 def test_a_pack_survives_both_its_forms(tmp_path: Path) -> None:
     pack = _pack()
     archive = _write(tmp_path, pack_bytes(pack))

@@ -17,7 +17,7 @@ from auricle.packs.pack import Task
 from auricle.wire.kinds import UNDECODABLE
 
 Clip = tuple[int, Path | None]
-"""A target and the file of a clip; None for a second of silence made of noise."""
+"""A target and the file of a clip; None for a clip of silence made of noise."""
 Features = tuple[NDArray[np.float32], NDArray[np.int64], tuple[str, ...]]
 """Log-mels (N, frames, mels), targets (N,), and a sentence for every file that could not be used."""
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from auricle.errors import DataError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.packs.pack import Pack
-from auricle.speech.audio import fit_clip, read_audio, read_clip
+from auricle.speech.audio import read_audio, read_clip
 from auricle.speech.clip_folder import ClipFolder, scan_folder
 from auricle.speech.features import LogMel
 from auricle.speech.speech_set import mean_word_clips, silence_clips, to_float
@@ -86,7 +86,7 @@ def load_validation(
     StorageError
         The cache cannot be written.
     """
-    found = scan_folder(folder)
+    found = scan_folder(folder, phrases=pack.labels)
     rng = np.random.default_rng(seed)
     clips = _capped(_by_label(found, pack, rng), most, rng)
     noise = found.noise if any(path is None for _, path in clips) else ()
@@ -115,14 +115,14 @@ def _compute(found: ClipFolder, clips: Sequence[Clip], pack: Pack, rng: np.rando
         raise DataError(f"No clip in {found.root} of a word of the pack {pack.manifest.name} can be read: {unread[-1]}")
     silent = len(clips) - len(files)
     if silent:
-        quiet = to_float(silence_clips(_read_noise(found.noise, unread), silent, rng))
-        features.append(frontend(np.stack([fit_clip(clip, length) for clip in quiet])))
+        quiet = to_float(silence_clips(_read_noise(found.noise, unread), silent, rng, length))
+        features.append(frontend(quiet))
         targets += [pack.labels.index(SILENCE)] * silent
     return np.concatenate(features), np.array(targets, np.int64), tuple(unread)
 
 
 def _by_label(found: ClipFolder, pack: Pack, rng: np.random.Generator) -> list[list[Path | None]]:
-    """Give the files of every label, in its order; None stands for a second of silence that is yet to be made."""
+    """Give the files of every label, in its order; None stands for a clip of silence that is yet to be made."""
     files: dict[str, list[Path | None]] = {label: [] for label in pack.labels}
     others: list[Path] = []
     for clip in found.clips:

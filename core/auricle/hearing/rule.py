@@ -39,6 +39,11 @@ class Rule:
         return round(self.refractory / self.hop)
 
 
+def refractory_of(window: float) -> float:
+    """The usual refractory time for models that look at so many seconds: a word stays in sight for as long."""
+    return max(Rule.refractory, window)
+
+
 @dataclass(frozen=True, eq=False)
 class Detections:
     """What is heard in one stream at each of T thresholds: D detections, by hop."""

@@ -30,11 +30,14 @@ LARGEST_PACK = 32 << 20
 Samples = Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
 Bands = Annotated[int, msgspec.Meta(ge=1, le=1 << 10)]
 
+WINDOWS = (0.5, 2.0)
+"""Seconds: the shortest and the longest window that a pack's models look at."""
+
 UNKNOWN = "_unknown_"
 """The label of every word that is not a command."""
 
 SILENCE = "_silence_"
-"""The label of a second in which nobody speaks."""
+"""The label of a window in which nobody speaks."""
 
 SPECIAL_LABELS = frozenset({UNKNOWN, SILENCE})
 """Labels that are not words: their clips are made from other words and from noise."""
@@ -97,8 +100,15 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: Annotated[tuple[Name, ...], msgspec.Meta(min_length=2, max_length=10_000)]
     sample_rate: Dim = 16_000
     clip_samples: Dim = 16_000
+    """Of a window, as long as the models look at: `WINDOWS` seconds."""
     frames: Bands = 100
+    """Of a window's log-mels."""
     frontend: Frontend = Frontend()
+
+    @property
+    def seconds(self) -> float:
+        """Of a window."""
+        return self.clip_samples / self.sample_rate
 
 
 Content = bytes

@@ -1,4 +1,4 @@
-"""Recorded speech: wav and FLAC files as one-second clips, mono, 16 kHz."""
+"""Recorded speech: wav and FLAC files as clips of one length, mono, 16 kHz."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAMPLE_RATE = 16_000
 """Hz, of every clip after reading."""
 
 CLIP_SAMPLES = 16_000
-"""Samples in a clip: one second."""
+"""Samples in a clip where no pack says otherwise: one second."""
 
 MAX_SECONDS = 900
 """A longer file is refused before memory is taken for it: a damaged header can claim days."""
@@ -115,6 +115,12 @@ def fit_clip(audio: NDArray[np.float32], clip_samples: int = CLIP_SAMPLES) -> ND
     energy = np.concatenate(([0.0], np.cumsum(np.square(audio, dtype=np.float64))))
     start = int(np.argmax(energy[clip_samples:] - energy[:-clip_samples]))
     return audio[start : start + clip_samples].astype(np.float32)
+
+
+def share_kept(audio: NDArray[np.float32], clip: NDArray[np.float32]) -> float:
+    """Share of a recording's energy that is in the clip that `fit_clip` made of it; 1 of silence."""
+    whole = float(np.square(audio, dtype=np.float64).sum())
+    return float(np.square(clip, dtype=np.float64).sum()) / whole if whole else 1.0
 
 
 def _check_header(path: Path, rate: int, frames: int, channels: int, most: int) -> None:

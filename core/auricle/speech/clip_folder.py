@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def refuse_both_roles(words: Sequence[Path], languages: Sequence[Path]) -> None:
             )
 
 
-def scan_folder(root: Path, *, noise_is_enough: bool = False) -> ClipFolder:
+def scan_folder(root: Path, *, noise_is_enough: bool = False, phrases: Collection[str] = ()) -> ClipFolder:
     """List a folder of the layout `<word>/<speaker>_nohash_<n>.wav` (or `.flac`, in any case), or a list in CSV.
 
     Sub-folders whose name starts with `_` or `.` are not words; of these only `_background_noise_` is looked into. A
@@ -95,6 +95,8 @@ def scan_folder(root: Path, *, noise_is_enough: bool = False) -> ClipFolder:
         The folder, or a `.csv` or `.tsv` file (`speech_manifest`).
     noise_is_enough
         Accept a folder that has background noise and no word.
+    phrases
+        Of a list, texts of several words that count as one word; a folder's name may have spaces anyway.
 
     Raises
     ------
@@ -105,7 +107,7 @@ def scan_folder(root: Path, *, noise_is_enough: bool = False) -> ClipFolder:
         A column is not in the list.
     """
     if root.suffix.lower() in LISTS and not root.is_dir():
-        return _scan_list(root, noise_is_enough)
+        return _scan_list(root, noise_is_enough, phrases)
     if not root.is_dir():
         what = "is a file, not a folder" if root.exists() else "does not exist"
         raise DataError(
@@ -134,13 +136,14 @@ def describe_skipped(skipped: Sequence[str]) -> str:
     return f"{len(skipped):,} file{'s' * (len(skipped) > 1)} left out, the first: {skipped[0].rstrip('.')}"
 
 
-def _scan_list(manifest: Path, noise_is_enough: bool) -> ClipFolder:
+def _scan_list(manifest: Path, noise_is_enough: bool, phrases: Collection[str]) -> ClipFolder:
     """What a list of recordings names; a row that another one says already counts once."""
     clips: dict[tuple[str, str], ClipFile] = {}
     noise: dict[str, Path] = {}
     skipped: list[str] = []
     reasons: Counter[str] = Counter()
-    for number, row in enumerate(read_manifest(manifest, audio_folder(manifest), Columns(), sentences=False), start=2):
+    rows = read_manifest(manifest, audio_folder(manifest), Columns(), sentences=False, phrases=phrases)
+    for number, row in enumerate(rows, start=2):
         if isinstance(row, RowError):
             reasons[str(row)] += 1
             skipped.append(f"Row {number} of {manifest}: {row}.")

@@ -7,6 +7,7 @@ of its own, and none sounds exactly like it ("know" for "no"): nobody could hear
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.espeak import phonemes_of
@@ -147,7 +148,9 @@ def confusables(keywords: Sequence[str], *, count: int = DEFAULT_COUNT) -> dict[
     """Give what each keyword is mistaken for, without texts that hold any of the keywords.
 
     A keyword in `ALIKE` has its hand-written list. For another one espeak-ng spells the sound of the keyword and of
-    every word known here, and the `count` nearest by phonemes are taken.
+    every word known here, and the `count` nearest by phonemes are taken. For a phrase of several words it is `count`
+    texts, too: each of its words alone, the words in the opposite order, and the phrase with one word replaced by what
+    that is mistaken for.
 
     Parameters
     ----------
@@ -162,9 +165,25 @@ def confusables(keywords: Sequence[str], *, count: int = DEFAULT_COUNT) -> dict[
     wanted = [word for word in dict.fromkeys(keywords) if word not in SPECIAL_LABELS]
     found: dict[str, tuple[str, ...]] = {}
     for keyword in wanted:
-        texts = ALIKE.get(keyword) or nearest_in_sound(keyword, _candidates(wanted), count)
-        found[keyword] = tuple(text for text in texts if not holds_any(text, wanted))
+        alike = _alike_phrases if " " in keyword else _alike_words
+        texts = tuple(text for text in alike(keyword, wanted, count) if not holds_any(text, wanted))
+        found[keyword] = texts if keyword in ALIKE else texts[:count]
     return found
+
+
+def _alike_words(word: str, keywords: Sequence[str], count: int) -> tuple[str, ...]:
+    return ALIKE.get(word) or nearest_in_sound(word, _candidates(keywords), count)
+
+
+def _alike_phrases(phrase: str, keywords: Sequence[str], count: int) -> tuple[str, ...]:
+    """The phrase's words alone, in the opposite order, and then in turn with one of them replaced."""
+    words = phrase.split()
+    replaced = [
+        [" ".join([*words[:place], other, *words[place + 1 :]]) for other in _alike_words(word, keywords, count)]
+        for place, word in enumerate(words)
+    ]
+    in_turn = [text for row in zip_longest(*replaced) for text in row if text is not None]
+    return tuple(dict.fromkeys([*words, " ".join(words[::-1]), *in_turn]))
 
 
 def holds_any(text: str, keywords: Iterable[str]) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +15,11 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
-from auricle.speech.audio import CLIP_SAMPLES, read_audio, read_clip
+from auricle.speech.audio import CLIP_SAMPLES, fit_clip, read_audio, share_kept
 from auricle.speech.clip_folder import ClipFile, ClipFolder, scan_folder
 from auricle.speech.row_store import RowStore, Spill
 from auricle.speech.speech_set import (
+    CUT,
     Progress,
     SpeechSet,
     build_speech_set,
@@ -25,7 +28,7 @@ from auricle.speech.speech_set import (
     silence_clips,
     to_int16,
 )
-from auricle.speech.words import MIN_WORD_CLIPS, select_words
+from auricle.speech.words import MIN_WORD_CLIPS, phrases_of, select_words
 
 _READERS = 4
 _READ_AHEAD = 512
@@ -38,11 +41,18 @@ def load_folder(
     min_word_clips: int = MIN_WORD_CLIPS,
     seed: int = 0,
     every_other: bool = False,
+    clip_samples: int = CLIP_SAMPLES,
     progress: Progress | None = None,
 ) -> SpeechSet:
     """Read the clips of the chosen words of one folder: `load_folders` of it alone."""
     return load_folders(
-        [root], words, min_word_clips=min_word_clips, seed=seed, every_other=every_other, progress=progress
+        [root],
+        words,
+        min_word_clips=min_word_clips,
+        seed=seed,
+        every_other=every_other,
+        clip_samples=clip_samples,
+        progress=progress,
     )
 
 
@@ -54,10 +64,11 @@ def load_folders(
     seed: int = 0,
     every_other: bool = False,
     leave_out: Sequence[Path] = (),
+    clip_samples: int = CLIP_SAMPLES,
     spill: Spill | None = None,
     progress: Progress | None = None,
 ) -> SpeechSet:
-    """Read the clips of the chosen words of several folders, 32 kB a clip.
+    """Read the clips of the chosen words of several folders, 32 kB a second.
 
     What the folders hold counts as if it lay in one: a speaker of the same name is the same person, a word that only
     one folder has is a word, and the background noise of all is used. A recording that a folder before holds already
@@ -84,6 +95,9 @@ def load_folders(
         used.
     leave_out
         Folders whose speakers are left out of all the others.
+    clip_samples
+        Samples of a clip at 16 kHz, as many as the pack takes: of a longer recording the loudest part is kept
+        (`fit_clip`), and `cut` counts those that lose something by it.
     spill
         Where many clips go instead of into memory; None keeps all in memory.
     progress
@@ -98,21 +112,21 @@ def load_folders(
     StorageError
         There is no room for the clips where `spill` puts them.
     """
-    found, where = _scan(roots, leave_out), _where(roots)
+    found, where = _scan(roots, leave_out, words), _where(roots)
     labels = select_words(words, found.counts(), where=where, min_clips=min_word_clips)
     rng = np.random.default_rng(seed)
     chosen = _choose_files(found, labels, rng, every_other)
     if UNKNOWN in labels and UNKNOWN not in chosen.labels:
         raise DataError(f"There is no word left for {UNKNOWN} in {where}: take it out of --words or add recordings.")
     silent = _special_count(chosen.labels, labels) if SILENCE in labels else 0
-    rows = RowStore(len(chosen.files) + silent, (CLIP_SAMPLES,), np.int16, spill)
-    kept, skipped = _read_all(chosen.files, rows, progress)
+    rows = RowStore(len(chosen.files) + silent, (clip_samples,), np.int16, spill)
+    kept, skipped, cut = _read_all(chosen.files, rows, clip_samples, progress)
     noise, noise_skipped = _read_noise(found.noise)
     clip_labels = [chosen.labels[place] for place in kept]
     clip_speakers = [chosen.files[place].speaker for place in kept]
     if SILENCE in labels and clip_speakers:
         count = _special_count(clip_labels, labels)
-        rows.put(silence_clips(noise, count, rng))
+        rows.put(silence_clips(noise, count, rng, clip_samples))
         clip_speakers += [clip_speakers[place] for place in rng.integers(len(clip_speakers), size=count)]
         clip_labels += [SILENCE] * count
     return build_speech_set(
@@ -123,6 +137,7 @@ def load_folders(
         noise=noise,
         skipped=(*found.skipped, *skipped, *noise_skipped),
         other_clips_left_out=chosen.left_out,
+        cut=Counter(chosen.labels[place] for place in cut if chosen.labels[place] != UNKNOWN),
     )
 
 
@@ -131,7 +146,7 @@ def list_folder(root: Path, words: str = "gsc35", *, seed: int = 0) -> SpeechSet
 
     A file that cannot be read counts, since nothing is opened, and silent clips are given to other speakers.
     """
-    found, where = _scan([root], ()), str(root)
+    found, where = _scan([root], (), words), str(root)
     labels = select_words(words, found.counts(), where=where)
     rng = np.random.default_rng(seed)
     chosen = _choose_files(found, labels, rng, every_other=False)
@@ -152,7 +167,7 @@ class _Chosen:
     left_out: int
 
 
-def _scan(roots: Sequence[Path], leave_out: Sequence[Path]) -> ClipFolder:
+def _scan(roots: Sequence[Path], leave_out: Sequence[Path], words: str) -> ClipFolder:
     """List several folders as one, under the name of the first, without the speakers of others."""
     if not roots:
         raise SettingsError("No speech folder is named: name at least one.")
@@ -160,7 +175,8 @@ def _scan(roots: Sequence[Path], leave_out: Sequence[Path]) -> ClipFolder:
     for place, root in enumerate(resolved):
         if root in resolved[:place]:
             raise SettingsError(f"The speech folder {roots[place]} is named twice: name it once.")
-    folders = [scan_folder(root, noise_is_enough=len(roots) > 1) for root in roots]
+    phrases = phrases_of(words)
+    folders = [scan_folder(root, noise_is_enough=len(roots) > 1, phrases=phrases) for root in roots]
     strangers = {clip.speaker for root in leave_out for clip in scan_folder(root).clips}
     every = [clip for folder in folders for clip in folder.clips]
     clips = tuple(clip for clip in every if clip.speaker not in strangers)
@@ -199,39 +215,44 @@ def _special_count(clip_labels: Sequence[str], labels: tuple[str, ...]) -> int:
 
 
 def _read_all(
-    files: Sequence[ClipFile], rows: RowStore[np.int16], progress: Progress | None
-) -> tuple[list[int], list[str]]:
-    """Put every file that can be read into the rows; give the places of these, and why the others cannot be read.
+    files: Sequence[ClipFile], rows: RowStore[np.int16], length: int, progress: Progress | None
+) -> tuple[list[int], list[str], list[int]]:
+    """Put every file that can be read into the rows; give the places of these, why the others cannot be read, and the
+    places of those that are cut.
 
     What a folder before holds already is left out.
     """
     kept: list[int] = []
+    cut: list[int] = []
     skipped: list[str] = []
     first: dict[bytes, Path] = {}
-    for place, answer in enumerate(_read_in_order(files)):
+    for place, answer in enumerate(_read_in_order(files, length)):
         root = files[place].root
         if isinstance(answer, str):
             skipped.append(answer)
-        elif first.setdefault(hashlib.sha256(answer.data).digest(), root) == root:
+        elif first.setdefault(hashlib.sha256(answer[0].data).digest(), root) == root:
             kept.append(place)
-            rows.put(answer[None])
+            cut += [place] * answer[1]
+            rows.put(answer[0][None])
         if progress:
             progress(place + 1, len(files))
-    return kept, skipped
+    return kept, skipped, cut
 
 
-def _read_in_order(files: Sequence[ClipFile]) -> Iterator[NDArray[np.int16] | str]:
-    """Decode with several threads, a few hundred files ahead: a clip (16000,), or why there is none."""
+def _read_in_order(files: Sequence[ClipFile], length: int) -> Iterator[tuple[NDArray[np.int16], bool] | str]:
+    """Decode with several threads, a few hundred files ahead: a clip (length,) and whether it is cut, or why not."""
     with ThreadPoolExecutor(_READERS) as readers:
         for start in range(0, len(files), _READ_AHEAD):
-            yield from readers.map(_read_one, files[start : start + _READ_AHEAD])
+            yield from readers.map(partial(_read_one, length=length), files[start : start + _READ_AHEAD])
 
 
-def _read_one(file: ClipFile) -> NDArray[np.int16] | str:
+def _read_one(file: ClipFile, length: int) -> tuple[NDArray[np.int16], bool] | str:
     try:
-        return to_int16(read_clip(file.path))
+        sound = read_audio(file.path)
     except DataError as error:
         return str(error)
+    clip = fit_clip(sound, length)
+    return to_int16(clip), share_kept(sound, clip) < 1 - CUT
 
 
 def _read_noise(paths: Sequence[Path]) -> tuple[list[NDArray[np.float32]], list[str]]:

@@ -61,7 +61,7 @@ def read_sources(
     data
         `synthetic` alone; or folders in Speech Commands layout, `speech-commands` among them.
     spoken
-        The words and the seed; for synthetic speech everything else, too.
+        The words, the seed and the length of a clip; for synthetic speech everything else, too.
     every_other
         Give `_unknown_` every clip of a word not chosen, as in `load_folders`.
     min_word_clips
@@ -95,6 +95,7 @@ def read_sources(
         seed=spoken.seed,
         every_other=every_other,
         leave_out=leave_out,
+        clip_samples=spoken.clip_samples,
         spill=Spill(place.folder()),
         progress=_step(progress, "reading clips"),
     )

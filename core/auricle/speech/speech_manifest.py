@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import category, normalize
@@ -54,7 +54,7 @@ class Recording:
     """The file, inside the collection's folder."""
 
     text: str
-    """The word or sentence: small letters, no marks at its ends; `NOISE_FOLDER` for noise."""
+    """The word, phrase or sentence: small letters, no marks at its ends; `NOISE_FOLDER` for noise."""
 
     name: str
     """`<speaker>_nohash_<n>`: the speaker hashed, n from the path, so that the same row always has the same name."""
@@ -86,7 +86,13 @@ def count_rows(manifest: Path) -> int:
 
 
 def read_manifest(
-    manifest: Path, audio: Path, columns: Columns, *, sentences: bool, words: frozenset[str] = frozenset()
+    manifest: Path,
+    audio: Path,
+    columns: Columns,
+    *,
+    sentences: bool,
+    words: frozenset[str] = frozenset(),
+    phrases: Collection[str] = (),
 ) -> Iterator[Recording | RowError | None]:
     """Give what every row of a CSV or TSV file says, in order.
 
@@ -104,6 +110,8 @@ def read_manifest(
         Whether the text may have more than one word.
     words
         Only rows of these; empty for all.
+    phrases
+        Texts of several words that count as one word, such as "hey jarvis", with single spaces in small letters.
 
     Raises
     ------
@@ -113,7 +121,7 @@ def read_manifest(
         A column is not there.
     """
     csv.field_size_limit(_LONGEST_FIELD)
-    root = audio.resolve()
+    root, known = audio.resolve(), frozenset(phrases)
     try:
         with manifest.open(encoding="utf-8-sig", newline="") as file:
             header = file.readline()
@@ -125,7 +133,7 @@ def read_manifest(
             places = _places(names, columns, manifest)
             for row in rows:
                 if row:
-                    yield _recording(row, places, root, sentences, words)
+                    yield _recording(row, places, root, sentences, words, known)
     except OSError as error:
         raise DataError(f"The manifest {manifest} cannot be read ({error.strerror}): check its path.") from error
     except (UnicodeDecodeError, csv.Error) as error:
@@ -171,7 +179,7 @@ def _places(names: Sequence[str], columns: Columns, manifest: Path) -> _Places:
 
 
 def _recording(
-    row: Sequence[str], places: _Places, root: Path, sentences: bool, words: frozenset[str]
+    row: Sequence[str], places: _Places, root: Path, sentences: bool, words: frozenset[str], phrases: frozenset[str]
 ) -> Recording | RowError | None:
     try:
         if len(row) <= max(places.path, places.word, places.speaker, places.valid or 0):
@@ -179,7 +187,7 @@ def _recording(
         if places.valid is not None and row[places.valid].strip().lower() in _NO:
             raise RowError("marked as not valid")
         said = row[places.word]
-        text = NOISE_FOLDER if said.strip() == NOISE_FOLDER else _text(said, sentences)
+        text = NOISE_FOLDER if said.strip() == NOISE_FOLDER else _text(said, sentences, phrases)
         if sentences and text == NOISE_FOLDER:
             raise RowError("noise, not a sentence")
         if words and text not in words and text != NOISE_FOLDER:
@@ -194,17 +202,18 @@ def _recording(
     return Recording(path, text, f"{_digest(speaker)[:12]}_nohash_{int(_digest(written)[:10], 16)}")
 
 
-def _text(written: str, sentences: bool) -> str:
+def _text(written: str, sentences: bool, phrases: frozenset[str]) -> str:
     words = _words(written)
     if not words:
         raise RowError("no word")
+    text = " ".join(words)
     if sentences:
-        return " ".join(words)
-    if len(words) > 1:
-        raise RowError("more than one word")
-    if len(words[0].encode()) > _LONGEST_WORD:
+        return text
+    if len(words) > 1 and text not in phrases:
+        raise RowError("more than one word, and no phrase that is asked for")
+    if len(text.encode()) > _LONGEST_WORD:
         raise RowError("a word too long for a folder's name")
-    return words[0]
+    return text
 
 
 def _words(written: str) -> list[str]:

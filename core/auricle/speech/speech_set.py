@@ -1,16 +1,16 @@
-"""A set of labelled one-second clips, each with its speaker; and the mel energies of many, in memory or in a file."""
+"""A set of labelled clips, all of one length, each with its speaker; and the mel energies of many."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle.packs.manifest import UNKNOWN
-from auricle.speech.audio import CLIP_SAMPLES
+from auricle.packs.manifest import UNKNOWN, WINDOWS
+from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE
 from auricle.speech.features import Energies, LogMel
 from auricle.speech.row_store import RowStore, Spill
 
@@ -67,6 +67,9 @@ Progress = Callable[[int, int], None]
 FULL_SCALE = 32_768.0
 """The int16 step count of a sample of 1.0."""
 
+CUT = 0.02
+"""Share of a recording's energy outside its clip from which the clip counts as cut."""
+
 _QUIET = 1e-3
 
 
@@ -78,7 +81,7 @@ class SpeechSet:
     """What a target's number stands for."""
 
     audio: NDArray[np.int16]
-    """(clips, 16000): mono, 16 kHz; in memory, or mapped from a file when there are many (`row_store`)."""
+    """(clips, samples): mono, 16 kHz; in memory, or mapped from a file when there are many (`row_store`)."""
 
     targets: NDArray[np.int64]
     """(clips,): places in `labels`."""
@@ -98,10 +101,13 @@ class SpeechSet:
     other_clips_left_out: int = 0
     """Clips of words not chosen that stand for nothing, since `_unknown_` takes as many as a word has on average."""
 
+    cut: Mapping[str, int] = field(default_factory=dict)
+    """By word, clips of which more than `CUT` of the recording's energy lies outside."""
+
     def __post_init__(self) -> None:
         clips = len(self.audio)
-        if self.audio.shape != (clips, CLIP_SAMPLES) or self.audio.dtype != np.int16:
-            raise ValueError(f"audio must be (clips, {CLIP_SAMPLES}) int16, not {self.audio.shape} {self.audio.dtype}")
+        if self.audio.ndim != 2 or self.audio.dtype != np.int16:
+            raise ValueError(f"audio must be (clips, samples) int16, not {self.audio.shape} {self.audio.dtype}")
         if self.targets.shape != (clips,) or self.speakers.shape != (clips,):
             raise ValueError(f"{clips} clips need as many targets and speakers")
         for array in (self.audio, self.targets, self.speakers):
@@ -132,6 +138,15 @@ class SpeechSet:
         used = self.clips_per_label()[UNKNOWN]
         return f"{UNKNOWN} has {used:,} of {used + self.other_clips_left_out:,} clips of other words"
 
+    def describe_cut(self) -> str:
+        """Say of how many recordings a clip holds less than all that is said, and what holds more; "" where of none."""
+        if not self.cut:
+            return ""
+        label = max(self.cut, key=lambda name: (self.cut[name], name))
+        seconds = self.audio.shape[1] / SAMPLE_RATE
+        said = f'{self.cut[label]:,} of {self.clips_per_label()[label]:,} clips of "{label}" are cut to {seconds:g} s'
+        return said if seconds >= WINDOWS[1] else f"{said}, the pack's window: build one with --window {WINDOWS[1]:g}"
+
 
 def to_int16(audio: NDArray[np.float32]) -> NDArray[np.int16]:
     """Round samples with full scale at 1 to 16 bits; what came from 16 bits comes back unchanged."""
@@ -154,6 +169,7 @@ def build_speech_set(
     noise: Sequence[NDArray[np.float32]] = (),
     skipped: Sequence[str] = (),
     other_clips_left_out: int = 0,
+    cut: Mapping[str, int] | None = None,
 ) -> SpeechSet:
     """Number labels and speakers and check that every label has a clip.
 
@@ -162,7 +178,7 @@ def build_speech_set(
     labels
         In the order that the model's outputs take.
     audio
-        (clips, 16000).
+        (clips, samples).
     clip_labels, clip_speakers
         One a clip.
 
@@ -187,10 +203,16 @@ def build_speech_set(
         noise=tuple(noise),
         skipped=tuple(skipped),
         other_clips_left_out=other_clips_left_out,
+        cut=dict(cut or {}),
     )
 
 
-def set_without_sound(labels: tuple[str, ...], clip_labels: Sequence[str], clip_speakers: Sequence[str]) -> SpeechSet:
+def set_without_sound(
+    labels: tuple[str, ...],
+    clip_labels: Sequence[str],
+    clip_speakers: Sequence[str],
+    clip_samples: int = CLIP_SAMPLES,
+) -> SpeechSet:
     """A set of which only labels and speakers are known: its clips are silence, and take no memory.
 
     Raises
@@ -198,7 +220,7 @@ def set_without_sound(labels: tuple[str, ...], clip_labels: Sequence[str], clip_
     DataError
         As `build_speech_set`.
     """
-    audio = np.broadcast_to(np.zeros(1, np.int16), (len(clip_labels), CLIP_SAMPLES))
+    audio = np.broadcast_to(np.zeros(1, np.int16), (len(clip_labels), clip_samples))
     return build_speech_set(labels, audio, clip_labels, clip_speakers)
 
 
@@ -207,25 +229,27 @@ def mean_word_clips(word_clips: int, words: int) -> int:
     return max(1, round(word_clips / max(1, words)))
 
 
-def silence_clips(noise: Sequence[NDArray[np.float32]], count: int, rng: np.random.Generator) -> NDArray[np.int16]:
+def silence_clips(
+    noise: Sequence[NDArray[np.float32]], count: int, rng: np.random.Generator, clip_samples: int = CLIP_SAMPLES
+) -> NDArray[np.int16]:
     """Make clips in which nobody speaks.
 
-    Each is a random second of a random background recording, at a gain between 0 and 1 as in Warden 2018, section 5;
+    Each is a random clip of a random background recording, at a gain between 0 and 1 as in Warden 2018, section 5;
     where there is none, it is white noise at about -60 dBFS.
 
     Returns
     -------
     NDArray[np.int16]
-        (count, 16000), none of them all zeros.
+        (count, clip_samples), none of them all zeros.
     """
-    long_enough = [recording for recording in noise if len(recording) >= CLIP_SAMPLES]
-    clips = np.empty((count, CLIP_SAMPLES), dtype=np.int16)
+    long_enough = [recording for recording in noise if len(recording) >= clip_samples]
+    clips = np.empty((count, clip_samples), dtype=np.int16)
     for clip in clips:
-        quiet = rng.standard_normal(CLIP_SAMPLES, dtype=np.float32) * np.float32(_QUIET)
+        quiet = rng.standard_normal(clip_samples, dtype=np.float32) * np.float32(_QUIET)
         if long_enough:
             recording = long_enough[int(rng.integers(len(long_enough)))]
-            start = int(rng.integers(len(recording) - CLIP_SAMPLES + 1))
-            excerpt = recording[start : start + CLIP_SAMPLES] * np.float32(rng.uniform())
+            start = int(rng.integers(len(recording) - clip_samples + 1))
+            excerpt = recording[start : start + clip_samples] * np.float32(rng.uniform())
             quiet = excerpt + quiet * np.float32(0.1)
         clip[:] = to_int16(quiet)
     return clips

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -12,9 +14,17 @@ from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
-from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip
+from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip, share_kept
 from auricle.speech.espeak import spoken
-from auricle.speech.speech_set import Progress, SpeechSet, build_speech_set, set_without_sound, silence_clips, to_int16
+from auricle.speech.speech_set import (
+    CUT,
+    Progress,
+    SpeechSet,
+    build_speech_set,
+    set_without_sound,
+    silence_clips,
+    to_int16,
+)
 from auricle.speech.voices import Voice, choose_voices, utterance
 from auricle.speech.words import ALL_WORDS, WORD_SETS, select_words
 
@@ -27,7 +37,7 @@ SPEECH_RMS = 10 ** (-23 / 20)
 PEAK = 0.98
 """The highest sample that is written, of full scale."""
 
-_SPOKEN_WORD = re.compile(r"[a-z]+(?:['-][a-z]+)*")
+_SPOKEN_WORDS = re.compile(r"[a-z]+(?:['-][a-z]+)*(?: [a-z]+(?:['-][a-z]+)*)*")
 _NOISE_KINDS = 4
 _NOISE_RECORDINGS = 8
 _NOISE_SECONDS = 5
@@ -40,7 +50,7 @@ class SynthesisSettings:
     """What to synthesise; the same settings give the same bytes on one machine."""
 
     words: str = "gsc35"
-    """As `select_words` takes it; words of one's own may be named, in small English letters."""
+    """As `select_words` takes it; words and phrases of one's own may be named, in small English letters."""
 
     speakers: int = 64
     """How many different speakers; the first n are the same whatever the number."""
@@ -60,6 +70,9 @@ class SynthesisSettings:
     other_takes: int | None = None
     """How many other words each speaker says for `_unknown_`; None for as many as takes of one word."""
 
+    clip_samples: int = CLIP_SAMPLES
+    """Samples of a clip at 16 kHz: as many as the pack takes."""
+
     def __post_init__(self) -> None:
         for name, value in (
             ("speakers", self.speakers),
@@ -75,7 +88,7 @@ class SynthesisSettings:
 
 
 def synthesise(settings: SynthesisSettings, progress: Progress | None = None) -> SpeechSet:
-    """Let every speaker say every word, and put each take into a second with noise, shift and gain.
+    """Let every speaker say every word, and put each take into a clip with noise, shift and gain.
 
     The speech of a take has -23 dBFS RMS before a gain of up to 6 dB either way; the noise, white, pink, brown or
     babble, lies `snr_low` to `snr_high` dB below it. `_unknown_` is spoken with the words not chosen and `_silence_`
@@ -102,21 +115,24 @@ def synthesise(settings: SynthesisSettings, progress: Progress | None = None) ->
     clip_labels: list[str] = []
     clip_speakers: list[str] = []
 
-    def speak(place: int) -> tuple[NDArray[np.int16], list[str]]:
+    cut: Counter[str] = Counter()
+
+    def speak(place: int) -> tuple[NDArray[np.int16], list[str], list[str]]:
         return _speak_all(voices[place], labels, settings, pool, np.random.default_rng([settings.seed, 1, place]))
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
         try:
-            for place, (clips, names) in enumerate(workers.map(speak, range(len(voices)))):
+            for place, (clips, names, too_long) in enumerate(workers.map(speak, range(len(voices)))):
                 audio.append(clips)
                 clip_labels += names
+                cut.update(too_long)
                 clip_speakers += [voices[place].name] * len(names)
                 if progress:
                     progress(place + 1, len(voices))
         finally:
             workers.shutdown(cancel_futures=True)
     noise = background_noise(np.random.default_rng([settings.seed, 2]))
-    return build_speech_set(labels, np.concatenate(audio), clip_labels, clip_speakers, noise=noise)
+    return build_speech_set(labels, np.concatenate(audio), clip_labels, clip_speakers, noise=noise, cut=cut)
 
 
 def list_synthesis(settings: SynthesisSettings) -> SpeechSet:
@@ -128,7 +144,7 @@ def list_synthesis(settings: SynthesisSettings) -> SpeechSet:
         for label in labels
         for _ in range(settings.takes if label != UNKNOWN else settings.other_takes or settings.takes)
     ]
-    return set_without_sound(labels, said * len(names), [name for name in names for _ in said])
+    return set_without_sound(labels, said * len(names), [name for name in names for _ in said], settings.clip_samples)
 
 
 def background_noise(rng: np.random.Generator) -> tuple[NDArray[np.float32], ...]:
@@ -143,12 +159,18 @@ def background_noise(rng: np.random.Generator) -> tuple[NDArray[np.float32], ...
 def _labels(settings: SynthesisSettings) -> tuple[str, ...]:
     spec = settings.words
     named = [] if spec in WORD_SETS or ":" in spec else [word.strip() for word in spec.split(",")]
-    own = [word for word in named if len(named) > 1 and _SPOKEN_WORD.fullmatch(word)]
+    own = [word for word in named if len(named) > 1 and _SPOKEN_WORDS.fullmatch(word)]
     clips = settings.speakers * settings.takes
     labels = select_words(spec, dict.fromkeys([*ALL_WORDS, *own], clips), where=SOURCE, min_clips=1)
-    if UNKNOWN in labels and not set(ALL_WORDS) - set(labels):
+    if UNKNOWN in labels and not other_words(labels):
         raise SettingsError(f"{SOURCE.capitalize()} has no word left for {UNKNOWN}: take it out of --words.")
     return labels
+
+
+def other_words(labels: Sequence[str]) -> list[str]:
+    """What `_unknown_` is spoken with: the words not chosen, and those that a phrase among the labels is made of."""
+    parts = {word for label in labels if " " in label for word in label.split()}
+    return sorted({*ALL_WORDS, *parts} - set(labels))
 
 
 def _speak_all(
@@ -157,21 +179,26 @@ def _speak_all(
     settings: SynthesisSettings,
     pool: tuple[NDArray[np.float32], ...],
     rng: np.random.Generator,
-) -> tuple[NDArray[np.int16], list[str]]:
-    """Make one speaker's clips: (clips, 16000) and the label of each."""
+) -> tuple[NDArray[np.int16], list[str], list[str]]:
+    """Make one speaker's clips (clips, clip_samples), the label of each, and the labels of those that are cut."""
     said = [(label, label) for label in labels if label not in SPECIAL_LABELS for _ in range(settings.takes)]
     if UNKNOWN in labels:
-        others = sorted(set(ALL_WORDS) - set(labels))
+        others = other_words(labels)
         count = settings.takes if settings.other_takes is None else settings.other_takes
         said += [(UNKNOWN, others[place]) for place in rng.integers(len(others), size=count)]
     words = [word for _, word in said]
-    takes = spoken(voice.espeak_name, [utterance(voice, word, rng) for word in words])
+    takes = list(spoken(voice.espeak_name, [utterance(voice, word, rng) for word in words]))
     clips = [_mix(take, settings, pool, rng) for take in takes]
     clip_labels = [label for label, _ in said]
+    cut = [label for label, take in zip(clip_labels, takes, strict=True) if _is_cut(take, settings.clip_samples)]
     if SILENCE in labels:
-        clips += list(silence_clips(pool, settings.takes, rng))
+        clips += list(silence_clips(pool, settings.takes, rng, settings.clip_samples))
         clip_labels += [SILENCE] * settings.takes
-    return np.stack(clips), clip_labels
+    return np.stack(clips), clip_labels, cut
+
+
+def _is_cut(take: NDArray[np.float32], length: int) -> bool:
+    return len(take) > length and share_kept(take, fit_clip(take, length)) < 1 - CUT
 
 
 def _mix(
@@ -180,13 +207,14 @@ def _mix(
     pool: tuple[NDArray[np.float32], ...],
     rng: np.random.Generator,
 ) -> NDArray[np.int16]:
-    """Put a word into a second of noise: (16000,)."""
-    speech = fit_clip(speech * np.float32(SPEECH_RMS / _rms(speech)), min(len(speech), CLIP_SAMPLES))
-    spare = CLIP_SAMPLES - len(speech)
+    """Put a word into a clip of noise: (clip_samples,)."""
+    length = settings.clip_samples
+    speech = fit_clip(speech * np.float32(SPEECH_RMS / _rms(speech)), min(len(speech), length))
+    spare = length - len(speech)
     start = int(np.clip(spare // 2 + rng.integers(-_SHIFT_SAMPLES, _SHIFT_SAMPLES + 1), 0, spare))
     recording = pool[int(rng.integers(len(pool)))]
-    cut = int(rng.integers(len(recording) - CLIP_SAMPLES + 1))
-    noise = recording[cut : cut + CLIP_SAMPLES]
+    cut = int(rng.integers(len(recording) - length + 1))
+    noise = recording[cut : cut + length]
     noise_rms = SPEECH_RMS * 10 ** (-rng.uniform(settings.snr_low, settings.snr_high) / 20)
     clip = noise * np.float32(noise_rms / _rms(noise))
     clip[start : start + len(speech)] += speech

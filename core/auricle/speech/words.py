@@ -84,6 +84,11 @@ def select_words(
     return labels
 
 
+def phrases_of(spec: str) -> tuple[str, ...]:
+    """The labels of several words that `--words` names."""
+    return tuple(word for word in map(str.strip, spec.split(",")) if " " in word)
+
+
 def _common_words(name: str, least: str, counts: Mapping[str, int], where: str) -> tuple[str, ...]:
     if name != _COMMON:
         raise SettingsError(f'"{name}:{least}" is not a choice of words: {nearest(name, [_COMMON, *WORD_SETS])}')

@@ -26,8 +26,7 @@ from auricle_edge.listening.capture.conversion import HighPass
 from auricle_edge.listening.detect import detect_settings
 from auricle_edge.listening.detect.calibration import Calibration, calibrate, hours_to_show, unsmoothed
 from auricle_edge.listening.detect.recognisers import Posteriors
-from auricle_edge.listening.detect.rules import is_keyword
-from auricle_edge.listening.sound import RATE
+from auricle_edge.listening.detect.rules import is_keyword, thresholds_table
 from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.hearing_model import HearingModel
@@ -71,9 +70,7 @@ def calibrate_(
         typer.echo(json.dumps(asdict(found) | {"kept": found.kept}))
         return 0
     _show(found)
-    typer.echo("For edge.toml:\n\n[detect.thresholds]")
-    for word, threshold in found.thresholds.items():
-        typer.echo(f"{word} = {threshold}")
+    typer.echo(f"For edge.toml:\n\n{thresholds_table(found.thresholds)}")
     return 0
 
 
@@ -119,7 +116,7 @@ def _samples(file: Path, high_pass: float) -> NDArray[np.int16]:
 
 
 def _spoken(store: ClipStore, judged: Judge) -> dict[str, list[Posteriors]]:
-    """The device's own clips of keywords that are never trained on, each with a second of silence around it."""
+    """The device's own clips of keywords that are never trained on, each with as much silence on both sides."""
     found: dict[str, list[Posteriors]] = defaultdict(list)
     for clip in store.list():
         word = clip.record.word
@@ -127,7 +124,7 @@ def _spoken(store: ClipStore, judged: Judge) -> dict[str, list[Posteriors]]:
             continue
         samples = store.content(clip).samples
         if samples is not None:
-            found[word].append(judged(np.pad(samples, RATE)))
+            found[word].append(judged(np.pad(samples, len(samples))))
     return found
 
 

@@ -102,7 +102,7 @@ def evaluate(
         raise SettingsError(
             "Name what it is to hear: --keywords DIR and --noise DIR, or --recording FILE with --labels FILE."
         )
-    chosen = _parts(part, validate)
+    chosen, length = _parts(part, validate), loaded.manifest.task.clip_samples
     recorded = _recorded(recording or [], labels or [], _keywords_of(loaded))
     settings = detect_settings(DetectTable(threshold=threshold), loaded)
     judged = Judged(loaded.labels, LogMel(loaded.manifest.task), settings, waking_of(loaded.labels, settings))
@@ -115,9 +115,9 @@ def evaluate(
 
     validated = None
     if validate:
-        known = read_sources(folders, _keywords_of(loaded), ["validation"])
+        known = read_sources(folders, _keywords_of(loaded), ["validation"], length)
         validated = thresholds_from(heard(known, ["validation"], [], events=False), listeners, judged, rate)
-    sources = read_sources(folders, _keywords_of(loaded), chosen)
+    sources = read_sources(folders, _keywords_of(loaded), chosen, length)
     if keywords and not sources.keywords and part == EVERYBODY:
         named, known_words = ", ".join(map(str, keywords)), ", ".join(_keywords_of(loaded))
         raise DataError(f"{named} has none of the words of the pack {loaded.manifest.name}: {known_words}.")

@@ -58,7 +58,7 @@ def clip_accuracy(sources: Sources, labels: tuple[str, ...], frontend: LogMel, r
     Parameters
     ----------
     sources
-        Keywords and other words, a second each; noise, cut into seconds.
+        Keywords and other words, as long as the pack's window; noise, which is cut into windows.
     labels
         L of the model.
     """

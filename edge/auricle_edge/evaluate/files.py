@@ -14,6 +14,7 @@ from auricle.hearing.intervals import Interval
 from auricle.hearing.origins import Recordings
 from auricle_edge.evaluate.clips import Share
 from auricle_edge.evaluate.report import DRAWN, EVERYWHERE, DeviceEvents, Events, Report, Setting
+from auricle_edge.listening.detect.rules import thresholds_table
 
 
 @dataclass(frozen=True)
@@ -158,5 +159,4 @@ def settings_for(reports: Sequence[Report]) -> str:
     if not reports or reports[0].note:
         return ""
     chosen = reports[0].settings[-1].thresholds
-    lines = [f"{word} = {math.ceil(level * 1e4) / 1e4:.4f}" for word, level in chosen.items()]
-    return "\n".join(["[detect.thresholds]", *lines])
+    return thresholds_table({word: f"{math.ceil(level * 1e4) / 1e4:.4f}" for word, level in chosen.items()})

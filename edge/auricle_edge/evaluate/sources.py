@@ -58,9 +58,12 @@ class Sources:
         return len({take.speaker for take in self.keywords})
 
 
-def read_sources(folders: Folders, keywords: Sequence[str], parts: Sequence[Part]) -> Sources:
+def read_sources(
+    folders: Folders, keywords: Sequence[str], parts: Sequence[Part], clip_samples: int = CLIP_SAMPLES
+) -> Sources:
     """Read what belongs to these parts of the speakers, readers and noises; to all of them where none is named.
 
+    Recordings of single words are brought to `clip_samples`, those of the pack's window (`fit_clip`).
     Without a folder of noise, it is `_background_noise_` of the folders with keywords; without one of other words, it
     is what is not a keyword in these.
 
@@ -73,15 +76,15 @@ def read_sources(folders: Folders, keywords: Sequence[str], parts: Sequence[Part
     """
     refuse_both_roles((*folders.keywords, *folders.words), folders.languages)
     left_out = {clip.speaker for folder in folders.left_out for clip in scan_folder(folder).clips}
-    of_words = [_Scanned(folder, parts, left_out) for folder in folders.keywords]
-    others = [_Scanned(folder, parts, left_out) for folder in folders.words] or of_words
-    foreign = [_Scanned(folder, parts, left_out) for folder in folders.languages]
+    of_words = [_Scanned(folder, keywords, parts, left_out) for folder in folders.keywords]
+    others = [_Scanned(folder, keywords, parts, left_out) for folder in folders.words] or of_words
+    foreign = [_Scanned(folder, keywords, parts, left_out) for folder in folders.languages]
     noise = list(_files(folders.noise)) or [path for scanned in of_words for path in scanned.folder.noise]
     names: dict[str, str] = {}
     return Sources(
-        keywords=_takes(of_words, lambda word: word in keywords, names),
-        words=_takes(others, lambda word: word not in keywords, names),
-        languages=_takes(foreign, lambda _: True, names),
+        keywords=_takes(of_words, lambda word: word in keywords, clip_samples, names),
+        words=_takes(others, lambda word: word not in keywords, clip_samples, names),
+        languages=_takes(foreign, lambda _: True, clip_samples, names),
         speech=_whole(readings_of(_files(folders.speech), *parts), names),
         noise=_whole(noises_of(noise, *parts), names),
         names=names,
@@ -91,15 +94,17 @@ def read_sources(folders: Folders, keywords: Sequence[str], parts: Sequence[Part
 class _Scanned:
     """A folder of words, and its clips of the parts."""
 
-    def __init__(self, root: Path, parts: Sequence[Part], left_out: set[str]) -> None:
-        self.folder: ClipFolder = scan_folder(root)
+    def __init__(self, root: Path, keywords: Sequence[str], parts: Sequence[Part], left_out: set[str]) -> None:
+        self.folder: ClipFolder = scan_folder(root, phrases=keywords)
         self.clips: list[ClipFile] = clips_of(self.folder.clips, *parts, leave_out=left_out, groups=twin_groups(root))
 
 
-def _takes(folders: Sequence[_Scanned], wanted: Callable[[str], bool], names: dict[str, str]) -> tuple[Take, ...]:
-    """The recordings of the wanted words, each a second."""
+def _takes(
+    folders: Sequence[_Scanned], wanted: Callable[[str], bool], length: int, names: dict[str, str]
+) -> tuple[Take, ...]:
+    """The recordings of the wanted words, of so many samples each."""
     clips = [clip for scanned in folders for clip in scanned.clips if wanted(clip.word)]
-    takes = [Take(clip.word, clip.speaker, fit_clip(read_audio(clip.path), CLIP_SAMPLES)) for clip in clips]
+    takes = [Take(clip.word, clip.speaker, fit_clip(read_audio(clip.path), length)) for clip in clips]
     for clip, take in zip(clips, takes, strict=True):
         _call(take.sound, clip.path, names)
     return tuple(takes)

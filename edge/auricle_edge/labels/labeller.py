@@ -136,7 +136,7 @@ class Labeller:
         return self._answer(identity, newest, "denied", word)
 
     def missed(self, word: str | None = None) -> Labelled:
-        """A word was said and not detected: keep the loudest second of the last ones that may be it.
+        """A word was said and not detected: keep the loudest clip of the last seconds that may be it.
 
         What the device has just kept of the same sound under another label gets this one instead, but what somebody
         confirmed is not a word that was missed.
@@ -177,7 +177,7 @@ class Labeller:
         else:
             clip, said = (
                 self._keeper.add(sound[place : place + self._length], word, "missed"),
-                f'A second was kept as "{word}".',
+                f'What was said was kept as "{word}".',
             )
             self._keeper.remember(clip, start, start + self._length)
         with self._lock:

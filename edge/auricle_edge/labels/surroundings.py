@@ -1,4 +1,4 @@
-"""A second of what is around the device, at chance moments: what it has to learn that no word is."""
+"""A clip of what is around the device, at chance moments: what it has to learn that no word is."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Surroundings:
     def look(
         self, now: float, known: Callable[[], Sequence[Place]], recognise: Recognise | None, *, paused: bool
     ) -> list[Labelled]:
-        """At a chance moment: the last second as a negative, or as one without a label.
+        """At a chance moment: the last clip as a negative, or as one without a label.
 
         Parameters
         ----------
@@ -167,6 +167,6 @@ class Surroundings:
                 return Labelled(clip=None, word=None, source=source, said=no_label(found.word))
             score = None if found.word == SILENCE else found.score
             new = NewClip(samples, found.word, source, weight_of(source, self._settings), score)
-            said = f'A second was kept as "{found.word}".'
+            said = f'What was said was kept as "{found.word}".'
         clip = self._store.add(new)
         return Labelled(clip=clip, word=new.word, source=source, said=said)

@@ -50,8 +50,8 @@ def loudest_word(
     """First sample of the clip of `length` samples around the loudest stretch that may be a word; None without one.
 
     A stretch is what stands `above` dB over the room, with pauses of at most 150 ms, and may be a word if it lasts
-    80 ms to 1.5 s. The clip has it in its middle as far as the sound reaches. Nothing counts in `known`: ranges (first,
-    after) of samples of which it is clear already what they are.
+    80 ms to one and a half clips. The clip has it in its middle as far as the sound reaches. Nothing counts in `known`:
+    ranges (first, after) of samples of which it is clear already what they are.
     """
     found = levels(samples)
     loud = found > room(found) + above
@@ -60,7 +60,7 @@ def loudest_word(
     candidates = [
         (float(10 * np.log10(np.sum(10 ** (found[a:b] / 10)))), -a, b)
         for a, b in stretches(loud, 15)
-        if 8 <= b - a <= 150
+        if 8 <= b - a <= 3 * length // (2 * FRAME)
     ]
     if not candidates or len(samples) < length:
         return None

@@ -22,12 +22,13 @@ def build(
     names: list[str] | None = typer.Argument(None, help="Packs to build: digits, gsc12, gsc12-res, gsc35, home [all]."),
     model: str | None = typer.Option(
         None,
-        help="Your own module, FILE.py:NAME: log-mels (B, 100, mels) to logits (B, labels).",
+        help="Your own module, FILE.py:NAME: log-mels (B, frames, mels) to logits (B, labels); or a built-in model.",
     ),
     labels: str | None = typer.Option(None, help="Words of your own model: a,b,c or the name of a shipped pack."),
     plugin: str = typer.Option("crnn-lite", help="What travels: a built-in model, or another FILE.py:NAME."),
     name: str | None = typer.Option(None, help="Name of your pack [that of the model]."),
     mels: int = typer.Option(40, min=1, max=1024, help="Mel bands of your model's input."),
+    window: float = typer.Option(1.0, help="Seconds that your model looks at, 0.5 to 2: 100 frames a second."),
     out: Path | None = typer.Option(None, help="Folder for NAME.tar.zst."),
     check: str | None = typer.Option(
         None, help="Compare with what is there, and fail where it differs: shipped, or a folder of NAME.tar.zst."
@@ -50,13 +51,13 @@ def build(
     if model is not None:
         if out is None or names or labels is None:
             raise SettingsError("Your own model needs --labels a,b,c and --out DIR, and no names of shipped packs.")
-        _build_own(model, labels, plugin, name, mels, out, as_json, bavd=bavd)
+        _build_own(model, labels, plugin, name, mels, window, out, as_json, bavd=bavd)
         return
-    for option, value in (("--labels", labels), ("--name", name)):
+    for option, value in (("--labels", labels), ("--name", name), ("--window", None if window == 1 else window)):
         if value is not None:
             raise SettingsError(
                 f"{option} is for a model of your own: add --model FILE.py:NAME, or leave it out; a shipped pack has "
-                "its own words and name."
+                "its own words, name and window."
             )
     builder = import_for("build", "packs.build")
     wanted = list(names or builder.LABELS)
@@ -82,14 +83,25 @@ def build(
 
 
 def _build_own(
-    model: str, labels: str, plugin: str, name: str | None, mels: int, out: Path, as_json: bool, *, bavd: bool
+    model: str,
+    labels: str,
+    plugin: str,
+    name: str | None,
+    mels: int,
+    window: float,
+    out: Path,
+    as_json: bool,
+    *,
+    bavd: bool,
 ) -> None:
     builder = import_for("build", "packs.build")
     words = builder.LABELS.get(labels) or [word.strip() for word in labels.split(",") if word.strip()]
     key = name or builder.model_name(model)
     with _bar(as_json) as bar:
         shown = _shown(bar, as_json)
-        pack = builder.build_author_pack(model, words, key, plugin=plugin, mels=mels, progress=shown, bavd=bavd)
+        pack = builder.build_author_pack(
+            model, words, key, plugin=plugin, mels=mels, window=window, progress=shown, bavd=bavd
+        )
     path = out / f"{key}.tar.zst"
     write_durably(path, pack_bytes(pack))
     weights = {model: table.size for model, table in pack.tables.items()}

@@ -24,8 +24,9 @@ def import_speech(
     audio: Path | None = typer.Option(
         None, help="Folder that the manifest's paths start from [clips beside it, or its own]."
     ),
-    words: str | None = typer.Option(None, help="Only these words, separated by commas [all]."),
+    words: str | None = typer.Option(None, help='Only these words and phrases, as in "stop,hey jarvis" [all words].'),
     most: int | None = typer.Option(None, help="At most so many clips of a word [all]."),
+    window: float = typer.Option(1.0, help="Seconds to keep of each word, 0.5 to 2: the pack's window."),
     running: bool = typer.Option(False, help="Keep whole sentences, in the folder speech, as sound without keywords."),
     without: str | None = typer.Option(None, help="Leave out sentences that hold one of these, separated by commas."),
     path_column: str | None = typer.Option(None, help="The column of the file [path, link, file or filename]."),
@@ -33,7 +34,7 @@ def import_speech(
     speaker_column: str | None = typer.Option(None, help="The column of who speaks [speaker or client_id]."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
 ) -> None:
-    """Convert recordings with a manifest to the Speech Commands layout: 16 kHz, a second a word, speakers hashed.
+    """Convert recordings with a manifest to the Speech Commands layout: 16 kHz, clips of one length, speakers hashed.
 
     Reads wav, FLAC, Ogg, Opus and MP3. Run again after an interruption: what is there is not written twice.
     """
@@ -47,6 +48,7 @@ def import_speech(
         most,
         running,
         _listed(without),
+        window,
     )
     columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with progress_bars(*columns, hidden=as_json) as bar:
@@ -56,7 +58,7 @@ def import_speech(
 
 
 def _listed(words: str | None) -> frozenset[str]:
-    return frozenset(word.strip().lower() for word in (words or "").split(",") if word.strip())
+    return frozenset(" ".join(word.lower().split()) for word in (words or "").split(",") if word.strip())
 
 
 def _facts(report: ImportReport) -> dict[str, object]:

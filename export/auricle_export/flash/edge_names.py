@@ -32,7 +32,6 @@ TABLES: dict[str, tuple[str, ...]] = {
         "mute_switch",
     ),
     "detect": (
-        "refractory",
         "second_stage",
         "proposal",
         "follow",
@@ -40,8 +39,9 @@ TABLES: dict[str, tuple[str, ...]] = {
         "vad_margin",
         "vad_memory",
         "vad_probability",
-        "hangover",
         "ring",
+        "refractory",
+        "hangover",
         "hop",
         "smoothing",
         "patience",

@@ -21,7 +21,7 @@ from torch import nn
 from auricle.errors import PackError, nearest
 from auricle.files import write_durably
 from auricle.packs.graph_interface import Graph
-from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Manifest, Task
+from auricle.packs.manifest import FORMAT, FileEntry, Manifest, Task
 from auricle.packs.pack import Pack, pack_bytes
 from auricle.speech.words import WORD_SETS
 from auricle.wire.gradient_terms import Term
@@ -33,6 +33,7 @@ from auricle_export.packs.author import Maker, load_module, tensor_specs
 from auricle_export.packs.models import ARCHITECTURES, PLUGIN, RESNETS, WORD_MODELS, built_in
 from auricle_export.packs.start_weights import with_start_of, without_start
 from auricle_export.packs.stepgraph import Traced, evaluate_graph, step_graph, trace
+from auricle_export.packs.window import task_of
 
 Optimizer = Literal["sgd", "adamw"]
 Progress = Callable[[str, int, int], None]
@@ -242,6 +243,7 @@ def build_author_pack(
     *,
     plugin: str = PLUGIN,
     mels: int = 40,
+    window: float = 1.0,
     progress: Progress = lambda *_: None,
     bavd: bool = False,
 ) -> Pack:
@@ -250,9 +252,12 @@ def build_author_pack(
     Parameters
     ----------
     source
-        The local model; it also gets every graph that a plug-in has, so that it can travel itself.
+        The local model, `FILE.py:NAME` or one of `models.WORD_MODELS`; it also gets every graph that a plug-in has, so
+        that it can travel itself.
     plugin
         One of `models.WORD_MODELS`, or another `FILE.py:NAME`.
+    window
+        Seconds of sound that the models look at, 0.5 to 2 (`window.task_of`).
     bavd
         Whether rounds may ask these models for MuPFL's activation dropout: a built-in plug-in gets layers for it, and
         a module that has none is refused.
@@ -263,25 +268,26 @@ def build_author_pack(
         A module cannot be found or compiled; the sentence says where and what to use instead. One has no layer that
         drops activations, with `bavd`.
     PackError
-        Fewer than two words, a word twice, or a name that is not a name.
+        Fewer than two words, a word twice, a name that is not a name, or a window that is not one.
     """
-    words = tuple(labels)
-    if len(words) < 2 or len(set(words)) != len(words):
-        named = ", ".join(f'"{label}"' for label in labels) or "none"
-        raise PackError(f"A task needs at least two different words, separated by commas; this one has {named}.")
-    makers: dict[str, Maker | None] = {model_name(source): load_module(source)}
-    shared = plugin if plugin in WORD_MODELS else model_name(plugin)
-    built = partial(built_in, plugin, mels=mels, bavd=bavd)
-    makers.setdefault(shared, built if plugin in WORD_MODELS else load_module(plugin))
-    task = Task(words, frontend=Frontend(mels=mels))
-    models = trace_models(makers, len(words), task, progress)
+    task = task_of(labels, mels, window)
+    makers: dict[str, Maker | None] = {}
+    for model in (source, plugin):
+        built = partial(built_in, model, mels=mels, bavd=bavd)
+        makers.setdefault(_named(model), built if model in WORD_MODELS else load_module(model))
+    shared = _named(plugin)
+    models = trace_models(makers, len(task.labels), task, progress)
     for key in models if bavd else ():
         if not models[key].traced.net.maps:
             raise CompileError(
                 f"{key} has no layer that drops activations: put auricle_export.compiler.layers.Bavd after its ReLUs, "
                 "or leave out --bavd."
             )
-    return assemble(name, words, models, shared, task=task)
+    return assemble(name, task.labels, models, shared, task=task)
+
+
+def _named(model: str) -> str:
+    return model if model in WORD_MODELS else model_name(model)
 
 
 def model_name(source: str) -> str:

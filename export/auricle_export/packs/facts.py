@@ -126,7 +126,9 @@ def print_facts(facts: PackFacts, console: Console) -> None:
     console.print(f"{facts.name}  {facts.identity}", soft_wrap=True, highlight=False)
     signer = f"signed by {facts.signed_by}" if facts.signed_by else "not signed"
     console.print(f"{signer}; {facts.files} files, {kilobytes(facts.bytes)} kB", soft_wrap=True, highlight=False)
-    console.print(f"{len(facts.labels)} labels: {' '.join(facts.labels)}", markup=False, highlight=False)
+    labels = " ".join(f'"{label}"' if " " in label else label for label in facts.labels)
+    console.print(f"{len(facts.labels)} labels: {labels}", markup=False, highlight=False)
+    console.print(f"window {facts.clip_samples / facts.sample_rate:g} s", highlight=False)
     made = ", ".join(f"{tool} {version}" for tool, version in facts.producers.items())
     console.print(f"made with {made}", markup=False, highlight=False)
     console.print(_table(("model", "weights", "layers"), list(_model_rows(facts))))

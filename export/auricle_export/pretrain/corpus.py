@@ -102,7 +102,7 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
     files: list[tuple[Path, ClipFile]] = []
     noise: list[tuple[Path, Path]] = []
     for root in (*sources.words, *sources.languages):
-        found = scan_folder(root, noise_is_enough=True)
+        found = scan_folder(root, noise_is_enough=True, phrases=labels)
         kept = clips_of(found.clips, part, leave_out=strangers, groups=twin_groups(root))
         files += [(root, file) for file in kept]
         noise += [(root, path) for path in found.noise]

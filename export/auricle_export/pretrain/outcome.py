@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from auricle.hearing.rule import Rule
 from auricle.packs.manifest import UNKNOWN, Listening, Start
 from auricle.packs.pack import Pack
-from auricle.speech.audio import CLIP_SAMPLES
 from auricle.speech.features import LogMel
 from auricle_export.pretrain.corpus import Corpus, Heard
 from auricle_export.pretrain.listening import command_streams, hearing_of
@@ -34,18 +33,18 @@ def judge_clips(heard: Heard, labels: Sequence[str], frontend: LogMel, recognise
     targets[: len(heard.keywords)] = [labels.index(take.word) for take in heard.keywords]
     right = 0
     for start in range(0, len(takes), _BATCH):
-        audio = np.stack([_second(take.sound) for take in takes[start : start + _BATCH]])
+        audio = np.stack([_middle(take.sound, frontend.task.clip_samples) for take in takes[start : start + _BATCH]])
         posteriors = recognise(frontend(audio))
         right += int((posteriors.argmax(axis=1) == targets[start : start + _BATCH]).sum())
     return right, len(takes)
 
 
-def _second(sound: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The middle second, with zeros around what is shorter."""
-    spare = CLIP_SAMPLES - len(sound)
+def _middle(sound: NDArray[np.float32], length: int) -> NDArray[np.float32]:
+    """The middle (length,) of a recording, with zeros around what is shorter."""
+    spare = length - len(sound)
     if spare >= 0:
         return np.pad(sound, (spare // 2, spare - spare // 2))
-    return sound[-spare // 2 : -spare // 2 + CLIP_SAMPLES]
+    return sound[-spare // 2 : -spare // 2 + length]
 
 
 CHOOSING, JUDGING = 16, 10

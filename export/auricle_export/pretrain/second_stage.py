@@ -127,7 +127,8 @@ class Sound:
 
 def best_ruled(sound: Sound, wake: Sequence[str]) -> Sound:
     """The sound with the one of `RULES` by which most is heard, thresholds chosen for the same false accepts."""
-    ruled = [sound.ruled(rule) for rule in RULES]
+    refractory = sound.streams.rule.refractory
+    ruled = [sound.ruled(replace(rule, refractory=refractory)) for rule in RULES]
     heard = [each.measured(each.listening(wake)).heard for each in ruled]
     return ruled[int(np.argmax(heard))]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.hearing.curve import Counts, curve_of
-from auricle.hearing.rule import Rule
+from auricle.hearing.rule import Rule, refractory_of
 from auricle.hearing.scenes import (
     Scene,
     keywords_after_words,
@@ -51,8 +51,9 @@ class Streams:
         for energies in self.energies:
             hops = len(energies) // step
             rows = np.zeros((hops, len(self.labels)), np.float32)
-            windows = np.lib.stride_tricks.sliding_window_view(energies, task.frames, axis=0)[::step]
-            first = task.frames // step - 1
+            first = -(-task.frames // step) - 1
+            before = (first + 1) * step - task.frames
+            windows = np.lib.stride_tricks.sliding_window_view(energies, task.frames, axis=0)[before::step]
             for start in range(0, min(len(windows), hops - first), _WINDOWS):
                 batch = windows[start : start + _WINDOWS].transpose(0, 2, 1)[: hops - first - start]
                 rows[first + start : first + start + len(batch)] = recognise(self.frontend.finish(batch))
@@ -122,7 +123,9 @@ def make_streams(
 def streams_of(scenes: Sequence[Scene], labels: Sequence[str], frontend: LogMel, rule: Rule | None = None) -> Streams:
     """Scenes with their mel energies."""
     energies = tuple(stream_energies(frontend.task, scene.samples) for scene in scenes)
-    return Streams(tuple(scenes), energies, tuple(labels), frontend, rule or Rule())
+    return Streams(
+        tuple(scenes), energies, tuple(labels), frontend, rule or Rule(refractory=refractory_of(frontend.task.seconds))
+    )
 
 
 def hits_at(counts: Counts, rate: float = RATE) -> float:

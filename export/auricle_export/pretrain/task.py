@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from auricle.errors import PackError, SettingsError, nearest
+from auricle.errors import PackError, nearest
 from auricle.packs.manifest import Listening, Start
 from auricle.packs.pack import Pack, Task
 from auricle.speech.sources import describe_sources, read_sources
-from auricle.speech.speech_set import SpeechSet
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_export.packs.start_weights import without_start
 from auricle_export.pretrain.clip_recipe import ClipRecipe
@@ -137,9 +136,14 @@ def pretrain_pack(
     chosen = models_of(task.models, pack)
     step = heeded(watch, stopped)
     seed = task.settings.seed
-    spoken = SynthesisSettings(task.words or ",".join(pack.labels), task.speakers, task.takes, seed=seed)
+    spoken = SynthesisSettings(
+        task.words or ",".join(pack.labels),
+        task.speakers,
+        task.takes,
+        seed=seed,
+        clip_samples=pack.manifest.task.clip_samples,
+    )
     audio = read_sources(task.data, spoken, leave_out=tuple(map(Path, task.leave_out)), progress=step)
-    refuse_length(pack, audio)
     target = pack if pack.labels == audio.labels else without_start(pack).with_labels(audio.labels)
     what = describe_sources(task.data, len(audio.labels))
     split = split_speakers(audio.speaker_names, seed)
@@ -159,16 +163,6 @@ def heeded(watch: Watch, stopped: Stopped, work: str = "The training") -> Progre
         watch.step(what, done, total)
 
     return step
-
-
-def refuse_length(pack: Pack, audio: SpeechSet) -> None:
-    """Refuse a pack that takes clips of another length than speech is read in, with a SettingsError."""
-    length = pack.manifest.task.clip_samples
-    if audio.audio.shape[1] != length:
-        raise SettingsError(
-            f"The pack {pack.manifest.name} takes clips of {length} samples; here speech is read in clips of "
-            f"{audio.audio.shape[1]}."
-        )
 
 
 def train_models(
@@ -248,12 +242,12 @@ def clip_speech(recipe: ClipRecipe, data: Path | None, pack: Pack, seed: int, st
     DataError, SettingsError
         As `read_sources`, `split_by_name` and `prepare_speech`.
     """
-    said = SynthesisSettings(",".join(pack.labels), max(recipe.voices, 1), recipe.takes, seed=seed)
+    task: Task = pack.manifest.task
+    voices = max(recipe.voices, 1)
+    said = SynthesisSettings(",".join(pack.labels), voices, recipe.takes, seed=seed, clip_samples=task.clip_samples)
     audio = read_sources(recipe.folders(data), said, min_word_clips=1, leave_out=recipe.strangers(data), progress=step)
-    refuse_length(pack, audio)
     spoken = None
     if recipe.voices:
         spoken = synthesise(said, lambda done, total: step("synthesising speakers", done, total))
-    task: Task = pack.manifest.task
     what, split = recipe.data(len(pack.labels)), split_by_name(audio.speaker_names)
     return prepare_speech(audio, task, what, split, step, spoken=spoken, share=recipe.spoken, balance=recipe.balance)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError, StorageError
 from auricle.files import describe
+from auricle.packs.manifest import WINDOWS
 from auricle.speech.audio import SAMPLE_RATE, fit_clip, read_audio
 from auricle.speech.confusables import holds_any
 from auricle.speech.speech_manifest import (
@@ -55,16 +56,19 @@ class ImportSettings:
     """Which column is which."""
 
     words: frozenset[str] = frozenset()
-    """Only rows of these words; empty for all."""
+    """Only rows of these words and phrases; empty for all, where a row of several words is a bad one."""
 
     most: int | None = None
     """At most so many clips of a word, the first of the manifest; None for all."""
 
     running: bool = False
-    """Keep recordings of running speech whole, in the folder `speech`, instead of cutting a second of each."""
+    """Keep recordings of running speech whole, in the folder `speech`, instead of cutting a clip of each."""
 
     without: frozenset[str] = frozenset()
     """Leave out sentences in which one of these stands as a word."""
+
+    seconds: float = 1.0
+    """Of a word's clip, 0.5 to 2."""
 
 
 @dataclass(slots=True)
@@ -104,11 +108,22 @@ def import_speech(settings: ImportSettings, progress: Callable[[int, int], None]
     """
     if settings.most is not None and settings.most < 1:
         raise SettingsError(f"--most is {settings.most} and must be at least 1.")
+    if not WINDOWS[0] <= settings.seconds <= WINDOWS[1]:
+        raise SettingsError(
+            f"--window {settings.seconds:g} is not a valid window: give {WINDOWS[0]:g} to {WINDOWS[1]:g} seconds."
+        )
     audio = settings.audio or audio_folder(settings.manifest)
     if not audio.is_dir():
         raise DataError(f"The folder of the audio files {audio} does not exist: name it with --audio.")
     total, done, report = count_rows(settings.manifest), 0, ImportReport()
-    rows = read_manifest(settings.manifest, audio, settings.columns, sentences=settings.running, words=settings.words)
+    rows = read_manifest(
+        settings.manifest,
+        audio,
+        settings.columns,
+        sentences=settings.running,
+        words=settings.words,
+        phrases=settings.words,
+    )
     taken: Counter[str] = Counter()
     with ThreadPoolExecutor(_READERS) as readers:
         while some := list(islice(rows, _AT_ONCE)):
@@ -137,7 +152,8 @@ class _Job:
 
     recording: Recording
     target: Path
-    whole: bool
+    samples: int | None
+    """Of the clip; None: all of the recording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +191,7 @@ def _chosen(
         else:
             taken[folder] += 1
             targets.add(target)
-            yield _Job(row, target, settings.running or noise)
+            yield _Job(row, target, None if settings.running or noise else round(settings.seconds * SAMPLE_RATE))
 
 
 def _import_one(job: _Job) -> _Outcome:
@@ -190,7 +206,7 @@ def _import_one(job: _Job) -> _Outcome:
         return _Outcome(job, "the file cannot be read as audio", str(error))
     if not sound.any():
         return _Outcome(job, "the recording is silent", str(source))
-    _write(target, to_int16(sound if job.whole else fit_clip(sound)))
+    _write(target, to_int16(sound if job.samples is None else fit_clip(sound, job.samples)))
     return _Outcome(job)
 
 

@@ -15,6 +15,7 @@ from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack, load_pack
 from auricle.process.times import how_many
 from auricle.speech import download
+from auricle.speech.audio import CLIP_SAMPLES
 from auricle.speech.augment import noise_energies
 from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import LogMel
@@ -68,6 +69,8 @@ class FleetData:
     """The coordinator's, where they are not of a folder of its own."""
     others: str = ""
     """How much of the words not chosen `_unknown_` has, when it is not everything."""
+    cut: str = ""
+    """How many clips of the word that is cut most often are, when the pack's window is too short for it."""
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -110,7 +113,9 @@ class FleetData:
         return f"{how_many(held, 'held-out clip')}, not one of each word on each device: personal accuracy says little"
 
 
-def to_synthesise(settings: FleetSettings, words: str) -> tuple[int, int, SynthesisSettings]:
+def to_synthesise(
+    settings: FleetSettings, words: str, clip_samples: int = CLIP_SAMPLES
+) -> tuple[int, int, SynthesisSettings]:
     """Devices, unseen speakers and what is spoken of a run on synthetic speech.
 
     Raises
@@ -129,7 +134,7 @@ def to_synthesise(settings: FleetSettings, words: str) -> tuple[int, int, Synthe
             f"There are {most} synthetic speakers; {devices} devices and {unseen} unseen speakers need {speakers}: "
             'lower --devices, or deal the clips out among more devices than speakers: [partition] kind = "split".'
         )
-    told = SynthesisSettings(words=words, speakers=min(speakers, most), takes=settings.takes, seed=settings.seed)
+    told = SynthesisSettings(words, min(speakers, most), settings.takes, seed=settings.seed, clip_samples=clip_samples)
     return devices, unseen, told
 
 
@@ -156,8 +161,9 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None, spi
     """
     devices, unseen, own = settings.devices, settings.unseen, own_pack(settings)
     words = settings.words or (",".join(own.labels) if own else usual_words(settings.data))
+    length = own.manifest.task.clip_samples if own else CLIP_SAMPLES
     if settings.data == "synthetic":
-        devices, unseen, spoken = to_synthesise(settings, words)
+        devices, unseen, spoken = to_synthesise(settings, words, length)
         speech = synthesise(spoken, lambda done, total: progress("synthesising speakers", done, total))
     else:
         root = Path(settings.data)
@@ -170,6 +176,7 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None, spi
             root,
             words,
             seed=settings.seed,
+            clip_samples=length,
             progress=lambda done, total: progress("reading clips", done, total),
         )
     least = least_clips(speech) if settings.min_clips is None else settings.min_clips
@@ -196,6 +203,7 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None, spi
         validation_speakers=len(split.validation_speakers),
         labelled=of_others(split.labelled) if len(split.labelled) else None,
         others=speech.describe_others(),
+        cut=speech.describe_cut(),
     )
 
 

@@ -76,7 +76,7 @@ def card(
 
 def _model(summary: Summary, pack: Pack) -> str:
     task, table = pack.manifest.task, pack.plugin_table
-    seconds = task.clip_samples / task.sample_rate
+    seconds = task.seconds
     return (
         f"The shared plug-in {_code(pack.manifest.plugin)} of an emulated federation: {table.size:,} parameters "
         f"(float32), {len(summary.words)} labels, {seconds:g} s of sound at {task.sample_rate / 1000:g} kHz. "

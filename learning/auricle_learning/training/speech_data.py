@@ -150,7 +150,7 @@ def load_clips(
     DataError
         No such folder, or no readable clip of a known word in it.
     """
-    found = scan_folder(folder)
+    found = scan_folder(folder, phrases=pack.labels)
     known = {label: i for i, label in enumerate(pack.labels)}
     audio, targets, skipped = [], [], list(found.skipped)
     for clip in found.clips:

@@ -90,6 +90,16 @@ def test_words_alike_to_any_keyword_are_found_by_their_sound() -> None:
     assert "alex" in found["alexa"]
 
 
+def test_a_phrase_is_mistaken_for_its_words_and_for_itself_with_one_of_them_replaced() -> None:
+    found = confusables(["hey jarvis", "stop"])["hey jarvis"]
+    assert found[:3] == ("hey", "jarvis", "jarvis hey")
+    assert len(found) == len(set(found)) == 12
+    assert {text.split()[0] for text in found[3:]} > {"hey"}
+    assert {text.split()[1] for text in found[3:]} > {"jarvis"}
+    with_its_word = confusables(["hey jarvis", "jarvis"])
+    assert not any("jarvis" in text.split() for texts in with_its_word.values() for text in texts)
+
+
 def test_the_distance_of_sounds_is_worked_out_by_hand() -> None:
     """n-oʊ and n-oʊ-z: one more. n-oʊ and n-aʊ: a vowel for a vowel. j-ɛ-s and tʃ-ɛ-s-t: a change and one more."""
     assert sound_distance(("n", "oʊ"), ("n", "oʊ", "z")) == 1

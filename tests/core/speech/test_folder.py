@@ -43,6 +43,21 @@ def test_the_clips_of_the_chosen_words_are_read_in_order(root: Path) -> None:
     assert speech.skipped == ()
 
 
+def test_a_phrase_is_as_long_as_the_window_and_what_is_longer_counts_as_cut(tmp_path: Path) -> None:
+    """A folder's name is the label; of 1.5 s at one level a second holds two thirds of the energy, 1.6 s hold all."""
+    for word, samples in (("hey jarvis", 24_000), ("stop", 8_000)):
+        for speaker in "abcde":
+            for take in range(2):
+                path = tmp_path / word / f"{speaker}_nohash_{take}.wav"
+                path.parent.mkdir(exist_ok=True)
+                soundfile.write(path, np.full(samples, 100 * take + ord(speaker), np.int16), 16_000)
+    second = load_folder(tmp_path, "hey jarvis,stop,_silence_")
+    longer = load_folder(tmp_path, "hey jarvis,stop,_silence_", clip_samples=25_600)
+    assert (second.audio.shape, longer.audio.shape) == ((30, 16_000), (30, 25_600))
+    assert (second.cut, longer.cut) == ({"hey jarvis": 10}, {})
+    assert np.count_nonzero(longer.audio[0]) == 24_000
+
+
 def test_what_cannot_be_read_is_left_out_and_named(root: Path) -> None:
     broken = root / "no" / "c_nohash_0.flac"
     broken.write_bytes(b"fLaC" + bytes(200))

@@ -60,7 +60,7 @@ def test_rows_that_cannot_be_used_are_named_and_the_others_read(recordings: Path
     assert [path.name for path in found.noise] == ["hall.wav"]
     assert found.skipped == (
         f"Row 15 of {recordings}: no such file.",
-        f"Row 16 of {recordings}: more than one word.",
+        f"Row 16 of {recordings}: more than one word, and no phrase that is asked for.",
         f"Row 18 of {recordings}: the path leaves the folder.",
     )
 
@@ -93,3 +93,25 @@ def test_a_list_that_names_nothing_is_one_sentence(tmp_path: Path) -> None:
     assert len(scan_folder(noise, noise_is_enough=True).noise) == 1
     with pytest.raises(DataError, match="No row"):
         scan_folder(noise)
+
+
+def test_phrases_that_are_asked_for_are_words(tmp_path: Path) -> None:
+    """Whatever their case, marks and spaces; sentences that nobody asked for stay bad rows."""
+    rows = [HEADER]
+    for number, said in enumerate(("Hey, Jarvis!", " hey  jarvis ", "HEY JARVIS", "jarvis", "stop now", "Stop")):
+        _sound(tmp_path / f"{number}.wav", number, 24_000)
+        rows.append([f"{number}.wav", said, f"person {number}"])
+    manifest = _list(tmp_path / "list.csv", rows)
+    listed = load_folder(manifest, "hey jarvis,stop", min_word_clips=1, clip_samples=25_600)
+    assert listed.clips_per_label() == {"hey jarvis": 3, "stop": 1}
+    assert [reason.partition(": ")[2] for reason in listed.skipped] == [
+        "more than one word, and no phrase that is asked for."
+    ]
+    assert scan_folder(manifest).counts() == {"jarvis": 1, "stop": 1}
+    asked = ImportSettings(manifest, tmp_path / "out", words=frozenset({"hey jarvis", "stop"}), seconds=1.6)
+    assert import_speech(asked).written == 4
+    folder = load_folder(tmp_path / "out", "hey jarvis,stop", min_word_clips=1, clip_samples=25_600)
+    np.testing.assert_array_equal(folder.audio, listed.audio)
+    assert folder.audio.shape == (4, 25_600)
+    with pytest.raises(SettingsError, match=r"2\.5 is not a valid window"):
+        import_speech(ImportSettings(manifest, tmp_path / "more", seconds=2.5))

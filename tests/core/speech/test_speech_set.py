@@ -40,7 +40,7 @@ def test_a_label_without_a_clip_is_named() -> None:
 
 def test_shapes_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(ValueError, match="audio must be"):
-        build_speech_set(("yes",), np.zeros((1, 8_000), dtype=np.int16), ["yes"], ["a"])
+        build_speech_set(("yes",), np.zeros(8_000, dtype=np.int16), ["yes"], ["a"])
     with pytest.raises(ValueError, match="as many targets"):
         build_speech_set(("yes",), np.zeros((2, 16_000), dtype=np.int16), ["yes"], ["a"])
 
@@ -51,6 +51,21 @@ def test_silence_is_quiet_and_never_nothing(noise: tuple[np.ndarray, ...]) -> No
     assert clips.shape == (5, 16_000)
     assert clips.any(axis=1).all()
     assert np.abs(to_float(clips)).max() <= 0.51
+    assert silence_clips(noise, 2, np.random.default_rng(0), 25_600).shape == (2, 25_600)
+
+
+@pytest.mark.parametrize(
+    ("samples", "said"),
+    [
+        (16_000, '1 of 2 clips of "yes" are cut to 1 s, the pack\'s window: build one with --window 2'),
+        (32_000, '1 of 2 clips of "yes" are cut to 2 s'),
+    ],
+)
+def test_clips_that_are_cut_are_told_with_what_holds_more(samples: int, said: str) -> None:
+    audio = np.zeros((3, samples), np.int16)
+    assert build_speech_set(("yes", "no"), audio, ["yes", "yes", "no"], ["a"] * 3).describe_cut() == ""
+    speech = build_speech_set(("yes", "no"), audio, ["yes", "yes", "no"], ["a"] * 3, cut={"yes": 1})
+    assert speech.describe_cut() == said
 
 
 @pytest.mark.parametrize("above", [0, 23, 24])

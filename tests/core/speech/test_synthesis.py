@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from auricle.speech import espeak, synthesis
 from auricle.speech.speech_set import SpeechSet, to_float
 from auricle.speech.synthesis import SynthesisSettings, background_noise, synthesise
 from auricle.speech.voices import choose_voices
+from auricle.speech.words import ALL_WORDS
 
 pytest.importorskip("espeakng_loader", reason="the wheel espeakng-loader is not installed")
 
@@ -43,6 +45,27 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(clean: SpeechSe
     assert again.speaker_names == clean.speaker_names
     assert other.audio.shape == clean.audio.shape
     assert (other.audio != clean.audio).any()
+
+
+def test_a_phrase_of_two_words_is_said_whole_in_a_window_of_1600_ms() -> None:
+    phrase = SynthesisSettings("hey jarvis,stop,_silence_", 3, 2, 60, 60, clip_samples=25_600)
+    speech = synthesise(phrase)
+    assert speech.audio.shape == (18, 25_600)
+    assert speech.cut == {}
+    seconds = {}
+    for place, label in enumerate(speech.labels[:2]):
+        loud = np.abs(to_float(speech.audio[speech.targets == place])) > 0.02
+        seconds[label] = np.mean([np.ptp(np.flatnonzero(row)) / 16_000 for row in loud])
+    assert 1.6 > seconds["hey jarvis"] > 1.2 * seconds["stop"]
+    short = synthesise(replace(phrase, clip_samples=8_000))
+    assert 0 < short.cut["hey jarvis"] <= 6
+    assert "stop" not in short.cut
+
+
+def test_the_words_of_a_phrase_alone_are_other_words() -> None:
+    assert {"hey", "jarvis"} <= set(synthesis.other_words(("hey jarvis", "stop", "_unknown_")))
+    assert not {"jarvis", "stop"} & set(synthesis.other_words(("hey jarvis", "jarvis", "stop")))
+    assert synthesis.other_words(("yes",)) == sorted(set(ALL_WORDS) - {"yes"})
 
 
 def test_fewer_speakers_are_the_first_of_more(clean: SpeechSet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError, nearest
+from auricle.hearing.rule import refractory_of
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
 from auricle_edge.listening.detect.settings import DetectSettings, DetectTable, DeviceSettings
@@ -102,8 +104,11 @@ def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
     """
     listening = pack.listening or Listening()
     wake = listening.wake if said.wake is None else said.wake
+    in_sight = refractory_of(pack.manifest.task.seconds)
     settings = DetectSettings(
         **{name: getattr(said, name) for name in DeviceSettings.__struct_fields__},
+        refractory=_first(said.refractory, in_sight),
+        hangover=_first(said.hangover, in_sight),
         hop=_first(said.hop, listening.hop),
         smoothing=_first(said.smoothing, listening.smoothing),
         patience=_first(said.patience, listening.patience),
@@ -115,6 +120,15 @@ def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
     )
     make_rules(pack.labels, settings)
     return settings
+
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def thresholds_table(thresholds: Mapping[str, object]) -> str:
+    """The lines of edge.toml for thresholds by word; a phrase, or a word with other letters than a to z, is quoted."""
+    keys = {word: word if _BARE_KEY.fullmatch(word) else f'"{word}"' for word in thresholds}
+    return "\n".join(["[detect.thresholds]", *(f"{keys[word]} = {value}" for word, value in thresholds.items())])
 
 
 def _commands(packs: Mapping[str, float], own: Mapping[str, float], wake: tuple[str, ...]) -> dict[str, float]:

@@ -12,14 +12,14 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Hop = Annotated[float, msgspec.Meta(ge=0.01, le=0.5)]
 Windows = Annotated[int, msgspec.Meta(ge=1, le=50)]
 Seconds = Annotated[float, msgspec.Meta(ge=0.5, le=30)]
+Refractory = Annotated[float, msgspec.Meta(ge=0, le=60)]
+Hangover = Annotated[float, msgspec.Meta(ge=0, le=10)]
 SecondStage = Literal["auto", "off", "on"]
 
 
 class DeviceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What no pack says: it depends on the device and where it stands."""
 
-    refractory: Annotated[float, msgspec.Meta(ge=0, le=60)] = 1.0
-    """Seconds after a keyword in which it cannot be heard again."""
     second_stage: SecondStage = "auto"
     """Whether the device's own model judges what the plug-in proposes; `auto`: where that is known to be better."""
     proposal: Share = PROPOSAL
@@ -34,8 +34,6 @@ class DeviceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Seconds in which the noise floor is looked for (`energy`)."""
     vad_probability: Share = 0.5
     """Probability from which Silero's network hears speech (`silero`)."""
-    hangover: Annotated[float, msgspec.Meta(ge=0, le=10)] = 1.0
-    """Seconds for which the gate stays open after the last speech."""
     ring: Annotated[float, msgspec.Meta(ge=2, le=120)] = 12.0
     """Seconds of sound that are kept in memory."""
 
@@ -43,6 +41,10 @@ class DeviceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 class DetectSettings(DeviceSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How windows are judged and when a keyword counts as heard: what a detector works with."""
 
+    refractory: Refractory = 1.0
+    """Seconds after a keyword in which it cannot be heard again."""
+    hangover: Hangover = 1.0
+    """Seconds for which the gate stays open after the last speech."""
     hop: Hop = 0.1
     """Seconds from one judged window to the next; a multiple of the front-end's hop."""
     smoothing: Windows = 3
@@ -64,6 +66,9 @@ class DetectSettings(DeviceSettings, frozen=True, forbid_unknown_fields=True, kw
 class DetectTable(DeviceSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The table `[detect]`: None where the pack decides (`detect_settings`)."""
 
+    refractory: Refractory | None = None
+    """None: as long as the pack's window, and at least a second; so is `hangover`."""
+    hangover: Hangover | None = None
     hop: Hop | None = None
     smoothing: Windows | None = None
     patience: Windows | None = None

@@ -10,7 +10,6 @@ from msgspec import UNSET, Struct
 
 from auricle.packs.first_weights import chosen_weights
 from auricle.packs.pack import SLOTS
-from auricle.speech.audio import CLIP_SAMPLES
 from auricle.speech.row_store import Spill
 from auricle.wire.update_codec import length_of
 from auricle.wire.vectors import bytes_of
@@ -233,7 +232,7 @@ class Needed:
 
     def _memory(self, engine: str, trains: float) -> float:
         has, crowd = ENGINES[engine].constants, self._crowd
-        sound = crowd.clips * CLIP_SAMPLES * 2
+        sound = crowd.clips * crowd.pack.manifest.task.clip_samples * 2
         clips = self._of_devices - self._mapped + 2 * crowd.unseen * self.clip_bytes  # these as features, too
         for device, group in enumerate(crowd.groups):
             copies = int(self._settings.partition.fresh is not None)
