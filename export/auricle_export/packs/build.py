@@ -19,9 +19,9 @@ from msgspec import structs
 from torch import nn
 
 from auricle.errors import PackError, nearest
-from auricle.files import write_durably
+from auricle.files import normal_form, write_durably
 from auricle.packs.graph_interface import Graph
-from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Manifest, Task
+from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Manifest, Task, refuse_label
 from auricle.packs.pack import Pack, pack_bytes
 from auricle.speech.words import WORD_SETS
 from auricle.wire.gradient_terms import Term
@@ -263,9 +263,11 @@ def build_author_pack(
         A module cannot be found or compiled; the sentence says where and what to use instead. One has no layer that
         drops activations, with `bavd`.
     PackError
-        Fewer than two words, a word twice, or a name that is not a name.
+        Fewer than two words, a word twice or that cannot be a label, or a name that is not a name.
     """
-    words = tuple(labels)
+    words = tuple(map(normal_form, labels))
+    for word in words:
+        refuse_label(word, "--labels")
     if len(words) < 2 or len(set(words)) != len(words):
         named = ", ".join(f'"{label}"' for label in labels) or "none"
         raise PackError(f"A task needs at least two different words, separated by commas; this one has {named}.")

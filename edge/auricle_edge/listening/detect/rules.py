@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError, nearest
+from auricle.files import normal_form
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
 from auricle_edge.listening.detect.settings import DetectSettings, DetectTable, DeviceSettings
@@ -92,15 +93,16 @@ T = TypeVar("T")
 def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
     """Settings for a detector: the table `[detect]`, over the pack's `listening`, over the defaults.
 
-    Thresholds are merged word by word. A `threshold` in the table is for every keyword that the table itself gives
-    none: the pack's are then left out. `wake = []` makes a pack with wake words listen to every keyword always.
+    Thresholds are merged word by word; letters and marks of words may be composed or not. A `threshold` in the table is
+    for every keyword that the table itself gives none: the pack's are then left out. `wake = []` makes a pack with wake
+    words listen to every keyword always.
 
     Raises
     ------
     SettingsError
         A word that is not a keyword of the pack, with the nearest that is; wake words that leave no command.
     """
-    listening = pack.listening or Listening()
+    listening, said = pack.listening or Listening(), _in_normal_form(said)
     wake = listening.wake if said.wake is None else said.wake
     settings = DetectSettings(
         **{name: getattr(said, name) for name in DeviceSettings.__struct_fields__},
@@ -115,6 +117,15 @@ def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
     )
     make_rules(pack.labels, settings)
     return settings
+
+
+def _in_normal_form(said: DetectTable) -> DetectTable:
+    """The table with its words as labels have them."""
+    wake = None if said.wake is None else tuple(map(normal_form, said.wake))
+    thresholds, commands = (
+        {normal_form(word): level for word, level in levels.items()} for levels in (said.thresholds, said.commands)
+    )
+    return msgspec.structs.replace(said, wake=wake, thresholds=thresholds, commands=commands)
 
 
 def _commands(packs: Mapping[str, float], own: Mapping[str, float], wake: tuple[str, ...]) -> dict[str, float]:
