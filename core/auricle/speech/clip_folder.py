@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auricle.errors import DataError, SettingsError, because
+from auricle.files import normal_form
 from auricle.speech.speech_manifest import NOISE_FOLDER, Columns, RowError, audio_folder, read_manifest
 
 SPEAKER_MARK = "_nohash_"
@@ -33,7 +34,7 @@ class ClipFile:
     """Where it lies."""
 
     word: str
-    """The name of its folder, or what the list says."""
+    """The name of its folder, or what the list says; in Unicode's form NFC."""
 
     speaker: str
     """What its name says before `_nohash_`; of a list, the start of the SHA-256 of the name there."""
@@ -119,7 +120,7 @@ def scan_folder(root: Path, *, noise_is_enough: bool = False, phrases: Collectio
         for path in _audio_files(folder):
             speaker, mark, _ = path.stem.partition(SPEAKER_MARK)
             if speaker and mark:
-                clips.append(ClipFile(path, folder.name, speaker, root))
+                clips.append(ClipFile(path, normal_form(folder.name), normal_form(speaker), root))
             else:
                 skipped.append(f"{path} is not named <speaker>{SPEAKER_MARK}<n>{path.suffix}.")
     noise_folder = root / NOISE_FOLDER
