@@ -1,9 +1,9 @@
-"""Speech from one or several folders in Speech Commands layout, wav or FLAC."""
+"""Speech from one or several folders in Speech Commands layout."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
-from auricle.speech.audio import CLIP_SAMPLES, read_audio, read_clip
+from auricle.speech.audio import CLIP_SAMPLES, fit_clip, read_recording
 from auricle.speech.clip_folder import ClipFile, ClipFolder, scan_folder
 from auricle.speech.row_store import RowStore, Spill
+from auricle.speech.sound_faults import Finding, SoundError
 from auricle.speech.speech_set import (
     Progress,
     SpeechSet,
@@ -64,7 +65,7 @@ def load_folders(
     counts once. A folder may hold nothing but words that are not chosen, which stand for `_unknown_`, or nothing but
     noise.
 
-    A file that cannot be read is left out and named in `skipped`. The clips of `_unknown_` come from the words not
+    A file that cannot be read is left out; `findings` says why. The clips of `_unknown_` come from the words not
     chosen, those of `_silence_` from the background noise, as many as a word has on average; a silent clip is given
     to a speaker in proportion to the speaker's clips.
 
@@ -106,8 +107,8 @@ def load_folders(
         raise DataError(f"There is no word left for {UNKNOWN} in {where}: take it out of --words or add recordings.")
     silent = _special_count(chosen.labels, labels) if SILENCE in labels else 0
     rows = RowStore(len(chosen.files) + silent, (CLIP_SAMPLES,), np.int16, spill)
-    kept, skipped = _read_all(chosen.files, rows, progress)
-    noise, noise_skipped = _read_noise(found.noise)
+    kept, of_clips = _read_all(chosen.files, rows, progress)
+    noise, of_noise = read_each(found.noise)
     clip_labels = [chosen.labels[place] for place in kept]
     clip_speakers = [chosen.files[place].speaker for place in kept]
     if SILENCE in labels and clip_speakers:
@@ -121,7 +122,7 @@ def load_folders(
         clip_labels,
         clip_speakers,
         noise=noise,
-        skipped=(*found.skipped, *skipped, *noise_skipped),
+        findings=(*found.findings, *of_clips, *of_noise),
         other_clips_left_out=chosen.left_out,
     )
 
@@ -172,7 +173,7 @@ def _scan(roots: Sequence[Path], leave_out: Sequence[Path]) -> ClipFolder:
         roots[0],
         clips,
         tuple(path for folder in folders for path in folder.noise),
-        tuple(reason for folder in folders for reason in folder.skipped),
+        tuple(finding for folder in folders for finding in folder.findings),
     )
 
 
@@ -200,46 +201,50 @@ def _special_count(clip_labels: Sequence[str], labels: tuple[str, ...]) -> int:
 
 def _read_all(
     files: Sequence[ClipFile], rows: RowStore[np.int16], progress: Progress | None
-) -> tuple[list[int], list[str]]:
-    """Put every file that can be read into the rows; give the places of these, and why the others cannot be read.
+) -> tuple[list[int], list[Finding]]:
+    """Put every file that can be read into the rows; give the places of these, and what was found in files.
 
     What a folder before holds already is left out.
     """
     kept: list[int] = []
-    skipped: list[str] = []
+    findings: list[Finding] = []
     first: dict[bytes, Path] = {}
-    for place, answer in enumerate(_read_in_order(files)):
+    for place, (clip, found) in enumerate(_read_in_order(files)):
         root = files[place].root
-        if isinstance(answer, str):
-            skipped.append(answer)
-        elif first.setdefault(hashlib.sha256(answer.data).digest(), root) == root:
+        findings += found
+        if clip is not None and first.setdefault(hashlib.sha256(clip.data).digest(), root) == root:
             kept.append(place)
-            rows.put(answer[None])
+            rows.put(clip[None])
         if progress:
             progress(place + 1, len(files))
-    return kept, skipped
+    return kept, findings
 
 
-def _read_in_order(files: Sequence[ClipFile]) -> Iterator[NDArray[np.int16] | str]:
-    """Decode with several threads, a few hundred files ahead: a clip (16000,), or why there is none."""
+def _read_in_order(files: Sequence[ClipFile]) -> Iterator[tuple[NDArray[np.int16] | None, tuple[Finding, ...]]]:
+    """Decode with several threads, a few hundred files ahead: a clip (16000,) or None, and what was found."""
     with ThreadPoolExecutor(_READERS) as readers:
         for start in range(0, len(files), _READ_AHEAD):
             yield from readers.map(_read_one, files[start : start + _READ_AHEAD])
 
 
-def _read_one(file: ClipFile) -> NDArray[np.int16] | str:
+def _read_one(file: ClipFile) -> tuple[NDArray[np.int16] | None, tuple[Finding, ...]]:
     try:
-        return to_int16(read_clip(file.path))
-    except DataError as error:
-        return str(error)
+        recording = read_recording(file.path)
+    except SoundError as error:
+        return None, (error.finding,)
+    return to_int16(fit_clip(recording.samples)), recording.findings
 
 
-def _read_noise(paths: Sequence[Path]) -> tuple[list[NDArray[np.float32]], list[str]]:
-    noise: list[NDArray[np.float32]] = []
-    skipped: list[str] = []
+def read_each(paths: Iterable[Path]) -> tuple[list[NDArray[np.float32]], list[Finding]]:
+    """Read the recordings that can be read, whole, in order; and what was found in files."""
+    sounds: list[NDArray[np.float32]] = []
+    findings: list[Finding] = []
     for path in paths:
         try:
-            noise.append(read_audio(path))
-        except DataError as error:
-            skipped.append(str(error))
-    return noise, skipped
+            recording = read_recording(path)
+        except SoundError as error:
+            findings.append(error.finding)
+            continue
+        sounds.append(recording.samples)
+        findings += recording.findings
+    return sounds, findings
