@@ -92,7 +92,7 @@ TOLD: tuple[tuple[str, Option], ...] = (
 """Options of `serve`, each with the table that its setting stands in; the others are for a file."""
 
 
-NOT_GIVEN = (None, [], ())
+NOT_GIVEN: tuple[object, ...] = (None, [], ())
 """What an option has that nobody gave: a tuple before it is converted, where it may be given several times."""
 
 

@@ -137,8 +137,8 @@ def read_manifest(
         header = next(lines, "").rstrip("\r\n")
     try:
         delimiter, names = _header(header, columns, told[1] if told else None)
-        quoting = csv.QUOTE_NONE if delimiter in "\t|" and '"' not in header else csv.QUOTE_MINIMAL
-        rows = csv.reader(lines, delimiter=delimiter, quoting=quoting)
+        bare = delimiter in "\t|" and '"' not in header
+        rows = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL)
         places = _places(names, columns, manifest)
         for row in rows:
             if row:

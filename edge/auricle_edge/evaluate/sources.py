@@ -206,10 +206,10 @@ def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str]) -> Scene:
         if word in keywords
     )
     stretches, free = [], 0
-    for word in (*words, None):
-        until = len(samples) if word is None else word.start
+    for spoken in (*words, None):
+        until = len(samples) if spoken is None else spoken.start
         if until > free:
             stretches.append(Stretch(RECORDING, free, until))
-        if word is not None:
-            free = max(free, word.end + round(WITHIN * SAMPLE_RATE) + 1)
+        if spoken is not None:
+            free = max(free, spoken.end + round(WITHIN * SAMPLE_RATE) + 1)
     return Scene(samples, words, tuple(stretches), (Piece(str(sound), 0, len(samples)),))
