@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import soundfile
@@ -15,7 +16,7 @@ from tests.export.test_pretrain_live import noises, pack, tone
 
 from auricle.errors import SettingsError
 from auricle.hearing.splits import part_of
-from auricle.packs.pack import load_pack
+from auricle.packs.pack import Pack, load_pack
 from auricle.process.cli import main
 from auricle_export.packs.build import LABELS, RESIDUAL
 from auricle_export.packs.models import ARCHITECTURES, RESNETS
@@ -104,10 +105,14 @@ def write_data(root: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_the_command_makes_a_pack_that_listens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("frames", [100, 165])
+def test_the_command_makes_a_pack_that_listens(frames: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where the window is no whole number of hops."""
     data = write_data(tmp_path / "data")
-    recipe = tmp_path / "toy.toml"
-    recipe.write_text(RECIPE.format(pack=write_pack(tmp_path / "toy.tar.zst", pack())))
+    recipe, bare = tmp_path / "toy.toml", pack()
+    task = msgspec.structs.replace(bare.manifest.task, frames=frames, clip_samples=160 * frames)
+    whole = Pack(msgspec.structs.replace(bare.manifest, task=task), bare.files)
+    recipe.write_text(RECIPE.format(pack=write_pack(tmp_path / "toy.tar.zst", whole)))
     out = tmp_path / "out.tar.zst"
     arguments = ["export", "pretrain", "--recipe", str(recipe), "--data", str(data), "--out", str(out), "--json"]
     assert main(arguments) == 0

@@ -68,7 +68,7 @@ class Constants(Struct, frozen=True, kw_only=True):
 END_MEMORY = 100e6
 """Bytes of `base_memory` that only the end of a run takes: the report and the pack."""
 FEATURE_MEMORY = 1.05e6
-"""Bytes of a clip while its features are computed."""
+"""Bytes of a second of a clip while its features are computed."""
 AT_ONCE = 256
 """Clips of the unseen whose features are computed at once, as `energy_rows` does; of a device all."""
 RELAY_FILES = 3

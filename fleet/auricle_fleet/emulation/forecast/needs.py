@@ -232,14 +232,15 @@ class Needed:
 
     def _memory(self, engine: str, trains: float) -> float:
         has, crowd = ENGINES[engine].constants, self._crowd
-        sound = crowd.clips * crowd.pack.manifest.task.clip_samples * 2
+        task = crowd.pack.manifest.task
+        sound = crowd.clips * task.clip_samples * 2
         clips = self._of_devices - self._mapped + 2 * crowd.unseen * self.clip_bytes  # these as features, too
         for device, group in enumerate(crowd.groups):
             copies = int(self._settings.partition.fresh is not None)
             copies += 0 if group is None else (group.noise_db is not None) + (group.attack == "backdoor")
             clips += copies * int(crowd.trained[device] + crowd.held_out[device]) * self.clip_bytes
-        at_once = max(int((crowd.trained + crowd.held_out).max()), min(AT_ONCE, crowd.unseen)) * FEATURE_MEMORY
-        loading = max(2 * sound if crowd.synthetic else 0, sound + clips + at_once)
+        at_once = max(int((crowd.trained + crowd.held_out).max()), min(AT_ONCE, crowd.unseen))
+        loading = max(2 * sound if crowd.synthetic else 0, sound + clips + at_once * FEATURE_MEMORY * task.seconds)
         processes = processes_of(self._settings, crowd.devices) if has.process_memory else 1
         others = has.process_memory * processes if processes > 1 else 0.0
         running = others + clips + self.state_bytes(engine) + has.device_memory * crowd.devices
