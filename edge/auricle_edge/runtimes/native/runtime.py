@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from auricle.errors import AuricleError
 from auricle.packs.pack import Graph, Pack
 from auricle.wire.tensors import Flat
+from auricle_edge.runtimes.first_use import refuse_dead, usable
 from auricle_edge.runtimes.native.loaded_program import LoadedProgram
 from auricle_edge.runtimes.native.plan import Plan, Slot
 from auricle_edge.runtimes.native.plan_shelf import PlanShelf
@@ -72,7 +73,7 @@ class Ready:
 
 def _refuse_large(graph: Graph, arena: int) -> None:
     """Leave a training step that no cache holds to onnxruntime where that is there, since it is faster then."""
-    if graph.kind != "evaluate" and arena > LARGEST_STEP and find_spec("onnxruntime") is not None:
+    if graph.kind != "evaluate" and arena > LARGEST_STEP and usable():
         raise UnsupportedError(f"its values take {4 * arena / 1e6:.0f} MB, and onnxruntime is faster from 32 MB on")
 
 
@@ -154,6 +155,7 @@ class NativeRuntime:
                 f"The runtime native cannot run {graph.file} ({self.reasons[graph.file]}), and onnxruntime, which "
                 'could, is not installed: pip install "auricle[edge]".'
             )
+        refuse_dead("step")
         from auricle_learning.runtimes.step import StepRuntime
 
         with self._lock:
