@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from auricle.errors import AuricleError
 from auricle.packs.pack import Graph, Pack
 from auricle.wire.tensors import Flat
+from auricle_edge.runtimes.first_use import refuse_dead, usable
 from auricle_edge.runtimes.native.loaded_program import LoadedProgram
 from auricle_edge.runtimes.native.memory import Ready, put
 from auricle_edge.runtimes.native.plan_shelf import PlanShelf
@@ -38,7 +39,7 @@ ones were not measured (`bench/step_nets.py`)."""
 
 def _refuse_large(graph: Graph, arena: int) -> None:
     """Leave a training step larger than any that was measured to onnxruntime, where that is there."""
-    if graph.kind != "evaluate" and arena > LARGEST_STEP and find_spec("onnxruntime") is not None:
+    if graph.kind != "evaluate" and arena > LARGEST_STEP and usable():
         raise UnsupportedError(f"its values take {4 * arena / 1e6:.0f} MB, and steps over 64 MB are onnxruntime's")
 
 
@@ -121,6 +122,7 @@ class NativeRuntime:
                 f"The runtime native cannot run {graph.file} ({self.reasons[graph.file]}), and onnxruntime, which "
                 'could, is not installed: pip install "auricle[edge]".'
             )
+        refuse_dead("step")
         from auricle_learning.runtimes.step import StepRuntime
 
         with self._lock:
