@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from auricle.errors import DataError
 from auricle.packs.first_weights import chosen_weights
 from auricle.process.table import Column, print_grid, progress_bars
+from auricle.settings import toml_key
 from auricle.speech.audio import read_audio
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipStore
@@ -73,7 +74,7 @@ def calibrate_(
     _show(found)
     typer.echo("For edge.toml:\n\n[detect.thresholds]")
     for word, threshold in found.thresholds.items():
-        typer.echo(f"{word} = {threshold}")
+        typer.echo(f"{toml_key(word)} = {threshold}")
     return 0
 
 

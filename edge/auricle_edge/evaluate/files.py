@@ -12,6 +12,7 @@ from pathlib import Path
 from auricle.errors import StorageError
 from auricle.hearing.intervals import Interval
 from auricle.hearing.origins import Recordings
+from auricle.settings import toml_key
 from auricle_edge.evaluate.clips import Share
 from auricle_edge.evaluate.report import DRAWN, EVERYWHERE, DeviceEvents, Events, Report, Setting
 
@@ -158,5 +159,5 @@ def settings_for(reports: Sequence[Report]) -> str:
     if not reports or reports[0].note:
         return ""
     chosen = reports[0].settings[-1].thresholds
-    lines = [f"{word} = {math.ceil(level * 1e4) / 1e4:.4f}" for word, level in chosen.items()]
+    lines = [f"{toml_key(word)} = {math.ceil(level * 1e4) / 1e4:.4f}" for word, level in chosen.items()]
     return "\n".join(["[detect.thresholds]", *lines])

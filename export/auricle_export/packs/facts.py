@@ -10,6 +10,7 @@ from rich.console import Console
 from auricle.packs.manifest import OrtTraining
 from auricle.packs.pack import Pack
 from auricle.process.table import Column, Grid
+from auricle.wire.kinds import plain
 
 
 class ModelFacts(msgspec.Struct, frozen=True):
@@ -127,7 +128,7 @@ def print_facts(facts: PackFacts, console: Console) -> None:
     signer = f"signed by {facts.signed_by}" if facts.signed_by else "not signed"
     console.print(f"{signer}; {facts.files} files, {kilobytes(facts.bytes)} kB", soft_wrap=True, highlight=False)
     console.print(f"{len(facts.labels)} labels: {' '.join(facts.labels)}", markup=False, highlight=False)
-    made = ", ".join(f"{tool} {version}" for tool, version in facts.producers.items())
+    made = plain(", ".join(f"{tool} {version}" for tool, version in facts.producers.items()))
     console.print(f"made with {made}", markup=False, highlight=False)
     console.print(_table(("model", "weights", "layers"), list(_model_rows(facts))))
     console.print(_table(("graph", "kind", "optimizer", "terms", "batch", "kB"), list(_graph_rows(facts))))
@@ -154,7 +155,7 @@ def _graph_rows(facts: PackFacts) -> Iterator[Sequence[str]]:
 def _start_rows(facts: PackFacts) -> Iterator[Sequence[str]]:
     for model, s in facts.start.items():
         counts = (f"{s.clips:,}", f"{s.speakers:,}", f"{s.accuracy:.1%}", f"{s.judged_clips:,} clips")
-        yield model, s.data, *counts, kilobytes(s.bytes)
+        yield model, plain(s.data), *counts, kilobytes(s.bytes)
 
 
 def _runtime_rows(facts: PackFacts) -> Iterator[Sequence[str]]:
