@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -119,6 +120,11 @@ def read_toml(path: Path) -> dict[str, object]:
     except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
         raise SettingsError(f"{path} is not valid TOML: {_misread(text, error)}.") from error
     return values
+
+
+def toml_key(name: str) -> str:
+    """A key as TOML writes it: in quotes where it is of more than letters and digits of ASCII, `_` and `-`."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def _misread(text: str, error: ValueError | RecursionError) -> str:

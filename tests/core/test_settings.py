@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from auricle.errors import SettingsError, nearest
 from auricle.process.options import Given, Option, option_of, optional, with_options
-from auricle.settings import Setting, declared, from_mapping, read_toml
+from auricle.settings import Setting, declared, from_mapping, read_toml, toml_key
 from auricle.wire.kinds import DeviceId
 
 
@@ -88,6 +88,12 @@ def test_a_toml_file_is_read_or_refused(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(SettingsError, match=f"{path} .*{says}"):
             read_toml(path)
+
+
+def test_a_key_is_written_as_toml_reads_it(tmp_path: Path) -> None:
+    names = ("yes", "für", "hey jarvis", "don't", "日本", 'a"b', "a\\b")
+    (tmp_path / "a.toml").write_text("".join(f"{toml_key(name)} = 1\n" for name in names), "utf-8")
+    assert read_toml(tmp_path / "a.toml") == dict.fromkeys(names, 1)
 
 
 def test_the_nearest_word_or_all_of_them() -> None:

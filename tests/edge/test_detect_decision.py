@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -234,6 +235,14 @@ def test_a_threshold_for_all_takes_the_place_of_the_packs() -> None:
     found = detect_settings(DetectTable(threshold=0.6, thresholds={"up": 0.5}), PACK)
     assert (found.threshold, found.thresholds) == (0.6, {"up": 0.5})
     assert found.commands == {"no": 0.4, "up": 0.35}
+
+
+def test_its_words_are_those_of_the_pack_with_letters_and_marks_composed_or_not() -> None:
+    pack = PACK.with_labels(["für", "tür", "no"])
+    for form in ("NFC", "NFD"):
+        said = {normalize(form, word): level for word, level in {"für": 0.9, "tür": 0.5}.items()}
+        found = detect_settings(DetectTable(thresholds=said, wake=(normalize(form, "für"),)), pack)
+        assert (found.thresholds, found.wake) == ({"für": 0.9, "tür": 0.5}, ("für",))
 
 
 def test_an_empty_list_of_wake_words_opens_every_keyword_and_no_low_threshold_goes_with_it() -> None:

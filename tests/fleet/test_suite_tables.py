@@ -137,6 +137,8 @@ def test_differences_have_a_sign_and_rounds_that_nobody_reached_are_not_compared
 
 def test_a_table_keeps_bars_and_signs_of_its_form() -> None:
     assert markdown(Table("t", ["a|b"], [["c"]])).splitlines()[2] == "| a\\|b |"
+    shown = markdown(Table("a\nb", ["<b>\x1b"], [["&"]])).splitlines()
+    assert shown == ["**a?b**", "", "| &lt;b>? |", "|---|", "| & |"]
     assert r"\textbackslash{}\{50\%\}" in latex(Table("t", ["x"], [["\\{50%}"]]))
 
 

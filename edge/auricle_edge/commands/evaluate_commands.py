@@ -15,6 +15,7 @@ from auricle.hearing.splits import PARTS, Part
 from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
 from auricle.process.table import progress_bars
 from auricle.speech.features import LogMel
+from auricle.wire.kinds import plain
 from auricle_edge.commands.place import AsJson
 from auricle_edge.evaluate.files import Judgement, as_json, settings_for, write_csv
 from auricle_edge.evaluate.listeners import listeners_of, waking_of
@@ -180,7 +181,7 @@ def _say(judgement: Judgement, csv: Path | None, html: Path | None, json: bool) 
         typer.echo(as_json(judgement))
         return
     for report in judgement.reports:
-        typer.echo(text_of(report) + "\n")
+        typer.echo("\n".join(map(plain, text_of(report).split("\n"))) + "\n")
     lines = settings_for(judgement.reports)
     if lines:
         typer.echo(f"For edge.toml, by {judgement.reports[0].name}:\n\n{lines}\n")

@@ -10,6 +10,7 @@ from rich.console import Console
 from auricle.packs.manifest import OrtTraining
 from auricle.packs.pack import Pack
 from auricle.process.table import Column, Grid
+from auricle.wire.kinds import plain
 
 
 class ModelFacts(msgspec.Struct, frozen=True):
@@ -129,7 +130,7 @@ def print_facts(facts: PackFacts, console: Console) -> None:
     labels = " ".join(f'"{label}"' if " " in label else label for label in facts.labels)
     console.print(f"{len(facts.labels)} labels: {labels}", markup=False, highlight=False)
     console.print(f"window {facts.clip_samples / facts.sample_rate:g} s", highlight=False)
-    made = ", ".join(f"{tool} {version}" for tool, version in facts.producers.items())
+    made = plain(", ".join(f"{tool} {version}" for tool, version in facts.producers.items()))
     console.print(f"made with {made}", markup=False, highlight=False)
     console.print(_table(("model", "weights", "layers"), list(_model_rows(facts))))
     console.print(_table(("graph", "kind", "optimizer", "terms", "batch", "kB"), list(_graph_rows(facts))))
@@ -156,7 +157,7 @@ def _graph_rows(facts: PackFacts) -> Iterator[Sequence[str]]:
 def _start_rows(facts: PackFacts) -> Iterator[Sequence[str]]:
     for model, s in facts.start.items():
         counts = (f"{s.clips:,}", f"{s.speakers:,}", f"{s.accuracy:.1%}", f"{s.judged_clips:,} clips")
-        yield model, s.data, *counts, kilobytes(s.bytes)
+        yield model, plain(s.data), *counts, kilobytes(s.bytes)
 
 
 def _runtime_rows(facts: PackFacts) -> Iterator[Sequence[str]]:

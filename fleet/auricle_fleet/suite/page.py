@@ -9,7 +9,7 @@ from pathlib import Path
 
 from auricle.errors import StorageError
 from auricle.files import describe, write_durably
-from auricle.wire.kinds import escaped
+from auricle.wire.kinds import escaped, plain
 from auricle_fleet.results.metrics import write_csv
 from auricle_fleet.results.png import png_of, why_not
 from auricle_fleet.results.report import STYLE
@@ -18,7 +18,7 @@ from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.plan import Suite
 from auricle_fleet.suite.record import Size, SuiteRecord, Tuned, machine, versions
 from auricle_fleet.suite.tables import Results
-from auricle_fleet.suite.written import MODELS, Table, entry_records, latex, markdown, tables
+from auricle_fleet.suite.written import MODELS, Table, entry_records, latex, markdown, markdown_text, tables
 
 FIGURES = "figures"
 """Folder of the pictures."""
@@ -109,7 +109,8 @@ def write_shown(folder: Path, what: Shown) -> Path:
     _write_pictures(folder / FIGURES, drawn)
     made = tables(what.suite, what.results)
     every = [*made, *([what.tuning()] if what.tuned else [])]
-    intro = f"# {what.name}\n\n{what.suite.about}\n\n{what.lead()}\n\n{what.made_by()}\n\n    {what.command}\n\n"
+    said = (markdown_text(part) for part in (what.name, what.suite.about, what.lead(), what.made_by()))
+    intro = "# " + "\n\n".join([*said, f"    {plain(what.command)}", ""])
     write_durably(folder / "tables.md", (intro + "\n".join(map(markdown, every))).encode())
     write_durably(folder / "tables.tex", "\n".join(map(latex, every)).encode())
     write_csv(folder / "tables.csv", *entry_records(what.suite, what.results))

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from auricle.wire.kinds import plain
 from auricle_fleet.suite.claims import claim_rows
 from auricle_fleet.suite.figures import ROUNDS, Figure, Unit
 from auricle_fleet.suite.plan import Suite
@@ -108,18 +109,19 @@ def _scale(figure: Figure) -> int:
 def markdown(table: Table) -> str:
     """A table under its title."""
     lines = [
-        f"**{table.title}**",
+        f"**{markdown_text(table.title)}**",
         "",
-        "| " + " | ".join(_bar(cell) for cell in table.head) + " |",
+        "| " + " | ".join(markdown_text(cell) for cell in table.head) + " |",
         "|" + "---|" * len(table.head),
-        *("| " + " | ".join(_bar(cell) for cell in row) + " |" for row in table.rows),
+        *("| " + " | ".join(markdown_text(cell) for cell in row) + " |" for row in table.rows),
         "",
     ]
     return "\n".join(lines)
 
 
-def _bar(text: str) -> str:
-    return text.replace("|", "\\|")
+def markdown_text(text: str) -> str:
+    """Text in a line or cell of Markdown: no part of it is HTML, or ends the cell."""
+    return plain(text).replace("<", "&lt;").replace("|", "\\|")
 
 
 LATEX = {
@@ -155,7 +157,7 @@ def latex(table: Table) -> str:
 
 
 def _tex(text: str) -> str:
-    return "".join(LATEX.get(letter, letter) for letter in text)
+    return "".join(LATEX.get(letter, letter) for letter in plain(text))
 
 
 def entry_records(suite: Suite, results: Results) -> tuple[list[str], list[dict[str, object]]]:

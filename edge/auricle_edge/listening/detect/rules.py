@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,6 +15,7 @@ from auricle.files import normal_form
 from auricle.hearing.rule import refractory_of
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
+from auricle.settings import toml_key
 from auricle_edge.listening.detect.settings import DetectSettings, DetectTable, DeviceSettings
 
 
@@ -124,13 +124,9 @@ def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
     return settings
 
 
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-
-
 def thresholds_table(thresholds: Mapping[str, object]) -> str:
     """The lines of edge.toml for thresholds by word; a phrase, or a word with other letters than a to z, is quoted."""
-    keys = {word: word if _BARE_KEY.fullmatch(word) else f'"{word}"' for word in thresholds}
-    return "\n".join(["[detect.thresholds]", *(f"{keys[word]} = {value}" for word, value in thresholds.items())])
+    return "\n".join(["[detect.thresholds]", *(f"{toml_key(word)} = {value}" for word, value in thresholds.items())])
 
 
 def _in_normal_form(said: DetectTable) -> DetectTable:
