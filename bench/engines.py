@@ -49,6 +49,7 @@ SIDES: dict[str, tuple[str | None, str, dict[str, Any]]] = {
     FLOWER: ("flwr-simulation", "bench.engines_flwr", {}),
 }
 """Environment, None for this one; program; and what it is told."""
+OWN_TURNS = 2
 MUTUAL = {"mode": "mutual", "local": "crnn-base", "rate": 0.01}
 
 
@@ -89,15 +90,20 @@ def one(name: str, spec: dict[str, Any], given: argparse.Namespace) -> Seen:
 
 
 def measure_mutual(spec: dict[str, Any], given: argparse.Namespace) -> dict[str, Any]:
-    """The other table: each kind of learning on the virtual engine with onnxruntime, and its own time."""
-    found = {}
-    for name, told in (("supervised", {}), ("mutual", MUTUAL)):
-        say(f"{name}: the engine's own time")
-        rounds = max(WATCHED) + given.own
-        both = {**spec, **told, "rounds": rounds, "runtime": "step", "alone": True}
-        seen = seen_of(Path(sys.executable), "bench.engines_ours", both, given.used)
-        found[name] = own_time(seen, spec["clients"])
-    return found
+    """The other table: each kind of learning on the virtual engine with each runtime, and its own time.
+
+    The runtimes take turns, half of the rounds in each.
+    """
+    lines: dict[str, list[Seen]] = {}
+    rounds = max(WATCHED) + -(-given.own // OWN_TURNS)
+    for turn in range(OWN_TURNS):
+        for name, told in (("supervised", {}), ("mutual", MUTUAL)):
+            for runtime, title in (("step", "onnxruntime"), ("native", "native")):
+                say(f"turn {turn + 1} of {OWN_TURNS}: {name}, {title}: the engine's own time")
+                both = {**spec, **told, "rounds": rounds, "runtime": runtime, "alone": True}
+                seen = seen_of(Path(sys.executable), "bench.engines_ours", both, given.used)
+                lines.setdefault(f"{name}, {title}", []).append(seen)
+    return {name: own_time(each, spec["clients"]) for name, each in lines.items()}
 
 
 def run(given: argparse.Namespace) -> dict[str, Any]:

@@ -40,16 +40,17 @@ def side_of(turns: Sequence[Seen], clients: int) -> dict[str, Any]:
     }
 
 
-def own_time(seen: Seen, clients: int) -> dict[str, Any]:
+def own_time(turns: Sequence[Seen], clients: int) -> dict[str, Any]:
     """The engine's own seconds a client, round by round: those of a round without those of `Trainer.run` in a loop."""
-    rounds = [line["seconds"] / clients for line in seen.lines]
-    alone = [line["alone"] / clients for line in seen.lines]
+    lines = [line for seen in turns for line in seen.lines]
+    rounds = [line["seconds"] / clients for line in lines]
+    alone = [line["alone"] / clients for line in lines]
     return {
         "round": rounds,
         "alone": alone,
         "own": [whole - bare for whole, bare in zip(rounds, alone, strict=True)],
-        "cpu": seen.cpu / len(rounds) / clients,
-        "alone_cpu": statistics.fmean(line["alone_cpu"] for line in seen.lines) / clients,
+        "cpu": sum(seen.cpu for seen in turns) / len(rounds) / clients,
+        "alone_cpu": statistics.fmean(line["alone_cpu"] for line in lines) / clients,
     }
 
 
@@ -104,7 +105,7 @@ def report(result: Mapping[str, Any]) -> str:
         rows.append([name, f"{1 / middle:.0f}", *(spread([1e3 * v for v in own[k]], 2) for k in ("alone", "own")), cpu])
     lines += [
         "",
-        f"ours on onnxruntime, median (least-most) of {len(own['round'])} rounds; ms of a client:",
+        f"ours, median (least-most) of {len(own['round'])} rounds; ms of a client:",
         "Trainer.run in a loop; the engine's own, a round less that; CPU time of both",
         table(("", "clients/s", "Trainer.run", "own", "CPU: round, loop"), rows),
     ]

@@ -53,9 +53,12 @@ def runtime(spec: Facts) -> tuple[Step, Facts]:
     from auricle.packs.pack import load_pack
     from auricle_learning.runtimes import Job
 
-    name, module = {"runtime": ("StepRuntime", "step"), "native": ("NativeRuntime", "native.runtime")}[spec["mode"]]
-    chosen = getattr(import_module(f"auricle_edge.runtimes.{module}"), name)
-    facts = {"imported": memory(), "with": f"auricle_edge.runtimes.{name}"}
+    name, module = {
+        "runtime": ("StepRuntime", "auricle_learning.runtimes.step"),
+        "native": ("NativeRuntime", "auricle_edge.runtimes.native.runtime"),
+    }[spec["mode"]]
+    chosen = getattr(import_module(module), name)
+    facts = {"imported": memory(), "with": f"{module}.{name}"}
     data, models = np.load(spec["data"]), spec["models"]
     job = Job(
         kind=spec["kind"],

@@ -86,7 +86,7 @@ def umask_kept() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def packed_quickly() -> Iterator[Mapping[CompressionParameter, int]]:
+def packed_quickly() -> Iterator[Mapping[int, int]]:
     """Packs of the tests are compressed quickly, not best; how a pack is compressed that is sent to boards."""
     best, archive.PACKING = archive.PACKING, {CompressionParameter.compression_level: 1}
     yield best
@@ -94,7 +94,7 @@ def packed_quickly() -> Iterator[Mapping[CompressionParameter, int]]:
 
 
 @pytest.fixture
-def packed_best(packed_quickly: Mapping[CompressionParameter, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def packed_best(packed_quickly: Mapping[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Packs are compressed as they are outside of tests."""
     monkeypatch.setattr(archive, "PACKING", packed_quickly)
 

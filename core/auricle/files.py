@@ -1,17 +1,26 @@
-"""Files that are whole or absent: written beside, synced, renamed.
+"""Files: written whole or not at all (beside, synced, renamed), and read as the text that a person wrote.
 
 Durable is what survives a power cut; without the syncs that this takes, a file still holds the old content or the new
 however its program ends, for the system has what was written.
+
+Text that a person writes is UTF-8, with or without a byte order mark, or UTF-16 with one, as editors and shells of
+Windows save it. What cannot be such a text is refused in one sentence, and no file makes a program wait.
 """
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
+import io
 import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
+from unicodedata import normalize
 
-from auricle.errors import StorageError
+from auricle.errors import AuricleError, SettingsError, StorageError, because
 
 
 def write_durably(path: Path, data: bytes, *, mode: int = 0o644, settle: bool = True) -> None:
@@ -111,3 +120,178 @@ def cache_folder() -> Path:
     """Give `$XDG_CACHE_HOME/auricle`, or `~/.cache/auricle` where that is not set to an absolute path."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "auricle"
+
+
+# -- reading what people write
+
+LARGEST_TEXT = 16 << 20
+"""Bytes of a text that is read at once."""
+LONGEST_LINE = 1 << 20
+"""Characters of a line of a text that is read line by line."""
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+
+
+def normal_form(text: str) -> str:
+    """The text in Unicode's form NFC, in which labels are compared: `u` and two dots become one letter."""
+    return text if text.isascii() else normalize("NFC", text)
+
+
+def read_text(
+    path: Path, what: str = "", *, most: int = LARGEST_TEXT, refusal: type[AuricleError] = SettingsError
+) -> str:
+    """Read the text of a file, without its byte order mark, lines separated by line feeds.
+
+    Parameters
+    ----------
+    what
+        What people call it, such as "The manifest"; the sentences begin with it.
+    most
+        Bytes that it may hold.
+    refusal
+        What is raised.
+
+    Raises
+    ------
+    AuricleError
+        As `refusal`: it cannot be read, is not a regular file (a pipe is not waited for), too large, or not a text.
+    """
+    where = f"{what} {path}".strip()
+    with _reading(where, refusal), open_regular(path, what, refusal) as file:
+        content = file.read(most + 1)
+    if len(content) > most:  # an archive is no text before it is too large a one
+        decode_text(content[: content.find(b"\n", 0, 1 << 12) + 1] or content[:1], where, refusal)
+    return decode_text(_within(content, most, where, refusal), where, refusal)
+
+
+def read_bytes(
+    path: Path, what: str = "", *, most: int = LARGEST_TEXT, refusal: type[AuricleError] = SettingsError
+) -> bytes:
+    """Read a file of at most `most` bytes; parameters and errors as of `read_text`."""
+    where = f"{what} {path}".strip()
+    with _reading(where, refusal), open_regular(path, what, refusal) as file:
+        return _within(file.read(most + 1), most, where, refusal)
+
+
+def decode_text(content: bytes, where: str, refusal: type[AuricleError] = SettingsError) -> str:
+    """The text of a file's bytes, without its byte order mark; `where` begins the sentences.
+
+    Raises
+    ------
+    AuricleError
+        As `refusal`: it is not UTF-8, or UTF-16 with a byte order mark, or holds a zero character.
+    """
+    try:
+        text = content.decode(_encoding(content))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise refusal(f"{where} is not text in UTF-8 (line {line}): save it as that.") from error
+    if "\0" in text:
+        raise refusal(f"{where} is not text, for it holds zero bytes: save it as text in UTF-8.")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_lines(path: Path, what: str = "", *, refusal: type[AuricleError] = SettingsError) -> Iterator[str]:
+    """Give the lines of a text of any size with their ends, without its byte order mark; as of `read_text`.
+
+    Raises
+    ------
+    AuricleError
+        As `refusal`: as of `read_text`, or a line is longer than `LONGEST_LINE`.
+    """
+    where, number = f"{what} {path}".strip(), 0
+    with _reading(where, refusal), open_regular(path, what, refusal) as raw:
+        start = raw.read(4)
+        raw.seek(0)
+        lines = io.TextIOWrapper(raw, _encoding(start), newline="")
+        try:
+            while line := lines.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    raise refusal(f"{where}, line {number}, is longer than {LONGEST_LINE:,} characters: cut it.")
+                if "\0" in line:
+                    raise refusal(f"{where} is not text, for it holds zero bytes: save it as text in UTF-8.")
+                yield line
+        except UnicodeDecodeError as error:
+            raise refusal(f"{where} is not text in UTF-8: save it as that.") from error
+
+
+def open_regular(path: Path, what: str = "", refusal: type[AuricleError] = SettingsError) -> BinaryIO:
+    """Open a regular file to read its bytes, also under its name in the other form of Unicode; never waits.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened.
+    AuricleError
+        As `refusal`: it is something else, such as a folder or a pipe.
+    """
+    path = NamesOnDisk().find(path)
+    _require_regular(path.stat().st_mode, f"{what} {path}".lstrip(), refusal)
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    try:
+        _require_regular(os.fstat(file.fileno()).st_mode, f"{what} {path}".lstrip(), refusal)
+    except AuricleError:
+        file.close()
+        raise
+    return file
+
+
+def _require_regular(mode: int, where: str, refusal: type[AuricleError]) -> None:
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        raise refusal(f"{where} is {kind}, not a file: name a regular file.")
+
+
+class NamesOnDisk:
+    """Finds files whose names on disk are in another form of Unicode than they were written; lists a folder once."""
+
+    def __init__(self) -> None:
+        self._names: dict[Path, dict[str, str]] = {}
+
+    def find(self, path: Path) -> Path:
+        """The path as it is on disk: letters with marks composed, decomposed or mixed; as given where it is not."""
+        if str(path).isascii() or os.path.lexists(path):
+            return path
+        found = Path(path.anchor)
+        for part in path.parts[len(found.parts) :]:
+            there = part.isascii() or os.path.lexists(found / part)
+            found /= part if there else self._of(found).get(normal_form(part), part)
+        return found if os.path.lexists(found) else path
+
+    def _of(self, folder: Path) -> dict[str, str]:
+        """Names in a folder by their normal form."""
+        if folder not in self._names:
+            try:
+                self._names[folder] = {normal_form(name): name for name in sorted(os.listdir(folder))}  # noqa: PTH208
+            except OSError:
+                self._names[folder] = {}
+        return self._names[folder]
+
+
+@contextlib.contextmanager
+def _reading(where: str, refusal: type[AuricleError]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise refusal(f"{where} cannot be read: {because(error)}.") from error
+    except ValueError as error:  # a path with a zero character
+        raise refusal(f"{where!r} is not a path: name a file.") from error
+
+
+def _within(content: bytes, most: int, where: str, refusal: type[AuricleError]) -> bytes:
+    if len(content) > most:
+        size = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most >> 10} KiB" if most >= 1 << 10 else f"{most} bytes"
+        raise refusal(f"{where} holds more than {size}: name another file.")
+    return content
+
+
+def _encoding(content: bytes) -> str:
+    return next((name for mark, name in _MARKS if content.startswith(mark)), "utf-8")

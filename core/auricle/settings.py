@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 
 import msgspec
 
-from auricle.errors import SettingsError, because, nearest
+from auricle.errors import SettingsError, nearest
+from auricle.files import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -19,6 +20,9 @@ else:
     import tomli as tomllib
 
 T = TypeVar("T")
+
+LARGEST = 1 << 20
+"""Bytes of a file of settings."""
 
 
 def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
@@ -108,23 +112,20 @@ def _description(hint: object) -> str:
 
 
 def read_toml(path: Path) -> dict[str, object]:
-    """Read names and values from a TOML file; SettingsError when it cannot be read or parsed."""
+    """Read names and values from a TOML file; SettingsError when it cannot be read, is not a text, or not TOML."""
+    text = read_text(path, most=LARGEST)
     try:
-        values: dict[str, object] = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {because(error)}.") from error
+        values: dict[str, object] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
-        raise SettingsError(f"{path} is not valid TOML: {_misread(path, error)}.") from error
+        raise SettingsError(f"{path} is not valid TOML: {_misread(text, error)}.") from error
     return values
 
 
-def _misread(path: Path, error: ValueError | RecursionError) -> str:
+def _misread(text: str, error: ValueError | RecursionError) -> str:
     """Why it is not TOML."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    if isinstance(error, UnicodeDecodeError):
-        return "it is not text"
-    if path.read_bytes().lstrip()[:1] == b"{":
+    if text.lstrip()[:1] == "{":
         return "it looks like JSON; write NAME = VALUE, a setting a line, and tables as [NAME]"
     said = str(error)
     return said[:1].lower() + said[1:]

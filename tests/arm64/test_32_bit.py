@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.arm64.board import cache_folder, progress
-from tests.arm64.debian import INSIDE, DebianRoot, alone
+from tests.arm64.armhf import armhf_root
+from tests.arm64.board import progress
+from tests.arm64.debian import INSIDE, alone
 from tests.arm64.emulation import UnavailableError, tried
 from tests.arm64.wheels import CHECKOUT, Target, UnreachableError, WheelError, resolved
 
@@ -53,7 +54,7 @@ def test_there_is_still_no_onnxruntime_for_32_bit_arm() -> None:
 @pytest.mark.timeout(1500)
 def test_a_32_bit_raspberry_pi_is_told_to_take_the_64_bit_image() -> None:
     """Debian armhf, whose own typer is what the command needs to start; nothing of the edge extra is there."""
-    root = DebianRoot(cache_folder("armhf-bookworm"), "armhf", packages=("python3", "python3-typer"))
+    root = armhf_root()
     try:
         with alone(root.folder, progress):
             root.make(progress)

@@ -112,7 +112,7 @@ def test_the_tables_say_what_was_measured_and_fit_a_terminal() -> None:
     slow = Seen("pfl 0.6.0, torch 2.13.0+cpu", (2.0, 4.0, 8.0), 6.0, 400.0, {})
     sides = {"ours": side_of([quick, quick], 10), "pfl": side_of([slow, slow], 10)}
     assert sides["ours"]["rate"] == [5.0, 5.0] and sides["ours"]["cpu"] == pytest.approx([0.1, 0.1])
-    own = own_time(quick, 10)
+    own = own_time([quick], 10)
     assert own["own"] == pytest.approx([0.01, 0.01]) and own["cpu"] == pytest.approx(0.15)
     found = {"sides": sides, "failed": {"Flower": "no wheel"}, "load": [0.1, 0.2]}
     said = report({"clients": 10, "rounds": 3, "turns": 2, "cores": 1, "supervised": found, "own": {"mutual": own}})

@@ -82,9 +82,11 @@ def test_a_toml_file_is_read_or_refused(tmp_path: Path) -> None:
         read_toml(path)
     path.write_bytes(b"volume = 3")
     assert read_toml(path) == {"volume": 3}
-    for content in (b"volume = ", b"\xff"):
+    path.write_bytes(b"\xef\xbb\xbfvolume = 4\r\n")
+    assert read_toml(path) == {"volume": 4}
+    for content, says in ((b"volume = ", "is not valid TOML"), (b"\xff", "is not text"), (b"a = 1\0", "zero bytes")):
         path.write_bytes(content)
-        with pytest.raises(SettingsError, match=f"{path} is not valid TOML"):
+        with pytest.raises(SettingsError, match=f"{path} .*{says}"):
             read_toml(path)
 
 

@@ -96,7 +96,8 @@ def _views(library: Library, level: str, rng: np.random.Generator) -> None:
     value = rng.standard_normal((6, 8, 33)).astype(np.float32)
     row = rng.standard_normal((33,)).astype(np.float32)
     case = Case()
-    x, y = case.array(value), case.array(row)
+    places = rng.standard_normal((33, 9)).astype(np.float32)
+    x, y, kernel = case.array(value), case.array(row), case.array(places)
     write = case.writer
     turned, odd, even = x.transposed((0, 2, 1)), x.cut(2, 1, 16, 2), x.cut(2, 0, 16, 2)
     made = {
@@ -106,6 +107,7 @@ def _views(library: Library, level: str, rng: np.random.Generator) -> None:
         "reversed": (write.dense(x.cut(0, 5, 6, -1).cut(2, 32, 33, -1)), value[::-1, :, ::-1]),
         "with steps": (write.elementwise("mul", [odd, even]), value[..., 1::2] * value[..., :32:2]),
         "a number": (write.elementwise("mul", [x.cut(2, 3, 1), y]), value[..., 3:4] * row),
+        "a place of a kernel": (write.elementwise("mul", [x, kernel.cut(1, 4, 1).without(1)]), value * places[:, 4]),
     }
     found = case.run(library, level, *(view for view, _ in made.values()))
     for (name, (_, right)), ours in zip(made.items(), found, strict=True):

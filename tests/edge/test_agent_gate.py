@@ -288,6 +288,34 @@ async def test_a_measurement_is_of_the_clips_as_they_are_now(site: Site) -> None
         assert len(c.said(Loss)) == 3
 
 
+@at_site
+async def test_an_agent_that_rests_forgets_the_sound_of_its_clips_and_reads_it_again_for_a_round(site: Site) -> None:
+    c, own = site.coordinator, trainer(site.runtime)
+    before = own.data
+    async with site.device(own, {"source": DataSource(lambda: before, lambda: 1)}) as agent:
+        await agent.rest()
+        assert len(own.data.train) == len(before.train)
+        assert np.array_equal(own.data.train.targets, before.train.targets)
+        assert np.isnan(own.data.train.energies).all()
+        assert own.data.train.energies.strides == (0, 0, 0)
+
+        await c.say("inv", c.invite(site.model))
+        update = await c.wait(Update)
+
+        assert update.samples == len(before.train)
+        assert own.data is before
+
+
+@at_site
+async def test_clips_that_cannot_be_read_again_are_kept(site: Site) -> None:
+    own = trainer(site.runtime)
+    before = own.data
+    async with site.device(own) as agent:
+        await agent.rest()
+
+        assert own.data is before
+
+
 # -- the judge, and going back
 
 

@@ -13,10 +13,12 @@ from tests.core import tiny_pack
 
 from auricle.errors import AuricleError, PackError
 from auricle.packs.graph_interface import Graph, step_inputs, step_outputs
-from auricle.packs.pack import Pack
+from auricle.packs.pack import Pack, load_pack
 from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_learning.native.library import compiler
 from auricle_learning.runtimes import Job, StepRuntime
+from auricle_learning.runtimes.feeds import first_feeds
+from auricle_learning.runtimes.interface import ManySteps, joined_parts
 
 SIZE = 15
 SEEN, MAP = "model.bavd.seen", "model.bavd.drop"
@@ -134,6 +136,17 @@ def test_the_same_seed_draws_the_same_noise_and_a_new_job_starts_at_zero() -> No
     assert first != other
 
 
+@needs_compiler
+def test_noise_of_several_steps_in_one_call_is_that_of_one_after_the_other() -> None:
+    """Also of those that a stop left: they are drawn again."""
+    runtime = NativeRuntime(_with_noise_and_state())
+    one, many = runtime.begin(_job(seed=3)), runtime.begin(_job(seed=3))
+    assert isinstance(many, ManySteps)
+    alone = [one.step(BATCH) for _ in range(6)]
+    together = many.step_through([BATCH] * 3, np.ones(1, np.int32)) + many.step_through([BATCH] * 5)
+    assert together == alone
+
+
 def _with_terms(*terms: str) -> Pack:
     """The tiny pack whose step graph takes the inputs of these terms and does nothing with them but `keep`'s sum."""
     evaluate, step = tiny_pack.graphs()
@@ -207,3 +220,39 @@ def test_maps_are_carried_in_a_job_that_drops_by_them(made: Made) -> None:
     assert counts(bavd=True) == [0, 1, 2, 3]
     assert counts(bavd=True) == [0, 1, 2, 3], "a round begins with empty maps"
     assert counts() == [0, 0, 0, 0]
+
+
+def test_steps_give_the_bits_of_a_loop_that_passes_everything_in_and_out() -> None:
+    """A mutual AdamW job of the shipped models, on arrays that nobody may write."""
+    pack, rng = load_pack("digits"), np.random.default_rng(0)
+    graph = next(g for g in pack.manifest.graphs if g.kind == "mutual" and g.optimizer == "adamw" and not g.terms)
+    models = dict(zip(("local", "plugin"), (graph.model, pack.manifest.plugin), strict=True))
+    weights = {role: pack.table(model).initial(seed) for seed, (role, model) in enumerate(models.items())}
+    scalars = {f"{role}.{name}": value for role in models for name, value in (("rate", 0.01), ("clip", 1.0))}
+    scalars |= {"alpha": 0.5, "plugin_ce": 1.0, "temperature": 2.0}
+    count, labels, clip = (
+        graph.batch or 0,
+        len(pack.labels),
+        (pack.manifest.task.frames, pack.manifest.task.frontend.mels),
+    )
+    batch = {
+        "x": rng.standard_normal((count, *clip), np.float32),
+        "target": np.eye(labels, dtype=np.float32)[rng.integers(0, labels, count)],
+        "weight": np.ones(count, np.float32),
+    }
+    for array in (*weights.values(), *batch.values()):
+        array.setflags(write=False)
+    runtime = StepRuntime(pack)
+    job = Job(kind="mutual", models=models, optimizer="adamw", scalars=scalars, weights=weights)
+    training = runtime.begin(job)
+    feeds = first_feeds(graph, {role: pack.table(model) for role, model in models.items()}, job)
+    for number in range(1, 5):
+        counters = {name: np.array(number, np.float32) for name in graph.inputs if name.endswith(".step")}
+        due = dict(zip(graph.outputs, runtime.step(graph, {**feeds, **counters, **batch}), strict=True))
+        feeds |= {name.removeprefix("new/"): value for name, value in due.items() if name.startswith("new/")}
+        assert training.step(batch) == {name: float(due[name]) for name in ("loss.local", "loss.plugin")}
+    for role, model in models.items():
+        assert np.array_equal(training.weights(role), joined_parts(role, pack.table(model), feeds))
+        assert np.array_equal(
+            training.slots()[f"{role}.second"], joined_parts(f"{role}.second", pack.table(model), feeds)
+        )

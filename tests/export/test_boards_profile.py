@@ -174,7 +174,7 @@ def test_a_file_that_is_no_profile_by_its_size_is_refused(tmp_path: Path) -> Non
         read_profile(path)
     with pytest.raises(BoardError, match="no profile"):
         load_board(tmp_path / "absent.toml")
-    with pytest.raises(BoardError, match="cannot be read"):
+    with pytest.raises(BoardError, match="is a folder, not a file"):
         read_profile(tmp_path)
 
 

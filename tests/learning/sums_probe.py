@@ -58,6 +58,15 @@ def sums(library: Library, rng: np.random.Generator, most: int) -> int:
         refused += made != 0
         made = call.sums_deviations(at(weights), *numbers(size, stride, every, begin, end, out, squares), level)
         refused += made != 0
+        everyone, lanes = (rng.permutation(rows), np.ones(rows)), np.zeros(16 * rows)
+        spread = numbers(size, stride, every, *everyone, begin, end, out, lanes, squares)
+        refused += call.sums_spread(at(weights), *spread, level) != 0
+        found, halves = np.zeros(2), rng.integers(0, 1 << 16, columns).astype("<u2")
+        base = out.astype(np.float32) if rng.random() < 0.5 else None
+        read = np.zeros(columns, np.float32)
+        place = None if base is None else at(base)
+        made = call.sums_halves(at(halves), *numbers(stride), place, *numbers(read, found), level)
+        refused += made < 0
     panels = -(-rows // PANEL)
     work, full = np.zeros(panels * PANEL * DEEP), np.zeros((panels * PANEL, panels * PANEL))
     first, last, worked, side = mutated(rng, [0, panels, work.size, panels * PANEL])

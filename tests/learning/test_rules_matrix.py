@@ -14,8 +14,9 @@ import pytest
 from tests.learning.rule_cases import PLAIN, in_one_layer
 
 from auricle_learning.aggregation.compute.distances import squared_distances
-from auricle_learning.aggregation.compute.matrix import PIECE, SMALL, NumpyMatrix, neighbours, pieces_of
+from auricle_learning.aggregation.compute.matrix import SMALL, NumpyMatrix
 from auricle_learning.aggregation.compute.matrix_native import NativeMatrix, fault_of
+from auricle_learning.aggregation.compute.pieces import PIECE, neighbours, pieces_of
 from auricle_learning.aggregation.rules.average import ascending, ten_digits
 from auricle_learning.methods import RULES
 from auricle_learning.native.compiling import LEVELS

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auricle.errors import SettingsError, StorageError
-from auricle.files import write_durably
+from auricle.errors import SettingsError, StorageError, because
+from auricle.files import read_text, write_durably
 from auricle.packs.signature import public_key
 from auricle_cloud.commands.operator_command import ReleaseName, Yes, confirm, operator_command
 from auricle_cloud.commands.target import Place, user
@@ -29,6 +29,9 @@ Keys = Annotated[
         "--keys", envvar="AURICLE_RELEASE_KEYS", help="Folder of the offline keys, best on a USB stick of its own."
     ),
 ]
+
+LONGEST_KEY_FILE = 4096
+"""Bytes of a file with a public key."""
 
 
 @operator_command(app, "init")
@@ -171,10 +174,12 @@ def public_of(key: str) -> bytes:
     """A key from its hexadecimal digits, or from a file with them."""
     file = Path(key)
     try:
-        return public_key(file.read_text("utf-8") if file.is_file() else key)
+        return public_key(read_text(file, "The key", most=LONGEST_KEY_FILE) if file.is_file() else key)
     except OSError as error:
-        raise SettingsError(f"The key {file} cannot be read ({error.strerror}).") from error
-    except UnicodeDecodeError as error:
+        raise SettingsError(f"The key {file} cannot be read: {because(error)}.") from error
+    except SettingsError as error:
+        if isinstance(error.__cause__, OSError):
+            raise
         raise SettingsError(
             f"{file} holds no public key: give the 64 hex digits that auricle flash bundle printed, not the key's file."
         ) from error

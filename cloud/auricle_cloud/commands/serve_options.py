@@ -92,6 +92,10 @@ TOLD: tuple[tuple[str, Option], ...] = (
 """Options of `serve`, each with the table that its setting stands in; the others are for a file."""
 
 
+NOT_GIVEN: tuple[object, ...] = (None, [], ())
+"""What an option has that nobody gave: a tuple before it is converted, where it may be given several times."""
+
+
 def under_todays_options(given: Given) -> dict[str, object]:
     """What was told, with `--rule` and `--rule-option` under the names of today's options.
 
@@ -103,9 +107,9 @@ def under_todays_options(given: Given) -> dict[str, object]:
     told = dict(given)
     for earlier, today in EARLIER_NAMES.items():
         value = told.pop(earlier, None)
-        if value in (None, []):
+        if value in NOT_GIVEN:
             continue
-        if told.get(today) not in (None, []):
+        if told.get(today) not in NOT_GIVEN:
             option, instead = (f"--{name.replace('_options', '-option')}" for name in (earlier, today))
             raise SettingsError(f"{option} is the earlier name of {instead}: leave {option} out.")
         told[today] = value

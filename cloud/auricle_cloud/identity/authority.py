@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
 from auricle.errors import REFUSED, SettingsError, StorageError
-from auricle.files import write_durably
+from auricle.files import read_text, write_durably
 from auricle.wire.claims import UNREADABLE, pin
 from auricle_cloud.identity.broker_files import Passwords
 from auricle_cloud.identity.certificates import (
@@ -32,6 +32,7 @@ from auricle_cloud.identity.certificates import (
 )
 
 PASSPHRASE = "AURICLE_AUTHORITY_PASSPHRASE"
+LONGEST_PASSPHRASE = 4096
 """Environment variable with the keys' passphrase; with `_FILE` at its end, of the file that holds it."""
 ROOT_YEARS, ISSUING_YEARS = 30, 20
 LAG = datetime.timedelta(days=1)
@@ -217,10 +218,7 @@ def passphrase(variable: str = PASSPHRASE) -> bytes | None:
     text = os.environ.get(variable)
     file = os.environ.get(f"{variable}_FILE")
     if text is None and file is not None:
-        try:
-            text = Path(file).read_text("utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"The passphrase's file {file} cannot be read: {error}.") from error
+        text = read_text(Path(file), "The passphrase's file", most=LONGEST_PASSPHRASE).rstrip("\n")
     if text == "":
         raise SettingsError(f"The passphrase in {variable} is empty: write one, or leave the variable out.")
     return None if text is None else text.encode()

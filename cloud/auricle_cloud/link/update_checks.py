@@ -15,6 +15,7 @@ from auricle.wire.tensors import Flat, TensorTable, digest
 from auricle.wire.update_codec import INT8, UPDATE_CODECS, decode_update, length_of
 from auricle.wire.vectors import Declared, require_headers, require_values, split_vectors
 from auricle_cloud.settings import Limits
+from auricle_learning.native.halves import half_reader
 
 
 def require_header(update: Update, table: TensorTable, limits: Limits, declared: Sequence[Declared] = ()) -> None:
@@ -90,15 +91,30 @@ def require_body(
         if base is None and update.codec == INT8:  # no round started from it: the ledger refuses it, whatever it brings
             base = np.zeros(table.size, np.float32)
         block, vectors = split_vectors(body, length_of(table, update.codec), update.vectors or ())
-        weights = decode_update(block, base, table, update.codec, out)
+        weights, largest, moved = _read(update.codec, block, base, table, out)
         require_values(vectors, declared, limits.weight)
     except WireError as error:
         raise WireError(f"values: {error}") from error
-    if max(weights.max(initial=0.0), -weights.min(initial=0.0)) > limits.weight:
+    if largest > limits.weight:
         raise WireError("values: a weight no model learns")
-    if base is not None and _distance(weights, base, limits.norm) > limits.norm:
+    if base is not None and _distance(weights, base, limits.norm, moved) > limits.norm:
         raise WireError(f"norm: further from the round's model than {limits.norm:g}")
     return weights
+
+
+def _read(
+    codec: str, block: bytes, base: Flat | None, table: TensorTable, out: Flat | None
+) -> tuple[Flat, float, float | None]:
+    """The weights (P,) of a block, the largest by size, and how far they moved; None: that is to be measured."""
+    reader = half_reader() if codec == "float16" and len(block) == 2 * table.size else None
+    if reader is None:
+        weights = decode_update(block, base, table, codec, out)
+        return weights, max(weights.max(initial=0.0), -weights.min(initial=0.0)), None
+    weights = np.empty(table.size, np.float32) if out is None else out
+    found = reader.read(block, weights, base)
+    if found is None:
+        raise WireError("A tensor block holds numbers that are not finite.")
+    return weights, *found
 
 
 class _Scratch(threading.local):
@@ -116,8 +132,10 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
-def _distance(weights: Flat, base: Flat, limit: float) -> float:
-    """||w - base||_2, exact where it is near the limit, and else to a thousandth."""
+def _distance(weights: Flat, base: Flat, limit: float, rough: float | None) -> float:
+    """||w - base||_2, exact where it is near the limit, and else to a thousandth, which may be known."""
+    if rough is not None and abs(rough - limit) > 0.01 * limit:
+        return rough
     moved = _scratch.like(base)
     np.subtract(weights, base, out=moved)
     # A sum of squares and no dot product, for which BLAS would wake a thread on every core.

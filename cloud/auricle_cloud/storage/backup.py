@@ -106,7 +106,9 @@ def _write(database: Database, blobs: BlobStore, folder: Path | None, target: Pa
     return manifest
 
 
-def _archive(database: Database, blobs: BlobStore, folder: Path | None, authority: bool, packed: IO[bytes]) -> Manifest:
+def _archive(
+    database: Database, blobs: BlobStore, folder: Path | None, authority: bool, packed: zstd.ZstdFile
+) -> Manifest:
     files: list[Entry] = []
     with tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as archive:
         with _snapshot(database) as tx:

@@ -166,16 +166,21 @@ class Blobs:
 
     def remove_all(self, names: Iterable[str]) -> None:
         """Forget several; StorageError when the disk refuses one of them."""
-        names = list(names)
-        folders = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
+        names = set(names)
         self._pack_files.remove(names)
+        # Most lie in parcels alone: a look into the folders costs less than an attempt for each.
+        by_folder: dict[str, set[str]] = {}
         for sha256 in names:
-            if sha256[:2] not in folders:  # most lie in parcels alone
-                continue
-            try:
-                self.path(sha256).unlink(missing_ok=True)
-            except OSError as error:
-                raise StorageError(describe(error, self.path(sha256))) from error
+            by_folder.setdefault(sha256[:2], set()).add(sha256)
+        for folder in self._folder.iterdir() if self._folder.is_dir() else ():
+            wanted = by_folder.get(folder.name, set())
+            for path in folder.iterdir() if wanted else ():
+                if path.name not in wanted:
+                    continue
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    raise StorageError(describe(error, path)) from error
 
     def names(self) -> Iterator[str]:
         """Every blob there is."""

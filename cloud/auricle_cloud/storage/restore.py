@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
 import re
 import shutil
 import sqlite3
@@ -18,12 +16,13 @@ import msgspec
 import sqlalchemy as sa
 from backports.zstd import ZstdError
 
-from auricle.errors import REFUSED, AuricleError, StorageError
+from auricle.errors import REFUSED, StorageError
 from auricle.files import describe, sync_folder, write_durably
 from auricle.packs.plain_tar import members
 from auricle.packs.zstd_frames import Frames
-from auricle.wire.kinds import UNDECODABLE
-from auricle_cloud.storage.backup import FORMAT, MANIFEST, ROWS, Entry, Manifest
+from auricle.wire.kinds import UNDECODABLE, plain
+from auricle_cloud.storage.backup import FORMAT, MANIFEST, Entry, Manifest
+from auricle_cloud.storage.backup_rows import BackupError, batches
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.database import Database, revisions
 from auricle_cloud.storage.release_folder import FOLDER as RELEASES
@@ -35,16 +34,16 @@ LARGEST = 1 << 40
 """Bytes of all files of a backup, and never more than the disk has free."""
 LARGEST_FILE = 16 << 30
 LARGEST_MANIFEST = 256 << 20
+LONGEST_REASON = 300
+"""Characters of what a database says."""
 MOST_FILES = 1 << 20
 WINDOW = 128 << 20
 EPOCHS = 1000
 """Added to the epoch: devices may have seen later ones than the backup knows, and obey none that is lower."""
+MOST_STARTS = 1 << 30
+"""Epoch of a backup: a coordinator that starts every second of thirty years has not as many."""
 
 _NAME = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(KEY)}|tables/[a-z_]{{1,64}}\.jsonl|blobs/[0-9a-f]{{64}}")
-
-
-class BackupError(AuricleError):
-    """A file that is not a backup, or is damaged."""
 
 
 class DatabaseInUseError(StorageError):
@@ -77,7 +76,7 @@ def restore_backup(source: Path, folder: Path, blobs: BlobStore, database: str |
     """
     try:
         if not source.is_file():
-            what = "is a folder" if source.is_dir() else "is not there"
+            what = "is a folder" if source.is_dir() else "is no regular file" if source.exists() else "is not there"
             raise BackupError(f"{source} {what}: name a backup's file.")
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder) as beside:
@@ -245,32 +244,25 @@ def _load(tx: sa.Connection, beside: Path, manifest: Manifest) -> None:
         for entry in manifest.files:
             if entry.path.startswith("tables/"):
                 table = there.tables[Path(entry.path).stem]
-                for rows in _batches(beside / entry.path, table):
+                for rows in batches(beside / entry.path, table):
                     tx.execute(table.insert(), rows)
         # Devices of the time of the backup may be gone: the coordinator that starts hears those that are here.
         tx.execute(sa.update(there.tables["devices"]).values(online=False))
         meta = there.tables["meta"]
         last = tx.execute(sa.select(meta.c.value).where(meta.c.key == "epoch")).scalar()
-        tx.execute(sa.update(meta).where(meta.c.key == "epoch").values(value=str(int(last or 0) + EPOCHS)))
+        tx.execute(sa.update(meta).where(meta.c.key == "epoch").values(value=str(_starts(last) + EPOCHS)))
         if tx.dialect.name == "postgresql":
             for name in ("events", "outbox"):
                 newest = f"(SELECT COALESCE(MAX(id), 0) + 1 FROM {name})"
                 tx.execute(sa.text(f"SELECT setval(pg_get_serial_sequence('{name}', 'id'), {newest}, false)"))
-    except (KeyError, ValueError, TypeError, sa.exc.SQLAlchemyError) as error:
-        raise BackupError(f"The tables of the backup do not fit its revision {manifest.revision}: {error}.") from error
+    except (KeyError, ValueError, TypeError, RecursionError, sa.exc.SQLAlchemyError) as error:
+        why = plain(str(error).partition("\n")[0])[:LONGEST_REASON]
+        raise BackupError(f"The tables of the backup do not fit its revision {manifest.revision}: {why}.") from error
 
 
-def _batches(path: Path, table: sa.Table) -> Iterator[list[dict[str, object]]]:
-    binary = [column.name for column in table.columns if isinstance(column.type, sa.LargeBinary)]
-    rows: list[dict[str, object]] = []
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            for name in binary:
-                row[name] = None if row[name] is None else base64.b64decode(row[name], validate=True)
-            rows.append(row)
-            if len(rows) == ROWS:
-                yield rows
-                rows = []
-    if rows:
-        yield rows
+def _starts(told: str | None) -> int:
+    """The epoch that a backup says; BackupError for what is none."""
+    text = told or "0"
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= MOST_STARTS):
+        raise BackupError(f'The backup is damaged: its epoch "{plain(text[:40])}" is not a count of starts.')
+    return int(text)

@@ -161,12 +161,13 @@ class _Without:
         self.origins = Origins()
 
     def add(self, scene: Scene, found: Detections, decided: NDArray[np.int64], used: Mask) -> Mask:
-        """Count a scene's; which detections (D,) lie in such a stretch, of those that no word has used."""
+        """Count a scene's; which detections (D,), in order of `decided`, lie in such a stretch and no word has used."""
         self.origins.hear(scene)
         inside = np.zeros(len(found), np.bool_)
-        for stretch in scene.stretches:
-            here = (decided >= stretch.start) & (decided < stretch.end) & ~used
-            inside |= here
+        bounds = np.array([(stretch.start, stretch.end) for stretch in scene.stretches], np.int64).reshape(-1, 2)
+        for stretch, (first, last) in zip(scene.stretches, np.searchsorted(decided, bounds), strict=True):
+            here = first + np.flatnonzero(~used[first:last])
+            inside[here] = True
             counts = self.accepts.setdefault(stretch.kind, np.zeros(self._shape, np.int64))
             np.add.at(counts, (found.threshold[here], found.label[here]), 1)
             self.origins.add(scene, stretch, decided[here], found.threshold[here], self._shape[0])
@@ -194,10 +195,12 @@ def match(
     """
     delays = np.full((thresholds, len(words)), np.nan, np.float32)
     used = np.zeros(len(found), np.bool_)
-    for number, word in enumerate(words):
+    firsts = np.searchsorted(decided, np.array([word.start for word in words], np.int64))
+    ends = np.array([word.end for word in words], np.int64) + round(WITHIN * SAMPLE_RATE)
+    lasts = np.searchsorted(decided, ends, side="right")
+    for number, (word, first, last) in enumerate(zip(words, firsts, lasts, strict=True)):
         if word.word not in labels:
             continue
-        first, last = np.searchsorted(decided, (word.start, word.end + WITHIN * SAMPLE_RATE + 0.5))
         right = (found.label[first:last] == labels.index(word.word)) & ~used[first:last]
         places = first + np.flatnonzero(right)
         at, where = np.unique(found.threshold[places], return_index=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from auricle.errors import DataError
+from auricle.files import read_text
 from auricle.speech.clip_folder import SPEAKER_MARK, ClipFile
 
 Part = Literal["train", "validation", "test"]
@@ -95,10 +96,9 @@ def twin_groups(root: Path) -> dict[Path, str]:
     if not file.is_file():
         return {}
     try:
-        with file.open(newline="", encoding="utf-8") as lines:
-            rows = list(csv.DictReader(lines, strict=True))
+        rows = list(csv.DictReader(read_text(file, refusal=DataError).splitlines(), strict=True))
         return {root / Path(row["path"]).relative_to(root.name): row["recording"] for row in rows}
-    except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, ValueError) as error:
+    except (csv.Error, KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"{file} cannot be read: it takes the columns path and recording, paths as {root.name}/<word>/<file>."
         ) from error

@@ -19,7 +19,7 @@ from auricle.packs.zstd_frames import Frames
 LARGEST_WINDOW = 16 << 20
 """Bytes that zstd may look back; a frame that asks for more memory is refused."""
 
-PACKING: Mapping[CompressionParameter, int] = {
+PACKING: Mapping[int, int] = {
     CompressionParameter.compression_level: 19,
     CompressionParameter.window_log: 24,
     CompressionParameter.chain_log: 24,

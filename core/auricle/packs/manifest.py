@@ -47,13 +47,20 @@ LONGEST_LABEL = 64
 JOINERS = "\u200c\u200d"
 """What words of Persian and of Indian scripts have between letters, and nobody sees."""
 _INNER = f" -_'’{JOINERS}"
+LONGEST_LABEL_BYTES = 192
+"""Of a label in UTF-8: it names a folder, and the file that is written there has room for more."""
+_INVISIBLE = frozenset(
+    map(chr, (0x34F, *range(0x115F, 0x1161), *range(0x17B4, 0x17B6), *range(0x180B, 0x1810), 0x3164, 0xFFA0))
+) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+"""Letters and marks that Unicode has shown as nothing (DerivedCoreProperties, Default_Ignorable_Code_Point)."""
 
 
 def is_label(text: str) -> bool:
     """Whether a text has the form of a label: it names folders, and stands on terminals and pages.
 
     That is a special label, or at most `LONGEST_LABEL` letters, marks and digits of any script in Unicode's form NFC, a
-    letter or digit first, with spaces, hyphens, apostrophes, underscores and `JOINERS` only inside.
+    letter or digit first, with single spaces, hyphens, apostrophes, underscores and `JOINERS` only inside. None of them
+    is one that nobody sees, and all together are at most `LONGEST_LABEL_BYTES` bytes.
     """
     if text in SPECIAL_LABELS:
         return True
@@ -63,6 +70,9 @@ def is_label(text: str) -> bool:
         and kinds[0] in "LN"
         and kinds[-1] in "LMN"
         and all(kind in "LMN" or character in _INNER for kind, character in zip(kinds, text, strict=True))
+        and "  " not in text
+        and _INVISIBLE.isdisjoint(text)
+        and len(text.encode()) <= LONGEST_LABEL_BYTES
         and is_normalized("NFC", text)
     )
 
@@ -73,7 +83,7 @@ def refuse_label(label: str, where: str) -> None:
         shown = plain(label if len(label) <= LONGEST_LABEL else f"{label[:LONGEST_LABEL]}...")
         raise PackError(
             f'"{shown}" in {where} is not a valid label: write at most {LONGEST_LABEL} letters and digits, in Unicode '
-            "NFC, with spaces, hyphens, apostrophes or underscores between them."
+            "NFC, with single spaces, hyphens, apostrophes or underscores between them."
         )
 
 

@@ -145,6 +145,10 @@ class Pack:
         """The same, unpacked once, a byte a number until frames of them are taken."""
         return tuple(read_negatives(self.manifest, self.files))
 
+    def forget_stretches(self) -> None:
+        """Give up what `stretches` has unpacked, until somebody asks for it again."""
+        self.__dict__.pop("stretches", None)
+
     @property
     def plugin_table(self) -> TensorTable:
         """Tensor table of the plug-in: the layout of what travels."""

@@ -13,7 +13,7 @@ import msgspec
 
 from auricle.errors import PackError, SettingsError
 from auricle.wire.identity import PUBLIC_BYTES, SIGNATURE_BYTES, Identity, verified
-from auricle.wire.kinds import UNDECODABLE
+from auricle.wire.kinds import UNDECODABLE, plain
 
 SIGNATURE_FILE = "manifest.sig"
 SIGNATURE_FORMAT = 1
@@ -84,7 +84,9 @@ def public_key(text: str) -> bytes:
         key = b""
     if len(key) != PUBLIC_BYTES:
         digits = 2 * PUBLIC_BYTES
-        raise PackError(f'"{text[:80]}" is not a public key: give the {digits} hex digits that "sign" prints.')
+        raise PackError(
+            f'"{plain(text.strip()[:80])}" is not a public key: give the {digits} hex digits that "sign" prints.'
+        )
     return key
 
 

@@ -34,7 +34,8 @@ class Frames(io.RawIOBase):
     """
 
     def __init__(self, packed: Readable, window: int) -> None:
-        self._packed, self._limits = packed, {DecompressionParameter.window_log_max: window.bit_length() - 1}
+        self._packed = packed
+        self._limits: dict[int, int] = {DecompressionParameter.window_log_max: window.bit_length() - 1}
         self._frame, self._begun = ZstdDecompressor(options=self._limits), 1
 
     def readable(self) -> bool:
@@ -52,7 +53,8 @@ class Frames(io.RawIOBase):
                 more = self._packed.read(FED) if self._frame.needs_input else b""
             if not more and (self._frame.eof or self._frame.needs_input):
                 return b""
-            if block := self._frame.decompress(more, size):
+            block: bytes = self._frame.decompress(more, size)
+            if block:
                 return block
 
     def _next_frame(self) -> None:

@@ -1,15 +1,17 @@
-"""Recorded speech: wav and FLAC files as clips of one length, mono, 16 kHz."""
+"""Recorded speech: files of sound as clips of one length, mono, 16 kHz."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil, gcd
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import DataError, because
+from auricle.speech.mixdown import Mixdown
+from auricle.speech.sound_faults import Finding, SoundFault
+from auricle.speech.sound_reader import OpenSound, fault
 
 SAMPLE_RATE = 16_000
 """Hz, of every clip after reading."""
@@ -18,12 +20,22 @@ CLIP_SAMPLES = 16_000
 """Samples in a clip where no pack says otherwise: one second."""
 
 MAX_SECONDS = 900
-"""A longer file is refused before memory is taken for it: a damaged header can claim days."""
+"""A longer file is refused: decoding ends where it is reached, whatever the header claims."""
 
-RATES = (4_000, 192_000)
-"""Hz, the lowest and the highest that is read; beyond lies damage, or no speech."""
-
+_PIECE = 1 << 16
+"""Frames that are decoded at once."""
 _RESAMPLE_MARGIN = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """What a file holds."""
+
+    samples: NDArray[np.float32]
+    """(samples,) at 16 kHz, every one finite, at least one that is not silent."""
+
+    findings: tuple[Finding, ...] = ()
+    """What was wrong with the file although it is used."""
 
 
 def read_clip(path: Path, clip_samples: int = CLIP_SAMPLES) -> NDArray[np.float32]:
@@ -32,45 +44,58 @@ def read_clip(path: Path, clip_samples: int = CLIP_SAMPLES) -> NDArray[np.float3
 
 
 def read_audio(path: Path, most: int = MAX_SECONDS) -> NDArray[np.float32]:
-    """Read a wav or FLAC file of at most `most` seconds: channels averaged, 16 kHz, full scale at 1.
+    """The samples of `read_recording`."""
+    return read_recording(path, most).samples
 
-    Returns
-    -------
-    NDArray[np.float32]
-        (samples,), every one finite, at least one.
+
+def read_recording(path: Path, most: int = MAX_SECONDS) -> Recording:
+    """Read a file of at most `most` seconds: two channels averaged, 16 kHz, full scale at 1.
+
+    Of opposite channels the louder one is taken, floats in the scale of int16 are divided by 32,768, and a header
+    without size is read to the end; the findings say so.
 
     Raises
     ------
+    SoundError
+        The file is refused, for one of the reasons of `SoundFault`.
     DataError
-        The file is missing, damaged, cut short, empty, too long, or holds numbers that are no samples.
+        soundfile is not installed.
     """
-    soundfile = _soundfile()
-    try:
-        path.stat()
-        with soundfile.SoundFile(path) as file:
-            rate, frames, channels = int(file.samplerate), int(file.frames), int(file.channels)
-            _check_header(path, rate, frames, channels, most)
-            samples = np.asarray(file.read(frames, dtype="float32", always_2d=True))
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {because(error)}.") from error
-    except soundfile.SoundFileError as error:
-        raise DataError(f"{path} cannot be read as audio ({_reason(error)}): replace or remove it.") from error
-    if not frames:
-        raise DataError(f"{path} holds no sound: replace or remove it.")
-    if len(samples) < frames or not len(samples):
-        raise DataError(f"{path} holds {len(samples)} of its {frames} samples: replace or remove it.")
-    if not np.isfinite(samples).all():
-        raise DataError(f"{path} holds samples that are not finite numbers: replace or remove it.")
-    return resample(samples.mean(axis=1, dtype=np.float32), rate, SAMPLE_RATE)
+    mix = _mixed(path, most, None)
+    findings = list(mix.findings)
+    if mix.is_opposite:
+        findings.append(
+            Finding(
+                SoundFault.OPPOSITE.value,
+                f"{path} has opposite channels, which are silent together: channel {mix.louder}, the louder one, is "
+                "used.",
+                is_used=True,
+            )
+        )
+        mix = _mixed(path, most, mix.louder)
+    samples, scale = mix.scaled(path)
+    findings += scale
+    samples = resample(samples, mix.rate, SAMPLE_RATE)
+    if np.abs(samples).max() * 32_768 <= 0.5:
+        raise fault(path, SoundFault.SILENT, "is silent: replace or remove it.")
+    return Recording(samples, tuple(findings))
 
 
-def _soundfile() -> ModuleType:
-    """The library that decodes; a part that reads no audio does without it."""
-    try:
-        import soundfile
-    except ModuleNotFoundError as error:
-        raise DataError('Reading audio needs soundfile: pip install "auricle[edge]".') from error
-    return soundfile  # type: ignore[no-any-return]
+def _mixed(path: Path, most: int, channel: int | None) -> Mixdown:
+    """Decode a file, in pieces, up to the limit."""
+    with OpenSound(path) as sound:
+        sound.check()
+        mix = Mixdown(sound.rate, sound.channels, channel, sound.is_float, sound.findings)
+        limit = min(most * sound.rate, most * 3 * SAMPLE_RATE)
+        while len(piece := sound.read(_PIECE)):
+            mix.add(path, piece)
+            if mix.frames > limit:
+                raise fault(
+                    path,
+                    SoundFault.LONG,
+                    f"is longer than the {limit / sound.rate:,.0f} seconds that are read: cut it into shorter files.",
+                )
+    return mix
 
 
 def resample(audio: NDArray[np.float32], from_rate: int, to_rate: int) -> NDArray[np.float32]:
@@ -121,16 +146,3 @@ def share_kept(audio: NDArray[np.float32], clip: NDArray[np.float32]) -> float:
     """Share of a recording's energy that is in the clip that `fit_clip` made of it; 1 of silence."""
     whole = float(np.square(audio, dtype=np.float64).sum())
     return float(np.square(clip, dtype=np.float64).sum()) / whole if whole else 1.0
-
-
-def _check_header(path: Path, rate: int, frames: int, channels: int, most: int) -> None:
-    if not RATES[0] <= rate <= RATES[1]:
-        raise DataError(f"{path} claims {rate} samples a second: convert it to 16000 or repair its header.")
-    if frames > most * rate or frames * channels > most * 3 * SAMPLE_RATE:
-        raise DataError(f"{path} claims more than {most} seconds of audio: cut it or repair its header.")
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(getattr(error, "error_string", error)).rstrip(".")

@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from auricle.errors import DataError, SettingsError, because
+from auricle.errors import DataError, SettingsError
+from auricle.files import normal_form
+from auricle.speech.sound_faults import Finding, SoundFault, count_findings, sentences_of
+from auricle.speech.sound_files import folder_names, sound_files
 from auricle.speech.speech_manifest import NOISE_FOLDER, Columns, RowError, audio_folder, read_manifest
 
 SPEAKER_MARK = "_nohash_"
 """What stands between the speaker and the take in a file's name."""
-
-AUDIO_SUFFIXES = frozenset({".wav", ".flac"})
-"""What files of speech end with."""
 
 LISTS = frozenset({".csv", ".tsv"})
 """What lists of recordings end with."""
@@ -33,7 +33,7 @@ class ClipFile:
     """Where it lies."""
 
     word: str
-    """The name of its folder, or what the list says."""
+    """The name of its folder, or what the list says; in Unicode's form NFC."""
 
     speaker: str
     """What its name says before `_nohash_`; of a list, the start of the SHA-256 of the name there."""
@@ -55,8 +55,13 @@ class ClipFolder:
     noise: tuple[Path, ...]
     """The files of `_background_noise_`, by name."""
 
-    skipped: tuple[str, ...]
-    """Audio files whose name does not say who speaks, and rows of a list that cannot be used, each as a sentence."""
+    findings: tuple[Finding, ...]
+    """Audio files whose name does not say who speaks, and rows of a list that cannot be used."""
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """The same, each as a sentence."""
+        return sentences_of(self.findings)
 
     def counts(self) -> dict[str, int]:
         """Count the clips of every word."""
@@ -84,7 +89,7 @@ def refuse_both_roles(words: Sequence[Path], languages: Sequence[Path]) -> None:
 
 
 def scan_folder(root: Path, *, noise_is_enough: bool = False, phrases: Collection[str] = ()) -> ClipFolder:
-    """List a folder of the layout `<word>/<speaker>_nohash_<n>.wav` (or `.flac`, in any case), or a list in CSV.
+    """List a folder of the layout `<word>/<speaker>_nohash_<n>.wav` (or another file of sound), or a list in CSV.
 
     Sub-folders whose name starts with `_` or `.` are not words; of these only `_background_noise_` is looked into. A
     list gives the same clips, in the same order, as the folder that `auricle export import-speech` makes of it.
@@ -114,39 +119,44 @@ def scan_folder(root: Path, *, noise_is_enough: bool = False, phrases: Collectio
             f"The speech folder {root} {what}: name a folder that has one sub-folder a word, or a list in CSV."
         )
     clips: list[ClipFile] = []
-    skipped: list[str] = []
+    findings: list[Finding] = []
     for folder in _word_folders(root):
-        for path in _audio_files(folder):
+        for path in sound_files(folder):
             speaker, mark, _ = path.stem.partition(SPEAKER_MARK)
             if speaker and mark:
-                clips.append(ClipFile(path, folder.name, speaker, root))
+                clips.append(ClipFile(path, normal_form(folder.name), normal_form(speaker), root))
             else:
-                skipped.append(f"{path} is not named <speaker>{SPEAKER_MARK}<n>{path.suffix}.")
+                said = f"{path} is not named <speaker>{SPEAKER_MARK}<n>{path.suffix}."
+                findings.append(Finding(SoundFault.NAME.value, said))
     noise_folder = root / NOISE_FOLDER
-    noise = tuple(_audio_files(noise_folder)) if noise_folder.is_dir() else ()
+    noise = tuple(sound_files(noise_folder)) if noise_folder.is_dir() else ()
     if not clips and not (noise and noise_is_enough):
-        raise DataError(_nothing_found(root, len(skipped)))
-    return ClipFolder(root, tuple(clips), noise, tuple(skipped))
+        raise DataError(_nothing_found(root, len(findings)))
+    return ClipFolder(root, tuple(clips), noise, tuple(findings))
 
 
-def describe_skipped(skipped: Sequence[str]) -> str:
-    """How many files or rows were left out, and why the first was; "" where none was."""
-    if not skipped:
+def describe_skipped(findings: Sequence[Finding]) -> str:
+    """How many files or rows were left out, and the commonest reason with its first example; "" where none was."""
+    left_out = [row for row in count_findings(findings) if not row.is_used]
+    if not left_out:
         return ""
-    return f"{len(skipped):,} file{'s' * (len(skipped) > 1)} left out, the first: {skipped[0].rstrip('.')}"
+    count = sum(row.files for row in left_out)
+    of_them = f", {left_out[0].files:,} of them: {left_out[0].reason}" if len(left_out) > 1 else ""
+    first = left_out[0].example.rstrip(".")
+    return f"{count:,} file{'s' * (count > 1)} left out{of_them}, the first: {first}"
 
 
 def _scan_list(manifest: Path, noise_is_enough: bool, phrases: Collection[str]) -> ClipFolder:
     """What a list of recordings names; a row that another one says already counts once."""
     clips: dict[tuple[str, str], ClipFile] = {}
     noise: dict[str, Path] = {}
-    skipped: list[str] = []
+    findings: list[Finding] = []
     reasons: Counter[str] = Counter()
     rows = read_manifest(manifest, audio_folder(manifest), Columns(), sentences=False, phrases=phrases)
     for number, row in enumerate(rows, start=2):
         if isinstance(row, RowError):
             reasons[str(row)] += 1
-            skipped.append(f"Row {number} of {manifest}: {row}.")
+            findings.append(Finding(str(row), f"Row {number} of {manifest}: {row}."))
         elif row is not None and row.text == NOISE_FOLDER:
             noise[row.name] = row.path
         elif row is not None:
@@ -156,33 +166,21 @@ def _scan_list(manifest: Path, noise_is_enough: bool, phrases: Collection[str]) 
         why = "".join(f"; {count:,} of them: {reason}" for reason, count in reasons.most_common(1))
         raise DataError(f"No row of {manifest} names a word that was recorded{why}. {COLUMNS}")
     in_order = tuple(clip for _, clip in sorted(clips.items()))
-    return ClipFolder(manifest, in_order, tuple(path for _, path in sorted(noise.items())), tuple(skipped))
+    return ClipFolder(manifest, in_order, tuple(path for _, path in sorted(noise.items())), tuple(findings))
 
 
 def _word_folders(root: Path) -> Iterator[Path]:
-    for folder in _listing(root):
-        if folder.is_dir() and not folder.name.startswith(("_", ".")):
+    for name in folder_names(root):
+        folder = root / name
+        if not name.startswith("_") and folder.is_dir():
             yield folder
-
-
-def _audio_files(folder: Path) -> Iterator[Path]:
-    for path in _listing(folder):
-        if path.suffix.lower() in AUDIO_SUFFIXES and not path.name.startswith("."):
-            yield path
-
-
-def _listing(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir(), key=lambda path: path.name)
-    except OSError as error:
-        raise DataError(f"The folder {folder} cannot be listed ({because(error)}): check its permissions.") from error
 
 
 def _nothing_found(root: Path, misnamed: int) -> str:
     layout = f"<word>/<speaker>{SPEAKER_MARK}<n>.wav or .flac"
     if misnamed:
         return f"None of the {misnamed} audio files in {root} is named as in {layout}: rename them so."
-    loose = len(list(_audio_files(root)))
+    loose = len(sound_files(root))
     if loose:
         return (
             f"The audio in {root} ({loose} file{'s' * (loose > 1)}) is in no folder of a word: lay it out as {layout}."

@@ -1,10 +1,10 @@
-"""Speech from one or several folders in Speech Commands layout, wav or FLAC."""
+"""Speech from one or several folders in Speech Commands layout."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
-from auricle.speech.audio import CLIP_SAMPLES, fit_clip, read_audio, share_kept
+from auricle.speech.audio import CLIP_SAMPLES, fit_clip, read_recording, share_kept
 from auricle.speech.clip_folder import ClipFile, ClipFolder, scan_folder
 from auricle.speech.row_store import RowStore, Spill
+from auricle.speech.sound_faults import Finding, SoundError
 from auricle.speech.speech_set import (
     CUT,
     Progress,
@@ -75,7 +76,7 @@ def load_folders(
     counts once. A folder may hold nothing but words that are not chosen, which stand for `_unknown_`, or nothing but
     noise.
 
-    A file that cannot be read is left out and named in `skipped`. The clips of `_unknown_` come from the words not
+    A file that cannot be read is left out; `findings` says why. The clips of `_unknown_` come from the words not
     chosen, those of `_silence_` from the background noise, as many as a word has on average; a silent clip is given
     to a speaker in proportion to the speaker's clips.
 
@@ -120,8 +121,8 @@ def load_folders(
         raise DataError(f"There is no word left for {UNKNOWN} in {where}: take it out of --words or add recordings.")
     silent = _special_count(chosen.labels, labels) if SILENCE in labels else 0
     rows = RowStore(len(chosen.files) + silent, (clip_samples,), np.int16, spill)
-    kept, skipped, cut = _read_all(chosen.files, rows, clip_samples, progress)
-    noise, noise_skipped = _read_noise(found.noise)
+    kept, of_clips, cut = _read_all(chosen.files, rows, clip_samples, progress)
+    noise, of_noise = read_each(found.noise)
     clip_labels = [chosen.labels[place] for place in kept]
     clip_speakers = [chosen.files[place].speaker for place in kept]
     if SILENCE in labels and clip_speakers:
@@ -135,7 +136,7 @@ def load_folders(
         clip_labels,
         clip_speakers,
         noise=noise,
-        skipped=(*found.skipped, *skipped, *noise_skipped),
+        findings=(*found.findings, *of_clips, *of_noise),
         other_clips_left_out=chosen.left_out,
         cut=Counter(chosen.labels[place] for place in cut if chosen.labels[place] != UNKNOWN),
     )
@@ -188,7 +189,7 @@ def _scan(roots: Sequence[Path], leave_out: Sequence[Path], words: str) -> ClipF
         roots[0],
         clips,
         tuple(path for folder in folders for path in folder.noise),
-        tuple(reason for folder in folders for reason in folder.skipped),
+        tuple(finding for folder in folders for finding in folder.findings),
     )
 
 
@@ -216,51 +217,58 @@ def _special_count(clip_labels: Sequence[str], labels: tuple[str, ...]) -> int:
 
 def _read_all(
     files: Sequence[ClipFile], rows: RowStore[np.int16], length: int, progress: Progress | None
-) -> tuple[list[int], list[str], list[int]]:
-    """Put every file that can be read into the rows; give the places of these, why the others cannot be read, and the
-    places of those that are cut.
+) -> tuple[list[int], list[Finding], list[int]]:
+    """Put every file that can be read into the rows; give the places of these, what was found in files, and the places
+    of those that are cut.
 
     What a folder before holds already is left out.
     """
     kept: list[int] = []
     cut: list[int] = []
-    skipped: list[str] = []
+    findings: list[Finding] = []
     first: dict[bytes, Path] = {}
-    for place, answer in enumerate(_read_in_order(files, length)):
+    for place, (clip, found, is_cut) in enumerate(_read_in_order(files, length)):
         root = files[place].root
-        if isinstance(answer, str):
-            skipped.append(answer)
-        elif first.setdefault(hashlib.sha256(answer[0].data).digest(), root) == root:
+        findings += found
+        if clip is not None and first.setdefault(hashlib.sha256(clip.data).digest(), root) == root:
             kept.append(place)
-            cut += [place] * answer[1]
-            rows.put(answer[0][None])
+            cut += [place] * is_cut
+            rows.put(clip[None])
         if progress:
             progress(place + 1, len(files))
-    return kept, skipped, cut
+    return kept, findings, cut
 
 
-def _read_in_order(files: Sequence[ClipFile], length: int) -> Iterator[tuple[NDArray[np.int16], bool] | str]:
-    """Decode with several threads, a few hundred files ahead: a clip (length,) and whether it is cut, or why not."""
+_Read = tuple[NDArray[np.int16] | None, tuple[Finding, ...], bool]
+"""A clip (length,) or None, what was found in its file, and whether it is cut."""
+
+
+def _read_in_order(files: Sequence[ClipFile], length: int) -> Iterator[_Read]:
+    """Decode with several threads, a few hundred files ahead."""
     with ThreadPoolExecutor(_READERS) as readers:
         for start in range(0, len(files), _READ_AHEAD):
             yield from readers.map(partial(_read_one, length=length), files[start : start + _READ_AHEAD])
 
 
-def _read_one(file: ClipFile, length: int) -> tuple[NDArray[np.int16], bool] | str:
+def _read_one(file: ClipFile, length: int) -> _Read:
     try:
-        sound = read_audio(file.path)
-    except DataError as error:
-        return str(error)
-    clip = fit_clip(sound, length)
-    return to_int16(clip), share_kept(sound, clip) < 1 - CUT
+        recording = read_recording(file.path)
+    except SoundError as error:
+        return None, (error.finding,), False
+    clip = fit_clip(recording.samples, length)
+    return to_int16(clip), recording.findings, share_kept(recording.samples, clip) < 1 - CUT
 
 
-def _read_noise(paths: Sequence[Path]) -> tuple[list[NDArray[np.float32]], list[str]]:
-    noise: list[NDArray[np.float32]] = []
-    skipped: list[str] = []
+def read_each(paths: Iterable[Path]) -> tuple[list[NDArray[np.float32]], list[Finding]]:
+    """Read the recordings that can be read, whole, in order; and what was found in files."""
+    sounds: list[NDArray[np.float32]] = []
+    findings: list[Finding] = []
     for path in paths:
         try:
-            noise.append(read_audio(path))
-        except DataError as error:
-            skipped.append(str(error))
-    return noise, skipped
+            recording = read_recording(path)
+        except SoundError as error:
+            findings.append(error.finding)
+            continue
+        sounds.append(recording.samples)
+        findings += recording.findings
+    return sounds, findings

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from unicodedata import category, normalize
+from unicodedata import category
 
 from auricle.errors import DataError, SettingsError, nearest
+from auricle.files import NamesOnDisk, normal_form, read_lines
 from auricle.packs.manifest import JOINERS
 
 PATH_COLUMNS = ("path", "link", "file", "filename")
@@ -30,8 +32,14 @@ NOISE_FOLDER = "_background_noise_"
 AUDIO_FOLDER = "clips"
 """Where a manifest's paths start, if it is beside it."""
 
+DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+"""What may separate the columns."""
+
+_SEPARATOR = re.compile(r'"?sep=([,;|\t])"?')
+"""The line with which Excel says what separates the columns."""
 _LONGEST_FIELD = 1 << 20
 _LONGEST_WORD = 64
+_WHAT = "The manifest"
 _WITHIN = "'’-"
 _NO = frozenset({"false", "0", "no"})
 _NOBODY = frozenset({"", "na", "nan", "none", "unknown"})
@@ -76,13 +84,9 @@ def count_rows(manifest: Path) -> int:
     Raises
     ------
     DataError
-        The file cannot be read.
+        The file cannot be read, or is not a text.
     """
-    try:
-        with manifest.open("rb") as file:
-            return max(0, sum(1 for _ in file) - 1)
-    except OSError as error:
-        raise DataError(f"The manifest {manifest} cannot be read ({error.strerror}): check its path.") from error
+    return max(0, sum(1 for _ in read_lines(manifest, _WHAT, refusal=DataError)) - 1)
 
 
 def read_manifest(
@@ -97,11 +101,14 @@ def read_manifest(
     """Give what every row of a CSV or TSV file says, in order.
 
     A row that cannot be used is given as a `RowError`, one of a word not asked for as None: its file is not looked at.
+    A backslash in a path is one of a name where there is such a file, else a slash. Words, paths and speakers are the
+    same with letters and marks composed or not, as are names on disk.
 
     Parameters
     ----------
     manifest
-        The file: the first line names the columns; they are parted by tabs where it has one, else by commas.
+        The file: the first line names the columns, separated by one of `DELIMITERS`: by that with which most of the
+        columns are found. Tabs and bars separate them inside of quotation marks too, unless the first line has these.
     audio
         The folder that the paths start from; a path that leads out of it is a bad row.
     columns
@@ -121,24 +128,66 @@ def read_manifest(
         A column is not there.
     """
     csv.field_size_limit(_LONGEST_FIELD)
-    root, known = audio.resolve(), frozenset(phrases)
+    files = _Files(audio.resolve(), NamesOnDisk())
+    wanted, known = frozenset(map(normal_form, words)), frozenset(map(normal_form, phrases))
+    lines = read_lines(manifest, _WHAT, refusal=DataError)
+    header = next(lines, "").rstrip("\r\n")
+    told = _SEPARATOR.fullmatch(header)
+    if told is not None:
+        header = next(lines, "").rstrip("\r\n")
     try:
-        with manifest.open(encoding="utf-8-sig", newline="") as file:
-            header = file.readline()
-            tabs = "\t" in header
-            rows = csv.reader(
-                file, delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
-            )
-            names = next(csv.reader([header.rstrip("\r\n")], delimiter="\t" if tabs else ","), [])
-            places = _places(names, columns, manifest)
-            for row in rows:
-                if row:
-                    yield _recording(row, places, root, sentences, words, known)
-    except OSError as error:
-        raise DataError(f"The manifest {manifest} cannot be read ({error.strerror}): check its path.") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        why = "is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else "is no table"
-        raise DataError(f"The manifest {manifest} {why}: save it as CSV in UTF-8.") from error
+        delimiter, names = _header(header, columns, told[1] if told else None)
+        bare = delimiter in "\t|" and '"' not in header
+        rows = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL)
+        places = _places(names, columns, manifest)
+        for row in rows:
+            if row:
+                yield _recording(row, places, files, sentences, wanted, known)
+    except csv.Error as error:
+        raise DataError(f"The manifest {manifest} is not a table: save it as CSV in UTF-8.") from error
+
+
+def _header(header: str, columns: Columns, told: str | None) -> tuple[str, list[str]]:
+    """What separates the columns of a first line, and their names; of several that fit, the first in `DELIMITERS`."""
+    usual = (PATH_COLUMNS, WORD_COLUMNS, SPEAKER_COLUMNS)
+    given = (columns.path, columns.word, columns.speaker)
+    wanted = [{normal_form(name.lower())} if name else set(known) for name, known in zip(given, usual, strict=True)]
+
+    def fit(found: tuple[str, list[str]]) -> tuple[int, int]:
+        names = {name.strip().lower() for name in found[1]}
+        return sum(not names.isdisjoint(each) for each in wanted), len(found[1])
+
+    header = normal_form(header)
+    parted = ((each, next(csv.reader([header], delimiter=each), [])) for each in ([told] if told else DELIMITERS))
+    return max(parted, key=fit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Finds the files that rows name."""
+
+    root: Path
+    names: NamesOnDisk
+
+    def find(self, written: str) -> Path | None:
+        """The file of a path, or of the same with slashes for backslashes; None where neither is there.
+
+        Raises
+        ------
+        RowError
+            The path leads out of the root.
+        """
+        for spelt in dict.fromkeys((written, written.replace("\\", "/"))):
+            try:
+                path = self.names.find(self.root / spelt).resolve()
+                there = path.is_file()
+            except (OSError, RuntimeError):  # a name too long, or links in a circle
+                continue
+            if not path.is_relative_to(self.root):
+                raise RowError("the path leaves the folder")
+            if there:
+                return path
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +204,7 @@ def _places(names: Sequence[str], columns: Columns, manifest: Path) -> _Places:
     lower = [name.strip().lower() for name in names]
 
     def find(given: str | None, usual: Sequence[str], option: str) -> int:
-        wanted = [given.lower()] if given is not None else usual
+        wanted = [normal_form(given.lower())] if given is not None else usual
         for name in wanted:
             if name in lower:
                 return lower.index(name)
@@ -163,8 +212,11 @@ def _places(names: Sequence[str], columns: Columns, manifest: Path) -> _Places:
             raise SettingsError(f'{manifest} has no column "{given}": {nearest(given, names)}')
         if not any(lower):
             raise SettingsError(f"{manifest} is empty: its first line names the columns path, word and speaker.")
-        if len(names) == 1 and ";" in names[0]:
-            raise SettingsError(f"The columns of {manifest} are separated by semicolons: save it with commas, or tabs.")
+        if len(names) == 1:
+            raise SettingsError(
+                f"{manifest} has one column, {names[0][:60]!r}: its first line names the columns path, word and "
+                f"speaker, separated by {', '.join(DELIMITERS.values())}."
+            )
         raise SettingsError(
             f"{manifest} has no column {' or '.join(usual)}: call one so, or say which it is with {option} of "
             f"auricle export import-speech; there is: {', '.join(names)}."
@@ -179,7 +231,7 @@ def _places(names: Sequence[str], columns: Columns, manifest: Path) -> _Places:
 
 
 def _recording(
-    row: Sequence[str], places: _Places, root: Path, sentences: bool, words: frozenset[str], phrases: frozenset[str]
+    row: Sequence[str], places: _Places, files: _Files, sentences: bool, words: frozenset[str], phrases: frozenset[str]
 ) -> Recording | RowError | None:
     try:
         if len(row) <= max(places.path, places.word, places.speaker, places.valid or 0):
@@ -192,14 +244,14 @@ def _recording(
             raise RowError("noise, not a sentence")
         if words and text not in words and text != NOISE_FOLDER:
             return None
-        speaker = row[places.speaker].strip()
+        speaker = normal_form(row[places.speaker].strip())
         if speaker.lower() in _NOBODY and text != NOISE_FOLDER:
             raise RowError("no speaker")
         written = row[places.path].strip()
-        path = _inside(root, written)
+        path = _path(files, written)
     except RowError as reason:
         return reason
-    return Recording(path, text, f"{_digest(speaker)[:12]}_nohash_{int(_digest(written)[:10], 16)}")
+    return Recording(path, text, f"{_digest(speaker)[:12]}_nohash_{int(_digest(normal_form(written))[:10], 16)}")
 
 
 def _text(written: str, sentences: bool, phrases: frozenset[str]) -> str:
@@ -218,7 +270,7 @@ def _text(written: str, sentences: bool, phrases: frozenset[str]) -> str:
 
 def _words(written: str) -> list[str]:
     """Give the words in small letters: of punctuation and symbols only an apostrophe or hyphen inside a word stays."""
-    kept = (mark if mark in _WITHIN or _is_part_of_word(mark) else " " for mark in normalize("NFC", written.lower()))
+    kept = (mark if mark in _WITHIN or _is_part_of_word(mark) else " " for mark in normal_form(written.lower()))
     return [word for part in "".join(kept).split() if (word := part.strip(_WITHIN + JOINERS))]
 
 
@@ -227,13 +279,11 @@ def _is_part_of_word(mark: str) -> bool:
     return kind[0] in "LMN" or mark in JOINERS
 
 
-def _inside(root: Path, written: str) -> Path:
-    if not written or "\0" in written:
+def _path(files: _Files, written: str) -> Path:
+    if not written:
         raise RowError("no path")
-    path = (root / written).resolve()
-    if not path.is_relative_to(root):
-        raise RowError("the path leaves the folder")
-    if not path.is_file():
+    path = files.find(written)
+    if path is None:
         raise RowError("no such file")
     return path
 

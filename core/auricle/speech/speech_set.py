@@ -13,6 +13,7 @@ from auricle.packs.manifest import UNKNOWN, WINDOWS
 from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE
 from auricle.speech.features import Energies, LogMel
 from auricle.speech.row_store import RowStore, Spill
+from auricle.speech.sound_faults import Finding, sentences_of
 
 _PART = 256
 
@@ -95,8 +96,8 @@ class SpeechSet:
     noise: tuple[NDArray[np.float32], ...] = ()
     """Background recordings, (samples,) each at 16 kHz, of any length."""
 
-    skipped: tuple[str, ...] = ()
-    """What could not be used, each as a sentence that names the file and the reason."""
+    findings: tuple[Finding, ...] = ()
+    """What was found in files that could not be used, or not as they stand."""
 
     other_clips_left_out: int = 0
     """Clips of words not chosen that stand for nothing, since `_unknown_` takes as many as a word has on average."""
@@ -114,6 +115,11 @@ class SpeechSet:
             array.setflags(write=False)
         for recording in self.noise:
             recording.setflags(write=False)
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """What could not be used, each as a sentence that names the file and the reason."""
+        return sentences_of(self.findings)
 
     def __len__(self) -> int:
         """Count the clips."""
@@ -167,7 +173,7 @@ def build_speech_set(
     clip_speakers: Sequence[str],
     *,
     noise: Sequence[NDArray[np.float32]] = (),
-    skipped: Sequence[str] = (),
+    findings: Sequence[Finding] = (),
     other_clips_left_out: int = 0,
     cut: Mapping[str, int] | None = None,
 ) -> SpeechSet:
@@ -192,6 +198,7 @@ def build_speech_set(
     speaker_place = {name: index for index, name in enumerate(names)}
     missing = set(labels) - set(clip_labels)
     if missing:
+        skipped = sentences_of(findings)
         hint = f" (the first file skipped: {skipped[0]})" if skipped else ""
         raise DataError(f'No clip of "{min(missing)}" could be used{hint}: leave it out of --words or add recordings.')
     return SpeechSet(
@@ -201,7 +208,7 @@ def build_speech_set(
         speakers=np.array([speaker_place[name] for name in clip_speakers], dtype=np.int64),
         speaker_names=names,
         noise=tuple(noise),
-        skipped=tuple(skipped),
+        findings=tuple(findings),
         other_clips_left_out=other_clips_left_out,
         cut=dict(cut or {}),
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from auricle.errors import DataError, SettingsError, nearest
+from auricle.files import normal_form
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN, refuse_label
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
@@ -41,7 +43,7 @@ _COMMON = "common"
 def select_words(
     spec: str, counts: Mapping[str, int], *, where: str, min_clips: int = MIN_WORD_CLIPS
 ) -> tuple[str, ...]:
-    """Turn `--words` into labels.
+    """Turn `--words` into labels, whether their letters and marks are composed or not.
 
     Parameters
     ----------
@@ -69,6 +71,7 @@ def select_words(
     PackError
         A word cannot be a label.
     """
+    spec, counts = normal_form(spec), _in_normal_form(counts)
     name, colon, least = spec.strip().partition(":")
     if colon:
         return _common_words(name, least, counts, where)
@@ -117,6 +120,13 @@ def _listed_words(spec: str, counts: Mapping[str, int], where: str) -> tuple[str
             known = counts if len(labels) > 1 else [*counts, *WORD_SETS]
             raise SettingsError(f'There is no word "{label}" in {where}: {nearest(label, known)}')
     return labels
+
+
+def _in_normal_form(counts: Mapping[str, int]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for word, count in counts.items():
+        found[normal_form(word)] += count
+    return dict(found)
 
 
 def _check_enough(labels: tuple[str, ...], what: str) -> None:

@@ -12,7 +12,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from msgspec import Meta
 
-from auricle.errors import DataError, because
+from auricle.errors import DataError
+from auricle.files import read_text
 from auricle.wire.broker_passwords import Password
 from auricle.wire.kinds import DeviceId, FleetName
 
@@ -107,20 +108,19 @@ def read_token_file(path: Path) -> TokenFile:
         It cannot be read, or holds something else.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(LONGEST_TOKEN_FILE).decode("ascii").strip()
-        token, *lines = text.splitlines() or [""]
+        text = read_text(path, "The claim token", most=LONGEST_TOKEN_FILE, refusal=DataError)
+        token, *lines = text.strip().splitlines() or [""]
         below = dict(line.split(" ", 1) for line in lines)
         told = {"token": token, "server": below.get("server"), "ca_pin": below.get("ca-pin")}
         if set(below) - {"server", "ca-pin"}:
             raise ValueError("another line")
         return msgspec.convert(told, TokenFile)
-    except FileNotFoundError as error:
+    except DataError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
         raise DataError(
             f"There is no claim token {path}: a claim removes the file that it has used, and auricle cloud enrol token "
             "makes one."
         ) from error
-    except OSError as error:
-        raise DataError(f"The claim token {path} cannot be read: {because(error)}.") from error
     except (ValueError, msgspec.ValidationError) as error:
         raise DataError(f"{path} holds no claim token: make one with auricle cloud enrol token.") from error

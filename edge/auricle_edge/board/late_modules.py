@@ -17,9 +17,10 @@ from types import ModuleType
 SELDOM = (
     *("urllib.request", "ipaddress", "tokenize", "pickle", "tempfile", "shutil", "locale"),
     *("ssl", "asyncio.sslproto"),
+    *("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"),
 )
 """Imported by paho (for proxies), urllib.parse, inspect and linecache, NumPy, and subprocess; and by asyncio and paho,
-where only a broker with TLS needs them."""
+where only a broker with TLS needs them. What NumPy loads is the documentation of its functions, for `help`."""
 
 
 class LateModule(ModuleType):

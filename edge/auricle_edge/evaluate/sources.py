@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from auricle.errors import DataError
+from auricle.files import normal_form, read_text
 from auricle.hearing.curve import WITHIN
 from auricle.hearing.scenes import Piece, Scene, Spoken, Stretch
 from auricle.hearing.sounds import Sound, Take, fingerprint, pcm
@@ -138,24 +139,26 @@ def _files(folders: Sequence[Path]) -> list[Path]:
 RECORDING = "recording"
 LONGEST = 2 * 3600
 """Seconds of a recording with labels."""
+LONGEST_WORD = 10.0
+"""Seconds of a label with a keyword."""
+LATE = 1.0
+"""Seconds by which a label may end after its recording: whoever draws it by hand does so."""
 
 
 def read_labels(path: Path) -> list[tuple[float, float, str]]:
-    """Start, end and word of each label, by start.
+    """Start, end and word of each label, by start: seconds, and small letters in Unicode's form NFC.
 
-    Lines that begin with a backslash, Audacity's frequency ranges, are passed over.
+    Lines that begin with a backslash, Audacity's frequency ranges, are passed over. A label without length, which
+    Audacity makes of a point, ends where it starts.
 
     Raises
     ------
     DataError
-        The file cannot be read, or a line is not a label; the sentence names it.
+        The file cannot be read, is not a text, or a line is not a label of the first `LONGEST` seconds; the sentence
+        names it.
     """
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"The labels {path} cannot be read: export them from Audacity as text.") from error
     found = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path, "The labels", refusal=DataError).splitlines(), 1):
         if not line.strip() or line.startswith("\\"):
             continue
         found.append(_label(line, f"{path}, line {number}"))
@@ -169,9 +172,11 @@ def _label(line: str, where: str) -> tuple[float, float, str]:
         times = float(start.replace(",", ".")), float(end.replace(",", "."))
     except ValueError as error:
         raise DataError(f"{where} is not start<TAB>end<TAB>word in seconds: {line[:60]!r}.") from error
-    if not (all(map(math.isfinite, times)) and 0 <= times[0] <= times[1] and word.strip()):
+    if not (0 <= times[0] <= times[1] < math.inf and word.strip()):
         raise DataError(f"{where} needs a start, an end after it, and a word: {line[:60]!r}.")
-    return *times, word.strip().lower()
+    if times[1] > LONGEST:
+        raise DataError(f"{where} ends after {LONGEST:,} seconds, which is as long as a recording may be: cut both.")
+    return *times, normal_form(word.strip().lower())
 
 
 def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str]) -> Scene:
@@ -183,21 +188,28 @@ def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str]) -> Scene:
     Raises
     ------
     DataError
-        One of the files cannot be read, or a label lies after the recording's end.
+        One of the files cannot be read, a label begins after the recording's end or ends over `LATE` after it, or one
+        with a keyword is longer than `LONGEST_WORD`.
     """
     samples = pcm(read_audio(sound, LONGEST))
+    seconds, found = len(samples) / SAMPLE_RATE, read_labels(labels)
+    for start, end, word in found:
+        if start >= seconds or end > seconds + LATE:
+            raise DataError(f'{labels} has "{word[:60]}" after the end of {sound}: are they of one recording?')
+        if word in keywords and end - start > LONGEST_WORD:
+            raise DataError(
+                f'{labels} has "{word}" for {end - start:g} seconds from {start:g} on: draw it around the word.'
+            )
     words = tuple(
         Spoken(word, round(start * SAMPLE_RATE), round(end * SAMPLE_RATE), sound.stem, RECORDING, math.nan)
-        for start, end, word in read_labels(labels)
+        for start, end, word in found
         if word in keywords
     )
-    if words and words[-1].start >= len(samples):
-        raise DataError(f'{labels} has "{words[-1].word}" after the end of {sound}: are they of one recording?')
     stretches, free = [], 0
-    for word in (*words, None):
-        until = len(samples) if word is None else word.start
+    for spoken in (*words, None):
+        until = len(samples) if spoken is None else spoken.start
         if until > free:
             stretches.append(Stretch(RECORDING, free, until))
-        if word is not None:
-            free = max(free, word.end + round(WITHIN * SAMPLE_RATE) + 1)
+        if spoken is not None:
+            free = max(free, spoken.end + round(WITHIN * SAMPLE_RATE) + 1)
     return Scene(samples, words, tuple(stretches), (Piece(str(sound), 0, len(samples)),))

@@ -90,6 +90,7 @@ class Agent:
         self._delivery = UpdateDelivery(settings, uplink)
         self._sums = SumTalk(settings, self._messages, uplink)
         self.gate = GateWatch(gate, settings.gate_every, self._say_presence, settings.clock)
+        self._readiness = Readiness(self.gate, trainer, source, executor)
         self.rounds = DeviceRounds(
             settings,
             trainer,
@@ -97,7 +98,7 @@ class Agent:
             self._messages,
             uplink,
             gate=self.gate,
-            readiness=Readiness(self.gate, trainer, source, executor),
+            readiness=self._readiness,
             delivery=self._delivery,
             sums=self._sums,
             judging=judging,
@@ -121,6 +122,11 @@ class Agent:
             },
             on_connect=self._born,
         )
+
+    async def rest(self) -> None:
+        """Forget the clips' sound, unless work is under way that may need it; it is read again before the next."""
+        if not self.work.busy or self.state == "outbox":
+            await self._readiness.silence()
 
     @property
     def base(self) -> str | None:

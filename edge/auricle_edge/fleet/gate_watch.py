@@ -7,6 +7,8 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 
+import numpy as np
+
 from auricle.errors import AuricleError
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle_edge.board.gate import Decision
@@ -37,6 +39,8 @@ class RoundControl:
 
     def __init__(self, decision: Decision, seconds: float, clock: Clock = SYSTEM_CLOCK) -> None:
         self._decision, self._stopped = decision, False
+        self.flag = np.array([decision.gate != "train"], np.int32)
+        """(1,): 0 while a call gives False at once; training looks at it between two batches."""
         self._clock, self._deadline = clock, clock.monotonic() + seconds
         self._news = threading.Condition()
         self.waited = 0.0
@@ -46,13 +50,18 @@ class RoundControl:
         """The gate says something else now."""
         with self._news:
             self._decision = decision
+            self._mark()
             self._news.notify_all()
 
     def stop(self) -> None:
         """The round is void."""
         with self._news:
             self._stopped = True
+            self._mark()
             self._news.notify_all()
+
+    def _mark(self) -> None:
+        self.flag[0] = self._stopped or self._decision.gate != "train"
 
     def __call__(self) -> bool:
         """Whether the round was stopped; returns only when the gate is open.

@@ -40,6 +40,7 @@ class Readiness:
     def __init__(self, gate: GateWatch, trainer: Trainer, source: DataSource | None, executor: Executor) -> None:
         self._gate, self._trainer, self._source, self._executor = gate, trainer, source, executor
         self._generation: int | None = None
+        self._silenced = False
 
     async def require_gate(self) -> None:
         """Look at the gate; Declined when it is not open.
@@ -77,13 +78,26 @@ class Readiness:
 
     async def renew(self) -> bool:
         """Read the clips again in the training thread if they changed; whether their number did."""
-        if self._source is None or (generation := self._source.generation()) == self._generation:
+        if self._source is None:
             return False
+        if (generation := self._source.generation()) == self._generation and not self._silenced:
+            return False
+        self._silenced = False
         before, loop = len(self._trainer.data.train), asyncio.get_running_loop()
         data = await loop.run_in_executor(self._executor, self._source.read)
         await loop.run_in_executor(self._executor, self._trainer.renew, data)
         self._generation = generation
         return len(data.train) != before
+
+    async def silence(self) -> None:
+        """Keep of the clips only how many there are, where `renew` can read them again."""
+        if self._source is not None and not self._silenced:
+            self._silenced = True  # at once: what begins meanwhile reads them again, after this, in the same thread
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._silence)
+
+    def _silence(self) -> None:
+        """In the training thread."""
+        self._trainer.renew(self._trainer.data.silenced())
 
 
 def require_room(folder: Path, needed: int) -> None:

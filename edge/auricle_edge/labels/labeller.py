@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from auricle.errors import AuricleError, DataError, SettingsError
+from auricle.files import normal_form
 from auricle.packs.manifest import UNKNOWN
 from auricle_edge.clips import ClipStore, NoRoomError, Source
 from auricle_edge.labels.answers import Answers, Heard, Judged
@@ -132,6 +133,7 @@ class Labeller:
     def deny(self, identity: str | None = None, word: str | None = None, *, newest: str | None = None) -> Labelled:
         """It was not that word, but `word`; None: no keyword. Errors as of `confirm`; SettingsError: no such word."""
         if word is not None:
+            word = normal_form(word)
             self._store.check(word, "confirmed")
         return self._answer(identity, newest, "denied", word)
 
@@ -151,6 +153,7 @@ class Labeller:
         word = word or self._settings.missed_word
         if word is None:
             raise SettingsError("Say which word was missed, or set missed_word in [labels].")
+        word = normal_form(word)
         self._store.check(word, "missed")
         with self._answering:
             return self._taken_for_missed(word)

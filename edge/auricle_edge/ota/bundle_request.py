@@ -15,8 +15,8 @@ import msgspec
 
 from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.fleet.agent_context import State
-from auricle_edge.ota.installation import ANSWER, Installation, Installed, outcome_reason
-from auricle_edge.ota.records import WANTED, Answer, Progress, Wanted, forget, own_record, write_record
+from auricle_edge.ota.installation import ANSWER, Installation, Installed, SlotOutcome, outcome_reason
+from auricle_edge.ota.records import FAILED, WANTED, Answer, Failed, Progress, Wanted, forget, own_record, write_record
 from auricle_edge.settings import EdgeSettings
 
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 3600.0
@@ -134,10 +134,16 @@ class BundleRequest:
         if runs.identity == wanted.identity and journal.active == runs.slot.name:
             return Outcome("confirmed")
         if last is not None and (last.rollout, last.identity) == (wanted.rollout, wanted.identity):
-            return Outcome("refused" if last.outcome == "refused" else "failed", outcome_reason(last))
+            return Outcome("refused" if last.outcome == "refused" else "failed", self._reason(last))
         if progress.state != "fetching":
             return Outcome("failed", "Another bundle was installed on the device.")
         return self._answered(progress)
+
+    def _reason(self, last: SlotOutcome) -> str:
+        """Why a trial ended: what the bundle's own agent said of it, else what the slots' journal says."""
+        failed = own_record(self._path.with_name(FAILED), Failed)
+        said = failed is not None and last.outcome == "reverted" and failed.identity == last.identity
+        return failed.reason if failed is not None and said else outcome_reason(last)
 
     def _answered(self, progress: Progress) -> Outcome:
         """What root says while it fetches; it is asked again after a pause when it could not."""

@@ -26,7 +26,7 @@ from auricle_edge.ota.health import Health
 from auricle_edge.ota.installation import Installation, Installed
 from auricle_edge.ota.pack_shelf import PackShelf
 from auricle_edge.ota.pack_trial import Trials
-from auricle_edge.ota.records import FOLDER, Progress, Wanted, short
+from auricle_edge.ota.records import FAILED, FOLDER, Failed, Progress, Wanted, short, write_record
 from auricle_edge.settings import PATIENCE, EdgeSettings
 
 log = logging.getLogger("auricle.edge")
@@ -264,5 +264,15 @@ def count_start(settings: EdgeSettings) -> None:
     shelf = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key))
     try:
         Trials(settings.folder, shelf).start()
+    except StorageError as error:
+        log.warning("%s", error)
+
+
+def note_failure(settings: EdgeSettings, reason: str) -> None:
+    """Keep why this bundle cannot start, for the agent of the version before to tell; nothing where it is no bundle."""
+    try:
+        runs = Installation().running()
+        if runs is not None:
+            write_record(settings.folder / FOLDER / FAILED, Failed(identity=runs.identity, reason=short(reason)))
     except StorageError as error:
         log.warning("%s", error)

@@ -22,7 +22,7 @@ from auricle_edge.fleet.agent_context import State
 
 FOLDER = "updates"
 """In a device's state folder."""
-WANTED, PROGRESS, TRIAL, KEPT = "wanted.json", "progress.json", "trial.json", "kept.json"
+WANTED, PROGRESS, TRIAL, KEPT, FAILED = "wanted.json", "progress.json", "trial.json", "kept.json", "failed.json"
 LARGEST = 64 << 10
 """Bytes of a record."""
 LONGEST_REASON = 200
@@ -151,6 +151,13 @@ def read_plain(path: Path) -> bytes | None:
     if not 0 < len(data) <= LARGEST:
         raise StorageError(f"{path} is not a regular file of the right size: remove it.")
     return data
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a bundle did not start, written by its own agent for the one that the device goes back to."""
+
+    identity: Sha256
+    reason: Short
 
 
 def own_record(path: Path, kind: type[T]) -> T | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.packs.pack import Pack
 from auricle.process.plugins import guarded, load, offered
+from auricle_edge.runtimes.first_use import RuntimeDiesError, death_of, library_is_there, refuse_dead
 from auricle_learning.runtimes.interface import Runtime
 
 if TYPE_CHECKING:
@@ -69,13 +71,16 @@ def choose_runtime(wanted: str, pack: Pack, threads: int = 1, *, training: bool 
     SettingsError
         There is no runtime of that name, or that of another package cannot be loaded.
     AuricleError
-        Nothing fits, or what was asked for does not; the sentence says what is missing.
+        Nothing fits, or what was asked for does not; the sentence says what is missing. `RuntimeDiesError` where a
+        library ends the process that uses it, which was tried in a child.
     """
     if wanted == AUTO:
         return _automatic(pack, threads, training)
     kind = RUNTIMES.get(wanted) or _of_another_package(wanted)
     if (reason := kind.missing(pack, training)) is not None:
         raise AuricleError(reason)
+    if RUNTIMES.get(wanted) is kind:
+        refuse_dead(wanted)
     return Choice(kind.make(pack, threads), f"Runtime {wanted}: it was asked for.")
 
 
@@ -88,23 +93,35 @@ def _automatic(pack: Pack, threads: int, training: bool) -> Choice:
     from auricle_edge.runtimes.native.self_test import fault_of
     from auricle_learning.native.library import brought_library, found_library, why_not_brought
 
-    brought = brought_library()
-    found = brought or found_library()
+    dead = death_of(NATIVE) if library_is_there() else None
+    brought = brought_library() if dead is None else None
+    found = brought or (found_library() if dead is None else None)
     names = [STEP, ORT_TRAINING, *([] if training else [TFLITE])]
     missing = {name: RUNTIMES[name].missing(pack, training) for name in names}
     lacks = RUNTIMES[NATIVE].missing(pack, training)
-    if found is not None:
-        missing = {NATIVE: lacks or fault_of(found), **missing}
-    fitting = [name for name, reason in missing.items() if reason is None]
-    if not fitting:
+    if found is not None or dead is not None:
+        missing = {NATIVE: lacks or dead or (None if found is None else fault_of(found)), **missing}
+    lacking = {name for name, reason in missing.items() if reason is not None}
+    chosen = _first_alive(missing)
+    if chosen is None:
+        died = dead is not None or bool(missing.keys() - lacking)
         reasons = [reason for reason in missing.values() if reason is not None]
-        if found is None and lacks is None:
+        if found is None and lacks is None and dead is None:
             reasons.append(f"{why_not_brought()} Where there is a C compiler, --runtime native makes one.")
-        raise AuricleError(" ".join(reasons))
-    chosen = fitting[0]
+        raise RuntimeDiesError(" ".join(reasons)) if died else AuricleError(" ".join(reasons))
     origin = "was compiled on this machine before" if brought is None else "came with the wheel"
     reason = _why_native(origin, threads) if chosen == NATIVE else _why(chosen, missing)
     return Choice(RUNTIMES[chosen].make(pack, threads), f"Runtime {chosen}: {reason}")
+
+
+def _first_alive(missing: dict[str, str | None]) -> str | None:
+    """The first runtime that lacks nothing and lives in a child; of those before it the table then has the reason."""
+    for name, reason in missing.items():
+        if reason is None:
+            missing[name] = death_of(name)
+            if missing[name] is None:
+                return name
+    return None
 
 
 def _why_native(origin: str, threads: int) -> str:
@@ -134,7 +151,7 @@ def _missing_native(pack: Pack, training: bool) -> str | None:
 def _missing_ort_training(pack: Pack, _training: bool) -> str | None:
     if importlib.util.find_spec("onnxruntime") is None:
         return 'The runtime step needs onnxruntime, which is not installed: pip install "auricle[edge]".'
-    if importlib.util.find_spec("onnxruntime.training") is None:
+    if not _has_training():
         return (
             "The runtime ort-training needs onnxruntime-training, which is not installed: in an environment of its own "
             'with Python 3.10 or 3.11 on x86_64, pip install "auricle[ort-training]".'
@@ -142,6 +159,13 @@ def _missing_ort_training(pack: Pack, _training: bool) -> str | None:
     if not pack.manifest.ort_training:
         return f"The pack {pack.manifest.name} has no files for the runtime ort-training: auricle export artifacts."
     return None
+
+
+def _has_training() -> bool:
+    """Whether the onnxruntime that is here can train, without importing it: on some machines that ends a process."""
+    spec = importlib.util.find_spec("onnxruntime")
+    places = [] if spec is None else spec.submodule_search_locations or []
+    return any((Path(place) / "training" / "__init__.py").is_file() for place in places)
 
 
 def _missing_graphs(name: str, pack: Pack, training: bool) -> str | None:

@@ -26,6 +26,7 @@ from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.listening.events.chosen import require_asked
 from auricle_edge.listening.events.outputs import EventSettings
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.runtimes.first_use import death_of, library_is_there
 from auricle_edge.runtimes.native.self_test import fault_of
 from auricle_edge.service.microphone_check import clipping, examine_levels, level
 from auricle_edge.service.status import awaited, quoted
@@ -116,7 +117,7 @@ def versions() -> tuple[Verdict, str]:
     here = f"auricle {__version__}, Python {platform.python_version()}, {platform.machine()}"
     sentence = f"{here}; {', '.join(versions_of(LIBRARIES))}."
     if importlib.util.find_spec("onnxruntime") is None:
-        found = brought_library()
+        found = brought_library() if library_is_there() and death_of("native") is None else None
         if found is not None and fault_of(found) is None:
             return "good", f"{sentence} Without onnxruntime: the wheel brings what runs models here."
         return "bad", f'{sentence} onnxruntime is missing: pip install "auricle[edge]".'

@@ -152,6 +152,11 @@ class Parts:
         return self.agent is not None and self.agent.state == "training"
 
     @property
+    def works(self) -> bool:
+        """Whether a round or a measurement is under way, but for the sending of its update."""
+        return self.agent is not None and self.agent.work.busy and self.agent.state != "outbox"
+
+    @property
     def reached(self) -> bool:
         """Whether the agent has registered at its broker, where there is one."""
         return self.agent is None or (self.agent.link.connected and self.agent.state != "new")

@@ -43,8 +43,9 @@ def serve(encoded: bytes, as_json: bool, verbose: bool = False) -> bool:
 
     from auricle.process.ending import at_terminal
     from auricle.process.until_signal import until_signal
-    from auricle_edge.ota.following import count_start
+    from auricle_edge.ota.following import count_start, note_failure
     from auricle_edge.ota.pack_shelf import running_pack
+    from auricle_edge.runtimes.first_use import RuntimeDiesError
     from auricle_edge.service.listening_device import ListeningDevice
     from auricle_edge.service.status import awaited, other_words
     from auricle_edge.settings import EdgeSettings
@@ -54,7 +55,11 @@ def serve(encoded: bytes, as_json: bool, verbose: bool = False) -> bool:
     count_start(settings)
     pack = running_pack(settings)
     pack.hold_only((own_model(pack, settings.local, settings.start), pack.manifest.plugin))
-    device = ListeningDevice(settings, pack, readable=not as_json and at_terminal())
+    try:
+        device = ListeningDevice(settings, pack, readable=not as_json and at_terminal())
+    except RuntimeDiesError as error:
+        note_failure(settings, str(error))
+        raise
     parts, model = device.parts, device.parts.hearing.now
     heard, others = awaited(pack.labels, parts.detect), other_words(settings.pack)
     facts = {

@@ -44,7 +44,7 @@ class Upkeep:
     def __init__(self, parts: Parts, notifier: Notifier, heard: Callable[[Event], None]) -> None:
         self._parts, self._notifier, self._heard, self._pulse = parts, notifier, heard, Pulse()
         self.trained: float | None = None
-        """When training was last seen, until its memory was given back."""
+        """When a round or a measurement was last seen, until its memory was given back."""
 
     async def look_after(self) -> None:
         """Labels, the watchdog, what systemd shows; until cancelled."""
@@ -80,14 +80,22 @@ class Upkeep:
         """What only the start and the rounds needed of memory; until cancelled."""
         parts, loop = self._parts, asyncio.get_running_loop()
         await asyncio.sleep(SETTLED)
+        await self._forget_sound()
         await loop.run_in_executor(parts.labelling, keep_start)
         while True:
             await asyncio.sleep(TICK)
-            if parts.trains:
+            if parts.works:
                 self.trained = time.monotonic()
             elif self.trained is not None and time.monotonic() - self.trained >= SETTLED:
                 self.trained = None
+                await self._forget_sound()
                 await loop.run_in_executor(parts.training, rest, parts.choice.runtime)
+
+    async def _forget_sound(self) -> None:
+        """What a round learns from is read again before the next."""
+        if self._parts.agent is not None:
+            await self._parts.agent.rest()
+        self._parts.pack.forget_stretches()
 
     async def report_hearing(self, agent: Agent) -> None:
         """Tell the coordinator how well the device hears, where its owner has allowed it; until cancelled."""

@@ -10,7 +10,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from auricle.errors import DataError, PackError, SettingsError, nearest
-from auricle.files import write_durably
+from auricle.files import normal_form, write_durably
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.packs.start import read_start
 from auricle.process.table import progress_bars
@@ -32,7 +32,7 @@ def artifacts(
     maker = import_for("artifacts", "packs.ort_artifacts", INSTALL)
     loaded = load_pack(pack)
     if words is not None:
-        loaded = loaded.with_labels([word.strip() for word in words.split(",")], loaded.manifest.name)
+        loaded = loaded.with_labels(_parted(words), loaded.manifest.name)
     names = _names(loaded, models)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with progress_bars(*columns, hidden=as_json) as bar:
@@ -91,7 +91,7 @@ def tflite(
 
 
 def _parted(words: str) -> list[str]:
-    return [word.strip() for word in words.split(",")]
+    return [normal_form(word.strip()) for word in words.split(",")]
 
 
 def _weights(pack: Pack, names: list[str], path: Path) -> dict[str, Flat]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import nearest
-from auricle.files import write_durably
+from auricle.files import decode_text, write_durably
 from auricle_export.flash.board import Board, Id
 from auricle_export.flash.checks import objections
 from auricle_export.flash.document import DocumentError, Problem, first_of, quoted, read_content, read_document
@@ -153,7 +153,8 @@ def write_profile(name: str, like: str | Path, folder: Path, title: str | None =
         raise BoardError(f"{place} exists: choose another name or folder, or remove it.")
     original = profile_path(like)
     require(*read_profile(original))
-    text = _renamed(original.read_text("utf-8"), name, title or name)
+    content = read_content(original, "profile", BoardError)
+    text = _renamed(decode_text(content, str(original), BoardError), name, title or name)
     require(*read_text(text.encode(), str(place), name))
     write_durably(place, text.encode())
     return place

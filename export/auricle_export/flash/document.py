@@ -14,6 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from auricle.errors import SettingsError, nearest
+from auricle.files import decode_text, read_bytes
 from auricle_export.flash.toml_lines import Path as KeyPath
 from auricle_export.flash.toml_lines import key_lines, line_of
 
@@ -56,14 +57,7 @@ class DocumentError(SettingsError):
 
 def read_content(path: Path, noun: str, refusal: type[DocumentError]) -> bytes:
     """The bytes of a document, a `noun` such as "profile". `refusal`: it cannot be read, or is too long."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-    except OSError as error:
-        raise refusal(f"{path} cannot be read ({error.strerror}).") from error
-    if len(content) > LARGEST:
-        raise refusal(f"{path} is longer than {LARGEST >> 10} KiB, which no {noun} is.")
-    return content
+    return read_bytes(path, f"The {noun}", most=LARGEST, refusal=refusal)
 
 
 def read_document(
@@ -86,12 +80,11 @@ def read_document(
         The struct, None where something is wrong; and all mistakes in the order of their lines.
     """
     try:
-        text = content.decode()
+        text = decode_text(content, "this")
         values = tomllib.loads(text)
-        lines = key_lines(text.replace("\r\n", "\n"))
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        return None, [Problem(file, line, "", "this is not UTF-8.")]
+        lines = key_lines(text)
+    except SettingsError as error:
+        return None, [Problem(file, _line_of_error(str(error), content), "", str(error))]
     except RecursionError:
         return None, [Problem(file, 1, "", "this is not valid TOML: it is nested too deeply.")]
     except ValueError as error:
@@ -112,7 +105,7 @@ def first_of(problems: list[Problem]) -> str:
 
 
 def _line_of_error(message: str, content: bytes) -> int:
-    told = re.search(r"at line (\d+)", message)
+    told = re.search(r"(?:at |\()line (\d+)", message)
     return int(told[1]) if told else content.rstrip().count(b"\n") + 1
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from auricle.errors import AuricleError, SettingsError, nearest
+from auricle.files import read_text
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.mqtt_link.private_link import require_private
 from auricle.packs.pack import SHIPPED
@@ -187,17 +188,12 @@ def _nearest(word: str, known: Iterable[str]) -> str:
     return nearest(word, known).removesuffix(".")
 
 
-def _file(name: str, folder: Path) -> bytes:
-    """What a file that is named relative to a folder holds."""
-    path = folder / name
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read ({error.strerror})") from error
-    if not 0 < len(content) <= LARGEST_FILE:
-        raise SettingsError(f"{path} is empty, or longer than {LARGEST_FILE >> 10} KiB")
-    return content
+def _file(name: str, folder: Path) -> str:
+    """The text of a file that is named relative to a folder."""
+    text = read_text(folder / name, most=LARGEST_FILE)
+    if not text:
+        raise SettingsError(f"{folder / name} is empty")
+    return text
 
 
 def _key(text: str, folder: Path) -> str:
@@ -205,11 +201,11 @@ def _key(text: str, folder: Path) -> str:
     if re.fullmatch(r"[0-9a-fA-F]{64}", text):
         return text.lower()
     content = _file(text, folder)
-    if not re.fullmatch(rb"\s*[0-9a-fA-F]{64}\s*", content):
+    if not re.fullmatch(r"\s*[0-9a-fA-F]{64}\s*", content):
         raise SettingsError(
             f"{folder / text} is not a public key: it takes the 64 hexadecimal digits, or a file of nothing but them"
         )
-    return public_key(content.decode()).hex()
+    return public_key(content).hex()
 
 
 def _pack(text: str, folder: Path) -> str:
@@ -223,10 +219,9 @@ def _pack(text: str, folder: Path) -> str:
 
 
 def _passphrase(text: str, folder: Path) -> str:
-    content = _file(text, folder).removesuffix(b"\n").removesuffix(b"\r")
     try:
-        passphrase: str = msgspec.convert(content.decode(), Passphrase)
-    except (UnicodeDecodeError, msgspec.ValidationError) as error:
+        passphrase: str = msgspec.convert(_file(text, folder).removesuffix("\n"), Passphrase)
+    except msgspec.ValidationError as error:
         raise SettingsError(
             f"{folder / text} holds no passphrase: 8 to 63 letters, digits and signs of ASCII in one line"
         ) from error

@@ -19,9 +19,9 @@ from msgspec import structs
 from torch import nn
 
 from auricle.errors import PackError, nearest
-from auricle.files import write_durably
+from auricle.files import normal_form, write_durably
 from auricle.packs.graph_interface import Graph
-from auricle.packs.manifest import FORMAT, FileEntry, Manifest, Task
+from auricle.packs.manifest import FORMAT, FileEntry, Manifest, Task, refuse_label
 from auricle.packs.pack import Pack, pack_bytes
 from auricle.speech.words import WORD_SETS
 from auricle.wire.gradient_terms import Term
@@ -268,9 +268,12 @@ def build_author_pack(
         A module cannot be found or compiled; the sentence says where and what to use instead. One has no layer that
         drops activations, with `bavd`.
     PackError
-        Fewer than two words, a word twice, a name that is not a name, or a window that is not one.
+        Fewer than two words, a word twice or that cannot be a label, a name that is not a name, a window that is none.
     """
-    task = task_of(labels, mels, window)
+    words = tuple(map(normal_form, labels))
+    for word in words:
+        refuse_label(word, "--labels")
+    task = task_of(words, mels, window)
     makers: dict[str, Maker | None] = {}
     for model in (source, plugin):
         built = partial(built_in, model, mels=mels, bavd=bavd)

@@ -12,6 +12,8 @@ from typing import Annotated
 import msgspec
 
 from auricle.errors import SettingsError, nearest
+from auricle.files import NamesOnDisk, normal_form, read_text
+from auricle.settings import LARGEST
 from auricle.speech.clip_folder import refuse_both_roles
 from auricle.speech.sources import DOWNLOADED, Place, Steps, source_folders
 from auricle_export.pretrain.clip_recipe import ClipRecipe, Folder, FromFolders, below
@@ -119,6 +121,7 @@ def load_recipe(name: str) -> Recipe | ClipRecipe:
     except (ValueError, RecursionError, msgspec.ValidationError) as error:  # also a number of too many digits
         raise SettingsError(f"The recipe {name} is not valid: {error}.") from error
     if isinstance(recipe, Recipe):
+        recipe = msgspec.structs.replace(recipe, wake=tuple(map(normal_form, recipe.wake)))
         for model in recipe.epochs:
             recipe.training(model, LiveSettings())
     return recipe
@@ -129,8 +132,8 @@ def _text(name: str) -> str:
         shipped = resources.files("auricle_export.pretrain").joinpath("recipes").joinpath(f"{name}.toml")
         return shipped.read_text("utf-8")
     path = Path(name)
-    if not path.is_file():
+    if not NamesOnDisk().find(path).exists():
         raise SettingsError(
             f'There is no recipe "{name}": name a TOML file, or one of {", ".join(SHIPPED)}; {nearest(name, SHIPPED)}'
         )
-    return path.read_text("utf-8", errors="replace")
+    return read_text(path, "The recipe", most=LARGEST)

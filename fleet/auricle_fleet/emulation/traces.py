@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Meta
 
 from auricle.errors import DataError, because, nearest
+from auricle.files import NamesOnDisk, read_lines
 from auricle.wire.kinds import UNDECODABLE
 from auricle_fleet.groups import Group, Need
 
@@ -98,23 +99,18 @@ class Timeline:
 
 def _rows_of(path: Path) -> dict[str, list[Row]]:
     """The lines of a trace by device, in the order in which devices first appear."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            found: dict[str, list[Row]] = {}
-            for count, (line, row) in enumerate((_of_json if path.suffix == ".jsonl" else _of_csv)(path, file), 1):
-                if count > MOST_ROWS:
-                    raise DataError(f"The trace {path} has more than {MOST_ROWS:,} rows: leave devices out.")
-                rows = found.setdefault(row.device, [])
-                if rows and row.time <= rows[-1].time:
-                    raise DataError(
-                        f"{path}, line {line}: the time {row.time:g} of {row.device} is not after its "
-                        f"{rows[-1].time:g} before: times of a device have to rise."
-                    )
-                rows.append(row)
-    except OSError as error:
-        raise DataError(f"The trace {path} cannot be read: {because(error)}.") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"The trace {path} is not text in UTF-8: save it as that.") from error
+    lines = read_lines(path, "The trace", refusal=DataError)
+    found: dict[str, list[Row]] = {}
+    for count, (line, row) in enumerate((_of_json if path.suffix == ".jsonl" else _of_csv)(path, lines), 1):
+        if count > MOST_ROWS:
+            raise DataError(f"The trace {path} has more than {MOST_ROWS:,} rows: leave devices out.")
+        rows = found.setdefault(row.device, [])
+        if rows and row.time <= rows[-1].time:
+            raise DataError(
+                f"{path}, line {line}: the time {row.time:g} of {row.device} is not after its "
+                f"{rows[-1].time:g} before: times of a device have to rise."
+            )
+        rows.append(row)
     if not found:
         raise DataError(f"The trace {path} has no row.")
     return found
@@ -213,7 +209,7 @@ def read_trace(group: Group) -> list[Timeline]:
     """
     told = group.trace
     assert told is not None
-    path = Path(told.file)
+    path = NamesOnDisk().find(Path(told.file))
     try:
         size = path.stat().st_size
     except (OSError, ValueError) as error:

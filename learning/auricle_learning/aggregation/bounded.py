@@ -92,7 +92,7 @@ class BoundedRule:
         """Aggregate a round; `bounded` of the result says whose numbers counted for less than was said."""
         fitted = self._fitted(len(cohort.ids))
         capped, found = self._capped(cohort, fitted)
-        aggregate = _limited(fitted.rule(capped), capped, self.factor, fitted.rule)
+        aggregate = _bounded(capped, self.factor, fitted.rule, said_less=bool(found))
         two = len(cohort.ids) == 2 and bool((aggregate.share > (1 + SLACK) / 2).any())
         said = (*fitted.warnings, *aggregate.warnings, *((TWO,) if two else ()))
         return replace(aggregate, bounded=(*found, *aggregate.bounded), warnings=said)
@@ -100,8 +100,8 @@ class BoundedRule:
     def game(self, cohort: Cohort) -> tuple[Cohort, Callable[[Cohort], Aggregate]]:
         """A round as it was counted, and the rule that its coalitions are aggregated by: both fitted to all of it."""
         fitted = self._fitted(len(cohort.ids))
-        capped, _ = self._capped(cohort, fitted)
-        return capped, lambda part: _limited(fitted.rule(part), part, self.factor, fitted.rule)
+        capped, found = self._capped(cohort, fitted)
+        return capped, lambda part: _bounded(part, self.factor, fitted.rule, said_less=bool(found))
 
     def _fitted(self, count: int) -> _Fitted:
         """The rule for a cohort of this size, and what is to be said of it."""
@@ -272,14 +272,31 @@ def ceiling(weights: Float64Array, factor: float) -> float:
     return float(descending[-1])
 
 
+def _bounded(cohort: Cohort, factor: float, rule: Rule, *, said_less: bool) -> Aggregate:
+    """What a rule makes of a round, its shares bounded.
+
+    Where they follow distances, a bound on the nearest gives weight to the farthest: of three with 0.49 each at most,
+    nobody has less than 0.02. So the updates are shortened first wherever the bound takes something away, or took
+    something of what a device said of itself: nearly half of the weight and far away, it holds the steps up.
+    """
+    aggregate = rule(cohort)
+    if not rule.by_distance or rule.weighed_by == "uniform":
+        return _limited(aggregate, cohort, factor, rule)
+    if not said_less and not any(math.isfinite(ceiling(column, factor)) for column in aggregate.share.T):
+        return aggregate
+    shortened, found = shorten(cohort, LONGEST)
+    limited = _limited(rule(shortened), shortened, factor, rule)
+    return replace(limited, bounded=(*found, *limited.bounded))
+
+
 def _limited(aggregate: Aggregate, cohort: Cohort, factor: float, rule: Rule) -> Aggregate:
     """Bound the shares of a mean, layer by layer, the sums being kept, or of moves; aggregate again with them."""
-    share = aggregate.share.copy()
+    share, mean = aggregate.share.copy(), rule.mean or (rule.by_distance and rule.weighed_by != "uniform")
     for column in range(share.shape[1]):
-        highest = ceiling(share[:, column], factor) if rule.mean or rule.moves else math.inf
+        highest = ceiling(share[:, column], factor) if mean or rule.moves else math.inf
         if not math.isinf(highest):
             total, cut = share[:, column].sum(), np.minimum(share[:, column], highest)
-            share[:, column] = cut * (total / cut.sum()) if rule.mean else cut
+            share[:, column] = cut * (total / cut.sum()) if mean else cut
     above = aggregate.share > share * (1 + SLACK)
     if not above.any():
         return aggregate
@@ -290,7 +307,7 @@ def _limited(aggregate: Aggregate, cohort: Cohort, factor: float, rule: Rule) ->
         for k, client in enumerate(cohort.ids)
         if above[k].any()
     )
-    weights = average(cohort, share) if rule.mean else _moved(cohort, share)
+    weights = average(cohort, share) if mean else _moved(cohort, share)
     return replace(aggregate, weights=weights, share=share, bounded=(*aggregate.bounded, *found))
 
 

@@ -27,6 +27,21 @@ LONGEST = 300.0
 """Seconds that a compiler may take."""
 FORMAT = 2
 """Of programs, as in `step.h`."""
+_BATCHES = (
+    *(ctypes.c_int64, ctypes.c_void_p),
+    *(ctypes.c_void_p, ctypes.c_int64) * 2,
+    *(ctypes.c_void_p, ctypes.c_void_p),
+)
+"""What `step_batches` takes beside a program and its arena."""
+SUMS = {
+    "sums_weighted": "annnaannnai",
+    "sums_deviations": "annnnnaai",
+    "sums_spread": "annnaannaaai",
+    "sums_products": "annnanannanani",
+    "sums_halves": "anaaai",
+}
+"""What functions of `sums_core.c` take: addresses, numbers of 64 bits, an integer."""
+_TYPES = {"a": ctypes.c_void_p, "n": ctypes.c_int64, "i": ctypes.c_int32}
 _LOADED: dict[Path, Library] = {}
 _UNLOADABLE: dict[Path, str] = {}
 """What was brought and cannot be used here, with the reason."""
@@ -44,10 +59,14 @@ class Library:
             functions.step_load.restype = ctypes.c_void_p
             functions.step_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
             functions.step_run.restype = ctypes.c_int32
+            functions.step_batches.argtypes = (*functions.step_run.argtypes, *_BATCHES)
+            functions.step_batches.restype = ctypes.c_int64
             functions.step_free.argtypes = (ctypes.c_void_p,)
             functions.step_free.restype = None
-            for name in ("sums_weighted", "sums_deviations", "sums_products", "clips_augment"):
-                getattr(functions, name).restype = ctypes.c_int32
+            functions.clips_augment.restype = ctypes.c_int32
+            for name, given in SUMS.items():
+                function = getattr(functions, name)
+                function.argtypes, function.restype = [_TYPES[kind] for kind in given], ctypes.c_int32
         except (OSError, AttributeError) as error:
             raise AuricleError(
                 f"The library of the runtime native, {path}, does not load: delete it, and see that programs may run "

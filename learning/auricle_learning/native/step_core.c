@@ -170,4 +170,30 @@ int32_t step_run(const void *loaded, float *arena, int64_t floats) {
   return 0;
 }
 
+/* Run a loaded program for one batch after the other. The numbers of a batch lie one value behind the other, in the order
+ * of `places`: offset in the arena and size of each. After each run the numbers at the offsets `results` are kept in
+ * `found`. Another thread may set `stop` (or it is NULL): it is looked at before each batch but the first. Returns how many
+ * batches were run; -1 where something lies outside of the arena, and nothing was run. */
+int64_t step_batches(const void *loaded, float *arena, int64_t floats, int64_t batches, const float *numbers,
+                     const int64_t *places, int64_t values, const int64_t *results, int64_t wanted, float *found,
+                     const volatile int32_t *stop) {
+  const program *p = loaded;
+  if (p == NULL || arena == NULL || floats < p->arena + STEP_PAD || batches < 0 || values < 0 || wanted < 0) return -1;
+  for (int64_t i = 0; i < values; i++) {
+    int64_t offset = places[2 * i], size = places[2 * i + 1];
+    if (offset < 0 || size < 0 || size > p->arena || offset > p->arena - size) return -1;
+  }
+  for (int64_t i = 0; i < wanted; i++) if (results[i] < 0 || results[i] >= p->arena) return -1;
+  for (int64_t done = 0; done < batches; done++) {
+    if (done > 0 && stop != NULL && *stop) return done;
+    for (int64_t i = 0; i < values; i++) {
+      memcpy(arena + places[2 * i], numbers, (size_t)places[2 * i + 1] * sizeof *numbers);
+      numbers += places[2 * i + 1];
+    }
+    p->run(p->code, p->code + p->words, arena);
+    for (int64_t i = 0; i < wanted; i++) *found++ = arena[results[i]];
+  }
+  return batches;
+}
+
 void step_free(void *loaded) { free(loaded); }

@@ -46,6 +46,15 @@ int32_t sums_deviations(const float *w, int64_t numbers, int64_t stride, int64_t
   return 0;
 }
 
+/* `rows` and `share` have `all`, `centre` has `stride`, `lanes` 16 for each row, `squares` one. */
+int32_t sums_spread(const float *w, int64_t numbers, int64_t stride, int64_t all, const int64_t *rows,
+                    const double *share, int64_t first, int64_t last, double *centre, double *lanes, double *squares,
+                    int32_t most) {
+  if (!inside(numbers, stride, all, first, last) || !known(rows, all, all)) return -1;
+  table_of(most)->spread(w, stride, rows, share, all, first, last, centre, lanes, squares);
+  return 0;
+}
+
 /* `work` has so many numbers; `out` is square, its sides are `count` in whole panels. */
 int32_t sums_products(const float *w, int64_t numbers, int64_t stride, int64_t all, const int64_t *rows, int64_t count,
                       const double *centre, int64_t first, int64_t last, double *work, int64_t worked, double *out,
@@ -56,4 +65,13 @@ int32_t sums_products(const float *w, int64_t numbers, int64_t stride, int64_t a
   if (worked / SUMS_DEEP < panels * SUMS_PANEL) return -1;
   table_of(most)->products(w, stride, rows, count, stride, centre, first, last, work, out);
   return 0;
+}
+
+/* `out` has so many numbers, `from` as many halves, `base` too or is NULL; 1 where a number is not finite. `found` has the
+ * size of the largest, as the bits of a half, and the squared distance from the base. */
+int32_t sums_halves(const uint16_t *from, int64_t count, const float *base, float *out, double *found, int32_t most) {
+  if (count < 0 || count > MOST) return -1;
+  int32_t largest = table_of(most)->halves(from, count, base, out, found + 1);
+  found[0] = largest;
+  return largest >= 0x7c00;
 }

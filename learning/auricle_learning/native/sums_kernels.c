@@ -62,12 +62,11 @@ static void weighted(const float *w, L stride, const L *rows, const double *shar
   }
 }
 
-/* Sixteen sums a row, of every sixteenth column; then these in one order, and the columns that are left. */
-INLINE void square_rows(const float *w, const float *next, L stride, int rows, L n, const double *centre, double *squares) {
+/* Onto sixteen sums a row, of every sixteenth column, the squares of n columns, whole sixteens of them. */
+INLINE void square_rows(const float *w, const float *next, L stride, int rows, L n, const double *centre, double *lanes) {
   v8 even[4], odd[4];
-  L i = 0;
-  UNROLL for (int r = 0; r < rows; r++) even[r] = odd[r] = (v8){0};
-  for (; i + 16 <= n; i += 16) {
+  UNROLL for (int r = 0; r < rows; r++) { even[r] = load(lanes + 16 * r); odd[r] = load(lanes + 16 * r + 8); }
+  for (L i = 0; i < n; i += 16) {
     v8 x = load(centre + i), y = load(centre + i + 8);
     UNROLL for (int r = 0; r < rows; r++) {
       __builtin_prefetch(next + r * stride + i);
@@ -76,26 +75,54 @@ INLINE void square_rows(const float *w, const float *next, L stride, int rows, L
       odd[r] += e * e;
     }
   }
-  UNROLL for (int r = 0; r < rows; r++) {
-    v8 s = even[r] + odd[r];
-    double rest = 0;
-    for (L c = i; c < n; c++) { double d = w[r * stride + c] - centre[c]; rest += d * d; }
-    squares[r] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])) + rest;
-  }
+  UNROLL for (int r = 0; r < rows; r++) { store(lanes + 16 * r, even[r]); store(lanes + 16 * r + 8, odd[r]); }
+}
+
+/* The sums of a row in one order, and then the columns that are left. */
+INLINE double squares_of(const double *lanes, const float *w, L n, const double *centre) {
+  v8 s = load(lanes) + load(lanes + 8);
+  double rest = 0;
+  for (L c = 0; c < n; c++) { double d = w[c] - centre[c]; rest += d * d; }
+  return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])) + rest;
 }
 
 static void deviations(const float *w, L stride, L count, L first, L last, const double *centre, double *squares) {
   enum { TOGETHER = 4 };
-  L k = 0;
-  for (; k + TOGETHER <= count; k += TOGETHER) {
+  L whole = (last - first) / 16 * 16, k = 0;
+  for (; k < count; k += TOGETHER) {
+    double lanes[16 * TOGETHER] = {0};
     const float *here = w + k * stride + first;
-    const float *next = k + 2 * TOGETHER <= count ? here + TOGETHER * stride : here;
-    square_rows(here, next, stride, TOGETHER, last - first, centre + first, squares + k);
+    L rows = count - k < TOGETHER ? count - k : TOGETHER;
+    if (rows == TOGETHER)
+      square_rows(here, k + 2 * TOGETHER <= count ? here + TOGETHER * stride : here, stride, TOGETHER, whole,
+                  centre + first, lanes);
+    else
+      for (L r = 0; r < rows; r++) square_rows(here + r * stride, here, stride, 1, whole, centre + first, lanes + 16 * r);
+    for (L r = 0; r < rows; r++)
+      squares[k + r] = squares_of(lanes + 16 * r, here + r * stride + whole, last - first - whole, centre + first + whole);
   }
-  for (; k < count; k++) {
-    const float *here = w + k * stride + first;
-    square_rows(here, here, stride, 1, last - first, centre + first, squares + k);
+}
+
+/* Columns by as many as all rows of them stay near the core for: they are added up, and are there for the squares. */
+static void spread(const float *w, L stride, const L *rows, const double *share, L count, L first, L last, double *centre,
+                   double *lanes, double *squares) {
+  enum { TOGETHER = 4, NEAR = 1 << 17 /* numbers */, LEAST = 128 };
+  L step = NEAR / count / 16 * 16, whole = first + (last - first) / 16 * 16;
+  if (step < LEAST) step = last - first;
+  memset(lanes, 0, (size_t)count * 16 * sizeof *lanes);
+  for (L at = first; at < last; at += step) {
+    L to = last - at < step ? last : at + step, n = (to < whole ? to : whole) - at, k = 0;
+    weighted(w, stride, rows, share, count, at, to, centre);
+    for (L c = at; c < to; c++) centre[c] /= (double)count;
+    for (; k + TOGETHER <= count; k += TOGETHER) {
+      const float *here = w + k * stride + at;
+      square_rows(here, k + 2 * TOGETHER <= count ? here + TOGETHER * stride : here, stride, TOGETHER, n, centre + at,
+                  lanes + 16 * k);
+    }
+    for (; k < count; k++) square_rows(w + k * stride + at, w + k * stride + at, stride, 1, n, centre + at, lanes + 16 * k);
   }
+  for (L k = 0; k < count; k++)
+    squares[k] = squares_of(lanes + 16 * k, w + k * stride + whole, last - whole, centre + whole);
 }
 
 #ifdef __AVX512F__
@@ -140,4 +167,53 @@ static void products(const float *w, L stride, const L *rows, L count, L columns
   }
 }
 
-const sums_table SUMS_TABLE = {weighted, deviations, products};
+typedef uint16_t h16 __attribute__((vector_size(32)));
+typedef int32_t i8 __attribute__((vector_size(32)));
+typedef struct { i8 largest; v8 square; } reading;
+
+/* Normal numbers have the same mantissa at another place and another bias of the exponent; of others the mantissa counts
+ * in units of 2^-24. */
+INLINE void read_eight(i8 word, const float *base, float *out, reading *so_far) {
+  i8 size = word & 0x7fff, normal = size >= 0x400, larger = size > so_far->largest;
+  so_far->largest = (size & larger) | (so_far->largest & ~larger);
+  f8 few = __builtin_convertvector(size & 0x3ff, f8) * 0x1p-24f;
+  f8 number = (f8)((((size << 13) + ((127 - 15) << 23)) & normal) | ((i8)few & ~normal) | ((word & 0x8000) << 16)), begun;
+  memcpy(out, &number, sizeof number);
+  memcpy(&begun, base, sizeof begun);
+  v8 moved = __builtin_convertvector(number - begun, v8);
+  so_far->square += moved * moved;
+}
+
+INLINE i8 words(const uint16_t *from) {
+  i8 word;
+  for (int j = 0; j < 8; j++) word[j] = from[j];
+  return word;
+}
+
+static int32_t halves(const uint16_t *from, L count, const float *base, float *out, double *square) {
+  static const float none[16];
+  uint16_t last[16] = {0};
+  float begun[16] = {0}, made[16];
+  reading a = {0}, b = {0};
+  L i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const float *was = base ? base + i : none;
+    read_eight(words(from + i), was, out + i, &a);
+    read_eight(words(from + i + 8), was + 8, out + i + 8, &b);
+  }
+  memcpy(last, from + i, (size_t)(count - i) * sizeof *from);
+  if (base) memcpy(begun, base + i, (size_t)(count - i) * sizeof *base);
+  read_eight(words(last), begun, made, &a);
+  read_eight(words(last + 8), begun + 8, made + 8, &b);
+  memcpy(out + i, made, (size_t)(count - i) * sizeof *out);
+  v8 s = a.square + b.square;
+  *square = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+  int32_t largest = 0;
+  for (int j = 0; j < 8; j++) {
+    if (a.largest[j] > largest) largest = a.largest[j];
+    if (b.largest[j] > largest) largest = b.largest[j];
+  }
+  return largest;
+}
+
+const sums_table SUMS_TABLE = {weighted, deviations, spread, products, halves};

@@ -97,6 +97,20 @@ class Training(Protocol):
         """The maps (M,) of a role's layers as they are now, in the order of their names; none where none drops."""
 
 
+@runtime_checkable
+class ManySteps(Protocol):
+    """A job under way that can take several steps in one call."""
+
+    def step_through(
+        self, batches: Sequence[Mapping[str, Array]], stop: NDArray[np.int32] | None = None
+    ) -> list[dict[str, float]]:
+        """Train on batches in their order, as `Training.step` does on each: the same bits.
+
+        When another thread sets `stop` (1,), no further step but the first is begun. Returns the losses of each step
+        that was made.
+        """
+
+
 class Runtime(Protocol):
     """Runs a pack's models. Safe to share between threads: what changes is in a `Training`."""
 

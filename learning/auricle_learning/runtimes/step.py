@@ -14,6 +14,7 @@ from auricle.checks.graph_check import check_graph
 from auricle.errors import PackError
 from auricle.packs.pack import Graph, Pack
 from auricle.wire.tensors import Flat
+from auricle_learning.runtimes.exact_squares import with_exact_squares
 from auricle_learning.runtimes.feeds import GraphTraining, first_feeds, graph_of, has_graph, not_given_back
 from auricle_learning.runtimes.interface import EVALUATION_BATCH, Job, named_parts
 
@@ -43,7 +44,7 @@ class StepRuntime:
         """The session of a graph, made at its first use; only of a file that is what the manifest says."""
         with self._lock:
             if graph.file not in self._sessions:
-                check_graph(self.pack, graph)
+                content = self._checked(graph)
                 options = ort.SessionOptions()
                 options.intra_op_num_threads = self._threads
                 options.inter_op_num_threads = 1
@@ -52,11 +53,20 @@ class StepRuntime:
                 options.enable_cpu_mem_arena = graph.kind != "evaluate"  # it would keep what the largest batch needed
                 try:
                     self._sessions[graph.file] = ort.InferenceSession(
-                        self.pack.files[graph.file], options, providers=["CPUExecutionProvider"]
+                        content, options, providers=["CPUExecutionProvider"]
                     )
                 except Exception as error:
                     raise PackError(f"onnxruntime does not load {graph.file}: {error}") from error
             return self._sessions[graph.file]
+
+    def _checked(self, graph: Graph) -> bytes:
+        """The file that onnxruntime gets, which is the pack's but for sums of squares that would not be exact."""
+        content = self.pack.files[graph.file]
+        model, shapes, _ = check_graph(self.pack, graph)
+        exact = with_exact_squares(content, model.nodes, shapes)
+        if exact is not content:
+            check_graph(self.pack, graph, content=exact)
+        return exact
 
     @property
     def trains(self) -> bool:
@@ -115,26 +125,49 @@ class StepRuntime:
 
 
 class StepTraining(GraphTraining):
-    """A job on a step graph: the inputs of the next step, of which each step replaces those that change."""
+    """A job on a step graph whose weights and state lie in two banks of arrays: a step reads one and fills the other.
+
+    onnxruntime is told once where everything lies, so nothing is copied or allocated between two steps. What a step
+    makes has a bank of its own, since a graph may read weights after it has made new ones.
+    """
 
     def __init__(self, session: ort.InferenceSession, graph: Graph, pack: Pack, job: Job) -> None:
         super().__init__(graph, pack, job)
         self._session = session
-        self._values = first_feeds(graph, self._tables, job)
         empty = {f"new/{name}" for name in not_given_back(graph, job)}
-        self._outputs = [name for name in graph.outputs if name not in empty]
-        self._changed = [name.removeprefix("new/") for name in self._outputs[len(self._loss_names) :]]
+        carried = [name for name in graph.inputs if f"new/{name}" in graph.outputs and f"new/{name}" not in empty]
+        feeds = first_feeds(graph, self._tables, job)
+        self._banks = [{name: np.array(feeds[name], np.float32, order="C") for name in carried}]
+        self._banks.append({name: np.empty_like(value) for name, value in self._banks[0].items()})
+        self._values = {name: np.require(value, np.float32, "C") for name, value in feeds.items()} | self._banks[0]
+        self._values |= {name: np.zeros((), np.float32) for name in self._counters}
+        self._values |= {name: np.zeros(shape, np.float32) for name, shape in graph.noise.items()}
+        self._losses = {name: np.zeros((), np.float32) for name in self._loss_names}
+        self._bindings = [self._bound(bank) for bank in (0, 1)]
+
+    def _bound(self, bank: int) -> ort.IOBinding:
+        """Where a step that reads a bank finds everything but its batch, and where it puts what it makes."""
+        binding = self._session.io_binding()
+        for name, value in (self._values | self._banks[bank]).items():
+            binding.bind_cpu_input(name, value)
+        made = {f"new/{name}": value for name, value in self._banks[1 - bank].items()}
+        for name, value in (self._losses | made).items():
+            binding.bind_output(name, "cpu", 0, np.float32, value.shape, value.ctypes.data)
+        return binding
 
     def step(self, batch: Mapping[str, Array]) -> dict[str, float]:
         """Run the graph once and keep what it changed for the next time."""
-        feeds = self._values
-        feeds.update(batch)
+        for name, value in batch.items():
+            self._values[name] = np.require(value, np.float32, "C")
+            for binding in self._bindings:
+                binding.bind_cpu_input(name, self._values[name])
         self.steps += 1
         for name in self._counters:
-            feeds[name] = np.array(self.steps, np.float32)
-        for name, shape in sorted(self._graph.noise.items()):
-            feeds[name] = self._rng.random(shape, np.float32)
-        values = self._session.run(self._outputs, feeds)
-        losses = self._loss_names
-        feeds.update(zip(self._changed, values[len(losses) :], strict=True))
-        return {name: float(value) for name, value in zip(losses, values, strict=False)}
+            self._values[name][...] = self.steps
+        for name in sorted(self._graph.noise):
+            self._rng.random(dtype=np.float32, out=self._values[name])
+        self._session.run_with_iobinding(self._bindings[0])
+        self._bindings.reverse()
+        self._banks.reverse()
+        self._values |= self._banks[0]
+        return {name: float(value) for name, value in self._losses.items()}

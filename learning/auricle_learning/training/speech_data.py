@@ -46,6 +46,11 @@ class Clips:
         """Keep the clips at these positions."""
         return Clips(self.energies[indices], self.targets[indices], self.weights[indices])
 
+    def silenced(self) -> Clips:
+        """The same without their sound: who trains on them by mistake sees that nothing is a number."""
+        nothing = np.broadcast_to(np.float32(np.nan), self.energies.shape)
+        return Clips(nothing, self.targets, self.weights)
+
 
 @dataclass(frozen=True, eq=False)
 class DeviceData:
@@ -57,6 +62,11 @@ class DeviceData:
     """Mel energies (F, mels) of background noise; None where none was recorded."""
     unlabelled: Clips | None = None
     """Clips whose targets mean nothing: what they teach is what the fleet's model is sure of (FixMatch)."""
+
+    def silenced(self) -> DeviceData:
+        """How many clips of which labels there are, without their sound: a hundredth of the memory."""
+        unlabelled = None if self.unlabelled is None else self.unlabelled.silenced()
+        return DeviceData(self.train.silenced(), self.held_out.silenced(), None, unlabelled)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ from auricle_learning.runtimes.interface import EVALUATION_BATCH
 from auricle_learning.training.batches import Features, Pseudo, batches, fixmatch_batches, mixed_batches
 from auricle_learning.training.carried import Carried, carried_to_train
 from auricle_learning.training.device_half import DeviceHalf
+from auricle_learning.training.epochs import TrainingStopped as TrainingStopped
+from auricle_learning.training.epochs import steps
 from auricle_learning.training.fixmatch import WEAK, Count, counted, has_graph, labelled_by, taught_by, two_view_batches
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.native_augmenter import augmenter
@@ -39,10 +41,6 @@ Array = NDArray[Any]
 NOTHING: Mapping[str, Flat] = {}
 
 NOT_FINITE = "The loss is not finite: the learning rate is too high or the clips are damaged."
-
-
-class TrainingStopped(AuricleError):  # noqa: N818 - not an error: somebody asked for it
-    """The round was aborted or a newer one began."""
 
 
 class Trainer:
@@ -143,9 +141,10 @@ class Trainer:
         pseudo, count = self._pseudo(plan, plugin), self.clips_of(plan)
         loss = pseudo.loss if pseudo is not None and math.isnan(loss) else loss
         half = self._half(plan, plugin, vectors, state, count.all)
+        carried = self._carried()  # before there is memory to train in: unpacking takes as much again for a moment
         models, slots, seen = Models(plugin, state.weights), state.slots, state.steps
         maps: dict[str, Flat] = {}
-        steps: list[tuple[bool, int]] = []
+        counts: list[tuple[bool, int]] = []
         for place, changes in enumerate(half.before().passes):
             told = plan_of_pass(plan, changes)
             draw = (self.seed, plan.seed, round_number, *((place,) if place else ()))
@@ -153,15 +152,16 @@ class Trainer:
             first = begin if place else tuned(begin, prior, checkpoint)
             job = self._job(told, changes, draw, plugin, first, models.local, () if place else (slots, seen), pseudo)
             training = self.runtime.begin(job)
-            epoch = self._epochs(job.kind, training.batch, told, draw, pseudo)
+            epoch = self._epochs(job.kind, training.batch, told, draw, pseudo, carried)
             learnt = self._optimize(training, told, epoch, checkpoint)
             models = models.after(changes, self._final(told, training, job, begin if not learnt else None))
-            steps.append((changes.trains == "plugin", training.steps - job.steps))
+            counts.append((changes.trains == "plugin", training.steps - job.steps))
             if not place:
                 slots, seen = training.slots() if told.keep_state else {}, training.steps
                 maps = _maps(told, training, "plugin" if told.mode == "mutual" else "model")
+            del training  # its memory is not needed while what it made is looked at
         see = partial(self._seen, self.architecture, models.local, checkpoint)
-        taken = sum(n for plug, n in steps if plug or not any(p for p, _ in steps))
+        taken = sum(n for plug, n in counts if plug or not any(p for p, _ in counts))
         travels, sent, kept = half.after(models.plugin, taken, models.personal, see)
         return RoundResult(
             travels,
@@ -268,14 +268,20 @@ class Trainer:
         return {**final, role: learnt}
 
     def _epochs(
-        self, kind: str, size: int, plan: Plan, draw: Sequence[int], pseudo: Pseudo | None
+        self,
+        kind: str,
+        size: int,
+        plan: Plan,
+        draw: Sequence[int],
+        pseudo: Pseudo | None,
+        carried: Carried | None,
     ) -> Callable[[], Iterator[dict[str, Array]]]:
         """What gives one epoch's batches at each call."""
         rng = np.random.default_rng(draw)
         clips, labels, weak = self.data.train, len(self.pack.labels), self._frontend.finish
         strong, moved = partial(self._augmenter, rng=rng), partial(self._weak, rng=rng)
         features: Features = moved if plan.fixmatch else strong if plan.augment else weak
-        carried, taught = self._carried(), taught_by(plan, self.settings)
+        taught = taught_by(plan, self.settings)
         if pseudo is None or taught is None:
             return lambda: batches(clips, labels, size, rng, features, carried)
         if kind == "fixmatch" and plan.fixmatch:
@@ -303,10 +309,7 @@ class Trainer:
         """Train on every batch of every epoch; whether one of them had a clip with a label, or one to be sure of."""
         learnt = False
         for _ in range(plan.epochs):
-            for batch in epoch():
-                if checkpoint():
-                    raise TrainingStopped("The round was stopped.")
-                losses = training.step(batch)
+            for batch, losses in steps(training, epoch(), checkpoint):
                 if not all(map(math.isfinite, losses.values())):
                     raise AuricleError(NOT_FINITE)
                 learnt |= bool(losses.get("confident", 1.0) or batch["weight"].any())

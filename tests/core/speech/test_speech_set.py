@@ -11,6 +11,7 @@ from auricle.errors import DataError, StorageError
 from auricle.packs.pack import Task
 from auricle.speech.features import LogMel
 from auricle.speech.row_store import RowStore, Spill
+from auricle.speech.sound_faults import Finding
 from auricle.speech.speech_set import build_speech_set, energy_rows, silence_clips, to_float, to_int16
 
 
@@ -35,7 +36,9 @@ def test_labels_and_speakers_are_numbered() -> None:
 
 def test_a_label_without_a_clip_is_named() -> None:
     with pytest.raises(DataError, match=r'"no" .*x\.wav is bad'):
-        build_speech_set(("yes", "no"), np.zeros((1, 16_000), np.int16), ["yes"], ["a"], skipped=["x.wav is bad."])
+        build_speech_set(
+            ("yes", "no"), np.zeros((1, 16_000), np.int16), ["yes"], ["a"], findings=[Finding("bad", "x.wav is bad.")]
+        )
 
 
 def test_shapes_that_do_not_belong_together_are_refused() -> None:

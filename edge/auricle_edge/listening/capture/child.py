@@ -138,6 +138,7 @@ def main(arguments: list[str]) -> None:
         source = origin(options)
         opened: dict[str, str | int] = {"device": source.device, "rate": source.rate, "channels": source.channels}
         say(child_parts.OPENED, child_parts.object_text(opened))
+        child_parts.give_back_code()
         carry(source, outlet, options["first"])
         say(child_parts.ENDED, b"{}")
     except BrokenPipeError:

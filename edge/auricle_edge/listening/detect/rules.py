@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError, nearest
+from auricle.files import normal_form
 from auricle.hearing.rule import refractory_of
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
@@ -94,15 +95,16 @@ T = TypeVar("T")
 def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
     """Settings for a detector: the table `[detect]`, over the pack's `listening`, over the defaults.
 
-    Thresholds are merged word by word. A `threshold` in the table is for every keyword that the table itself gives
-    none: the pack's are then left out. `wake = []` makes a pack with wake words listen to every keyword always.
+    Thresholds are merged word by word; letters and marks of words may be composed or not. A `threshold` in the table is
+    for every keyword that the table itself gives none: the pack's are then left out. `wake = []` makes a pack with wake
+    words listen to every keyword always.
 
     Raises
     ------
     SettingsError
         A word that is not a keyword of the pack, with the nearest that is; wake words that leave no command.
     """
-    listening = pack.listening or Listening()
+    listening, said = pack.listening or Listening(), _in_normal_form(said)
     wake = listening.wake if said.wake is None else said.wake
     in_sight = refractory_of(pack.manifest.task.seconds)
     settings = DetectSettings(
@@ -129,6 +131,15 @@ def thresholds_table(thresholds: Mapping[str, object]) -> str:
     """The lines of edge.toml for thresholds by word; a phrase, or a word with other letters than a to z, is quoted."""
     keys = {word: word if _BARE_KEY.fullmatch(word) else f'"{word}"' for word in thresholds}
     return "\n".join(["[detect.thresholds]", *(f"{keys[word]} = {value}" for word, value in thresholds.items())])
+
+
+def _in_normal_form(said: DetectTable) -> DetectTable:
+    """The table with its words as labels have them."""
+    wake = None if said.wake is None else tuple(map(normal_form, said.wake))
+    thresholds, commands = (
+        {normal_form(word): level for word, level in levels.items()} for levels in (said.thresholds, said.commands)
+    )
+    return msgspec.structs.replace(said, wake=wake, thresholds=thresholds, commands=commands)
 
 
 def _commands(packs: Mapping[str, float], own: Mapping[str, float], wake: tuple[str, ...]) -> dict[str, float]:

@@ -60,6 +60,50 @@ class LoadedProgram:
         """Run once in an arena of `arena()`."""
         self._run(self._often, arena)
 
+    def run_batches(
+        self,
+        arena: NDArray[np.float32],
+        numbers: NDArray[np.float32],
+        places: NDArray[np.int64],
+        results: NDArray[np.int64],
+        stop: NDArray[np.int32] | None = None,
+    ) -> NDArray[np.float32]:
+        """Run once for each batch, in one call, and look between two of them whether to stop.
+
+        Parameters
+        ----------
+        arena
+            Of `arena()`.
+        numbers
+            Those of each batch (N, S), one value behind the other.
+        places
+            Offset in the arena and size of each of these values (V, 2); the sizes sum up to S.
+        results
+            Offsets (R,) of numbers that are kept after each run.
+        stop
+            One number (1,) that another thread may set to end it before the next batch.
+
+        Returns
+        -------
+        NDArray
+            The results (D, R) of the batches that were run: all N, or fewer where it was told to stop.
+        """
+        count, size = numbers.shape
+        if places.shape[1:] != (2,) or places[:, 1].sum() != size or (stop is not None and stop.size != 1):
+            raise AuricleError("The batches for the runtime native are not of the sizes that were named.")
+        given = [np.ascontiguousarray(numbers, np.float32)]
+        given += [np.ascontiguousarray(each, np.int64) for each in (places, results)]
+        found = np.zeros((count, len(results)), np.float32)
+        addresses = [each.ctypes.data for each in given]
+        done: int = self._functions.step_batches(
+            *(self._often, arena.ctypes.data, arena.size, count, addresses[0]),
+            *(addresses[1], len(places), addresses[2], len(results)),
+            *(found.ctypes.data, None if stop is None else stop.ctypes.data),
+        )
+        if done < 0:
+            raise AuricleError("The memory for the runtime native is too small.")
+        return found[:done]
+
     def _run(self, handle: int, arena: NDArray[np.float32]) -> None:
         if self._functions.step_run(handle, arena.ctypes.data, arena.size) != 0:
             raise AuricleError("The memory for the runtime native is too small.")

@@ -6,7 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 
-from auricle.checks.graph_check import EVALUATED, Followed, check_graph
+from auricle.checks.graph_check import Followed, check_graph
+from auricle.checks.interface_facts import EVALUATED
 from auricle.checks.onnx_reader import Node
 from auricle.checks.operator_call import UnsoundNodeError
 from auricle.packs.graph_interface import Graph as PackGraph

@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle_edge.runtimes.native.arena import placed, room
 from auricle_edge.runtimes.native.groups import AXES, ELEMENTWISE, grouped
 from auricle_edge.runtimes.native.views import Instruction, Shape, Store, View, dense, joined_axes
 
@@ -27,8 +28,10 @@ PRODUCT, REDUCE, SOFTMAX, ARGMAX = range(2, 6)
 REDUCTIONS = ("sum", "squares", "max", "min")
 MOST_APART, MOST_TOGETHER = 64, 1024
 """Places of an axis more, each with an instruction of its own, and of all such axes together."""
-LARGEST_ARENA, LINE = 1 << 30, 16
-"""Floats, as in `step_core.c`, and those of a cache line: stores begin on one."""
+REPEATED = 8
+"""Times that a value is repeated at least for a copy of it to pay."""
+LARGEST_ARENA = 1 << 30
+"""Floats, as in `step_core.c`."""
 
 
 class UnsupportedError(Exception):
@@ -116,14 +119,32 @@ class Writer:
         if out is None:
             whole = (view for view in wide if all(s or n == 1 for n, s in zip(shape, view.strides, strict=True)))
             out = self.new(shape, next(whole, None))
-        views = [out, *wide]
         inner = [abs(stride) for stride in out.strides]
+        order = list(range(len(shape)))
         if any(after > before for before, after in pairwise(inner)):
-            order = sorted(range(len(shape)), key=lambda axis: -inner[axis])
-            views = [view.transposed(order) for view in views]
+            order.sort(key=lambda axis: -inner[axis])
+        fastest = next((axis for axis in reversed(order) if shape[axis] != 1), None)
+        wide = [view if fastest is None else self._closed_up(view, fastest) for view in wide]
+        views = [view.transposed(order) for view in (out, *wide)]
         axes = joined_axes(views[0].shape, *(view.strides for view in views))
         self._walk(KINDS.index(kind), axes, views)
         return out
+
+    def _closed_up(self, view: View, inner: int) -> View:
+        """A repeated view whose numbers lie apart along the innermost axis, as a depthwise kernel's do: side by side.
+
+        A copy of the few numbers, so that each of the many rows need not gather them.
+        """
+        if view.strides[inner] in (0, 1):
+            return view
+        few = view
+        for axis, stride in enumerate(view.strides):
+            few = few.cut(axis, 0, 1) if stride == 0 else few
+        if few.size * REPEATED > view.size:
+            return view
+        order = [axis for axis in range(len(view.shape)) if axis != inner] + [inner]
+        closed = self.dense(few.transposed(order)).transposed([order.index(axis) for axis in range(len(order))])
+        return closed.broadcast(view.shape)
 
     def _walk(self, kind: int, axes: list[tuple[int, tuple[int, ...]]], views: list[View]) -> None:
         """One instruction, or as many as the axes that are too many for one have places."""
@@ -241,8 +262,8 @@ class Writer:
         top = 0
         for store in stores:
             if store.kept:
-                store.offset, top = top, top + _room(store)
-        top = _place([store for store in stores if not store.kept and store.instead is None], top)
+                store.offset, top = top, top + room(store)
+        top = placed([store for store in stores if not store.kept and store.instead is None], top)
         if top > LARGEST_ARENA:
             raise UnsupportedError(f"it needs room for {top} numbers")
         for store in stores:
@@ -277,39 +298,3 @@ def _words(instructions: Sequence[Instruction]) -> NDArray[np.int32]:
 def _one(view: View) -> View:
     """A matrix as the only one of several."""
     return View(view.store, view.offset, (1, *view.shape), (0, *view.strides))
-
-
-def _room(store: Store) -> int:
-    """Whole cache lines and one more: stores a page apart would hinder each other in the processor's store buffer."""
-    return (-(-store.size // LINE) + 1) * LINE
-
-
-def _place(stores: list[Store], bottom: int) -> int:
-    """Give each store the first gap that is free while it is needed; returns the end of the arena."""
-    free: list[tuple[int, int]] = [(bottom, 1 << 40)]
-    ending: dict[int, list[Store]] = {}
-    top, now = bottom, -1
-    for store in sorted(stores, key=lambda each: each.first):
-        while now < store.first:
-            for done in ending.pop(now, []):
-                free = _freed(free, done.offset, done.offset + _room(done))
-            now += 1
-        room = _room(store)
-        i = next(i for i, (low, high) in enumerate(free) if high - low >= room)
-        low, high = free[i]
-        free[i : i + 1] = [(low + room, high)] if high - low > room else []
-        store.offset = low
-        top = max(top, low + room)
-        ending.setdefault(store.last, []).append(store)
-    return top
-
-
-def _freed(free: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
-    """The gaps with one more, joined with its neighbours."""
-    merged: list[tuple[int, int]] = []
-    for gap in sorted([*free, (low, high)]):
-        if merged and merged[-1][1] == gap[0]:
-            merged[-1] = (merged[-1][0], gap[1])
-        else:
-            merged.append(gap)
-    return merged

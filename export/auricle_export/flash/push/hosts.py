@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auricle.errors import AuricleError, SettingsError
+from auricle.files import read_text
 from auricle.wire.claims import read_token
 
 USER = r"[A-Za-z_][A-Za-z0-9_.-]{0,31}"
@@ -67,13 +68,8 @@ def read_hosts(path: Path, *, port: int | None = None) -> list[Host]:
     SettingsError
         It cannot be read, or a line of it; with the line's number.
     """
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise SettingsError(f"{path} cannot be read ({reason}).") from error
     hosts = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path, "The list of boards").split("\n"), 1):
         words = line.partition("#")[0].split()
         if not words:
             continue

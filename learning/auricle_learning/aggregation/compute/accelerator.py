@@ -16,9 +16,10 @@ import numpy as np
 
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.compute.distances import Float64Array, FloatArray
-from auricle_learning.aggregation.compute.matrix import Matrix, NumpyMatrix, Opener, Spans
+from auricle_learning.aggregation.compute.matrix import Matrix, NumpyMatrix, Opener
 from auricle_learning.aggregation.compute.matrix_native import processor_opener
 from auricle_learning.aggregation.compute.matrix_torch import MEMORY, TorchMatrix
+from auricle_learning.aggregation.compute.pieces import Spans
 from auricle_learning.aggregation.options import check_choice
 
 log = logging.getLogger("auricle.cloud")

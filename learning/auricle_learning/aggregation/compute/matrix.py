@@ -13,17 +13,13 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
 
 from auricle_learning.aggregation.compute.distances import Float64Array, FloatArray, Rows, squared_distances
+from auricle_learning.aggregation.compute.pieces import PIECE, Piece, Spans, neighbours, pieces_of
 
-Spans = Sequence[tuple[slice, ...]]
-"""The spans of each layer in the flat vector."""
-PIECE = 8192
-"""Columns that are worked on at a time: their sums stay near a core, and a row is read in a few pages."""
 ROWS = 8
 """Rows that NumPy has in float64 at a time: with a piece's columns they stay near a core."""
 BLOCK, DEEP = 32, 256
@@ -63,46 +59,10 @@ class Matrix(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Some columns of one layer."""
-
-    layer: int
-    start: int
-    stop: int
-
-    @property
-    def columns(self) -> slice:
-        """Their place in the flat vector."""
-        return slice(self.start, self.stop)
-
-
 _Job = TypeVar("_Job")
 _Made = TypeVar("_Made")
 Opener = Callable[[FloatArray], Matrix]
 """Gives the primitives over an array (K, P)."""
-
-
-def pieces_of(spans: Spans, width: int) -> list[Piece]:
-    """Cut every layer's spans into pieces of at most `width` columns, in the order of the layers."""
-    return [
-        Piece(layer, start, min(start + width, span.stop))
-        for layer, parts in enumerate(spans)
-        for span in parts
-        for start in range(span.start, span.stop, width)
-    ]
-
-
-def neighbours(pieces: list[Piece]) -> list[list[Piece]]:
-    """Group pieces that lie side by side, `PIECE` columns at most: narrow layers are read together."""
-    groups: list[list[Piece]] = []
-    for piece in sorted(pieces, key=lambda one: (one.start, one.stop)):
-        last = groups[-1] if groups else []
-        if last and last[-1].stop == piece.start and piece.stop - last[0].start <= PIECE:
-            last.append(piece)
-        else:
-            groups.append([piece])
-    return groups
 
 
 def usable_threads() -> int:
@@ -148,12 +108,10 @@ class NumpyMatrix:
         weight = np.ones(count) if share is None else np.ascontiguousarray(share, np.float64)
 
         def work(near: list[Piece]) -> list[Float64Array]:
-            whole = Piece(near[0].layer, near[0].start, near[-1].stop)
+            if centre is None and share is None:
+                return self.spread_rows(near, everyone, weight, middle)
             if centre is None:
-                self.sum_rows(everyone, weight, whole, middle)
-                if share is None:
-                    middle[whole.columns] /= count
-                    self._mend_mean(whole, middle)
+                self.sum_rows(everyone, weight, Piece(near[0].layer, near[0].start, near[-1].stop), middle)
             return [self.square_rows(piece, middle) for piece in near]
 
         groups = neighbours(pieces_of(spans, PIECE))
@@ -251,6 +209,19 @@ class NumpyMatrix:
                     rest += column
                 squares[first : first + ROWS] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])) + rest
         return squares
+
+    def spread_rows(
+        self, near: list[Piece], everyone: Rows, weight: Float64Array, into: Float64Array
+    ) -> list[Float64Array]:
+        """Write the mean of all rows into the columns of neighbouring pieces of `into` (P,); `square_rows` of each.
+
+        `everyone` (K,) names all rows, each with its `weight` (K,) of 1.
+        """
+        whole = Piece(near[0].layer, near[0].start, near[-1].stop)
+        self.sum_rows(everyone, weight, whole, into)
+        into[whole.columns] /= len(self.weights)
+        self._mend_mean(whole, into)
+        return [self.square_rows(piece, into) for piece in near]
 
     def mean_of(self, rows: Rows) -> Float64Array:
         """The mean of some rows: (P,)."""

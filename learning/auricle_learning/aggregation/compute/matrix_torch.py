@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from auricle_learning.aggregation.compute.distances import Float64Array, FloatArray, Rows, squared_distances
-from auricle_learning.aggregation.compute.matrix import Piece, Spans, pieces_of
+from auricle_learning.aggregation.compute.pieces import Piece, Spans, pieces_of
 
 Tensor = Any
 MEMORY = 1 << 30

@@ -30,6 +30,9 @@ class Rule:
     moves: bool = False
     """Whether the model is w^t + Σ s_k (w_k - w^t) with the shares s_k that it reports, so that these may be bounded
     afterwards although they need not sum to 1."""
+    by_distance: bool = False
+    """Whether the model is the average with the shares that it reports, which follow distances as well as what clients
+    say of themselves: where that weighs, these shares are bounded over updates that were shortened first."""
     needs: tuple[Need, ...] = ()
     """What it needs beyond the updates of a round."""
     plan: Callable[[Plan, Mapping[str, object]], Plan] | None = None

@@ -1,0 +1,113 @@
+"""Why a file of sound is not used, or not used as it stands: one closed list, and the counts that commands show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from auricle.errors import DataError
+
+
+class SoundFault(Enum):
+    """What is wrong with a file of sound, in the words of the table of a command."""
+
+    ABSENT = "there is no such file"
+    NOT_REGULAR = "not a regular file"
+    CLOSED = "cannot be opened or read"
+    EMPTY = "holds no sound"
+    FORMAT = "not a format that is read"
+    OLD_LIBRARY = "needs a newer libsndfile"
+    DAMAGED = "damaged: cannot be decoded"
+    CUT = "holds less sound than its header claims"
+    RATE = "a sample rate that is not read"
+    LONG = "too long"
+    NOT_FINITE = "samples that are not finite numbers"
+    SCALE = "samples in a scale that is not known"
+    SILENT = "silent"
+    CHANNELS = "more than two channels"
+    NAME = "the name does not say who speaks"
+    OPPOSITE = "opposite channels: the louder one is used"
+    INT16_SCALE = "floats in the scale of int16: divided"
+    NO_SIZE = "a header without size: read to the end"
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the sound of such a file is used all the same."""
+        return self in (SoundFault.OPPOSITE, SoundFault.INT16_SCALE, SoundFault.NO_SIZE)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found in one file, or in one row of a list."""
+
+    reason: str
+    """The same words for all files of that kind: a `SoundFault`, or what a row of a list lacks."""
+
+    sentence: str
+    """It names the file, what is wrong with it and what to do."""
+
+    is_used: bool = False
+    """Whether its sound is used all the same."""
+
+
+class SoundError(DataError):
+    """A file whose sound is not used."""
+
+    def __init__(self, fault: SoundFault, sentence: str) -> None:
+        super().__init__(sentence)
+        self.fault = fault
+
+    @property
+    def finding(self) -> Finding:
+        """The same as a value, to be counted."""
+        return Finding(self.fault.value, str(self))
+
+
+@dataclass(frozen=True, slots=True)
+class FindingCount:
+    """How many files have one reason: a row of the table, and of `--json`."""
+
+    reason: str
+    files: int
+    is_used: bool
+    example: str
+
+
+def count_findings(findings: Iterable[Finding]) -> list[FindingCount]:
+    """Count by reason, the commonest first, each with the sentence of its first file."""
+    counts: dict[tuple[str, bool], tuple[int, str]] = {}
+    for finding in findings:
+        kind = finding.reason, finding.is_used
+        count, example = counts.get(kind, (0, finding.sentence))
+        counts[kind] = count + 1, example
+    rows = [FindingCount(reason, count, used, example) for (reason, used), (count, example) in counts.items()]
+    return sorted(rows, key=lambda row: (row.is_used, -row.files, row.reason))
+
+
+def sentences_of(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """A sentence for each file that is not used."""
+    return tuple(finding.sentence for finding in findings if not finding.is_used)
+
+
+def finding_rows(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
+    """Rows of a table under the heads of `FINDING_HEADS`."""
+    return [
+        (f"{row.files:,}", row.reason if row.is_used else f"not used: {row.reason}", row.example)
+        for row in count_findings(findings)
+    ]
+
+
+FINDING_HEADS = ("files", "what was found", "for example")
+"""Heads of the table of `finding_rows`."""
+
+
+def nothing_usable(where: Path | str, findings: Iterable[Finding], what: str = "file of sound") -> str:
+    """Say that nothing could be used: how many files there were, the commonest reason and an example of it."""
+    rows = [row for row in count_findings(findings) if not row.is_used]
+    if not rows:
+        return f"There is no {what} in {where}."
+    total = sum(row.files for row in rows)
+    most = f"{rows[0].files:,} of {total:,}" if len(rows) > 1 else f"{total:,}"
+    return f"No {what} in {where} could be used; {most}: {rows[0].reason}. The first: {rows[0].example}"

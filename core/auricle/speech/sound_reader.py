@@ -1,0 +1,307 @@
+"""Opens one file of sound and gives it in pieces: what its header claims is checked, never trusted.
+
+Everything that reads sound from files goes through here, so that a file is decoded by all or refused by all, with the
+same sentence. libsndfile decodes; none of its messages comes out.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError, because
+from auricle.speech.sound_faults import Finding, SoundError, SoundFault
+from auricle.speech.sound_header import read_header
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+    from soundfile import SoundFile
+
+RATES = (4_000, 192_000)
+"""Hz, the lowest and the highest that is read; beyond lies damage, or no speech."""
+
+MOST_CHANNELS = 2
+"""More are those of an array: some are processed, some raw, one may be what the device plays."""
+
+_ENDLESS = 1 << 62
+"""Frames that libsndfile announces where a header does not say how many there are."""
+_UNSUPPORTED = 4
+"""libsndfile's code of a codec that it has not."""
+_SPARE_FRAMES = 2_304
+"""By which an MP3 may be shorter than it says: two of its frames, of an encoder's delay."""
+_FORMATS = {"mp3": ("MP3", "MPEG_LAYER_III"), "opus": ("OGG", "OPUS")}
+
+
+class OpenSound:
+    """A file of sound while it is read; a context manager.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    SoundError
+        It cannot be read.
+    DataError
+        soundfile is not installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.findings: tuple[Finding, ...] = ()
+        """What is wrong with the file although its sound is used."""
+        library = _soundfile()
+        descriptor = _opened(path)
+        try:
+            size = os.fstat(descriptor).st_size
+            if not size:
+                raise fault(path, SoundFault.EMPTY, "has no byte: replace or remove it.")
+            self._header = read_header(descriptor, size)
+            self._check_header(library)
+            self._file = self._decoder(library, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        self.rate: int = self._file.samplerate
+        """Hz."""
+        self.channels: int = self._file.channels
+        self.is_float: bool = self._file.subtype in ("FLOAT", "DOUBLE")
+        """Whether samples are floats, of whatever scale."""
+        known = self._header.has_size and self._header.counts_frames and self._file.frames < _ENDLESS
+        self._claimed: int = self._file.frames if known else 0
+        self._given = 0
+
+    def __enter__(self) -> OpenSound:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; twice is no mistake."""
+        if self._descriptor >= 0:
+            self._file.close()
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def check(self) -> None:
+        """Refuse what cannot be a recording of speech: the rate, or more than two channels.
+
+        Raises
+        ------
+        SoundError
+            It says what to do.
+        """
+        if not RATES[0] <= self.rate <= RATES[1]:
+            raise fault(
+                self.path,
+                SoundFault.RATE,
+                f"claims {self.rate} samples a second: convert it to 16000 or repair its header.",
+            )
+        if self.channels > MOST_CHANNELS:
+            raise fault(
+                self.path,
+                SoundFault.CHANNELS,
+                f"has {self.channels} channels, of which some may hold music or noise: take one channel out of it, as "
+                f"with sox {self.path.name} {self.path.stem}-1.wav remix 1.",
+            )
+
+    def read(self, frames: int) -> NDArray[np.float32]:
+        """Decode the next `frames` frames, fewer at the end.
+
+        Returns
+        -------
+        NDArray[np.float32]
+            (frames, channels), full scale at 1 unless the file holds floats; (0, channels) after the end.
+
+        Raises
+        ------
+        SoundError
+            What comes cannot be decoded, or the file ended before what its header claims.
+        """
+        if self._claimed:  # a decoder that is asked for more than there is begins again, which takes as long
+            frames = min(frames, self._claimed - self._given)
+        try:
+            piece = np.asarray(self._file.read(frames, dtype="float32", always_2d=True))
+        except (RuntimeError, ValueError, OverflowError, TypeError, MemoryError) as error:
+            if self._given < self._claimed:
+                raise self._cut() from error
+            raise self._damaged() from error
+        except OSError as error:
+            raise fault(self.path, SoundFault.CLOSED, f"cannot be read: {because(error)}.") from error
+        self._given += len(piece)
+        if not len(piece):
+            self._check_end()
+        return piece
+
+    def _check_end(self) -> None:
+        if not self._given:
+            raise fault(self.path, SoundFault.EMPTY, "holds no sound: replace or remove it.")
+        spare = _SPARE_FRAMES if self._header.kind == "mp3" else 0
+        if self._given + spare < self._claimed:
+            raise self._cut()
+
+    def _check_header(self, library: ModuleType) -> None:
+        header, path = self._header, self.path
+        if header.foreign:
+            raise fault(path, SoundFault.FORMAT, f"is {header.foreign}, which is not read: {conversion(path)}")
+        if header.other:
+            said = f"is {header.other}, and not sound: put the recording in its place, or remove it."
+            raise fault(path, SoundFault.FORMAT, said)
+        if header.is_damaged:
+            raise self._damaged()
+        if header.codec and not _decodes(library, *_FORMATS[header.codec]):
+            raise fault(
+                path,
+                SoundFault.OLD_LIBRARY,
+                f"is {header.codec.upper()}, which libsndfile {library.__libsndfile_version__} cannot decode: pip "
+                f"install -U soundfile, or {conversion(path)}",
+            )
+        if header.is_cut:
+            raise fault(
+                path,
+                SoundFault.CUT,
+                f"holds {header.there:,} of the {header.claimed:,} bytes of sound that its header claims: copy it "
+                "again, or remove it.",
+            )
+        if not header.has_size:
+            self.findings = (
+                Finding(
+                    SoundFault.NO_SIZE.value,
+                    f"{path} was not closed by its recorder, its header has no size: read to the end.",
+                    is_used=True,
+                ),
+            )
+
+    def _decoder(self, library: ModuleType, descriptor: int) -> SoundFile:
+        forward = _forward(library)
+        try:
+            if self._header.patch[1]:
+                return forward(_Patched(descriptor, *self._header.patch))
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            return forward(descriptor, closefd=False)
+        except OSError as error:
+            raise fault(self.path, SoundFault.CLOSED, f"cannot be read: {because(error)}.") from error
+        except (RuntimeError, ValueError, OverflowError, TypeError, MemoryError) as error:
+            if getattr(error, "code", None) == _UNSUPPORTED:
+                said = f"holds a codec that libsndfile cannot decode: {conversion(self.path)}"
+                raise fault(self.path, SoundFault.FORMAT, said) from error
+            if not self._header.kind:
+                said = f"is in a format that is not known; where it is sound, {conversion(self.path)}"
+                raise fault(self.path, SoundFault.FORMAT, said) from error
+            raise self._damaged() from error
+
+    def _damaged(self) -> SoundError:
+        return fault(self.path, SoundFault.DAMAGED, "is damaged and cannot be decoded: replace or remove it.")
+
+    def _cut(self) -> SoundError:
+        return fault(
+            self.path,
+            SoundFault.CUT,
+            f"holds less than the {self._claimed:,} samples that its header claims: copy it again, or remove it.",
+        )
+
+
+def fault(path: Path, kind: SoundFault, said: str) -> SoundError:
+    """The error of a file, which the sentence names first."""
+    return SoundError(kind, f"{path} {said}")
+
+
+def conversion(path: Path) -> str:
+    """The command that converts a file, as the end of a sentence."""
+    target = path.with_suffix(".wav").name
+    target = f"{path.stem}-16k.wav" if target == path.name else target
+    return f"ffmpeg -i {path.name} -ar 16000 -ac 1 {target} converts it."
+
+
+def _opened(path: Path) -> int:
+    """A descriptor of a regular file; what else has such a name is not waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.ENODEV):
+            raise fault(path, SoundFault.NOT_REGULAR, "is not a regular file: name a recording.") from error
+        kind = SoundFault.ABSENT if error.errno == errno.ENOENT else SoundFault.CLOSED
+        raise fault(path, kind, f"cannot be read: {because(error)}.") from error
+    except ValueError as error:
+        raise fault(path, SoundFault.ABSENT, "is not a valid path: a name cannot hold a zero byte.") from error
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise fault(path, SoundFault.NOT_REGULAR, "is not a regular file: name a recording.")
+
+
+def _soundfile() -> ModuleType:
+    """The library that decodes; a part that reads no audio does without it."""
+    try:
+        import soundfile
+    except ModuleNotFoundError as error:
+        raise DataError('Reading audio needs soundfile: pip install "auricle[edge]".') from error
+    return soundfile  # type: ignore[no-any-return]
+
+
+def _decodes(library: ModuleType, name: str, codec: str) -> bool:
+    return name in library.available_formats() and codec in library.available_subtypes(name)
+
+
+@cache
+def _forward(library: ModuleType) -> Callable[..., SoundFile]:
+    """soundfile's class of an open file, read from begin to end only.
+
+    It seeks after each read where it can, and some codecs announce that they can and then refuse: GSM 6.10.
+    """
+
+    class Forward(library.SoundFile):  # type: ignore[misc, name-defined]
+        def seekable(self) -> bool:
+            return False
+
+    return Forward
+
+
+class _Patched(io.RawIOBase):
+    """A file in which a few bytes are others than on the disk."""
+
+    def __init__(self, descriptor: int, place: int, patch: bytes) -> None:
+        super().__init__()
+        self._descriptor, self._place, self._patch = descriptor, place, patch
+        self._end = os.fstat(descriptor).st_size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer)
+        data = bytearray(os.pread(self._descriptor, len(view), self._at))
+        for number, byte in enumerate(self._patch, self._place - self._at):
+            if 0 <= number < len(data):
+                data[number] = byte
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._end}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
