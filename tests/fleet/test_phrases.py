@@ -103,9 +103,17 @@ def test_it_is_evaluated_on_takes_that_it_did_not_hear(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["virtual", "live"])
-def test_two_rounds_of_a_fleet_are_trained_with_it(built: Path, tmp_path: Path, engine: str) -> None:
+@pytest.mark.parametrize(
+    ("engine", "runtime"),
+    [
+        ("virtual", "step"),
+        ("live", "auto"),
+        pytest.param("virtual", "native", marks=pytest.mark.skipif(compiler() is None, reason="no C compiler here")),
+    ],
+)
+def test_two_rounds_of_a_fleet_are_trained_with_it(built: Path, tmp_path: Path, engine: str, runtime: str) -> None:
     told: dict[str, Any] = {"pack": str(built / "started.tar.zst"), "start": "pack", "local": "net", "engine": engine}
+    told["runtime"] = runtime
     told |= {"broker": "amqtt"} if engine == "live" else {}
     result = FleetRun(
         FleetSettings(devices=4, unseen=2, takes=4, rounds=2, min_clips=4, **told), tmp_path / "run"

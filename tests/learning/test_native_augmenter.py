@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -47,6 +48,17 @@ def test_it_is_numpys_augmentation_at_every_level(built: Library, settings: Augm
         assert np.abs(made[-1] - right).max() <= NEAR * np.abs(right).max()
         assert np.array_equal(made[-1] == 0, right == 0)
     assert {one.tobytes() for one in made} == {made[0].tobytes()}
+
+
+@pytest.mark.parametrize("frames", [50, 165, 200])
+def test_clips_of_another_window_are_augmented_as_numpy_does(built: Library, frames: int) -> None:
+    frontend = LogMel(msgspec.structs.replace(FRONTEND.task, frames=frames, clip_samples=160 * frames))
+    energies = np.random.default_rng(2).lognormal(-4, 5, (5, frames, MELS)).astype(np.float32)
+    noise = np.random.default_rng(3).lognormal(-4, 2, (3 * frames, MELS)).astype(np.float32)
+    right = Augmenter(frontend, noise)(energies, np.random.default_rng(5))
+    made = NativeAugmenter(frontend, noise, library=built)(energies, np.random.default_rng(5))
+    assert made.shape == (5, frames, MELS)
+    assert np.abs(made - right).max() <= NEAR * np.abs(right).max()
 
 
 def test_an_epoch_at_once_and_no_clip_at_all(built: Library) -> None:
