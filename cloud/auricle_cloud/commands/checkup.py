@@ -11,9 +11,11 @@ from auricle import __version__
 from auricle.errors import BrokerError
 from auricle.mqtt_link.dial import close, dial
 from auricle.mqtt_link.link import BrokerAddress, LinkSettings
+from auricle.mqtt_link.size_trial import broker_takes
 from auricle.process import checkup as checks
 from auricle.process.checkup import Finding, Verdict, size, versions_of
 from auricle.process.table import Column, print_grid
+from auricle.wire.frames import Topics
 from auricle_cloud.commands.answer_tables import plain
 from auricle_cloud.commands.answers import show
 from auricle_cloud.operations.types import Answer
@@ -143,3 +145,9 @@ def broker_admits(address: BrokerAddress, client_id: str, seconds: float = 5.0) 
         why = answers[0] if answers else f"no answer in {seconds:.0f} s"
         raise BrokerError(f"The broker at {address} does not let {client_id} in: {why}.")
     return f"The broker at {address} lets {client_id} in."
+
+
+def messages_pass(address: BrokerAddress, client_id: str, fleet: str, size: int) -> tuple[Verdict, str]:
+    """Whether the broker takes a message of so many bytes and hands it on, as the coordinator; BrokerError as above."""
+    topic = f"{Topics(fleet).prefix}/c/try"
+    return broker_takes(LinkSettings(address, client_id, connect_timeout=5.0), topic, size, comes_back=True)

@@ -10,11 +10,13 @@ import typer
 from auricle.errors import SettingsError
 from auricle.process.checkup import Verdict, broker_reached, disk, finding
 from auricle.process.until_signal import broker_of
+from auricle.wire.frames import LARGEST_FRAME
 from auricle_cloud.commands.checkup import (
     LITTLE_DISK,
     clock,
     database,
     devices_to_compute_on,
+    messages_pass,
     tell,
     updates,
     versions,
@@ -66,6 +68,7 @@ def journal(
 def doctor(
     place: Place,
     broker: Annotated[str | None, typer.Option(help="mqtt://host:port to look for.")] = None,
+    fleet: Annotated[str | None, typer.Option(help="With --broker: try a large message as its coordinator.")] = None,
     as_json: bool = False,
 ) -> int:
     """Look at this machine and at what a coordinator relies on: exit code 1 where something is bad."""
@@ -86,6 +89,8 @@ def doctor(
         found.append(finding("updates", lambda: updates(releases)))
     if broker is not None:
         found.append(finding("broker", lambda: broker_reached(broker_of(broker, NAME, place.state))))
+        if fleet is not None:
+            found.append(finding("messages", lambda: _messages(place, broker, fleet)))
     return tell(found, as_json)
 
 
@@ -142,6 +147,17 @@ def _coordinator(place: Place) -> tuple[Verdict, str]:
     with place.operations() as do:
         trouble = do.overview().trouble
     return ("bad", " ".join(trouble)) if trouble else ("good", "A coordinator works on the state.")
+
+
+def _messages(place: Place, broker: str, fleet: str) -> tuple[Verdict, str]:
+    """Whether the broker takes the largest message; not beside a coordinator, whose connection it would end."""
+    with place.operations() as do:
+        if not do.overview().trouble:
+            return (
+                "good",
+                "No large message was tried: the coordinator is connected, and its log says so of one.",
+            )
+    return messages_pass(broker_of(broker, NAME, place.state), NAME, fleet, LARGEST_FRAME)
 
 
 def _server(place: Place) -> str:

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from auricle import __version__
 from auricle.errors import AuricleError
-from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.link import BrokerAddress, LinkSettings
+from auricle.mqtt_link.size_trial import broker_takes
 from auricle.packs.pack import Pack
 from auricle.process.checkup import Finding, Verdict, broker_reached, clock, disk, finding, size, versions_of
+from auricle.wire.frames import Topics, largest_message
 from auricle_edge.board.gate import Readings, Sensor
 from auricle_edge.board.trusted_time import synchronised
 from auricle_edge.listening.capture.levels import Levels
@@ -109,6 +111,20 @@ def examine_home(events: EventSettings) -> list[Finding]:
         return "good", "What is heard leaves this machine encrypted, or not at all."
 
     return [finding("home", examine)]
+
+
+def examine_messages(broker: BrokerAddress, fleet: str, device: str, pack: Callable[[], Pack]) -> list[Finding]:
+    """Whether the fleet's broker takes the largest message of the pack; only while no service is connected as `device`.
+
+    On a topic that the device may not write to: nobody gets to hear of it.
+    """
+
+    def examine() -> tuple[Verdict, str]:
+        settings = LinkSettings(broker, device, connect_timeout=5.0)
+        size = largest_message(4 * pack().plugin_table.size)
+        return broker_takes(settings, Topics(fleet).up(device, "try"), size, comes_back=False)
+
+    return [finding("messages", examine)]
 
 
 def versions() -> tuple[Verdict, str]:
