@@ -22,6 +22,7 @@ from auricle.packs.pack import Pack
 from auricle.process.checkup import Finding, Verdict, broker_reached, clock, disk, finding, size, versions_of
 from auricle.wire.frames import Topics, largest_message
 from auricle_edge.board.gate import Readings, Sensor
+from auricle_edge.board.lasting import lost_at_next_start
 from auricle_edge.board.trusted_time import synchronised
 from auricle_edge.listening.capture.levels import Levels
 from auricle_edge.listening.detect import DetectTable, detect_settings
@@ -92,6 +93,7 @@ def examine_board(
         ("pack", lambda: pack_runs(pack(), runtime, training=broker is not None)),
         ("clock", lambda: clock_synchronised(now())),
         ("disk", lambda: disk(state, LEAST_DISK)),
+        ("lasting", lambda: lasting(root, state)),
         ("sensors", lambda: sensors(readings(), required)),
     ]
     if broker is not None:
@@ -203,6 +205,15 @@ def _words(pack: Pack) -> str:
     heard = awaited(pack.labels, detect_settings(DetectTable(), pack))
     commands = f"{len(heard.commands)} words"
     return f"{quoted(heard.wake)} and then one of {commands}" if heard.wake else commands
+
+
+def lasting(root: Path, state: Path) -> tuple[Verdict, str]:
+    """Whether what the device keeps outlives the next start."""
+    why = lost_at_next_start(state, root)
+    if why is None:
+        return "good", f"{state} is kept when the board starts again."
+    lost = "its certificate and key, its clips and what it has learnt"
+    return "bad", f"At the next start {state} is empty, and {lost} are gone: {why}. Mount a disk for it."
 
 
 def clock_synchronised(now: float) -> tuple[Verdict, str]:
