@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from auricle.process.until_signal import broker_of
 from auricle.wire.frames import LARGEST_FRAME
 from auricle_cloud.commands.checkup import (
     LITTLE_DISK,
+    broker_authority,
     clock,
     database,
     devices_to_compute_on,
@@ -24,6 +26,7 @@ from auricle_cloud.commands.checkup import (
 from auricle_cloud.commands.operator_command import Yes, complete_device, confirm, operator_command
 from auricle_cloud.commands.preflight_commands import preflight
 from auricle_cloud.commands.target import Place
+from auricle_cloud.identity.broker_folder import SETTINGS
 from auricle_cloud.operations.device_answers import EventPage
 from auricle_cloud.operations.operations import Operations, Overview
 from auricle_cloud.operations.types import Done
@@ -68,6 +71,9 @@ def journal(
 def doctor(
     place: Place,
     broker: Annotated[str | None, typer.Option(help="mqtt://host:port to look for.")] = None,
+    broker_folder: Annotated[
+        Path | None, typer.Option(help="Folder of auricle cloud enrol broker [broker beside the state folder].")
+    ] = None,
     fleet: Annotated[str | None, typer.Option(help="With --broker: try a large message as its coordinator.")] = None,
     as_json: bool = False,
 ) -> int:
@@ -87,6 +93,9 @@ def doctor(
     found.append(finding("clock", lambda: clock(where)))
     if place.state is not None and exists(releases := place.state / FOLDER):
         found.append(finding("updates", lambda: updates(releases)))
+    beside = broker_folder or (None if place.state is None else place.state.absolute().parent / "broker")
+    if beside is not None and (broker_folder is not None or os.access(beside / SETTINGS, os.R_OK)):
+        found.append(finding("authority", lambda: broker_authority(beside.absolute(), place.state)))
     if broker is not None:
         found.append(finding("broker", lambda: broker_reached(broker_of(broker, NAME, place.state))))
         if fleet is not None:
