@@ -26,7 +26,10 @@ hypothesis.settings.load_profile("auricle")
 
 
 def pytest_configure() -> None:
-    """Ctrl-C counts, also where a shell started us in the background, with SIGINT ignored: tests send it."""
+    """A folder of a test may lie in memory, as /tmp does on many systems, and be claimed for.
+
+    Ctrl-C counts, also where a shell started us in the background, with SIGINT ignored: tests send it."""
+    os.environ.setdefault("AURICLE_EDGE_IN_MEMORY", "1")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -57,6 +57,10 @@ class BrokerDistrustError(BrokerError):
     """A broker whose certificate does not hold, or that speaks no TLS or denies this name: trying again is in vain."""
 
 
+class MessageTooLargeError(BrokerError):
+    """A message of a size that the broker does not take: sending it again is in vain, smaller ones go on."""
+
+
 class LinkStoppedError(BrokerError):
     """A message that was not answered because we ended the link ourselves."""
 

@@ -158,7 +158,9 @@ def test_the_unit_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> Non
 def test_doctor_simulated_gives_a_line_a_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["edge", "doctor", "--simulate", "--state", str(tmp_path), "--json"])
     checks = {found["check"] for found in json.loads(capsys.readouterr().out)["findings"]}
-    assert checks == {*["versions", "processor", "memory", "pack", "clock", "disk", "microphone", "lines", "sensors"]}
+    assert checks == {
+        *["versions", "processor", "memory", "pack", "clock", "disk", "lasting", "microphone", "lines", "sensors"]
+    }
 
 
 def test_doctor_says_when_no_sound_comes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

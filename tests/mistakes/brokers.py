@@ -1,4 +1,4 @@
-"""Brokers, as people find them: one that wants a password, one whose certificate nobody knows."""
+"""Brokers, as people find them: one wants a password, one has an unknown certificate, one takes small messages only."""
 
 from __future__ import annotations
 
@@ -44,6 +44,17 @@ def tls_broker(before: Before) -> None:
         identity.mkdir(parents=True)
         for name, source in (("authority", f"{authority}.pem"), ("certificate", "other.pem"), ("key", "other.key")):
             shutil.copy(place / source, identity / f"{name}.pem")
+
+
+def small_broker(before: Before) -> None:
+    """A broker that takes no message above 20 kB, and drops a larger one."""
+
+    @contextlib.contextmanager
+    def start(place: Path) -> Iterator[str]:
+        with _running(place, "allow_anonymous true\nmessage_size_limit 20000\n") as port:
+            yield port
+
+    before.names["small"] = before.need.running("small_broker", start)
 
 
 @contextlib.contextmanager

@@ -11,12 +11,17 @@ from auricle import __version__
 from auricle.errors import BrokerError
 from auricle.mqtt_link.dial import close, dial
 from auricle.mqtt_link.link import BrokerAddress, LinkSettings
+from auricle.mqtt_link.size_trial import broker_takes
 from auricle.process import checkup as checks
 from auricle.process.checkup import Finding, Verdict, size, versions_of
 from auricle.process.table import Column, print_grid
+from auricle.wire.frames import Topics
 from auricle_cloud.commands.answer_tables import plain
 from auricle_cloud.commands.answers import show
+from auricle_cloud.identity.broker_files import AUTHORITY as AUTHORITY_FILE
+from auricle_cloud.identity.broker_folder import old_authority
 from auricle_cloud.operations.types import Answer
+from auricle_cloud.storage.state_folders import AUTHORITY
 from auricle_cloud.storage.store import Store
 from auricle_learning.aggregation.compute.accelerator import accelerators
 from auricle_learning.aggregation.compute.matrix_native import how_sums_are_made
@@ -143,3 +148,22 @@ def broker_admits(address: BrokerAddress, client_id: str, seconds: float = 5.0) 
         why = answers[0] if answers else f"no answer in {seconds:.0f} s"
         raise BrokerError(f"The broker at {address} does not let {client_id} in: {why}.")
     return f"The broker at {address} lets {client_id} in."
+
+
+def broker_authority(folder: Path, state: Path | None) -> tuple[Verdict, str]:
+    """Whether a broker's folder, and the mosquitto that runs from it, have the authority of the state folder."""
+    old = old_authority(folder)
+    if old is not None:
+        return "bad", old
+    if state is not None and (state / AUTHORITY / "issuing.pem").is_file():
+        own = "".join((state / AUTHORITY / name).read_text() for name in ("issuing.pem", "root.pem"))
+        if (folder / AUTHORITY_FILE).read_text() != own:
+            told = f"has another authority than {state}: write it again with auricle cloud enrol broker"
+            return "bad", f"The broker's folder {folder} {told}, then start the broker again."
+    return "good", f"The broker of {folder} has the authority of its folder."
+
+
+def messages_pass(address: BrokerAddress, client_id: str, fleet: str, size: int) -> tuple[Verdict, str]:
+    """Whether the broker takes a message of so many bytes and hands it on, as the coordinator; BrokerError as above."""
+    topic = f"{Topics(fleet).prefix}/c/try"
+    return broker_takes(LinkSettings(address, client_id, connect_timeout=5.0), topic, size, comes_back=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -23,7 +23,7 @@ from auricle_cloud.commands.answers import say, show
 from auricle_cloud.commands.operator_command import Reason, Yes, confirm, operator_command
 from auricle_cloud.commands.target import Place, user
 from auricle_cloud.identity.authority import Authority, key_pem
-from auricle_cloud.identity.broker_folder import BrokerFolder, had_passwords, read_duration
+from auricle_cloud.identity.broker_folder import BrokerFolder, had_passwords, old_authority, read_duration
 from auricle_cloud.identity.certificates import new_key
 from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.operations.enrolment_operations import claim_tokens, enrolled
@@ -54,6 +54,8 @@ class Written(Answer, frozen=True, kw_only=True):
 
     folder: str
     reloaded: bool = False
+    restart: str | None = None
+    """Why the broker has to be started again, and how; null: it has not."""
 
 
 @operator_command(app, "init")
@@ -160,7 +162,8 @@ def revoke(
         told = _write(folders, enrolment)
     written = f"{how_many(len(folders), 'broker folder')} written, {how_many(told, 'broker')} told"
     brokers = written if folders else "no broker told"
-    return Done(done=f"{device}: {how_many(count, 'certificate')} revoked; {brokers}.")
+    old = "".join(f" {each}" for each in map(old_authority, folders) if each is not None)
+    return Done(done=f"{device}: {how_many(count, 'certificate')} revoked; {brokers}.{old}")
 
 
 @operator_command(app, "broker")
@@ -198,9 +201,10 @@ def broker(
         told = settings.write(folder, enrolment, who=user())
     start = f"mosquitto -c {folder / 'mosquitto.conf'}" if kind == "mosquitto" else f"include {folder / 'emqx.conf'}"
     if as_json:
-        show(Written(folder=str(folder), reloaded=told), as_json=True)
+        show(Written(folder=str(folder), reloaded=told, restart=old_authority(folder)), as_json=True)
     else:
         say(f"{folder} is written. " + ("The broker reads it again." if told else f"Start the broker: {start}"))
+        _say_old({folder})
     return 0
 
 
@@ -253,6 +257,12 @@ def _folders(brokers: Sequence[Path] | None) -> dict[Path, BrokerFolder]:
 def _write(folders: dict[Path, BrokerFolder], enrolment: Enrolment) -> int:
     """Write brokers' folders again; how many brokers were told."""
     return sum(known.write(folder, enrolment, who=user()) for folder, known in folders.items())
+
+
+def _say_old(folders: Iterable[Path]) -> None:
+    for each in map(old_authority, folders):
+        if each is not None:
+            say(each)
 
 
 @contextmanager

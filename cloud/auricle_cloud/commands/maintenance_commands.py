@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,14 @@ import typer
 from auricle.errors import SettingsError
 from auricle.process.checkup import Verdict, broker_reached, disk, finding
 from auricle.process.until_signal import broker_of
+from auricle.wire.frames import LARGEST_FRAME
 from auricle_cloud.commands.checkup import (
     LITTLE_DISK,
+    broker_authority,
     clock,
     database,
     devices_to_compute_on,
+    messages_pass,
     tell,
     updates,
     versions,
@@ -22,6 +26,7 @@ from auricle_cloud.commands.checkup import (
 from auricle_cloud.commands.operator_command import Yes, complete_device, confirm, operator_command
 from auricle_cloud.commands.preflight_commands import preflight
 from auricle_cloud.commands.target import Place
+from auricle_cloud.identity.broker_folder import SETTINGS
 from auricle_cloud.operations.device_answers import EventPage
 from auricle_cloud.operations.operations import Operations, Overview
 from auricle_cloud.operations.types import Done
@@ -66,6 +71,10 @@ def journal(
 def doctor(
     place: Place,
     broker: Annotated[str | None, typer.Option(help="mqtt://host:port to look for.")] = None,
+    broker_folder: Annotated[
+        Path | None, typer.Option(help="Folder of auricle cloud enrol broker [broker beside the state folder].")
+    ] = None,
+    fleet: Annotated[str | None, typer.Option(help="With --broker: try a large message as its coordinator.")] = None,
     as_json: bool = False,
 ) -> int:
     """Look at this machine and at what a coordinator relies on: exit code 1 where something is bad."""
@@ -84,8 +93,13 @@ def doctor(
     found.append(finding("clock", lambda: clock(where)))
     if place.state is not None and exists(releases := place.state / FOLDER):
         found.append(finding("updates", lambda: updates(releases)))
+    beside = broker_folder or (None if place.state is None else place.state.absolute().parent / "broker")
+    if beside is not None and (broker_folder is not None or os.access(beside / SETTINGS, os.R_OK)):
+        found.append(finding("authority", lambda: broker_authority(beside.absolute(), place.state)))
     if broker is not None:
         found.append(finding("broker", lambda: broker_reached(broker_of(broker, NAME, place.state))))
+        if fleet is not None:
+            found.append(finding("messages", lambda: _messages(place, broker, fleet)))
     return tell(found, as_json)
 
 
@@ -142,6 +156,17 @@ def _coordinator(place: Place) -> tuple[Verdict, str]:
     with place.operations() as do:
         trouble = do.overview().trouble
     return ("bad", " ".join(trouble)) if trouble else ("good", "A coordinator works on the state.")
+
+
+def _messages(place: Place, broker: str, fleet: str) -> tuple[Verdict, str]:
+    """Whether the broker takes the largest message; not beside a coordinator, whose connection it would end."""
+    with place.operations() as do:
+        if not do.overview().trouble:
+            return (
+                "good",
+                "No large message was tried: the coordinator is connected, and its log says so of one.",
+            )
+    return messages_pass(broker_of(broker, NAME, place.state), NAME, fleet, LARGEST_FRAME)
 
 
 def _server(place: Place) -> str:

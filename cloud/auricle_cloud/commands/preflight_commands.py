@@ -13,11 +13,12 @@ from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.signature import trusted_key
-from auricle.process.checkup import Finding, disk, finding
+from auricle.process.checkup import Finding, Verdict, disk, finding
 from auricle.process.options import Given, with_options
 from auricle.process.until_signal import broker_of
+from auricle.wire.frames import largest_message
 from auricle_cloud.api.api_settings import require_address
-from auricle_cloud.commands.checkup import LITTLE_DISK, broker_admits, database, tell
+from auricle_cloud.commands.checkup import LITTLE_DISK, broker_admits, database, messages_pass, tell
 from auricle_cloud.commands.coordinator_settings import CoordinatorSettings, read_coordinator
 from auricle_cloud.commands.embedded_broker import EMBEDDED
 from auricle_cloud.commands.operator_command import PLACE
@@ -69,7 +70,10 @@ class _Preflight:
         yield finding("method", self._method)
         yield finding("api", self._api)
         if self.broker != EMBEDDED:
-            yield finding("broker", lambda: broker_admits(broker_of(self.broker, NAME, self.folder), NAME))
+            admitted = finding("broker", lambda: broker_admits(broker_of(self.broker, NAME, self.folder), NAME))
+            yield admitted
+            if admitted.verdict == "good" and told.fleet is not None:
+                yield finding("messages", self._messages)
         if told.storage.database is not None or database_file.is_file():
             yield finding("database", lambda: database(told.storage.database or database_file))
         if told.validation is not None:
@@ -96,6 +100,10 @@ class _Preflight:
         told.privacy.require(preset.rule, mode=mode, detection=detection)
         told.secure_sum.require(preset.rule, preset.rule_options, mode=mode, detection=detection)
         return f"The method {known.name} is there, with the preset {self.told.rounds.preset}."
+
+    def _messages(self) -> tuple[Verdict, str]:
+        size = largest_message(4 * self._loaded.plugin_table.size)
+        return messages_pass(broker_of(self.broker, NAME, self.folder), NAME, self.told.fleet or "", size)
 
     def _api(self) -> str:
         served = self.told.api_settings()

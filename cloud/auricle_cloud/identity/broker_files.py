@@ -26,6 +26,8 @@ log = logging.getLogger("auricle.cloud.identity")
 PID_FILE = "mosquitto.pid"
 MOSQUITTO_USERS, EMQX_USERS = "passwords", "users.csv"
 """Files with the users' passwords, where the broker asks for them."""
+AUTHORITY = "authority.pem"
+"""File with the authority whose clients a broker lets in."""
 ANYWHERE = "0.0.0.0"
 LARGEST_PACKET = 128 << 10
 """Bytes: a frame has at most 120 KiB (PROTOCOL.md, section 5), its topic and properties some hundred."""
@@ -186,6 +188,8 @@ def _write(folder: Path, files: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     for name, text in files.items():
+        if name == AUTHORITY and (folder / name).is_file() and (folder / name).read_text() == text:
+            continue  # its time says since when the broker needs it
         write_durably(folder / name, text.encode(), mode=0o600)
 
 

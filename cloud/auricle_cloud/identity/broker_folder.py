@@ -16,6 +16,7 @@ from auricle.mqtt_link.broker_rights import Roles
 from auricle.wire.kinds import UNDECODABLE, FleetName
 from auricle_cloud.identity.authority import key_pem
 from auricle_cloud.identity.broker_files import (
+    AUTHORITY,
     EMQX_USERS,
     MOSQUITTO_USERS,
     PID_FILE,
@@ -70,7 +71,7 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         users = sorted(enrolment.records.users().difference(shut_out)) if self.passwords else None
         files = {
             **self._server(folder, enrolment, who),
-            "authority.pem": enrolment.authority.bundle,
+            AUTHORITY: enrolment.authority.bundle,
             "revoked.pem": enrolment.authority.revoked_file.read_text(),
             SETTINGS: msgspec.json.encode(self).decode(),
         }
@@ -116,6 +117,25 @@ def reload_mosquitto(pid_file: Path) -> bool:
     except PermissionError as error:
         raise StorageError(f"mosquitto ({pid}) has to read its files again: send it SIGHUP as its own user.") from error
     return True
+
+
+def old_authority(folder: Path) -> str | None:
+    """What to do where the mosquitto of a folder still has the authority of before; None where it has this one.
+
+    It reads its own certificate, the revocation list and the access list again at SIGHUP, and its clients' authority
+    only when it starts: until then it refuses every certificate of the new one.
+    """
+    pid = mosquitto_process(folder / PID_FILE)
+    try:
+        if pid is None or (folder / PID_FILE).stat().st_mtime >= (folder / AUTHORITY).stat().st_mtime:
+            return None
+    except OSError:
+        return None
+    return (
+        f"The mosquitto of {folder} (process {pid}) has the authority of before, for it reads it only when it starts, "
+        f"and refuses certificates of the new one: restart its unit (systemctl restart mosquitto), or end it and start "
+        f"mosquitto -c {folder / 'mosquitto.conf'}."
+    )
 
 
 def mosquitto_process(pid_file: Path) -> int | None:

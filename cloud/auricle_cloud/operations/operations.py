@@ -24,7 +24,7 @@ from auricle_cloud.storage.device_records import STANDINGS
 from auricle_cloud.storage.rows import Standing
 
 ALARMS = (
-    *("alarm", "verdict", "repair", "loss set aside", "left out", "conflict", "quarantined", "rolled back"),
+    *("alarm", "verdict", "repair", "loss set aside", "left out", "too slow", "conflict", "quarantined", "rolled back"),
     "rollout paused",
 )
 """Kinds of events that an operator should not miss."""

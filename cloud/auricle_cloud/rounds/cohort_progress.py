@@ -80,8 +80,11 @@ class CohortProgress:
         """Who has neither answered nor given up, and was not refused."""
         return self.cohort - self.answered - self.failed - self._refused - self.left
 
-    def answers(self, wanted: int, online: Set[str], *, readable: bool) -> Answers:
-        """How many have answered, of a round that wants so many and has these online; `readable` as of `Answers`."""
+    def answers(self, wanted: int, online: Set[str], *, readable: bool, slow: Set[str] = frozenset()) -> Answers:
+        """How many have answered, of a round that wants so many and has these online.
+
+        `readable` as of `Answers`; `slow` are those for whom the round waits until its deadline.
+        """
         waited = self.waited_for()
         return Answers(
             invited=len(self.cohort),
@@ -90,6 +93,7 @@ class CohortProgress:
             outstanding=len(waited),
             online=len(waited & online),
             readable=readable,
+            slow=len(waited & online & slow),
         )
 
     async def ask(self, message: Invite | Measure, bases: Mapping[str, str] | None = None) -> None:

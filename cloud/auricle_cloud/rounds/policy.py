@@ -8,7 +8,7 @@ update, late or so many models behind, is decided beside it (`states/verdict.py`
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Set
+from collections.abc import Collection, Mapping, Set, Sized
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,6 +63,25 @@ def oldest_counting(number: int, stale_limit: int) -> int:
     return max(1, number - stale_limit)
 
 
+def slow_devices(missed: Mapping[str, Sized]) -> dict[str, int]:
+    """For whom a synchronous round waits beyond its patience, and how many it missed: its updates come too late.
+
+    A device is waited for after `MISSED` rounds running without a counted update, then after twice as many, and so on:
+    one that answers within the deadline counts in every fourth round at least, one that never does costs ever less.
+
+    Parameters
+    ----------
+    missed
+        The rounds running that devices were invited to, and from which their updates are missing.
+    """
+    return {name: len(rounds) for name, rounds in sorted(missed.items()) if len(rounds) in GRACE}
+
+
+MISSED = 3
+GRACE = tuple(MISSED << step for step in range(4))
+"""Rounds without a counted update, of the last `MISSED` times sixteen, after which the next one waits for a device."""
+
+
 # -- whether to wait, to close, or to give up
 
 
@@ -101,6 +120,8 @@ class Answers:
     """Of those, so many are here."""
     readable: bool = True
     """Whether a secure sum of what came could be read."""
+    slow: int = 0
+    """Of those that are here, so many are slow, and this round waits for them until its deadline."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +157,8 @@ def closing_decision(
         late = "at the deadline" if now >= until else "and nobody is left whose update could come"
         return Decision("give up", until, quorum_at, f"no quorum {late}")
     quorum_at = now if quorum_at is None else quorum_at
-    until = timing.closes_at(began, quorum_at)
-    is_over = answers.answered >= answers.wanted or now >= until or not answers.online
+    until = timing.closes_at(began, None if answers.slow else quorum_at)
+    is_over = (answers.answered >= answers.wanted and not answers.slow) or now >= until or not answers.online
     return Decision("close" if is_over else "wait", until, quorum_at)
 
 

@@ -1,11 +1,12 @@
-"""What a round's rule made of single devices, noted in the transaction that enters its model."""
+"""What rounds and their rules made of single devices, noted in the transactions that enter it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
+from auricle_cloud.rounds.policy import MISSED
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import devices, updates
 from auricle_learning.aggregation.cohort import Aggregate, Bounded
@@ -51,6 +52,33 @@ def note_left_out(tx: sa.Connection, device: str, rounds: int, *, task: str, num
         "norm-clip if it only sounds different"
     )
     note(tx, "left out", device=device, task=task, number=number, detail=detail)
+
+
+def note_slow(tx: sa.Connection, slow: Mapping[str, int], *, task: str, number: int, deadline: float) -> None:
+    """Enter an event for each device for which a round waits, whose earlier ones it missed; `deadline` in seconds."""
+    for name, detail in slow_told(slow, number, deadline):
+        note(tx, "too slow", device=name, task=task, number=number, detail=detail)
+
+
+def slow_told(slow: Mapping[str, int], number: int, deadline: float) -> list[tuple[str, str]]:
+    """Devices for which a round waits, and which setting it is; a wait that was in vain names the deadline.
+
+    Parameters
+    ----------
+    slow
+        How many rounds running each of them missed.
+    number, deadline
+        The round, and its deadline in seconds.
+    """
+    told = []
+    for name, rounds in [*slow.items()][:MOST_NAMED]:
+        detail = f"too late in {rounds} rounds running: round {number} waits for it until the deadline"
+        if rounds > MISSED:
+            detail += f", as an earlier one did in vain: raise the deadline of {deadline:g} s, or quarantine it"
+        else:
+            detail += "; patience and least_wait in [rounds] say how long others wait for it"
+        told.append((name, detail))
+    return told
 
 
 def note_bounded(tx: sa.Connection, bounded: Sequence[Bounded], *, task: str, number: int) -> None:

@@ -28,8 +28,10 @@ from auricle_cloud.rounds.policy import (
     first_state,
     is_question_over,
     quorum_of,
+    slow_devices,
     total_failure,
 )
+from auricle_cloud.rounds.rule_events import note_slow
 from auricle_cloud.rounds.secure.phases import SecureRounds, sum_in
 from auricle_cloud.states.round import FINISHED, TRANSITIONS, State
 from auricle_cloud.storage.rows import RoundChanges, RoundRow, UpdateRow
@@ -140,12 +142,17 @@ class Synchronous:
             raise RoundAbortedError(choice.refusal)
         current = await asyncio.to_thread(site.store.models.current, self._task)
         own = await asyncio.to_thread(own_bases, site, current.version, choice.names)
+        slow = slow_devices(await asyncio.to_thread(site.store.rounds.missed, self._task, number, choice.names))
         values: RoundChanges = {
             "opened": site.clock.now(),
             "base_version": current.version,
             "base": current.blob,
             "plan": msgspec.msgpack.encode(choice.plan),
-            "report": {**choice.report, **await asyncio.to_thread(keep_lent, site, current, choice.plan)},
+            "report": {
+                **choice.report,
+                **await asyncio.to_thread(keep_lent, site, current, choice.plan),
+                **({"waits_for": [*slow]} if slow else {}),
+            },
         }
         two_phase = settings.detection is not None and not settings.detection.one_phase
         new = first_state(secure_sum=bool(choice.plan.secure_sum), two_phase=two_phase)
@@ -153,6 +160,7 @@ class Synchronous:
         def enter() -> None:
             with site.store.rounds.moving(self._task, number, "planned", new, **values) as tx:
                 site.store.rounds.invite(tx, self._task, number, choice.names, own)
+                note_slow(tx, slow, task=self._task, number=number, deadline=settings.deadline)
 
         await asyncio.to_thread(enter)
 
@@ -237,6 +245,7 @@ class Synchronous:
         began, quorum_at, quorum = site.clock.monotonic(), None, quorum_of(len(progress.cohort), settings.quorum)
         timing = Timing(settings.quorum, settings.deadline, settings.patience, settings.least_wait)
         wanted = (row.report or {}).get("wanted", len(progress.cohort))
+        slow = frozenset((row.report or {}).get("waits_for", ()))
         pace, online, is_enough = Pace(site.clock, site.stirred), progress.cohort, await self._secure.is_enough(row)
         while True:
             await self._heed_doubts(row)
@@ -244,7 +253,7 @@ class Synchronous:
                 await obey(site, row.round)
                 online = await pace.look(site.store.devices.not_gone)
             now, readable = site.clock.monotonic(), len(progress.answered) >= quorum and is_enough(progress.answered)
-            answers = progress.answers(wanted, online, readable=readable)
+            answers = progress.answers(wanted, online, readable=readable, slow=slow)
             decision = closing_decision(answers, timing, began=began, now=now, quorum_at=quorum_at)
             if decision.step == "close":
                 return

@@ -32,16 +32,21 @@ DENIALS = ("Not authorized", "Bad user name or password")
 REFUSED = 0x80
 """Reason codes from here on are refusals (MQTT 5, 2.4)."""
 
+TOO_LARGE = "Packet too large"
+"""What MQTT 5 says of a message above a broker's limit (0x95)."""
+
 ENDINGS = {
     "Unspecified error": "the network, or the broker, closed it",
     "Keep alive timeout": "no sign of life came in time",
     "Session taken over": "another client connected under this name",
     "Server shutting down": "it shuts down",
-    "Packet too large": "a message was too large for it",
+    TOO_LARGE: "a message was too large for it",
     "Quota exceeded": "it allows no more",
     "Administrative action": "its operator did",
 }
 """Why a connection ended, by paho's words for MQTT's reason codes."""
+PERHAPS_A_PACKET = ("Unspecified error", TOO_LARGE)
+"""Those that do not say that it was something else than a packet that the broker does not take."""
 
 
 class Events(NamedTuple):
@@ -81,6 +86,8 @@ class Connection:
         self._five = settings.address.protocol == "5"
         receivers = Receivers(self._on_published, self._on_acknowledged, events.drained)
         self._socket = LoopSocket(settings.client_id, settings.max_packet_size, receivers, self.drop)
+        self._ended_for = ""
+        """What the broker, or the network, said when the connection was over, in paho's words; empty: nothing."""
         self._mid = OURS
         self._held = False
         self._connack: asyncio.Future[None] = self._loop.create_future()
@@ -140,6 +147,11 @@ class Connection:
             if not answer.done():
                 answer.set_exception(ConnectionError(reason))
         self._answers.clear()
+
+    @property
+    def ended_by_broker(self) -> bool:
+        """Whether the other side ended it, and did not say that it was for something else than a packet."""
+        return self._socket.was_reset or self._ended_for in PERHAPS_A_PACKET
 
     def _attach(self, client: Client) -> None:
         self._client = client
@@ -241,7 +253,7 @@ class Connection:
         self._events.received(arrived)
 
     def _on_acknowledged(self, mid: int, code: int) -> None:
-        self._events.published(mid, str(ReasonCode(PacketTypes.PUBACK, identifier=code)) if code >= REFUSED else None)
+        self._events.published(mid, _refusal(code) if code >= REFUSED else None)
 
     def _on_connect(
         self, client: Client, userdata: object, flags: ConnectFlags, code: ReasonCode, properties: Properties | None
@@ -262,6 +274,7 @@ class Connection:
     def _on_disconnect(
         self, client: Client, userdata: object, flags: DisconnectFlags, code: ReasonCode, properties: Properties | None
     ) -> None:
+        self._ended_for = str(code)
         why = ENDINGS.get(str(code), str(code).lower())
         by = "the broker ended the connection" if flags.is_disconnect_packet_from_server else "the connection was lost"
         self._end(f"{by}: {why}")
@@ -270,3 +283,13 @@ class Connection:
         answer = self._answers.get(mid)
         if answer is not None and not answer.done():
             answer.set_result(list(codes))
+
+
+def _refusal(code: int) -> str:
+    """Why a broker did not take a message; some say "packet too large" although MQTT 5 has that for DISCONNECT only."""
+    if code == ReasonCode(PacketTypes.DISCONNECT, TOO_LARGE).value:
+        return TOO_LARGE
+    try:
+        return str(ReasonCode(PacketTypes.PUBACK, identifier=code))
+    except (KeyError, ValueError):  # a code that MQTT 5 does not have for an acknowledgement
+        return f"for the reason {code}, which MQTT 5 does not know"

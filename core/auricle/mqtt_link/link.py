@@ -186,8 +186,8 @@ class MqttLink:
         Raises
         ------
         BrokerError
-            The packet is above the broker's maximum, the broker refused it (MQTT 5 says so), `expiry` passed, or the
-            link was stopped.
+            The broker refused it (MQTT 5 says so), `expiry` passed, or the link was stopped; `MessageTooLargeError`
+            where it is above the broker's maximum, or has ended the connection each time it was sent.
         """
         await self._outbound.publish(topic, payload, retain=retain, qos=qos, expiry=expiry)
 
@@ -254,7 +254,7 @@ class MqttLink:
             raise ConnectionError(await asyncio.shield(connection.lost))
         finally:
             self._up.clear()
-            self._outbound.detach()
+            self._outbound.detach(by_broker=connection.ended_by_broker)
             if hook is not None:
                 hook.cancel()
             if not self._stopping:
@@ -272,6 +272,9 @@ class MqttLink:
             return
         try:
             await self._on_connect(self)
+        except BrokerError as error:
+            self.counters.handler_errors += 1
+            log.error("%s: %s", self.settings.client_id, error)
         except Exception:
             self.counters.handler_errors += 1
             log.exception("%s: the connect hook failed", self.settings.client_id)

@@ -67,6 +67,8 @@ class LoopSocket:
         self._full = False
         self._heard = False
         self._pinged = 0.0
+        self.was_reset = False
+        """Whether the other side had closed the connection when something was sent."""
 
     def attach(self, client: Client, *, properties: bool) -> bool:
         """Begin; False where the client's connection is over already. `properties`: whether packets have any."""
@@ -178,6 +180,7 @@ class LoopSocket:
         try:
             self._sock.flush()
         except OSError as error:
+            self.was_reset = isinstance(error, ConnectionResetError | BrokenPipeError)
             self._drop(f"the connection was lost: {error.strerror or error}")
             return
         self._watch_room(wanted=bool(self._sock.backlog))

@@ -7,12 +7,14 @@ their way, the rest waits in order, and a caller beyond the table's size waits t
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from auricle.errors import BrokerError, LinkStoppedError
-from auricle.mqtt_link.connection import Connection
+from auricle.mqtt_link.connection import TOO_LARGE, Connection
+from auricle.mqtt_link.packet_limit import PacketLimit, refused_as_too_large
 from auricle.mqtt_link.reconnection import within
 from auricle.mqtt_link.settings import Counters, LinkSettings
 
@@ -30,6 +32,8 @@ class Outgoing:
     size: int
     """Bytes of the PUBLISH packet."""
     done: asyncio.Future[None]
+    sent: float = 0.0
+    """Monotonic second in which it was sent last."""
 
 
 def packet_size(topic: str, payload: bytes, *, qos: int, protocol: str, expiry: bool) -> int:
@@ -60,7 +64,7 @@ class Outbound:
         self._waiting: deque[Outgoing] = deque()
         self._sent: dict[int, Outgoing] = {}
         self._connection: Connection | None = None
-        self._limit = settings.max_packet_size
+        self._limit = PacketLimit(settings.max_packet_size)
         self._closed: str | None = None
 
     @property
@@ -74,10 +78,11 @@ class Outbound:
         Raises
         ------
         BrokerError
-            The message is too large, was refused, or was not acknowledged within `expiry` seconds.
+            The message was refused, or was not acknowledged within `expiry` seconds; `MessageTooLargeError` where it is
+            above what the broker announces, or has ended the connection each time it was sent.
         """
         size = packet_size(topic, payload, qos=qos, protocol=self._settings.address.protocol, expiry=expiry is not None)
-        self._check(topic, size)
+        self._limit.require(topic, size)
         if not topic:
             raise BrokerError("a message needs a topic")
         if not qos and expiry is None and self._sent_at_once(topic, payload, retain=retain, size=size):
@@ -124,22 +129,42 @@ class Outbound:
     def attach(self, connection: Connection) -> None:
         """Send over this connection, what was not acknowledged on the last one first."""
         self._connection = connection
-        self._limit = connection.max_packet_size
+        self._limit.announce(connection.max_packet_size)
         self.flush()
 
-    def detach(self) -> None:
-        """Take back what was sent and not acknowledged, in its order."""
+    def detach(self, *, by_broker: bool) -> None:
+        """Take back what was sent and not acknowledged, in its order.
+
+        Parameters
+        ----------
+        by_broker
+            The broker ended the connection without a reason that clears its packets: what it was ended for may be the
+            largest one. That goes out alone then, first, and is given up when it ends that connection, too.
+        """
+        if self._connection is None:
+            self._limit.note_absent()
         self._connection = None
         back = [item for item in self._sent.values() if not item.done.done()]
         self._sent.clear()
+        largest = max(back, key=lambda item: item.size, default=None)
+        if largest is not None and by_broker:
+            back.remove(largest)
+            if self._limit.note_ended(largest.size, largest.sent):
+                largest.done.set_exception(self._limit.given_up(largest.topic, largest.size))
+            else:
+                back.insert(0, largest)
         self._waiting.extendleft(reversed(back))
         self._changed()
 
     def acknowledged(self, mid: int, refusal: str | None) -> None:
         """Take note of the broker's answer and send the next message."""
         item = self._sent.pop(mid, None)
+        if item is not None and refusal is None:
+            self._limit.note_taken(item.size)
         if item is not None and not item.done.done():
-            if refusal is not None:
+            if refusal == TOO_LARGE:
+                item.done.set_exception(refused_as_too_large(item.topic, item.size))
+            elif refusal is not None:
                 item.done.set_exception(BrokerError(f"the broker refuses a message on {item.topic}: {refusal}"))
             else:
                 item.done.set_result(None)
@@ -156,14 +181,14 @@ class Outbound:
 
     def flush(self) -> None:
         """Send what there is room for."""
-        while self._connection and self._waiting and len(self._sent) < self._settings.max_unacknowledged:
+        while self._connection and self._waiting and len(self._sent) < self._most_at_once():
             if not self._waiting[0].qos and self._connection.full:
                 break
             item = self._waiting.popleft()
             if item.done.done():
                 continue
             try:
-                self._check(item.topic, item.size)
+                self._limit.require(item.topic, item.size)
                 self._send(self._connection, item)
             except BrokerError as error:
                 item.done.set_exception(error)
@@ -178,14 +203,14 @@ class Outbound:
         left = None if item.deadline is None else max(1, round(item.deadline - asyncio.get_running_loop().time()))
         mid = connection.publish(item.topic, item.payload, qos=item.qos, retain=item.retain, expiry=left)
         if item.qos:
+            item.sent = time.monotonic()
             self._sent[mid] = item
         else:
             item.done.set_result(None)
         self._counters.messages_sent += 1
         self._counters.bytes_sent += item.size
 
-    def _check(self, topic: str, size: int) -> None:
-        if size > self._limit:
-            raise BrokerError(
-                f"{topic}: a packet of {size} bytes is above the broker's maximum of {self._limit}: send it in chunks"
-            )
+    def _most_at_once(self) -> int:
+        """How many may be on their way, the next one included: one where a packet may have ended a connection."""
+        alone = any(self._limit.suspects(item.size) for item in (*self._sent.values(), self._waiting[0]))
+        return 1 if alone else self._settings.max_unacknowledged

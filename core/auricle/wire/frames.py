@@ -73,6 +73,13 @@ LARGEST_FRAME = 120 * 1024
 LARGEST_HEADER = 4096
 CHUNK = LARGEST_FRAME - LARGEST_HEADER - 128
 """Bytes of a body that one frame carries."""
+
+
+def largest_message(length: int) -> int:
+    """Bytes that the largest message with a part of a body of so many bytes may have."""
+    return LARGEST_FRAME - CHUNK + min(length, CHUNK)
+
+
 UPGRADE = "upgrade_required"
 """What is said of a message of another major version."""
 

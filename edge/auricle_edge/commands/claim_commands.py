@@ -11,8 +11,11 @@ import typer
 from auricle.errors import SettingsError
 from auricle.process.times import to_json
 from auricle.wire.claims import read_token_file
+from auricle_edge.board.lasting import lost_at_next_start
 from auricle_edge.commands.place import AsJson, Config, State, state_folder
 from auricle_edge.fleet.identity_claim import claim as steps
+
+IN_MEMORY_VARIABLE = "AURICLE_EDGE_IN_MEMORY"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,6 +30,12 @@ def claim(
     ca_pin: str | None = typer.Option(
         None, help="SHA-256 of the authority's certificate, as enrol token prints it [the token file's]."
     ),
+    in_memory: bool = typer.Option(
+        False,
+        "--in-memory",
+        envvar=IN_MEMORY_VARIABLE,
+        help="Claim also where the folder is lost at the next start; the token works once.",
+    ),
     state: State = None,
     config: Config = None,
     as_json: AsJson = False,
@@ -36,6 +45,11 @@ def claim(
     Afterwards auricle edge run --state FOLDER needs nothing else.
     """
     folder = state_folder(state, config)
+    if not in_memory and (why := lost_at_next_start(folder)) is not None:
+        raise SettingsError(
+            f"{folder} is lost at the next start: {why}. The token works once, and was not used: mount a disk for the "
+            "state folder, or claim with --in-memory."
+        )
     if server is None or ca_pin is None:
         told_server, told_pin = _told(token_file, folder)
         server, ca_pin = server or told_server, ca_pin or told_pin

@@ -35,7 +35,15 @@ from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
 from auricle_edge.listening.events.buttons import ButtonSettings
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.ota.pack_shelf import PackShelf
-from auricle_edge.service.checkup import Heard, examine_board, examine_home, examine_microphone, verdict_of, versions
+from auricle_edge.service.checkup import (
+    Heard,
+    examine_board,
+    examine_home,
+    examine_messages,
+    examine_microphone,
+    verdict_of,
+    versions,
+)
 from auricle_edge.service.diagnosis import write_bundle
 from auricle_edge.service.microphone_check import examine_state
 from auricle_edge.service.simulation import examine_expected
@@ -75,6 +83,8 @@ def doctor(
     sensors = Sensors(Path("/"), gate)
     runtime = "auto" if settings is None else settings.runtime
     found = examine_board(Path("/"), folder, shelf.current, sensors, broker, required=gate.required, runtime=runtime)
+    if told is not None and broker is not None and not (folder / SOCKET).exists() and _is_good(found, "broker"):
+        found += examine_messages(broker, told.fleet or "", told.device or "", shelf.current)
     found += [] if settings is None else examine_home(settings.events)
     if simulate:
         buttons = ButtonSettings() if settings is None else settings.buttons
@@ -90,6 +100,10 @@ def doctor(
         columns = (Column("", 0), Column("", 0), Column("", 0, is_sentence=True))
         print_grid(columns, [(MARKS[each.verdict], each.check, each.sentence) for each in found])
     return verdict_of(found)
+
+
+def _is_good(found: list[Finding], check: str) -> bool:
+    return any(each.check == check and each.verdict == "good" for each in found)
 
 
 def _service(client: ControlClient) -> list[Finding]:

@@ -174,7 +174,7 @@ class Agent:
     def _hand_over(self, pending: Pending) -> None:
         """Send the pending update, at once also when it is being waited for: somebody may have lost it."""
         if not self.work.busy:
-            self.work.begin(self._delivery.deliver(pending))
+            self.work.begin(self.rounds.deliver(pending))
         else:
             self._delivery.send_again()
 

@@ -117,7 +117,7 @@ class DeviceMessages:
         """What is next?"""
         return Get(**self._who, round=round_number)
 
-    def status(self, asked: Asked, state: Literal["training", "declined", "failed"], reason: str) -> Status:
+    def status(self, asked: Asked | Update, state: Literal["training", "declined", "failed"], reason: str) -> Status:
         """Why the device does not take part, or, while it trains, what is wrong with what it received."""
         return Status(**self._who, task=asked.task, round=asked.round, state=state, reason=reason[:LONGEST_REASON])
 

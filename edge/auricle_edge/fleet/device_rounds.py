@@ -10,8 +10,8 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Literal, TypedDict
 
-from auricle.errors import AuricleError, WireError
-from auricle.wire.messages import Asked, Invite, Measure
+from auricle.errors import AuricleError, MessageTooLargeError, WireError
+from auricle.wire.messages import Asked, Invite, Measure, Update
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.secure_sum.messages import JoinSum
 from auricle.wire.tensors import Flat, decode
@@ -121,7 +121,21 @@ class DeviceRounds:
         self.local, self.base = result.local, invite.base
         await self._let_listen(verdict.listen, result)
         self._uplink.enter("outbox")
-        await self._delivery.deliver(pending)
+        await self.deliver(pending)
+
+    async def deliver(self, pending: Pending) -> None:
+        """Send an update until it is answered; one that the broker does not take is reported as why there is none.
+
+        Raises
+        ------
+        MessageTooLargeError
+            The broker does not take it.
+        """
+        try:
+            await self._delivery.deliver(pending)
+        except MessageTooLargeError as error:
+            await self._report(pending.update, error)
+            raise
 
     async def say_loss(self, asked: Measure) -> None:
         """Answer the first phase of a two-phase round; a lost answer is asked for again."""
@@ -147,7 +161,7 @@ class DeviceRounds:
             await self._report(asked, error)
             raise
 
-    async def _report(self, asked: Asked, error: AuricleError) -> None:
+    async def _report(self, asked: Asked | Update, error: AuricleError) -> None:
         state: Literal["declined", "failed"] = "declined" if isinstance(error, Declined) else "failed"
         await self._uplink.say("st", self._messages.status(asked, state, str(error)))
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from auricle.errors import StorageError
+from auricle.errors import MessageTooLargeError, StorageError
 from auricle.files import remove_file, write_whole
 from auricle.wire.frames import CHUNK
 from auricle.wire.kinds import UNDECODABLE
@@ -85,6 +85,8 @@ log = logging.getLogger("auricle.edge")
 
 LONGEST_WAIT = 300.0
 """Seconds between two sendings of an update that nobody answers."""
+UNANSWERED = 2
+"""Sendings in a row without an answer after which it is said what that may come from."""
 
 
 class UpdateDelivery:
@@ -149,17 +151,44 @@ class UpdateDelivery:
         return True
 
     async def deliver(self, pending: Pending) -> None:
-        """Send until the coordinator says what became of it."""
+        """Send until the coordinator says what became of it.
+
+        Raises
+        ------
+        MessageTooLargeError
+            The broker does not take it: it is forgotten, for it would never arrive.
+        """
         self._answered = False
         wait = self._resend_every
+        unanswered = 0
         while not self._answered:
             self._wake.clear()
-            for update, piece in pending.parts():
-                await self._uplink.say("upd", update, piece)
+            try:
+                for update, piece in pending.parts():
+                    await self._uplink.say("upd", update, piece)
+            except MessageTooLargeError:
+                async with self._disk:
+                    await asyncio.to_thread(self._clear, _named(pending.update))
+                raise
             self._uplink.enter("sent")
             if not await self._clock.wait_set(self._wake, wait * random.uniform(0.8, 1.2)):
                 wait = min(wait * 2, LONGEST_WAIT)
+                unanswered += 1
+                if unanswered == UNANSWERED:
+                    self._say_unanswered(pending)
         self._uplink.enter("idle")
+
+    def _say_unanswered(self, pending: Pending) -> None:
+        """A broker of MQTT 3.1.1 cannot say that it dropped a message: tell who can find out."""
+        log.warning(
+            "%s: the broker took the update of round %d (%d bytes) %d times, and the coordinator has not answered it. "
+            "If it answers smaller messages, the broker drops large ones without a word: auricle cloud preflight tries "
+            "one.",
+            self._device,
+            pending.update.round,
+            len(pending.body),
+            UNANSWERED,
+        )
 
     def send_again(self) -> None:
         """Send at once what is waited for: somebody may have lost it."""

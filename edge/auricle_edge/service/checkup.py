@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from auricle import __version__
 from auricle.errors import AuricleError
-from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.link import BrokerAddress, LinkSettings
+from auricle.mqtt_link.size_trial import broker_takes
 from auricle.packs.pack import Pack
 from auricle.process.checkup import Finding, Verdict, broker_reached, clock, disk, finding, size, versions_of
+from auricle.wire.frames import Topics, largest_message
 from auricle_edge.board.gate import Readings, Sensor
+from auricle_edge.board.lasting import lost_at_next_start
 from auricle_edge.board.trusted_time import synchronised
 from auricle_edge.listening.capture.levels import Levels
 from auricle_edge.listening.detect import DetectTable, detect_settings
@@ -91,6 +94,7 @@ def examine_board(
         ("pack", lambda: pack_runs(pack(), runtime, training=broker is not None)),
         ("clock", lambda: clock_synchronised(now())),
         ("disk", lambda: disk(state, LEAST_DISK)),
+        ("lasting", lambda: lasting(root, state)),
         ("sensors", lambda: sensors(readings(), required)),
     ]
     if broker is not None:
@@ -110,6 +114,20 @@ def examine_home(events: EventSettings) -> list[Finding]:
         return "good", "What is heard leaves this machine encrypted, or not at all."
 
     return [finding("home", examine)]
+
+
+def examine_messages(broker: BrokerAddress, fleet: str, device: str, pack: Callable[[], Pack]) -> list[Finding]:
+    """Whether the fleet's broker takes the largest message of the pack; only while no service is connected as `device`.
+
+    On a topic that the device may not write to: nobody gets to hear of it.
+    """
+
+    def examine() -> tuple[Verdict, str]:
+        settings = LinkSettings(broker, device, connect_timeout=5.0)
+        size = largest_message(4 * pack().plugin_table.size)
+        return broker_takes(settings, Topics(fleet).up(device, "try"), size, comes_back=False)
+
+    return [finding("messages", examine)]
 
 
 def versions() -> tuple[Verdict, str]:
@@ -188,6 +206,15 @@ def _words(pack: Pack) -> str:
     heard = awaited(pack.labels, detect_settings(DetectTable(), pack))
     commands = f"{len(heard.commands)} words"
     return f"{quoted(heard.wake)} and then one of {commands}" if heard.wake else commands
+
+
+def lasting(root: Path, state: Path) -> tuple[Verdict, str]:
+    """Whether what the device keeps outlives the next start."""
+    why = lost_at_next_start(state, root)
+    if why is None:
+        return "good", f"{state} is kept when the board starts again."
+    lost = "its certificate and key, its clips and what it has learnt"
+    return "bad", f"At the next start {state} is empty, and {lost} are gone: {why}. Mount a disk for it."
 
 
 def clock_synchronised(now: float) -> tuple[Verdict, str]:

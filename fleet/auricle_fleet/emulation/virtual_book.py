@@ -7,7 +7,7 @@ those after it out, and makes them again to the same bits. No update's weights a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -18,6 +18,7 @@ from auricle.packs.pack import Pack
 from auricle.process.clock import Clock
 from auricle.wire.tensors import Flat, encode
 from auricle_cloud.rounds.finished import Event, FinishedRound, FinishedRounds, Member, Newcomer
+from auricle_cloud.rounds.rule_events import slow_told
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.states.report import Document
 from auricle_cloud.storage.blobs import Blobs
@@ -46,6 +47,8 @@ class Book:
         Whom it asks for the time at which something was done.
     limit
         Verdicts after which a device is quarantined; 0: never.
+    deadline
+        Of its rounds, in seconds.
 
     Raises
     ------
@@ -53,7 +56,10 @@ class Book:
         The database cannot be opened, or the disk is full.
     """
 
-    def __init__(self, folder: Path, pack: Pack, clock: Clock, limit: int = 0) -> None:
+    def __init__(
+        self, folder: Path, pack: Pack, clock: Clock, limit: int = 0, deadline: float = RunSettings.deadline
+    ) -> None:
+        self._deadline = deadline
         self._store, self._blobs, self._pack, self._clock = Store(folder / FILE), Blobs(folder / "blobs"), pack, clock
         self._rounds = FinishedRounds(self._store.database, TASK, limit)
         self._pending: list[FinishedRound] = []
@@ -119,6 +125,8 @@ class Book:
         else:
             report["went_back"] = self._parent.version if ended.went_back and self._parent is not None else None
         events = self._went_back(report) if ended.went_back else []
+        slow = {name: order.slow[name] for name in report.get("waits_for", ())}
+        events += [Event("too slow", *told) for told in self._told(slow, order.number)]
         updates = report.get("updates", ())
         self._pending.append(
             FinishedRound(
@@ -142,6 +150,13 @@ class Book:
                 events=events,
             )
         )
+
+    def _told(self, slow: Mapping[str, int], number: int) -> list[tuple[str, str]]:
+        return [(detail, name) for name, detail in slow_told(slow, number, self._deadline)]
+
+    def missed(self, number: int, names: Collection[str]) -> dict[str, list[int]]:
+        """The rounds before this one that devices missed since they counted, of those that are written."""
+        return self._store.rounds.missed(TASK, number, names)
 
     @property
     def version(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -36,7 +36,12 @@ class Heard:
 
 
 def round_end(
-    arrivals: Mapping[str, float], failed: Mapping[str, float], invited: int, wanted: int, timing: Timing
+    arrivals: Mapping[str, float],
+    failed: Mapping[str, float],
+    invited: int,
+    wanted: int,
+    timing: Timing,
+    slow: Set[str] = frozenset(),
 ) -> RoundEnd:
     """How a round ends whose devices answer at these times.
 
@@ -53,22 +58,27 @@ def round_end(
         Answers with which the round closes at once.
     timing
         How long it waits otherwise.
+    slow
+        Of the invited, for whom it waits until its deadline.
     """
-    events = [(at, name) for name, at in arrivals.items()] + [(at, None) for at in failed.values()]
+    events = [(at, name, True) for name, at in arrivals.items()] + [(at, name, False) for name, at in failed.items()]
+    waited = {*slow}
     names: list[str] = []
     heard, decision = 0, Decision("wait", timing.closes_at(0.0, None), None)
 
     def decide(now: float) -> Decision:
         left = invited - heard  # who has not answered yet is here: nobody's link is cut
-        answers = Answers(invited=invited, wanted=wanted, answered=len(names), outstanding=left, online=left)
+        told = {"invited": invited, "wanted": wanted, "answered": len(names), "outstanding": left, "online": left}
+        answers = Answers(**told, slow=len(waited))
         return closing_decision(answers, timing, began=0.0, now=now, quorum_at=decision.quorum_at)
 
     for now, group in groupby(sorted(events, key=lambda event: event[0]), key=lambda event: event[0]):
         if now > decision.until:
             break
-        for _, name in group:
+        for _, name, is_answer in group:
             heard += 1
-            if name is not None:
+            waited.discard(name)
+            if is_answer:
                 names.append(name)
             decision = decide(now)
             if decision.step == "close" and len(names) >= wanted:

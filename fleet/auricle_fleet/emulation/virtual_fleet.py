@@ -22,9 +22,10 @@ from auricle.process.clock import SYSTEM_CLOCK, Clock, VirtualClock
 from auricle_cloud.evaluation.labelled_clips import LabelledClips, labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.rounds.finished import Newcomer
-from auricle_cloud.rounds.policy import Timing, devices_invited, updates_wanted
+from auricle_cloud.rounds.policy import Timing, devices_invited, slow_devices, updates_wanted
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.round import counted_words
+from auricle_cloud.storage.round_records import MISSING, RECENT
 from auricle_edge.training.judge.round_judge import best_states
 from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.crew import Clients, Site
@@ -36,7 +37,7 @@ from auricle_fleet.emulation.local_crew import crew_of
 from auricle_fleet.emulation.ray_crew import require_ray
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.traces import timelines
-from auricle_fleet.emulation.virtual_book import Book
+from auricle_fleet.emulation.virtual_book import Book, cohort_of
 from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
 from auricle_fleet.emulation.virtual_compute import work_of
 from auricle_fleet.emulation.virtual_detection import Watch
@@ -147,6 +148,8 @@ class VirtualFleet:
         self._invited: set[str] = set()
         """Since the checkpoint."""
         self._watch: Watch | None = None
+        self._missed: dict[str, list[int]] = {}
+        """The rounds that devices missed since they counted."""
         self._stopped = False
         self._clock = clock
         self._run_clock = VirtualClock()
@@ -227,10 +230,11 @@ class VirtualFleet:
     def _opened(self, number: int) -> Book:
         """The rows of the rounds up to this one."""
         limit = self._settings.detection.quarantine_after if self._settings.detect else 0
-        book = Book(self._rows, self._pack, self._clock, limit)
+        book = Book(self._rows, self._pack, self._clock, limit, self._settings.deadline)
         named = zip(self._fleet.values(), self.models, strict=True)
         known = [Newcomer(each.device, model, each.registered, each.selected) for each, model in named]
         book.begin(number, self._model, known)
+        self._missed = book.missed(number + 1, [device.device for device in known])
         return book
 
     async def _round(self, rounds: VirtualRounds, number: int, preset: Preset, book: Book) -> RoundDone:
@@ -241,7 +245,8 @@ class VirtualFleet:
         size = devices_invited(able, wanted, settings.over_selection)
         plan = preset.plan_for(number, settings.rounds, settings.seed)
         server, moment = preset.server_for(number, settings.rounds), self._run_clock.now()
-        order = Order(number, plan, server, size, wanted, settings.seed, moment, book.version, book.newest)
+        slow = slow_devices(self._missing(number))
+        order = Order(number, plan, server, size, wanted, settings.seed, moment, book.version, book.newest, slow)
         work = asyncio.ensure_future(asyncio.to_thread(rounds.run, order, self._model, self._before))
         try:
             ended = await asyncio.shield(work)
@@ -266,6 +271,12 @@ class VirtualFleet:
             ended.left_out,
             ended.evaluated,
         )
+
+    def _missing(self, number: int) -> dict[str, list[int]]:
+        """The rounds before this one that devices missed since they counted, as far back as a coordinator looks."""
+        near = {name: [each for each in rounds if each >= number - RECENT] for name, rounds in self._missed.items()}
+        self._missed = {name: rounds for name, rounds in near.items() if rounds}
+        return self._missed
 
     def _next(self, number: int) -> int:
         """Wait for the moment when a device can be invited to a round; how many can then.
@@ -312,6 +323,11 @@ class VirtualFleet:
         self.bytes_received += ended.fetched * len(ended.answers) + judged.fetched * len(judged.losses)
         self._invited |= set(ended.invited)
         if ended.model is not None:
+            for name, member in cohort_of(ended).items():
+                if name in ended.heard.updates:
+                    self._missed.pop(name, None)
+                elif member.state in MISSING:
+                    self._missed.setdefault(name, []).append(number)
             self._before, self._model = self._model, ended.model
         elif ended.went_back and self._before is not None:
             self._model, self._before = self._before, None

@@ -33,6 +33,8 @@ class Order:
     version: int = 0
     newest: int = 0
     """Of the model that it begins with, and of the last one."""
+    slow: Mapping[str, int] = field(default_factory=dict)
+    """Devices for which it waits until its deadline if they are invited, and how many rounds running they missed."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,6 +122,7 @@ class VirtualRounds:
             "clock": {"began": order.began, "lasted": seconds, "available": len(able)},
             "doubts": doubts.reported(),
             "detection": judged.detection,
+            **({"waits_for": slow} if (slow := [name for name in order.slow if name in {*invited}]) else {}),
             **({} if self.watch is None else {"passed_over": self.watch.passed_over()}),
         }
         failure = total_failure(order.number, invited, failed)
@@ -190,7 +191,7 @@ class VirtualRounds:
         failed: dict[str, float] = {}
         refused: dict[str, str] = {}
         while True:
-            end = round_end(arrivals, failed, len(invited), order.wanted, self.timing)
+            end = round_end(arrivals, failed, len(invited), order.wanted, self.timing, order.slow.keys() & {*invited})
             asked = [name for name in (arrivals if end.names is None else end.names) if name not in answers]
             if not asked:
                 return answers, updates, end, heard_of(updates, refused, arrivals, end)
