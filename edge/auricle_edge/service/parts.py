@@ -95,6 +95,7 @@ class Parts:
         self.labelling = ThreadPoolExecutor(1, "label")
         """The thread that writes clips, and chooses what listens."""
         self._problem: str | None = None
+        self._note: str | None = None
         self.capture = Capture(settings.capture, self._capture_changed)
         self.taps = AudioBroadcast()
         self.own_model = own_model(pack, settings.local, settings.start)
@@ -208,3 +209,6 @@ class Parts:
         if state.problem is not None and state.problem != self._problem:
             log.warning("%s", state.problem)
         self._problem = state.problem
+        if state.note is not None and state.note != self._note:
+            log.warning("%s", state.note)
+            self._note = state.note

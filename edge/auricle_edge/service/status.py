@@ -129,6 +129,8 @@ def summary(parts: Parts) -> str:
         return "Muted."
     if not state.running:
         return state.problem or "Waiting for sound."
+    if state.problem is not None:
+        return state.problem
     wanted = quoted(parts.detect.wake) or f"{len(parts.words)} words"
     apart = "" if parts.agent is None or parts.agent.other_pack is None else f" {parts.agent.other_pack}"
     return f"Listening to {state.device} for {wanted} with the {parts.hearing.now.candidate.name} model.{apart}"
