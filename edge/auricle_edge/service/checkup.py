@@ -103,7 +103,7 @@ def examine_board(
 
 def examine_home(events: EventSettings) -> list[Finding]:
     """Whether the service would start with what the settings say of the home's broker and Wyoming; nothing without."""
-    if events.mqtt is None and events.wyoming is None:
+    if not (events.mqtt or events.wyoming or events.mqtt_discovery or events.mqtt_one_answer):
         return []
 
     def examine() -> tuple[Verdict, str]:

@@ -101,6 +101,7 @@ def status(parts: Parts, running: float, last: Detection | None) -> ListeningSta
             last=parts.reporter.last,
         ),
         outputs=parts.outputs.delivered,
+        left=0 if parts.one_answer is None else parts.one_answer.left,
         last=last,
     )
 
