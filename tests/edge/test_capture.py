@@ -114,8 +114,9 @@ def test_zeros_and_a_block_that_repeats_are_counted_and_the_writer_lives(tmp_pat
         Listener(f"fifo:{path}", open_within=60.0, stall_after=60.0) as listener,
         path.open("wb", buffering=0) as writer,
     ):
-        for _ in range(80):
+        for _ in range(80):  # at the pace of a microphone: what comes at once is no three seconds
             writer.write(dead)
+            time.sleep(0.05)
         listener.until(lambda: reason in listener.capture.state.restarts)
         for at in range(0, 32_000, 1600):
             writer.write(NOISE[at : at + 1600].tobytes())
@@ -289,7 +290,15 @@ def test_the_child_writes_json_without_the_library_for_it(text: str, number: int
 
 
 def test_a_child_is_told_what_the_listener_means() -> None:
-    source = {"kind": "fifo", "target": "/run/a=b c", "fast": True, "loop": False, "rate": None, "channels": 2}
+    source = {
+        "kind": "fifo",
+        "target": "/run/a=b c",
+        "fast": True,
+        "loop": False,
+        "rate": None,
+        "channels": 2,
+        "least": 2,
+    }
     read = options_of(arguments_of({**source, "block": 0.1, "first": 7}))
     assert read == {**source, "block": 0.1, "first": 7, "parent": os.getpid()}
 

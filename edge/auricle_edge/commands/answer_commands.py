@@ -86,6 +86,7 @@ def sentences(told: ListeningStatus | TrainingStatus) -> Iterator[str]:
             f"Listening to {sound.device} at {sound.native_rate} Hz, {sound.level_dbfs or FLOOR:.0f} dBFS, "
             f"with the {told.model} model."
         )
+        yield from filter(None, (sound.problem, sound.note))
     else:
         yield sound.problem or "No sound: waiting for the microphone."
     yield from _states(told)
@@ -183,6 +184,8 @@ def meter(line: LiveLine, last: str) -> Table:
         colour = "red" if line.clipping > 0.001 else "green" if line.speaking else "blue"
         bar = Text("█" * filled, style=colour) + Text("░" * (BAR - filled))
         table.add_row("level", bar, f"{level:.0f} dBFS" + (" speech" if line.speaking else ""))
+        if line.problem is not None:
+            table.add_row("", Text(line.problem))
     if line.state != "open":
         table.add_row("state", Text(line.state, style="green" if line.state == "awake" else "blue"))
     best = sorted(line.posteriors.items(), key=lambda item: -item[1])[:SHOWN]

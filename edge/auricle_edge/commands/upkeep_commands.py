@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
 import threading
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.capture.child_process import devices as microphones
 from auricle_edge.listening.capture.frames import Device
 from auricle_edge.listening.capture.levels import Levels
-from auricle_edge.listening.capture.settings import CaptureSettings
+from auricle_edge.listening.capture.settings import CaptureSettings, parse_source
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
 from auricle_edge.listening.events.buttons import ButtonSettings
@@ -50,6 +51,8 @@ from auricle_edge.service.simulation import examine_expected
 from auricle_edge.service.systemd import in_a_home, unit_text
 
 MARKS = {"good": "ok", "doubtful": "?", "bad": "!!"}
+_PACE_SECONDS = 5.0
+"""Seconds after which the pace of sound that comes too fast is known."""
 PATIENCE = 6.0
 """Seconds more than the wanted ones that a microphone may take."""
 
@@ -140,12 +143,15 @@ def _heard(settings: CaptureSettings, seconds: float) -> Heard:
     capture.start()
     patience = threading.Timer(seconds + PATIENCE, capture.stop)
     patience.start()
-    pieces, length = [], 0
+    pieces, length, begun, live = [], 0, 0.0, not parse_source(settings).recorded
     try:
         for block in capture.blocks():
             pieces.append(block.samples)
             length += len(block.samples)
-            if length >= seconds * RATE:
+            begun = begun or block.arrived
+            passed = block.arrived - begun
+            too_fast = live and length > (1.25 * passed + 0.5) * RATE
+            if length >= seconds * RATE and not (too_fast and capture.state.pace is None and passed < _PACE_SECONDS):
                 break
     finally:
         patience.cancel()
@@ -155,7 +161,9 @@ def _heard(settings: CaptureSettings, seconds: float) -> Heard:
         raise DataError(state.problem or f"{settings.source} gave no sound within {seconds + PATIENCE:.0f} s.")
     levels = Levels(state.noise_floor_dbfs, state.dc_offset, state.hum_share, state.hum_hz)
     device = state.device or settings.source
-    return Heard(device, state.native_rate, state.channels, np.concatenate(pieces), levels)
+    samples = np.concatenate(pieces)[: math.ceil(max(seconds, 1) * RATE)]
+    problem = None if state.pace is None else state.problem
+    return Heard(device, state.native_rate, state.channels, samples, levels, problem, state.note)
 
 
 def _opened(pack: Pack, samples: NDArray[np.int16]) -> bool:

@@ -57,6 +57,10 @@ class Detection:
     wake: str | None = None
     """Of a command, the id of the wake word that opened its window."""
     wake_word: str | None = None
+    level: float | None = None
+    """dBFS of the loudest 0.3 s of the window that was judged."""
+    over_noise: float | None = None
+    """Decibels by which that stands out from the noise of the room."""
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,8 @@ class ListeningStatus(Running, frozen=True, kw_only=True):
     sensitivity: Sensitivity = Sensitivity()
     report: Reporting = Reporting()
     outputs: dict[str, Delivered]
+    left: int = 0
+    """Words that another device of the home answered."""
     last: Detection | None
 
 

@@ -31,7 +31,7 @@ from auricle_edge.listening.events.outputs import EventSettings
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.runtimes.first_use import death_of, library_is_there
 from auricle_edge.runtimes.native.self_test import fault_of
-from auricle_edge.service.microphone_check import clipping, examine_levels, level
+from auricle_edge.service.microphone_check import clipping, examine_channels, examine_levels, level
 from auricle_edge.service.status import awaited, quoted
 from auricle_learning.native.library import brought_library
 from auricle_learning.runtimes import Partial
@@ -55,6 +55,10 @@ class Heard:
     """(n,) at 16 kHz, as they are listened to."""
     levels: Levels = field(default_factory=Levels)
     """Of the sound as the device gave it."""
+    problem: str | None = None
+    """That it comes at another pace than its rate."""
+    note: str | None = None
+    """What to know of its channels."""
 
 
 def examine_board(
@@ -104,7 +108,7 @@ def examine_board(
 
 def examine_home(events: EventSettings) -> list[Finding]:
     """Whether the service would start with what the settings say of the home's broker and Wyoming; nothing without."""
-    if events.mqtt is None and events.wyoming is None:
+    if not (events.mqtt or events.wyoming or events.mqtt_discovery or events.mqtt_one_answer):
         return []
 
     def examine() -> tuple[Verdict, str]:
@@ -268,7 +272,7 @@ def examine_microphone(listen: Callable[[], Heard], speech: Callable[[NDArray[np
     if kept:
         found.append(finding("level", lambda: level(kept[0].samples)))
         found.append(finding("clipping", lambda: clipping(kept[0].samples)))
-        found += examine_levels(kept[0].levels)
+        found += examine_levels(kept[0].levels) + examine_channels(kept[0].problem, kept[0].note)
         found.append(finding("voice", lambda: voice(speech(kept[0].samples))))
     return found
 

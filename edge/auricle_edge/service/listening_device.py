@@ -64,6 +64,7 @@ class ListeningDevice:
                 learnt=self._learnt,
                 tuned=self._tuned,
                 feedback=lambda feedback: self.questions.answer_later(feedback),
+                mute=lambda muted: self.questions.mute(muted),
                 restart=self._start_anew,
             ),
             readable=readable,
@@ -162,6 +163,7 @@ class ListeningDevice:
         """After a round: let the model that is best on the held-out clips listen."""
         parts = self.parts
         assert parts.agent is not None
+        parts.rounds += 1
         self._upkeep.trained, held_out = time.monotonic(), parts.agent.trainer.data.held_out
 
         def choose() -> None:

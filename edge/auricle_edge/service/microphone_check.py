@@ -84,6 +84,12 @@ def hum(share: float, mains: int, floor: float) -> tuple[Verdict, str]:
     return "good", sentence
 
 
+def examine_channels(problem: str | None, note: str | None) -> list[Finding]:
+    """What the capture itself says of sound that comes: another pace than its rate, or channels to choose from."""
+    told: tuple[tuple[str, Verdict, str | None], ...] = (("pace", "bad", problem), ("channels", "doubtful", note))
+    return [Finding(check=name, verdict=verdict, sentence=said) for name, verdict, said in told if said is not None]
+
+
 def examine_levels(levels: Levels) -> list[Finding]:
     """Noise, offset and hum; nothing before a second was heard."""
     floor, share = levels.noise_floor_dbfs, levels.dc_offset
@@ -102,4 +108,4 @@ def examine_state(state: CaptureState) -> list[Finding]:
     found = [] if state.level_dbfs is None else [finding("level", lambda: loudness(state.level_dbfs or 0.0))]
     found.append(finding("clipping", lambda: clipped(state.clipping)))
     levels = Levels(state.noise_floor_dbfs, state.dc_offset, state.hum_share, state.hum_hz)
-    return found + examine_levels(levels)
+    return found + examine_levels(levels) + examine_channels(state.problem, state.note)

@@ -31,7 +31,8 @@ from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect import Detector, detect_settings
 from auricle_edge.listening.detect.rules import tuned
-from auricle_edge.listening.events.chosen import Device, chosen_outputs
+from auricle_edge.listening.events.chosen import Device, chosen_answers, chosen_outputs
+from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.outputs import Output, Outputs
 from auricle_edge.listening.listener import AudioBroadcast, Listener
 from auricle_edge.listening.sound import Event, Feedback
@@ -39,6 +40,7 @@ from auricle_edge.listening.tuning import Tuning
 from auricle_edge.ota.following import Following
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.hearing_model import HearingModel
+from auricle_edge.service.home_state import home_state
 from auricle_edge.settings import EdgeSettings, agent_settings
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.own_model import own_model, passed_over
@@ -60,6 +62,8 @@ class Hooks:
     tuned: Callable[[int], None]
     """Another sensitivity: from the labelling thread."""
     feedback: Callable[[Feedback], Future[msgspec.Struct]]
+    mute: Callable[[bool], object]
+    """The home closes or opens the microphone: from a thread of its own."""
     restart: Callable[[], None]
     """A version was installed that is to run."""
 
@@ -95,6 +99,7 @@ class Parts:
         self.labelling = ThreadPoolExecutor(1, "label")
         """The thread that writes clips, and chooses what listens."""
         self._problem: str | None = None
+        self._note: str | None = None
         self.capture = Capture(settings.capture, self._capture_changed)
         self.taps = AudioBroadcast()
         self.own_model = own_model(pack, settings.local, settings.start)
@@ -134,7 +139,13 @@ class Parts:
         self.reporter = HearingReporter(
             settings.report, folder, self.words, lambda: self.detector.figures, lambda: self.capture.state
         )
-        self.outputs = Outputs(self._make_outputs(), settings.events.waiting)
+        self.rounds = 0
+        """Rounds that were trained since the start."""
+        outputs = self._make_outputs()
+        self.one_answer = chosen_answers(outputs)
+        """Who settles with other devices which of them answers; None: this one answers everything."""
+        answers = None if self.one_answer is None else self.one_answer.answers
+        self.outputs = Outputs(outputs, settings.events.waiting, answers)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -201,6 +212,9 @@ class Parts:
             self._hooks.feedback,
             lambda: device_token(self.settings.folder, FEEDBACK_TOKEN),
             self._readable,
+            HomeDevice(
+                self.settings.name, self.pack.manifest.name, self.words, lambda: home_state(self), self._hooks.mute
+            ),
         )
         return chosen_outputs(self.settings.events, device)
 
@@ -208,3 +222,6 @@ class Parts:
         if state.problem is not None and state.problem != self._problem:
             log.warning("%s", state.problem)
         self._problem = state.problem
+        if state.note is not None and state.note != self._note:
+            log.warning("%s", state.note)
+            self._note = state.note

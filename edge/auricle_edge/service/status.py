@@ -101,6 +101,7 @@ def status(parts: Parts, running: float, last: Detection | None) -> ListeningSta
             last=parts.reporter.last,
         ),
         outputs=parts.outputs.delivered,
+        left=0 if parts.one_answer is None else parts.one_answer.left,
         last=last,
     )
 
@@ -129,6 +130,8 @@ def summary(parts: Parts) -> str:
         return "Muted."
     if not state.running:
         return state.problem or "Waiting for sound."
+    if state.problem is not None:
+        return state.problem
     wanted = quoted(parts.detect.wake) or f"{len(parts.words)} words"
     apart = "" if parts.agent is None or parts.agent.other_pack is None else f" {parts.agent.other_pack}"
     return f"Listening to {state.device} for {wanted} with the {parts.hearing.now.candidate.name} model.{apart}"

@@ -11,6 +11,7 @@ import re
 import select
 import time
 
+from auricle_edge.listening.capture.card_holder import busy
 from auricle_edge.listening.capture.child_parts import Piece, Refusal, counts, die_with, missing, rates
 
 TYPE_CHECKING = False
@@ -79,7 +80,10 @@ def _lines(path: str) -> list[str]:
 
 _OTHER_RATE = re.compile(r"rate is not accurate \(requested = \d+Hz, got = (\d+)Hz\)")
 _NO_RATE = re.compile(r"rate .*(not|non) available|Broken configuration")
+_BUSY = re.compile(r"Device or resource busy")
 _NO_CHANNELS = re.compile(r"[Cc]hannels? count (not|non) available")
+ARRAYS = (4, 6, 8, 3, 5, 7, 10, 12, 16, 24, 32)
+"""Numbers of channels with which a card is tried that has neither one nor two: most are arrays of microphones."""
 _OPEN_SECONDS = 3.0
 
 
@@ -95,7 +99,9 @@ class Arecord:
         self._errors = b""
         self._data = b""
         self._pid, self._sound, self._complaints = 0, -1, -1
-        self.rate, self.channels = self._open(rates(options["rate"], None), counts(options["channels"], None))
+        self.rate, self.channels = self._open(
+            rates(options["rate"], None), numbers(options["channels"], options["least"])
+        )
         self._size = round(self.rate * self._block) * self.channels * 2
 
     def read(self) -> Piece:
@@ -120,6 +126,10 @@ class Arecord:
                 ask = [int(other[1]), *(rate for rate in ask[1:] if rate != int(other[1]))]
             elif self._data:
                 return ask[0], count[0]
+            elif _BUSY.search(said):
+                self._end()
+                found = find_card(self.device, cards())
+                raise busy(f"The sound card {self.device}", None if found is None else (found[0].index, found[1]))
             elif _NO_CHANNELS.search(said):
                 count = count[1:]
             elif _NO_RATE.search(said):
@@ -180,6 +190,12 @@ class Arecord:
     def _complaint(self) -> str:
         lines = self._errors.decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it gave no sound"
+
+
+def numbers(wanted: int | None, least: int) -> list[int]:
+    """The numbers of channels with which to open a card, in order; first those that have the chosen channel."""
+    usual = counts(wanted, None, least)
+    return sorted(dict.fromkeys((*usual, *ARRAYS)), key=lambda count: count < least)
 
 
 def pcm_name(target: str) -> str:

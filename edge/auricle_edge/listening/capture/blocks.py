@@ -67,6 +67,10 @@ class Blocks:
         """A new child begins."""
         self._timeline.renew()
 
+    def note(self, device: str) -> str | None:
+        """What to know of the channels of a device of this name, as `Downmix.note`."""
+        return None if self._conversion is None else self._conversion.downmix.note(device)
+
     def gap(self, frame: Sound) -> float:
         """Seconds that are missing before a frame."""
         return self._timeline.gap(frame) if self._live else 0.0
@@ -103,6 +107,8 @@ _HISTORY_SECONDS = 1.0
 """Longest period of a repetition: the ring of a driver has less."""
 _FORGIVENESS = 10
 """How many seconds of zeros or repetition a second of sound makes up for: an overrun breaks a repetition, too."""
+_CREDIT_SECONDS = 1.0
+"""Sound that comes late and at once, as a driver gives it, counts in full up to this."""
 _LONGEST_PATIENCE = 60.0
 """Seconds: how far the patience grows when restarts do not help."""
 
@@ -118,10 +124,14 @@ class Heartbeat:
     ----------
     patience
         Seconds; 0 never asks for a restart.
+    live
+        The sound takes its time: what comes faster than time passes counts for no more than the time.
     """
 
-    def __init__(self, patience: float) -> None:
-        self._first_patience = patience
+    def __init__(self, patience: float, *, live: bool = False) -> None:
+        self._first_patience, self._live = patience, live
+        self._credit, self._last = 0.0, 0.0
+        """Seconds that have passed and were not counted, and the time of the last frame."""
         self._patience = {"zeros": patience, "frozen": patience}
         self._seconds = {"zeros": 0.0, "frozen": 0.0}
         self._history = b""
@@ -130,6 +140,7 @@ class Heartbeat:
         """A new child was started: what the last one gave is no evidence against it."""
         self._seconds = dict.fromkeys(self._seconds, 0.0)
         self._history = b""
+        self._credit = self._last = 0.0
 
     def fault(self, frame: Sound) -> str | None:
         """Judge a frame: `zeros` or `frozen` when the device is to be restarted."""
@@ -139,7 +150,7 @@ class Heartbeat:
             self._history = b""
         zeros = not any(frame.data)
         frozen = not zeros and self._repeats(frame)
-        seconds = frame.size / frame.rate
+        seconds = self._passed(frame)
         for reason, found in (("zeros", zeros), ("frozen", frozen)):
             self._seconds[reason] = max(0.0, self._seconds[reason] + (seconds if found else -_FORGIVENESS * seconds))
             if self._seconds[reason] >= self._patience[reason] - seconds / 2:
@@ -148,6 +159,17 @@ class Heartbeat:
         if not any(self._seconds.values()):
             self._patience = dict.fromkeys(self._patience, self._first_patience)
         return None
+
+    def _passed(self, frame: Sound) -> float:
+        """Seconds that a frame counts for."""
+        seconds = frame.size / frame.rate
+        if not self._live:
+            return seconds
+        passed = frame.time - self._last if self._last else seconds
+        self._credit, self._last = min(_CREDIT_SECONDS, self._credit + passed), frame.time
+        counted = min(seconds, self._credit)
+        self._credit -= counted
+        return counted
 
     def _repeats(self, frame: Sound) -> bool:
         """Whether the frame is what came one period earlier, for some period."""

@@ -13,6 +13,7 @@ from auricle_edge.listening.capture.blocks import Blocks, Heartbeat
 from auricle_edge.listening.capture.child_process import CaptureChild, FifoKeeper, Wake
 from auricle_edge.listening.capture.frames import Ended, Failed, Frame, Opened, Sound
 from auricle_edge.listening.capture.mute_switch import mute_switch
+from auricle_edge.listening.capture.pace import Pace
 from auricle_edge.listening.capture.settings import CaptureSettings, check_source, parse_source
 from auricle_edge.listening.capture.state import CaptureState, StateKeeper
 from auricle_edge.listening.sound import Block
@@ -65,7 +66,8 @@ class Capture:
         self._muted_by: str | None = None
         self._wake = Wake()
         self._fifo = FifoKeeper(self._source)
-        self._heartbeat = Heartbeat(settings.silence_after)
+        self._heartbeat = Heartbeat(settings.silence_after, live=not self._source.recorded)
+        self._pace = Pace()
         self._blocks = Blocks(settings, live=not self._source.fast)
         self._pause = FIRST_PAUSE
         self._open_within = self._limit = settings.open_within
@@ -177,6 +179,7 @@ class Capture:
             self._fifo.open()
             self._child = CaptureChild({**asdict(self._source), "first": self._blocks.position})
             self._heartbeat.renew()
+            self._pace.renew()
             self._blocks.renew()
             return self._child
 
@@ -242,10 +245,16 @@ class Capture:
         gap = self._blocks.gap(frame)
         if frame.time - self._opened > _STEADY_SECONDS:
             self._pause = FIRST_PAUSE
-        self._keeper.heard(frame, gap, excused=self._excused)
+        if not self._source.recorded:
+            self._pace.take(frame)
+        pace = self._pace.times
+        self._keeper.heard(frame, gap, pace, excused=self._excused)
         self._excused = False
         yield from self._given(self._blocks.take(frame, gap))
-        if reason := self._heartbeat.fault(frame):
+        if (note := self._blocks.note(self.state.device or "The source")) != self.state.note:
+            self._keeper.change(note=note)
+        reason = self._heartbeat.fault(frame)
+        if reason is not None and pace is None:  # sound of another rate is mended by no restart
             raise Fault(reason, f"{self.state.device} gives nothing but {_NOTHING[reason]}.")
 
     def _given(self, blocks: Iterator[Block]) -> Iterator[Block]:

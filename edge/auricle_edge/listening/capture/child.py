@@ -108,6 +108,7 @@ def options_of(arguments: list[str]) -> Options:
         "loop": bool(number("loop")),
         "rate": number("rate"),
         "channels": number("channels"),
+        "least": number("least") or 1,
         "block": float(told.get("block", "0")),
         "first": number("first") or 0,
         "parent": int(told["parent"]),

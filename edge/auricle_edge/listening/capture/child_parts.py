@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # typing alone is a sixth of the child
         loop: bool
         rate: int | None
         channels: int | None
+        least: int
+        """Channels that have to be opened for the chosen one to be among them."""
         block: float
         first: int
         """Sample frames of a recording that were given out before."""
@@ -89,9 +91,10 @@ def rates(wanted: int | None, native: int | None) -> list[int]:
     return list(dict.fromkeys(rate for rate in (wanted, native, *RATES) if rate))
 
 
-def counts(wanted: int | None, most: int | None) -> list[int]:
-    """The numbers of channels with which to open a device, in order."""
-    return list(dict.fromkeys(count for count in (wanted, min(2, most or 2), 1, 2, most) if count))
+def counts(wanted: int | None, most: int | None, least: int = 1) -> list[int]:
+    """The numbers of channels with which to open a device, in order; first those that have the chosen channel."""
+    found = list(dict.fromkeys(count for count in (wanted, min(2, most or 2), 1, 2, most) if count))
+    return sorted(found, key=lambda count: count < least)
 
 
 HEADER = Struct("<4sBBHIIQd")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
+from auricle_edge.listening.capture.channels import Downmix
 from auricle_edge.listening.capture.frames import Sound
 from auricle_edge.listening.sound import RATE
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Conversion:
-    """A stream of one rate and number of channels; one channel or their mean, resampled by soxr (HQ), high-passed.
+    """A stream of one rate and number of channels; one of them (`Downmix`), resampled by soxr (HQ), high-passed.
 
     Parameters
     ----------
@@ -26,24 +27,21 @@ class Conversion:
     channels
         It gives.
     channel
-        Number of the one to take; None takes the mean. A number the device does not have takes its last.
+        As in `Downmix`.
     high_pass
         Hz below which nothing is let through; 0: all is.
     """
 
     def __init__(self, rate: int, channels: int, channel: int | None, high_pass: float = 0.0) -> None:
         self.rate, self.channels = rate, channels
-        self._channel = None if channel is None else min(channel, channels - 1)
+        self.downmix = Downmix(rate, channels, channel)
         self._stream = _resampler(rate) if rate != RATE else None
         self._filter = HighPass(high_pass) if high_pass else None
 
     def take(self, data: bytes) -> NDArray[np.int16]:
         """Convert interleaved int16; what comes back may lag behind by the resampler's filter."""
         native = np.frombuffer(data, "<i2").reshape(-1, self.channels)
-        if self.channels > 1 and self._channel is None:
-            mono = np.rint(native.mean(axis=1, dtype=np.float32)).astype(np.int16)
-        else:
-            mono = native[:, self._channel or 0].astype(np.int16)
+        mono = np.rint(self.downmix.take(native)).astype(np.int16)
         return self._filtered(mono if self._stream is None else self._resampled(mono, last=False))
 
     def rest(self) -> NDArray[np.int16]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle_edge.listening.capture.channels import Downmix
 from auricle_edge.listening.capture.frames import Sound
 
 SECONDS = 10
@@ -45,7 +46,7 @@ class _Second:
 
 
 class LevelMeter:
-    """Looks at each whole second of one channel, or of their mean, at the device's own rate.
+    """Looks at each whole second of what is listened to of the channels, at the device's own rate.
 
     Hum is looked for in the quietest second: there it stands alone, and a voice in another second does not hide it.
 
@@ -57,6 +58,7 @@ class LevelMeter:
 
     def __init__(self, channel: int | None) -> None:
         self._channel = channel
+        self._downmix: Downmix | None = None
         self._pieces: list[NDArray[np.float32]] = []
         self._count, self._rate = 0, 0
         self._seconds: deque[_Second] = deque(maxlen=SECONDS)
@@ -66,10 +68,10 @@ class LevelMeter:
         if frame.lost or frame.rate != self._rate:
             self._pieces, self._count, self._rate = [], 0, frame.rate
         native = np.frombuffer(frame.data, "<i2").reshape(-1, frame.channels)
-        if self._channel is None:
-            mono = native.mean(axis=1, dtype=np.float32)
-        else:
-            mono = native[:, min(self._channel, frame.channels - 1)].astype(np.float32)
+        downmix = self._downmix
+        if downmix is None or (downmix.rate, downmix.channels) != (frame.rate, frame.channels):
+            downmix = self._downmix = Downmix(frame.rate, frame.channels, self._channel)
+        mono = downmix.take(native).astype(np.float32)
         self._pieces.append(mono / np.float32(32_768))
         self._count += len(mono)
         if self._count >= frame.rate:

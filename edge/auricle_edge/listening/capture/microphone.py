@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, TypedDict
 
 from auricle_edge.listening.capture.alsa import Card, cards, find_card
+from auricle_edge.listening.capture.card_holder import busy
 from auricle_edge.listening.capture.child_parts import Piece, Refusal, counts, missing, rates
 
 TYPE_CHECKING = False
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 INVALID_RATE = -9997
 INVALID_CHANNELS = -9998
+UNAVAILABLE = -9985
+"""PortAudio's word for a device that is busy."""
 BUFFER_SECONDS = 0.3
 """What the driver keeps while this process does not get the processor."""
 
@@ -105,7 +108,7 @@ def opened(found: Input, options: Options) -> tuple[Any, int, int]:
     """Open at the native rate and channels, or at the first others that the device takes."""
     sounddevice, trouble = portaudio(), "it takes no rate"
     for rate in rates(options["rate"], round(found["default_samplerate"])):
-        for count in counts(options["channels"], found["max_input_channels"]):
+        for count in counts(options["channels"], found["max_input_channels"], options["least"]):
             try:
                 stream = sounddevice.RawInputStream(
                     device=found["index"],
@@ -123,6 +126,8 @@ def opened(found: Input, options: Options) -> tuple[Any, int, int]:
                     break
                 if code == INVALID_CHANNELS:
                     continue
+                if code == UNAVAILABLE:
+                    raise busy(found["name"], place_of(found["name"])) from error
                 raise Refusal("refused", f"{found['name']} cannot be opened: {trouble}.") from error
             return stream, rate, count
     raise Refusal("refused", f"{found['name']} cannot be opened: {trouble}.")
@@ -134,6 +139,12 @@ def message(error: Exception) -> str:
 
 
 _CARD_OF = re.compile(r"\(hw:(\d+),(\d+)\)")
+
+
+def place_of(name: str) -> tuple[int, int] | None:
+    """Card and device of an input of this name, by their numbers of the moment; None where it is no card."""
+    mark = _CARD_OF.search(name)
+    return (int(mark[1]), int(mark[2])) if mark else None
 
 
 class Listed(TypedDict):

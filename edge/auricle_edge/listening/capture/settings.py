@@ -28,9 +28,9 @@ class CaptureSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     rate: Annotated[int, msgspec.Meta(ge=4000, le=192_000)] | None = None
     """Hz at which the device is opened first; None takes the device's own. A FIFO's rate [16,000]."""
     channels: Annotated[int, msgspec.Meta(ge=1, le=32)] | None = None
-    """How many are opened; None takes what the device has, at most two. A FIFO's channels [1]."""
+    """How many are opened; None takes two or one, or what an array has. A FIFO's channels [1]."""
     channel: Annotated[int, msgspec.Meta(ge=0, le=31)] | None = None
-    """Number of the one to listen to, from 0; None takes their mean."""
+    """Number of the one to listen to, from 0; None: the mean of two, the first of more (`channels.Downmix`)."""
     high_pass: Annotated[float, msgspec.Meta(ge=0, le=200)] = 20.0
     """Hz below which sound is taken out, an offset with it; 0 takes out nothing. 80 also helps against hum."""
     block: Annotated[float, msgspec.Meta(ge=0.01, le=0.5)] = 0.05
@@ -68,6 +68,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     loop: bool = False
     rate: int | None
     channels: int | None
+    least: int = 1
+    """Channels that have to be opened for the chosen one to be among them."""
     block: float
 
     @property
@@ -82,7 +84,8 @@ def parse_source(settings: CaptureSettings) -> Source:
     Raises
     ------
     SettingsError
-        No such source, a device by its index, or an option that does not exist.
+        No such source, a device by its index, a channel that is not among the channels, or an option that does not
+        exist.
     """
     kind, _, target = settings.source.partition(":")
     if kind not in _KINDS:
@@ -100,6 +103,14 @@ def parse_source(settings: CaptureSettings) -> Source:
         )
     if kind == "alsa" and not _STABLE.fullmatch(target):
         raise SettingsError(f"source {settings.source}: write alsa:CARD=ID, alsa:CARD=ID,DEV=0 or alsa:usb=0d8c:0014.")
+    least = 1 if settings.channel is None else settings.channel + 1
+    most = settings.channels or (1 if kind == "fifo" else None)
+    if most is not None and least > most:
+        has = "channel 0 alone" if most == 1 else f"channels 0 to {most - 1}"
+        raise SettingsError(
+            f"channel = {settings.channel} is not one of the source's: channels = {most} has {has}. Write the number "
+            "of channels that it really has as channels in [capture]."
+        )
     return Source(
         kind=kind,  # type: ignore[arg-type]
         target=target,
@@ -107,6 +118,7 @@ def parse_source(settings: CaptureSettings) -> Source:
         loop=options.loop == "1",
         rate=settings.rate,
         channels=settings.channels,
+        least=least,
         block=settings.block,
     )
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from auricle_edge.listening.capture.conversion import Meter
 from auricle_edge.listening.capture.frames import Sound
 from auricle_edge.listening.capture.levels import LevelMeter
+from auricle_edge.listening.capture.pace import sentence
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,11 @@ class CaptureState:
     restarts: Mapping[str, int] = field(default_factory=dict)
     """How often the child was restarted, by reason."""
     problem: str | None = None
-    """The last fault in a sentence, until sound comes again."""
+    """The last fault in a sentence, until sound comes again; or that it comes at another pace than its rate."""
+    pace: float | None = None
+    """How many times as much sound comes as rate and channels say; None while that fits."""
+    note: str | None = None
+    """What to know of the device's channels: opposite ones, or more than two of which none was chosen."""
     frames: int = 0
     """Sample frames taken in at the native rate."""
     dropped: int = 0
@@ -90,8 +95,8 @@ class StateKeeper:
         restarts[reason] = restarts.get(reason, 0) + 1
         self.change(restarts=restarts, problem=problem)
 
-    def heard(self, frame: Sound, gap: float, *, excused: bool) -> None:
-        """Take note of a frame after a gap of so many seconds; told only where it is a child's first.
+    def heard(self, frame: Sound, gap: float, pace: float | None = None, *, excused: bool) -> None:
+        """Take note of a frame after a gap of so many seconds; told where it is a child's first, or its pace is news.
 
         Parameters
         ----------
@@ -99,6 +104,8 @@ class StateKeeper:
             What was heard.
         gap
             Seconds that are missing before it.
+        pace
+            How many times as much sound comes as it should; None where that fits.
         excused
             The gap is not lost time: the device was muted.
         """
@@ -106,10 +113,13 @@ class StateKeeper:
         self._levels.take(frame)
         with self._lock:
             before = self._state
+            news = not before.running or (before.pace is None) != (pace is None)
+            name = before.device or "The source"
             self._state = replace(
                 before,
                 running=True,
-                problem=None,
+                problem=None if pace is None else sentence(pace, name, frame.rate, frame.channels),
+                pace=None if pace is None else round(pace, 2),
                 frames=before.frames + frame.size,
                 last_progress=frame.time,
                 dropped=before.dropped + round(gap * frame.rate) * (before.running and not frame.lost),
@@ -120,5 +130,5 @@ class StateKeeper:
                 **asdict(self._levels.levels),
             )
             told = self._state
-        if not before.running:
+        if news:
             self._on_state(told)

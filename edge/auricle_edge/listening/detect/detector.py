@@ -15,10 +15,14 @@ from auricle.speech.features import LogMel
 from auricle_edge.listening.detect.decision import Awake, Decider, NearMiss, NearWatch, State, waken
 from auricle_edge.listening.detect.figures import DetectFigures, Tally
 from auricle_edge.listening.detect.hops import Hops, Ring
+from auricle_edge.listening.detect.loudness import loudness
 from auricle_edge.listening.detect.recognisers import Cascade, Posteriors, Recognise
 from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.listening.detect.voice import make_gate
 from auricle_edge.listening.sound import RATE, Block, Detection, Event, Timeout
+
+_NOISE_SAMPLES = 8 * RATE
+"""Of the newest sound, in which the noise of the room is looked for."""
 
 
 class Detector:
@@ -169,6 +173,8 @@ class Detector:
         first, clip_end = self._hops.clip(end)
         is_wake = word in self.settings.wake
         opened = None if is_wake or self._awake is None else self._awake.wake
+        since = max(self._ring.oldest, self._begun, end - _NOISE_SAMPLES)
+        level, over_noise = loudness(self._ring.read(since, end), end - first)
         detection = Detection(
             id=os.urandom(6).hex(),
             word=word,
@@ -182,6 +188,8 @@ class Detector:
             kind="wake" if is_wake else "detection",
             wake=None if opened is None else opened.id,
             wake_word=None if opened is None else opened.word,
+            level=level,
+            over_noise=over_noise,
         )
         self._awake = waken(detection, self.settings.window, self.settings.hop) if is_wake else None
         self._tally.detected(detection)

@@ -12,8 +12,10 @@ import msgspec
 from auricle.errors import SettingsError
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.mqtt_link.private_link import is_loopback
+from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.home_mqtt import HomeMqtt
 from auricle_edge.listening.events.hook import Hook
+from auricle_edge.listening.events.one_answer import OneAnswer
 from auricle_edge.listening.events.outputs import EventSettings, Output
 from auricle_edge.listening.events.stdout import Stdout
 from auricle_edge.listening.events.wyoming import WyomingService, wyoming_place
@@ -38,10 +40,13 @@ class Device:
     """What answers over the home's broker have to carry."""
     readable: bool = False
     """Whether standard output is read by a person."""
+    home: HomeDevice | None = None
+    """What the home's broker is told of it, where the settings want that."""
 
 
 def chosen_outputs(events: EventSettings, device: Device) -> list[Output]:
     """Make them; SettingsError where a setting cannot work."""
+    require_asked(events)
     outputs: list[Output] = []
     if events.stdout:
         outputs.append(Stdout(device.name, readable=device.readable))
@@ -49,11 +54,18 @@ def chosen_outputs(events: EventSettings, device: Device) -> list[Output]:
         outputs.append(Hook(events.hook, events.hook_seconds, device.name))
     if events.mqtt is not None:
         token = device.token() if events.mqtt_feedback else None
-        outputs.append(HomeMqtt(home_broker(events), events.mqtt_topic, device.name, device.answer, token))
+        home = (device.home, events.mqtt_discovery_prefix) if device.home and events.mqtt_discovery else None
+        bids = events.mqtt_one_answer_topic if events.mqtt_one_answer else None
+        broker = home_broker(events)
+        outputs.append(HomeMqtt(broker, events.mqtt_topic, device.name, device.answer, token, home=home, bids=bids))
     if events.wyoming is not None:
-        require_asked(events)
         outputs.append(WyomingService(events.wyoming, device.words, device.model, device.spotter))
     return outputs
+
+
+def chosen_answers(outputs: Sequence[Output]) -> OneAnswer | None:
+    """Who settles which events this device answers; None: it answers all."""
+    return next((each.one_answer for each in outputs if isinstance(each, HomeMqtt)), None)
 
 
 def require_asked(events: EventSettings) -> None:
@@ -62,10 +74,14 @@ def require_asked(events: EventSettings) -> None:
     Raises
     ------
     SettingsError
-        The home's broker is on another machine and without TLS, or Wyoming is open to other machines.
+        The home's broker is on another machine and without TLS, or not named where it is needed, or Wyoming is open to
+        other machines.
     """
     if events.mqtt is not None:
         home_broker(events)
+    for name in ("mqtt_discovery", "mqtt_one_answer"):
+        if getattr(events, name) and events.mqtt is None:
+            raise SettingsError(f"events.{name} needs the home's broker: say mqtt, its URL, in [events], too.")
     if events.wyoming is not None and not events.wyoming_network:
         host, _ = wyoming_place(events.wyoming)
         if not is_loopback(host):

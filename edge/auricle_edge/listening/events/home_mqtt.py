@@ -11,10 +11,14 @@ from concurrent.futures import Future
 import msgspec
 
 from auricle.errors import AuricleError, SettingsError
-from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
+from auricle.mqtt_link.link import BrokerAddress, Delivery, Handler, LinkSettings, MqttLink
 from auricle.wire.kinds import UNDECODABLE, DeviceId, plain
+from auricle_edge.listening.events.home_assistant import Topics
+from auricle_edge.listening.events.home_device import HomeDevice
+from auricle_edge.listening.events.one_answer import OneAnswer
 from auricle_edge.listening.events.outputs import line_of
-from auricle_edge.listening.sound import Event, Feedback
+from auricle_edge.listening.events.presence import Presence
+from auricle_edge.listening.sound import Detection, Event, Feedback
 
 log = logging.getLogger("auricle.events")
 
@@ -50,6 +54,10 @@ class HomeMqtt:
         Called with each valid feedback, in the loop's thread; what becomes of it is published under `/answer`.
     token
         What feedback has to carry: it becomes labels to train on. None: none is taken, nor subscribed to.
+    home
+        Of whom Home Assistant is told by discovery, and its prefix; None: it is not.
+    bids
+        Topic at which devices settle which of them answers; None: this one answers everything.
     """
 
     name = "mqtt"
@@ -61,6 +69,9 @@ class HomeMqtt:
         device: DeviceId,
         answer: Callable[[Feedback], Future[msgspec.Struct]],
         token: str | None = None,
+        *,
+        home: tuple[HomeDevice, str] | None = None,
+        bids: str | None = None,
     ) -> None:
         try:
             self._topic = topic.format(device=device)
@@ -68,22 +79,47 @@ class HomeMqtt:
             raise SettingsError(f"events.mqtt_topic takes no field but {{device}}: {topic}") from error
         self._device, self._answer, self._token = device, answer, token
         self._telling: set[asyncio.Task[None]] = set()
-        handlers = {} if token is None else {f"{self._topic}/feedback": self._heard}
-        self.link = MqttLink(LinkSettings(address, f"auricle-events-{device}"), handlers=handlers)
+        handlers: dict[str, Handler] = {} if token is None else {f"{self._topic}/feedback": self._heard}
+        self._presence = None if home is None else Presence(home[1], Topics(self._topic), home[0])
+        self._bids = bids or ""
+        self.one_answer = None if bids is None else OneAnswer(device, self._bid, lambda: self.link.connected)
+        """Who settles which device answers; None: this one does."""
+        if self.one_answer is not None:
+            handlers[self._bids] = self.one_answer.heard
+        if self._presence is not None:
+            handlers.update(self._presence.handlers)
+        self.link = MqttLink(
+            LinkSettings(
+                address, f"auricle-events-{device}", will=None if self._presence is None else self._presence.will
+            ),
+            handlers=handlers,
+            on_connect=None if self._presence is None else self._presence.announce,
+        )
 
     async def open(self) -> None:
         """Begin to connect."""
         await self.link.start()
+        if self._presence is not None:
+            self._presence.start(self.link)
 
     async def deliver(self, event: Event) -> None:
         """Publish one event."""
         await self.link.publish(self._topic, line_of(event, self._device).encode(), expiry=PATIENCE)
+        if self._presence is not None and isinstance(event, Detection):
+            await self._presence.heard(self.link, event, PATIENCE)
 
     async def close(self) -> None:
         """Disconnect."""
         for telling in tuple(self._telling):
             telling.cancel()
+        if self._presence is not None:
+            self._presence.stop()
+        if self.one_answer is not None:
+            self.one_answer.close()
         await self.link.stop()
+
+    async def _bid(self, payload: bytes) -> None:
+        await self.link.publish(self._bids, payload, qos=0)
 
     async def _heard(self, arrived: Delivery) -> None:
         if arrived.retain or len(arrived.payload) > LARGEST_FEEDBACK:

@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
@@ -38,6 +38,14 @@ class EventSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Also take `mqtt://` to another machine: everybody between reads the password and what was heard."""
     mqtt_feedback: bool = False
     """Take answers from the home's broker that carry the token in the state folder's `feedback.token`."""
+    mqtt_discovery: bool = False
+    """Tell Home Assistant of this device at the home's broker: switch, sensors, events and version."""
+    mqtt_discovery_prefix: Topic = "homeassistant"
+    """Home Assistant's discovery prefix, under which it says at `/status` that it has started, too."""
+    mqtt_one_answer: bool = False
+    """Settle at the home's broker which device answers where several hear the same word."""
+    mqtt_one_answer_topic: Topic = "auricle-bids"
+    """Devices that settle with each other have the same."""
     mqtt_topic: Topic = "auricle-events/{device}"
     """Events are published here; `{device}` is the device's name. Answers, with `mqtt_feedback`, under `/feedback`."""
     wyoming: str | None = None
@@ -63,6 +71,7 @@ def event_of(event: Event, device: str) -> dict[str, object]:
         "model": event.model,
         "at": round(event.at, 3),
         "latency": round(event.latency, 3),
+        **({} if event.level is None else {"level": event.level, "over_noise": event.over_noise}),
         **opened,
     }
 
@@ -120,10 +129,18 @@ class Outputs:
         Who is told.
     waiting
         Events that may wait for one of them.
+    answers
+        Whether this device answers an event, asked of one after the other; None: it answers all.
     """
 
-    def __init__(self, outputs: Sequence[Output], waiting: int = 64) -> None:
-        self._outputs = tuple(outputs)
+    def __init__(
+        self,
+        outputs: Sequence[Output],
+        waiting: int = 64,
+        answers: Callable[[Event], Awaitable[bool]] | None = None,
+    ) -> None:
+        self._outputs, self._answers = tuple(outputs), answers
+        self._judged: asyncio.Queue[Event] = asyncio.Queue(waiting)
         self.delivered = {output.name: Delivered() for output in outputs}
         self._queues: dict[str, asyncio.Queue[Event]] = {o.name: asyncio.Queue(waiting) for o in outputs}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -135,13 +152,15 @@ class Outputs:
         for output in self._outputs:
             await output.open()
             self._tasks.append(asyncio.create_task(self._serve(output)))
+        if self._answers is not None:
+            self._tasks.append(asyncio.create_task(self._judge(self._answers)))
 
     def emit(self, event: Event) -> None:
         """Queue an event for every output; from any thread, never blocks."""
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and with it everybody who would listen
-                loop.call_soon_threadsafe(self._spread, event)
+                loop.call_soon_threadsafe(self._spread if self._answers is None else self._ask, event)
 
     async def stop(self) -> None:
         """End the tasks and close every output."""
@@ -150,6 +169,16 @@ class Outputs:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for output in self._outputs:
             await output.close()
+
+    def _ask(self, event: Event) -> None:
+        if not self._judged.full():  # beyond that, nobody has been answered for a long time
+            self._judged.put_nowait(event)
+
+    async def _judge(self, answers: Callable[[Event], Awaitable[bool]]) -> None:
+        while True:
+            event = await self._judged.get()
+            if await answers(event):
+                self._spread(event)
 
     def _spread(self, event: Event) -> None:
         for name, queue in self._queues.items():

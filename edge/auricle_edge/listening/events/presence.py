@@ -1,0 +1,127 @@
+"""A device at the home's broker for Home Assistant: announced, available while it is connected, its state kept up."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import logging
+import time
+from collections.abc import Mapping
+
+from auricle.errors import AuricleError
+from auricle.mqtt_link.link import Delivery, Handler, MqttLink, Will
+from auricle_edge.listening.events.home_assistant import (
+    OFF,
+    OFFLINE,
+    ON,
+    ONLINE,
+    HomeState,
+    Topics,
+    discovery,
+    event_payload,
+)
+from auricle_edge.listening.events.home_device import HomeDevice
+from auricle_edge.listening.sound import Detection
+
+log = logging.getLogger("auricle.events")
+
+LOOK = 1.0
+"""Seconds between two looks at the device's state; what has changed is published."""
+LEVEL_EVERY = 30.0
+"""Seconds between two messages of which only the level is news."""
+
+
+class Presence:
+    """Says what discovery wants to know, again whenever the broker or Home Assistant has started.
+
+    Parameters
+    ----------
+    prefix
+        Home Assistant's discovery prefix.
+    topics
+        Where the device speaks.
+    device
+        Of which it is told.
+    """
+
+    def __init__(self, prefix: str, topics: Topics, device: HomeDevice) -> None:
+        self._prefix, self._topics, self._device = prefix, topics, device
+        self._word: str | None = None
+        self._said: HomeState | None = None
+        self._said_at = 0.0
+        self._link: MqttLink | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def will(self) -> Will:
+        """What the broker says when the device is gone."""
+        return Will(self._topics.availability, OFFLINE)
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """What it subscribes to."""
+        return {f"{self._prefix}/status": self._born, self._topics.mute: self._mute}
+
+    def start(self, link: MqttLink) -> None:
+        """Keep the state up; the link has been made with `will`, `handlers` and `announce`."""
+        self._link = link
+        self._task = asyncio.create_task(self._watch(link))
+
+    def stop(self) -> None:
+        """End that."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def announce(self, link: MqttLink) -> None:
+        """Everything that Home Assistant has to know, retained; after each connection."""
+        device = self._device
+        configs = discovery(self._prefix, device.name, self._topics, device.keywords, device.model)
+        for topic, config in configs.items():
+            await link.publish(topic, json.dumps(config).encode(), retain=True)
+        await self._say(link, self._now())
+        await link.publish(self._topics.availability, ONLINE, retain=True)
+
+    async def heard(self, link: MqttLink, detection: Detection, expiry: float) -> None:
+        """Tell of a word."""
+        self._word = detection.word
+        payload = json.dumps(event_payload(detection)).encode()
+        await link.publish(self._topics.heard, payload, expiry=expiry)
+        await self._say(link, self._now())
+
+    def _now(self) -> HomeState:
+        return dataclasses.replace(self._device.state(), word=self._word)
+
+    async def _say(self, link: MqttLink, state: HomeState) -> None:
+        before, self._said, self._said_at = self._said, state, time.monotonic()
+        await link.publish(self._topics.state, json.dumps(state.payload()).encode(), retain=True)
+        if before is None or before.update() != state.update() or not link.connected:
+            await link.publish(self._topics.update, json.dumps(state.update()).encode(), retain=True)
+
+    async def _watch(self, link: MqttLink) -> None:
+        while True:
+            await asyncio.sleep(LOOK)
+            state, said = self._now(), self._said
+            if said is None or not link.connected:
+                continue
+            same = dataclasses.replace(state, level=said.level) == said
+            if same and (state.level == said.level or time.monotonic() - self._said_at < LEVEL_EVERY):
+                continue
+            try:
+                await self._say(link, state)
+            except AuricleError as error:
+                log.warning("The home's broker was not told how the device is: %s", error)
+
+    async def _born(self, arrived: Delivery) -> None:
+        """Home Assistant has started and knows only what is retained, of a broker that may have forgotten it."""
+        if arrived.payload == ONLINE and not arrived.retain and self._link is not None:
+            self._said = None
+            await self.announce(self._link)
+
+    async def _mute(self, arrived: Delivery) -> None:
+        if arrived.retain or arrived.payload not in (ON, OFF):
+            log.warning("A message on %s was ignored: it is retained, or neither ON nor OFF.", arrived.topic)
+            return
+        await asyncio.to_thread(self._device.mute, arrived.payload == ON)
+        if self._link is not None:
+            await self._say(self._link, self._now())

@@ -1,0 +1,293 @@
+"""Devices at the home's broker: found by Home Assistant, and one answer where several hear the same word."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from tests.edge.test_outputs import CLOSED, STOP, WAKE, YES, Slow, home_broker, run, until
+
+from auricle.errors import SettingsError
+from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
+from auricle_edge.listening.detect.loudness import loudness
+from auricle_edge.listening.events.bids import Bid, Close, winner
+from auricle_edge.listening.events.chosen import require_asked
+from auricle_edge.listening.events.home_assistant import HomeState, Topics, discovery, event_payload
+from auricle_edge.listening.events.home_device import HomeDevice
+from auricle_edge.listening.events.home_mqtt import HomeMqtt
+from auricle_edge.listening.events.one_answer import OneAnswer
+from auricle_edge.listening.events.outputs import EventSettings, Outputs
+from auricle_edge.listening.sound import RATE, Detection
+
+TOPIC = "auricle-events/{device}"
+
+
+def no_answer(_: object) -> Future[msgspec.Struct]:
+    return Future()
+
+
+# -- level over noise
+
+
+def test_a_word_is_as_loud_as_its_loudest_three_tenths_and_stands_out_from_the_quietest_tenth() -> None:
+    noise = np.tile(np.array([33, -33], np.int16), 2 * RATE)  # 20 lg (33 / 32768) = -59.9
+    word = np.tile(np.array([3277, -3277], np.int16), 3 * RATE // 20)  # 0.3 s of -20.0
+    samples = np.concatenate((noise, word, noise[: RATE // 2]))
+    assert loudness(samples, RATE) == (-20.0, 39.9)
+    assert loudness(np.concatenate((np.zeros(RATE, np.int16), samples)), RATE) == (-20.0, 39.9), "gaps are no noise"
+    assert loudness(samples[:100], RATE) == (-120.0, 0.0)
+    assert loudness(np.zeros(RATE, np.int16), RATE) == (-120.0, 0.0)
+
+
+# -- Home Assistant
+
+
+def test_discovery_has_the_fields_that_home_assistant_reads() -> None:
+    topics = Topics("auricle-events/kitchen-1")
+    found = discovery("homeassistant", "kitchen-1", topics, ("computer", "stop"), "home")
+    assert set(found) == {
+        "homeassistant/switch/kitchen-1/mute/config",
+        "homeassistant/sensor/kitchen-1/word/config",
+        "homeassistant/sensor/kitchen-1/level/config",
+        "homeassistant/sensor/kitchen-1/rounds/config",
+        "homeassistant/sensor/kitchen-1/pack/config",
+        "homeassistant/event/kitchen-1/heard/config",
+        "homeassistant/update/kitchen-1/agent/config",
+    }
+    for config in found.values():
+        assert config["availability_topic"] == "auricle-events/kitchen-1/availability"
+        assert config["device"]["identifiers"] == ["auricle_kitchen-1"]  # type: ignore[index]
+        assert config["origin"]["name"] == "Auricle"  # type: ignore[index]
+    assert len({config["unique_id"] for config in found.values()}) == len(found)
+    switch = found["homeassistant/switch/kitchen-1/mute/config"]
+    assert switch["command_topic"] == "auricle-events/kitchen-1/mute/set"
+    assert found["homeassistant/event/kitchen-1/heard/config"]["event_types"] == ["computer", "stop"]
+    update = found["homeassistant/update/kitchen-1/agent/config"]
+    assert update["state_topic"] == "auricle-events/kitchen-1/update" and "command_topic" not in update
+    assert event_payload(STOP)["event_type"] == "stop"
+
+
+def test_a_rollout_under_way_is_a_newer_version() -> None:
+    idle = HomeState(version="1.2.0").update()
+    assert (idle["installed_version"], idle["latest_version"], idle["in_progress"]) == ("1.2.0", "1.2.0", False)
+    moving = HomeState(version="1.2.0", rollout="1.3.0").update()
+    assert (moving["latest_version"], moving["in_progress"]) == ("1.3.0", True)
+
+
+def test_a_home_without_its_broker_is_refused() -> None:
+    for name in ("mqtt_discovery", "mqtt_one_answer"):
+        with pytest.raises(SettingsError, match=f"events.{name} needs the home's broker: say mqtt"):
+            require_asked(msgspec.convert({name: True}, EventSettings))
+
+
+def test_home_assistant_finds_a_device_again_after_either_starts_and_sees_it_go(tmp_path: Path) -> None:
+    seen: list[tuple[str, str, bool]] = []
+    state, muted = [HomeState(pack="home 0123", level=-40.0)], []
+
+    async def listen(message: Delivery) -> None:
+        seen.append((message.topic, message.payload.decode(), message.retain))
+
+    def mute(on: bool) -> None:
+        muted.append(on)
+        state[0] = dataclasses.replace(state[0], muted=on)
+
+    def of(topic: str) -> list[str]:
+        return [payload for there, payload, _ in seen if there == topic]
+
+    async def story() -> None:
+        process, address = await home_broker(tmp_path)
+        device = HomeDevice("kitchen-1", "home", ("yes", "stop"), lambda: state[0], mute)
+        output = HomeMqtt(address, TOPIC, "kitchen-1", no_answer, home=(device, "homeassistant"))
+        base = "auricle-events/kitchen-1"
+        handlers = {"homeassistant/#": listen, "auricle-events/#": listen}
+        async with MqttLink(LinkSettings(address, "first"), handlers=handlers) as hub:
+            await hub.wait_connected(20)
+            await output.open()
+            await until(lambda: of(f"{base}/availability") == ["online"])
+        seen.clear()
+        async with MqttLink(LinkSettings(address, "hub"), handlers=handlers) as hub:
+            await hub.wait_connected(20)
+            await until(lambda: len(seen) == 10)
+            own = {topic.removeprefix(f"{base}/") for topic, *_ in seen if base in topic}
+            assert own == {"availability", "state", "update"}
+            assert all(kept for topic, _, kept in seen if topic.endswith("/config")), "retained"
+            first = [json.loads(payload) for topic, payload, _ in seen if topic.endswith("/config")]
+            assert len(first) == 7
+            seen.clear()
+            await hub.publish("homeassistant/status", b"online")
+            await until(lambda: of(f"{base}/availability") == ["online"])
+            again = [json.loads(payload) for topic, payload, _ in seen if topic.endswith("/config")]
+            assert sorted(map(str, again)) == sorted(map(str, first)), "all of it, at the birth message"
+            await output.deliver(YES)
+            await until(lambda: of(f"{base}/heard"))
+            assert json.loads(of(f"{base}/heard")[0])["event_type"] == "yes"
+            await until(lambda: json.loads(of(f"{base}/state")[-1])["word"] == "yes")
+            for payload in (b"on", b"ON"):
+                await hub.publish(f"{base}/mute/set", payload)
+            await until(lambda: json.loads(of(f"{base}/state")[-1])["muted"] == "ON")
+            assert muted == [True]
+            state[0] = dataclasses.replace(state[0], rounds=3)
+            await until(lambda: json.loads(of(f"{base}/state")[-1])["rounds"] == 3)
+            seen.clear()
+            connection: Any = output.link._connection
+            connection.drop("pulled out")
+            await until(lambda: of(f"{base}/availability")[:2] == ["offline", "online"])
+            seen.clear()
+            await output.close()
+            await until(lambda: of(f"{base}/availability") == ["offline"])
+        await process.stop()
+
+    run(story())
+
+
+# -- one answer
+
+
+def heard_by(device: int, over_noise: float, word: str = "computer", number: int = 0) -> Detection:
+    return dataclasses.replace(WAKE, id=f"{number:06x}{device:06x}", word=word, over_noise=over_noise)
+
+
+def test_the_bid_that_stands_out_most_wins_and_of_equal_ones_the_first_name() -> None:
+    bids = [Bid("lamp-2", "yes", "000000000001", 12.0), Bid("hall-1", "yes", "000000000002", 12.0)]
+    assert winner(bids).device == "hall-1"
+    assert winner([*bids, Bid("room-3", "yes", "000000000003", 12.1)]).device == "room-3"
+
+
+async def homes(address: BrokerAddress, names: list[str]) -> list[HomeMqtt]:
+    outputs = [HomeMqtt(address, TOPIC, name, no_answer, bids="auricle-bids") for name in names]
+    for output in outputs:
+        await output.open()
+    for output in outputs:
+        await output.link.wait_connected(20)
+    return outputs
+
+
+async def answer(output: HomeMqtt, event: Detection, after: float = 0.0) -> tuple[bool, float]:
+    await asyncio.sleep(after)
+    begun = time.monotonic()
+    assert output.one_answer is not None
+    return await output.one_answer.answers(event), time.monotonic() - begun
+
+
+@pytest.mark.parametrize("devices", [2, 3, 5])
+def test_of_devices_that_hear_a_word_exactly_one_answers_and_it_is_the_nearest(
+    tmp_path: Path, devices: int, record_property: Any
+) -> None:
+    draw = np.random.default_rng(devices)
+    names = [f"room-{number}" for number in range(devices)]
+    words = [f"word-{number}" for number in range(12)]
+
+    async def story() -> list[tuple[int, list[tuple[bool, float]]]]:
+        process, address = await home_broker(tmp_path)
+        outputs = await homes(address, names)
+        found = []
+        for number, word in enumerate(words):
+            levels = draw.uniform(3, 40, devices).round(1)
+            late = draw.uniform(0, 0.1, devices)
+            told = await asyncio.gather(
+                *(
+                    answer(output, heard_by(at, float(levels[at]), word, number), float(late[at]))
+                    for at, output in enumerate(outputs)
+                )
+            )
+            found.append((int(np.argmax(levels)), told))
+        for output in outputs:
+            await output.close()
+        await process.stop()
+        return found
+
+    found = run(story())
+    for best, told in found:
+        assert [at for at, (mine, _) in enumerate(told) if mine] == [best]
+    seconds = sorted(took for _, told in found for _, took in told)
+    record_property("decided_ms", [round(1000 * s) for s in (seconds[len(seconds) // 2], seconds[-1])])
+
+
+def test_who_is_silent_gone_or_late_holds_up_nobody(tmp_path: Path) -> None:
+    async def story() -> None:
+        process, address = await home_broker(tmp_path)
+        near, far, silent = await homes(address, ["near-1", "far-12", "silent-1"])
+        await silent.close()
+        async with MqttLink(LinkSettings(address, "gone")) as gone:
+            await gone.wait_connected(20)
+            # who bids less and is gone: the round is closed by who is left
+            await gone.publish(
+                "auricle-bids", msgspec.json.encode(Bid("gone-1", "computer", "00000000aaaa", 1.0)), qos=0
+            )
+            told = await asyncio.gather(answer(near, heard_by(1, 20.0)), answer(far, heard_by(2, 10.0)))
+            assert [mine for mine, _ in told] == [True, False]
+            assert (await answer(far, heard_by(9, 50.0)))[0], "who was in that round hears another utterance"
+            assert not (await answer(near, heard_by(8, 90.0)))[0], "too late, however loud"
+            # what is no bid is passed over
+            for payload in (b"no json", b'{"type":"bid"}', b"x" * 5000):
+                await gone.publish("auricle-bids", payload)
+            assert (await answer(near, heard_by(7, 5.0, "other")))[0]
+        for output in (near, far):
+            await output.close()
+        await process.stop()
+
+    run(story())
+
+
+def test_a_device_whose_broker_is_away_answers_at_once_and_a_slow_one_by_what_it_has_seen() -> None:
+    async def nothing(_: bytes) -> None: ...
+
+    async def story() -> None:
+        alone = OneAnswer("kitchen-1", nothing, lambda: False)
+        assert await alone.answers(heard_by(1, 1.0))
+        slow = OneAnswer("kitchen-1", nothing, lambda: True)
+        assert await slow.answers(heard_by(1, 1.0)), "not even its own bid came back"
+        said: list[bytes] = []
+
+        async def keep(payload: bytes) -> None:
+            said.append(payload)
+
+        seen = OneAnswer("kitchen-1", keep, lambda: True)
+        deciding = asyncio.create_task(seen.answers(heard_by(1, 1.0)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        louder = msgspec.json.encode(Bid("hall-1", "computer", "00000000aaaa", 2.0))
+        for payload in (said[0], louder):
+            seen.heard(Delivery("auricle-bids", payload, 0, False, False, 0, 0))
+        assert not await deciding, "no close came, and another was louder"
+        assert msgspec.json.decode(said[1], type=Close).opened == heard_by(1, 1.0).id
+
+    run(story())
+
+
+def test_a_command_is_answered_by_who_answered_its_wake_word(tmp_path: Path) -> None:
+    async def story() -> tuple[Slow, Slow]:
+        process, address = await home_broker(tmp_path)
+        near, far = await homes(address, ["near-1", "far-12"])
+        told = Slow("near"), Slow("far")
+        rooms = []
+        for output, sink in zip((near, far), told, strict=True):
+            sink.gate.set()
+            assert output.one_answer is not None
+            rooms.append(Outputs([sink], answers=output.one_answer.answers))
+            await rooms[-1].start()
+        for number, (room, over_noise) in enumerate(zip(rooms, (30.0, 12.0), strict=True)):
+            wake = heard_by(number, over_noise)
+            room.emit(wake)
+            room.emit(dataclasses.replace(STOP, wake=wake.id))
+            room.emit(dataclasses.replace(CLOSED, wake=wake.id))
+        await until(lambda: len(told[0].got) == 3)
+        assert far.one_answer is not None and far.one_answer.left == 1
+        for room in rooms:
+            await room.stop()
+        for output in (near, far):
+            await output.close()
+        await process.stop()
+        return told
+
+    near, far = run(story())
+    assert [getattr(event, "word", None) for event in near.got] == ["computer", "stop", None]
+    assert far.got == []
