@@ -22,7 +22,7 @@ from auricle_edge.ota.installation import Installation
 from auricle_edge.ota.records import FAILED, FOLDER, Failed, Progress, Wanted, own_record
 from auricle_edge.runtimes import choose_runtime, first_use
 from auricle_edge.runtimes.first_use import RuntimeDiesError, death_of, usable
-from auricle_learning.native import library
+from auricle_learning.native import compiling, library
 
 ROOT = Path(__file__).parents[2]
 PARTS = [str(ROOT / part) for part in ("core", "learning", "edge", "cloud", "export", "fleet")]
@@ -58,7 +58,8 @@ def without_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which nothing was tried, with no library of the runtime native."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("STATE_DIRECTORY", raising=False)
-    monkeypatch.setattr(library, "shipped", lambda _: tmp_path / "none.so")
+    for module in (library, compiling):
+        monkeypatch.setattr(module, "shipped", lambda _: tmp_path / "none.so")
     first_use._tried.cache_clear()
 
 

@@ -99,9 +99,10 @@ class Compiled:
             logits = module(torch.from_numpy(self.x[: len(self.target)]).double())
         loss = (share * F.cross_entropy(logits, torch.from_numpy(self.target), reduction="none")).sum()
         grads = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        shapes = {spec.name: spec.shape for spec in self.table.specs}  # a convolution's, of the equal linear layer
         shown = {
-            name: np.zeros(tuple(p.shape)) if g is None else g.numpy()
-            for (name, p), g in zip(parameters.items(), grads, strict=True)
+            name: np.zeros(shapes[name]) if g is None else g.numpy().reshape(shapes[name])
+            for name, g in zip(parameters, grads, strict=True)
         }
         for name, layer in _biased(module):
             layer.update(float(loss.detach()))

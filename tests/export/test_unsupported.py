@@ -236,10 +236,10 @@ CONTRACT: dict[str, tuple[nn.Module, str]] = {
     "softmax at the end": (_net(run=lambda m, h: m.out(h.mean(1)).softmax(1)), "leave softmax to the loss"),
     "a mean at the end": (_net(run=lambda m, h: m.out(h).mean(1)), "a mean followed by nn.Linear"),
     "a convolution at the end": (
-        _net(out=nn.Conv1d(MELS, LABELS, 12), run=lambda m, h: m.out(h.transpose(1, 2))[:, :, 0]),
+        _net(out=nn.Conv1d(MELS, LABELS, 11), run=lambda m, h: m.out(h.transpose(1, 2))[:, :, 0]),
         "has to end in an nn.Linear",
     ),
-    "something added to the logits": (_net(run=lambda m, h: m.out(h.mean(1)).add_(1)), "nothing after it"),
+    "something added to the logits": (_net(run=lambda m, h: m.out(h.mean(1)).add_(1)), "nothing else after it"),
     "no linear layer": (_net(run=lambda m, h: h[:, 0, :3]), "has to end in an nn.Linear"),
     "no bias": (_net(out=nn.Linear(MELS, LABELS, bias=False)), "has no bias"),
     "loose weights": (

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from auricle.errors import AuricleError
-from auricle_learning.native import library
+from auricle_learning.native import compiling, library
 
 LONGEST = 120.0
 """Seconds that a library may take until it has computed; a compiler takes longer, see `COMPILING`."""
@@ -150,7 +150,7 @@ def _installed(name: str) -> tuple[str, str]:
 
 
 def _library() -> Path:
-    brought = library.shipped(platform.machine())
+    brought = compiling.shipped(platform.machine())
     return brought if brought.is_file() else library.library_path()
 
 

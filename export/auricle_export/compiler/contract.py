@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from auricle_export.compiler.classifier import LAYERS, is_mean, made_up
 from auricle_export.compiler.intercept import CompileError, Intercept
 from auricle_export.compiler.source_line import raised_line
 
@@ -20,9 +21,9 @@ class Net:
 
     module: nn.Module
     head: str
-    """Name of the classifier, an `nn.Linear`."""
+    """Name of the classifier, an `nn.Linear` or a convolution that is one (`classifier`)."""
     features: int
-    """Width of the classifier's input."""
+    """Width of the input of the classifier as a linear layer."""
     frames: int
     mels: int
     tensors: tuple[tuple[str, tuple[int, ...]], ...]
@@ -40,7 +41,7 @@ class Net:
 
 
 def parameters_of(module: nn.Module, head: str) -> tuple[Tensor, Tensor]:
-    """Weight (labels, features) and bias (labels,) of the classifier."""
+    """Weight and bias (labels,) of the classifier: of an `nn.Linear` (labels, features), or (labels, C, *kernel)."""
     named = dict(module.named_parameters())
     return named[f"{head}.weight"], named[f"{head}.bias"]
 
@@ -57,7 +58,7 @@ BATCHES = (1, 5)
 """Batches that a module has to take in eval mode."""
 
 
-_ANY = "; evaluation takes any number of clips: use x.shape[0] in place of a number"
+_ANY = "; evaluation takes any number of clips: use x.shape[0] in place of a number, flatten(1) in place of squeeze()"
 
 
 class Halt(Exception):  # noqa: N818 - ends the forward pass, no error
@@ -113,37 +114,84 @@ def _failed(module: nn.Module, x: Tensor, error: BaseException, hint: str = "") 
     return CompileError(f"{where}{type(module).__name__} fails on log-mels {tuple(x.shape)}: {what}{hint}.")
 
 
-def classifier_of(module: nn.Module, calls: list[tuple[Tensor, Tensor]], output: Tensor) -> str:
-    """Name of the linear layer that makes the logits.
+@dataclass(frozen=True)
+class Call:
+    """A layer that may be the classifier, as it ran."""
+
+    weight: Tensor
+    result: Tensor
+    """What it gave; of a convolution, numbers that were made up."""
+    masks: int
+    """Dropout masks drawn before it."""
+    where: str
+    """The user's line, as `source_line` gives it."""
+
+
+LAST = "has to end in an nn.Linear with a bias, applied to (batch, features), or in a 1x1 convolution with a bias"
+_HINT = (
+    "leave softmax to the loss; a mean over all places may follow a 1x1 convolution, and nn.Linear followed by a mean "
+    "is a mean followed by nn.Linear"
+)
+
+
+def classifier_of(module: nn.Module, calls: list[Call], output: Tensor, masks: int) -> str:
+    """Name of the linear layer or 1x1 convolution that makes the logits.
 
     Parameters
     ----------
     calls
-        Weight and result of every linear layer, in the order of their use.
+        Every linear layer, and every convolution that could be one, in the order of their use.
     output
         The logits.
+    masks
+        Dropout masks drawn in all.
 
     Raises
     ------
     CompileError
         There is none, it has no bias, is frozen, shares its weights, or is not the last.
     """
-    last = "has to end in an nn.Linear with a bias, applied to (batch, features)"
-    hint = "leave softmax to the loss; a 1x1 convolution followed by a mean is a mean followed by nn.Linear"
-    if not calls or calls[-1][1].shape != output.shape or calls[-1][1].data_ptr() != output.data_ptr():
-        raise CompileError(f"{named(module)} {last}, and nothing after it: {hint}.")
-    weight = calls[-1][0]
-    linear = [(n, part) for n, part in module.named_modules() if isinstance(part, nn.Linear) and part.weight is weight]
-    if not linear:
-        raise CompileError(f"{named(module)} {last}: its last weights belong to no nn.Linear.")
-    name, part = linear[0]
+    if not calls or not _is_end(calls[-1], output) or calls[-1].masks != masks:
+        where = calls[-1].where if calls else ""
+        raise CompileError(f"{where}{named(module)} {LAST}, and nothing else after it: {_HINT}.")
+    weight = calls[-1].weight
+    found = [(n, part) for n, part in module.named_modules() if isinstance(part, LAYERS) and part.weight is weight]
+    if not found:
+        raise CompileError(f"{named(module)} {LAST}: its last weights belong to no nn.Linear, nn.Conv1d or nn.Conv2d.")
+    name, part = found[0]
     if part.bias is None:
-        raise CompileError(f"The classifier {name} has no bias: {named(module)} {last}; use nn.Linear(..., bias=True).")
+        kind = type(part).__name__
+        raise CompileError(f"The classifier {name} has no bias: {named(module)} {LAST}; use nn.{kind}(..., bias=True).")
     shared = [n for n, p in module.named_parameters(remove_duplicate=False) if p is weight or p is part.bias]
     if len(shared) > 2:
         raise CompileError(f"The classifier {name} shares its weights ({', '.join(shared)}): give it its own.")
-    if sum(called is weight for called, _ in calls) > 1:
-        raise CompileError(f"{named(module)} calls its classifier {name} twice: use another nn.Linear before it.")
+    if sum(call.weight is weight for call in calls) > 1:
+        raise CompileError(f"{named(module)} calls its classifier {name} twice: use another layer before it.")
     if not (part.weight.requires_grad and part.bias.requires_grad):
         raise CompileError(f"The classifier {name} is frozen: leave requires_grad=True on it.")
     return str(name)
+
+
+def _is_end(call: Call, output: Tensor) -> bool:
+    if call.weight.dim() > 2:
+        return is_mean(output, call.result)
+    return call.result.shape == output.shape and call.result.data_ptr() == output.data_ptr()
+
+
+def refuse_other_evaluation(module: nn.Module, head: str, frames: int, mels: int) -> None:
+    """CompileError for a module that ends in a convolution and does more in eval mode than take its mean."""
+    evaluated, generator = copy.deepcopy(module).eval(), torch.Generator().manual_seed(0)
+    part, seen = evaluated.get_submodule(head), list[Tensor]()
+    if isinstance(part, nn.Linear):
+        return
+
+    def replace(layer: nn.Module, given: object, result: Tensor) -> Tensor:
+        seen.append(made_up(result, generator))
+        return seen[-1].clone()
+
+    hook = part.register_forward_hook(replace)
+    with torch.no_grad():
+        output = evaluated(torch.rand(max(BATCHES), frames, mels))
+    hook.remove()
+    if len(seen) != 1 or not is_mean(output, seen[0]):
+        raise CompileError(f"{named(module)} {LAST}, and nothing else after it in eval mode too: {_HINT}.")

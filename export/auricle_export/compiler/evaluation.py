@@ -8,12 +8,10 @@ import onnx
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.functional import linear
 
-from auricle_export.compiler.contract import (
-    Net,
-    named,
-    unpack,
-)
+from auricle_export.compiler.classifier import features_of
+from auricle_export.compiler.contract import Net, named, parameters_of, unpack
 from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.onnx_export import to_onnx
 
@@ -27,15 +25,19 @@ class _Evaluation(nn.Module):
         self.inner = copy.deepcopy(net.module).eval()
 
     def forward(self, x: Tensor, body: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        named = {**unpack(self.net, body), f"{self.net.head}.weight": weight, f"{self.net.head}.bias": bias}
-        found: list[Tensor] = []
-        head = self.inner.get_submodule(self.net.head)
+        head, found = self.inner.get_submodule(self.net.head), list[Tensor]()
+        kernel = list(parameters_of(self.inner, self.net.head)[0].shape[2:])
+        own = weight.unflatten(1, [-1, *kernel]) if kernel else weight  # type: ignore[no-untyped-call]
+        named = {**unpack(self.net, body), f"{self.net.head}.weight": own, f"{self.net.head}.bias": bias}
         hook = head.register_forward_pre_hook(lambda _, given: found.append(given[0]))
         try:
             logits = functional_call(self.inner, named, (x,))
         finally:
             hook.remove()
-        return logits, found[-1]
+        if not kernel:
+            return logits, found[-1]
+        features = features_of(found[-1], own)  # the module's own logits may have been reshaped to a number of labels
+        return linear(features, weight, bias), features
 
 
 TRACED_LABELS = 37

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_map_only
 
 from auricle.errors import AuricleError
 from auricle_export.compiler import activation, convolution, dense, elementwise, pooling, recurrent, spatial
+from auricle_export.compiler.classifier import is_linear
 from auricle_export.compiler.source_line import user_line
 from auricle_export.compiler.vocabulary import INSTEAD, LOG_MELS, PASSED
 
@@ -103,7 +104,8 @@ class Intercept(TorchFunctionMode):
     drop
         What dropout does: (x, p, shape of the mask) to the dropped x.
     head
-        Called with every linear layer's arguments; what it returns, unless None, is that layer's result.
+        Called with input, weight and bias of everything that may be a classifier, which is every linear layer and every
+        convolution that `classifier.is_linear` accepts; what it returns, unless None, is that layer's result.
     """
 
     def __init__(
@@ -162,6 +164,22 @@ class Intercept(TorchFunctionMode):
         found = self._head(x, weight, bias)
         return dense.linear(x, weight, bias) if found is None else found
 
+    def _convolve(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: convolution.Sizes = 1,
+        padding: convolution.Sizes | str = 0,
+        dilation: convolution.Sizes = 1,
+        groups: int = 1,
+    ) -> Tensor:
+        if is_linear(x, weight, stride, padding, groups):
+            found = self._head(x, weight, bias)
+            if found is not None:
+                return found
+        return convolution.convolve(x, weight, bias, stride, padding, dilation, groups)
+
     def _table(self) -> dict[Any, Callable[..., Any]]:
         drop = self._always
         return {
@@ -171,10 +189,10 @@ class Intercept(TorchFunctionMode):
             F.dropout1d: self._drop_channels,
             F.dropout2d: self._drop_channels,
             torch.feature_dropout: self._drop_channels,
-            F.conv1d: convolution.convolve,
-            F.conv2d: convolution.convolve,
-            torch.conv1d: convolution.convolve,
-            torch.conv2d: convolution.convolve,
+            F.conv1d: self._convolve,
+            F.conv2d: self._convolve,
+            torch.conv1d: self._convolve,
+            torch.conv2d: self._convolve,
             F.max_pool1d: _pooled(pooling.max_pool, 1),
             F.max_pool2d: _pooled(pooling.max_pool, 2),
             torch.max_pool1d: _pooled(pooling.max_pool, 1),
@@ -204,10 +222,19 @@ class Intercept(TorchFunctionMode):
             torch.index_select: spatial.take,
             Tensor.index_select: spatial.take,
             Tensor.__getitem__: spatial.item,
+            Tensor.view: _view,
+            Tensor.view_as: lambda x, other: x.reshape(other.shape),
             torch.roll: spatial.rolled,
             Tensor.roll: spatial.rolled,
             **elementwise.rules(),
         }
+
+
+def _view(x: Tensor, *size: int | Sequence[int] | torch.dtype) -> Tensor:
+    """`Tensor.view`: what a layer gives here may lie otherwise in memory than what PyTorch's gives."""
+    if isinstance(size[0], torch.dtype):
+        raise NotImplementedError("a view of another type", "x.to")
+    return x.reshape(*size)  # type: ignore[arg-type]
 
 
 def _pooled(pool: Callable[..., Tensor], axes: int) -> Callable[..., Tensor]:

@@ -158,10 +158,12 @@ def _counted(size: int, kernel: int, stride: int, around: tuple[int, int], count
 
 
 def adaptive_mean_pool(x: Tensor, output_size: Wanted) -> Tensor:
-    """`adaptive_avg_pool1d` and `2d`: by windows where they are equal, else by a product with constant shares."""
+    """`adaptive_avg_pool1d` and `2d`: means, then windows where they are equal, else a product with constant shares."""
     wanted = _wanted(x, output_size)
-    if all(n == 1 for n in wanted):
-        return x.mean(dim=tuple(range(2, x.dim())), keepdim=True)
+    whole = tuple(dim for dim, n in enumerate(wanted, 2) if n == 1)
+    x = x.mean(dim=whole, keepdim=True) if whole else x
+    if list(x.shape[2:]) == wanted:
+        return x
     if not any(size % n for size, n in zip(x.shape[2:], wanted, strict=True)):
         return mean_pool(x, [size // n for size, n in zip(x.shape[2:], wanted, strict=True)])
     for dim, n in enumerate(wanted, 2):

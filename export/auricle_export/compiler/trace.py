@@ -21,14 +21,17 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from auricle_export.compiler import spatial
+from auricle_export.compiler.classifier import features_of, made_up, run_linear
 from auricle_export.compiler.contract import (
     BATCH,
+    Call,
     Halt,
     Net,
     classifier_of,
     named,
     parameters_of,
     refuse_fixed_batch,
+    refuse_other_evaluation,
     refuse_other_than_logits,
     run_module,
     unpack,
@@ -36,7 +39,7 @@ from auricle_export.compiler.contract import (
 from auricle_export.compiler.intercept import CompileError, Intercept
 from auricle_export.compiler.layers import Bavd
 from auricle_export.compiler.onnx_export import to_onnx
-from auricle_export.compiler.source_line import raised_line
+from auricle_export.compiler.source_line import raised_line, user_line
 
 
 @dataclass
@@ -62,24 +65,30 @@ def find_parts(module: nn.Module, labels: int, frames: int = 100, mels: int = 40
     Raises
     ------
     CompileError
-        It fails, gives something else, does not end in an `nn.Linear` with a bias, or calls what cannot be compiled.
+        It fails, gives something else, does not end in an `nn.Linear` or 1x1 convolution with a bias, or calls what
+        cannot be compiled.
     """
     module = frozen_statistics(copy.deepcopy(module).train())
     sight = _Sight()
-    calls: list[tuple[Tensor, Tensor]] = []
+    calls: list[Call] = []
+    generator = torch.Generator().manual_seed(0)
 
     def note(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        result = x @ weight.t() if bias is None else x @ weight.t() + bias
-        calls.append((weight, result))
+        result = run_linear(x, weight, bias)
+        if weight.dim() > 2:  # whatever follows but a mean makes other numbers of these
+            result = made_up(result, generator)
+        kept = result.clone() if weight.dim() > 2 else result
+        calls.append(Call(weight, kept, len(sight.noise), user_line()))
         return result
 
     with _bavd(module, sight), torch.no_grad():
         output = run_module(module, torch.rand(batch, frames, mels), Intercept(_fresh_mask(sight), note))
     refuse_other_than_logits(module, output, (batch, labels))
     assert isinstance(output, Tensor)
-    head = classifier_of(module, calls, output)
+    head = classifier_of(module, calls, output, len(sight.noise))
     refuse_fixed_batch(module, labels, frames, mels)
-    width = parameters_of(module, head)[0].shape[1]
+    refuse_other_evaluation(module, head, frames, mels)
+    width = parameters_of(module, head)[0][0].numel()
     own = [
         (n, tuple(p.shape)) for n, p in module.named_parameters() if p.requires_grad and not n.startswith(f"{head}.")
     ]
@@ -172,7 +181,7 @@ def trace_training(net: Net) -> onnx.ModelProto:
 
         def reached(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
             if weight is head[0]:
-                sight.features = x
+                sight.features = features_of(x, weight)
                 raise Halt
 
         heat = {name: value for (name, _), value in zip(net.maps, rest, strict=False)}
@@ -203,6 +212,8 @@ def trace_training(net: Net) -> onnx.ModelProto:
         raise
     except Exception as error:
         raise CompileError(f"{raised_line(error)}{type(net.module).__name__} cannot be traced: {error}") from error
+    for node in graph.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
+        node.target = torch.ops.aten.reshape.default  # the exporter may lay a tensor out otherwise than it lay here
     graph.graph.eliminate_dead_code()
     graph.recompile()
     graph.eval()

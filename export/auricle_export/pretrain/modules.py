@@ -35,7 +35,7 @@ def module_for(model: str, pack: Pack, modules: Modules) -> nn.Module:
             "model out of --models."
         )
     module = known[model](len(pack.labels))
-    found = {name: tuple(tensor.shape) for name, tensor in tensors_of(module, table).items()}
+    found = {name: _shape(name, tensor) for name, tensor in tensors_of(module, table).items()}
     named = {spec.name: tuple(spec.shape) for spec in table.specs}
     other = sorted(name for name in {*found, *named} if found.get(name) != named.get(name))
     if other:
@@ -44,6 +44,11 @@ def module_for(model: str, pack: Pack, modules: Modules) -> nn.Module:
             "pack from this module."
         )
     return module
+
+
+def _shape(name: str, tensor: nn.Parameter) -> tuple[int, ...]:
+    """A tensor's shape as a pack has it: that of a classifier (labels, C, 1, 1) is (labels, C) there."""
+    return (tensor.shape[0], tensor[0].numel()) if name == "head.weight" else tuple(tensor.shape)
 
 
 def tensors_of(module: nn.Module, table: TensorTable) -> dict[str, nn.Parameter]:
@@ -61,4 +66,5 @@ def write_flat(tensors: Mapping[str, nn.Parameter], table: TensorTable, flat: Fl
     """Put a flat vector (P,) into a module's tensors."""
     with torch.no_grad():
         for spec in table.specs:
-            tensors[spec.name].copy_(torch.from_numpy(table.tensor(flat, spec.name).copy()))
+            tensor = tensors[spec.name]
+            tensor.copy_(torch.from_numpy(table.tensor(flat, spec.name).copy()).reshape(tensor.shape))
