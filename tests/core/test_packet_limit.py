@@ -14,7 +14,7 @@ from auricle.errors import MessageTooLargeError
 from auricle.mqtt_link.link import LinkSettings, MqttLink
 from auricle.mqtt_link.packet_limit import REMEMBERED, SOON, PacketLimit
 from auricle.mqtt_link.settings import Protocol
-from auricle.mqtt_link.size_trial import broker_takes
+from auricle.process.size_trial import broker_takes
 from auricle_fleet.broker import mosquitto
 from auricle_fleet.broker.broker import Broker
 

@@ -11,9 +11,9 @@ from auricle import __version__
 from auricle.errors import BrokerError
 from auricle.mqtt_link.dial import close, dial
 from auricle.mqtt_link.link import BrokerAddress, LinkSettings
-from auricle.mqtt_link.size_trial import broker_takes
 from auricle.process import checkup as checks
 from auricle.process.checkup import Finding, Verdict, size, versions_of
+from auricle.process.size_trial import broker_takes
 from auricle.process.table import Column, print_grid
 from auricle.wire.frames import Topics
 from auricle_cloud.commands.answer_tables import plain

@@ -61,7 +61,7 @@ def note_slow(tx: sa.Connection, slow: Mapping[str, int], *, task: str, number: 
 
 
 def slow_told(slow: Mapping[str, int], number: int, deadline: float) -> list[tuple[str, str]]:
-    """Devices for which a round waits, and which setting it is; a wait that was in vain names the deadline.
+    """Devices for which a round waits, and which setting it is; after a wait that brought nothing, the deadline.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def slow_told(slow: Mapping[str, int], number: int, deadline: float) -> list[tup
     for name, rounds in [*slow.items()][:MOST_NAMED]:
         detail = f"too late in {rounds} rounds running: round {number} waits for it until the deadline"
         if rounds > MISSED:
-            detail += f", as an earlier one did in vain: raise the deadline of {deadline:g} s, or quarantine it"
+            detail += f", as an earlier one did without success: raise the deadline of {deadline:g} s, or quarantine it"
         else:
             detail += "; patience and least_wait in [rounds] say how long others wait for it"
         told.append((name, detail))

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from auricle import __version__
 from auricle.errors import AuricleError
 from auricle.mqtt_link.link import BrokerAddress, LinkSettings
-from auricle.mqtt_link.size_trial import broker_takes
 from auricle.packs.pack import Pack
 from auricle.process.checkup import Finding, Verdict, broker_reached, clock, disk, finding, size, versions_of
+from auricle.process.size_trial import broker_takes
 from auricle.wire.frames import Topics, largest_message
 from auricle_edge.board.gate import Readings, Sensor
 from auricle_edge.board.lasting import lost_at_next_start
