@@ -95,6 +95,7 @@ def _calibrated(
     settings: EdgeSettings, files: Sequence[Path], wanted: float, findings: list[Finding], *, quiet: bool
 ) -> Calibration:
     """Judge the recordings that can be used and the device's own clips of keywords with the model that listens."""
+    _require_one(files)
     pack = running_pack(settings)
     frontend, runtime = LogMel(pack.manifest.task), choose_runtime(settings.runtime, pack, settings.threads).runtime
     own = own_model(pack, settings.local, settings.start)
@@ -114,11 +115,21 @@ def _calibrated(
         heard = (_samples(file, settings.capture.high_pass, findings) for file in files)
         tracked = bars.track(heard, total=len(files), description="Listening")
         others = [judge(samples) for samples in tracked if samples is not None]
-    if len(files) == 1 and not others:
-        raise DataError(findings[0].sentence)
-    if not others:
-        raise DataError(nothing_usable("the recordings", findings))
     return calibrate(others, spoken, pack.labels, wanted, detect)
+
+
+def _require_one(files: Sequence[Path]) -> None:
+    """Refuse recordings of which none can be used, before anything is made."""
+    found: list[Finding] = []
+    for file in files:
+        try:
+            read_recording(file)
+            return
+        except SoundError as error:
+            if len(files) == 1:
+                raise
+            found.append(error.finding)
+    raise DataError(nothing_usable("the recordings", found))
 
 
 def _samples(file: Path, high_pass: float, findings: list[Finding]) -> NDArray[np.int16] | None:
