@@ -223,7 +223,7 @@ class FleetRun:
             f"{len(data.unseen):,} clips of {how_many(data.unseen_speakers, 'unseen speaker')}"
             + (f"; {how_many(data.validation_speakers, 'validation speaker')}" if data.validation else "")
             + "".join(f"; {said}" for said in (data.others, data.cut, data.caution) if said)
-            + (f"; {describe_skipped(data.skipped)}" if data.skipped else "")
+            + (f"; {describe_skipped(data.findings)}" if data.skipped else "")
         )
         self.judging = FleetJudging(self.settings, data)
         if self.settings.judges:

@@ -81,7 +81,7 @@ def test_a_folder_of_which_nothing_can_be_read_is_refused_with_the_reason(tmp_pa
     _record(tmp_path, {"one": 1})
     (tmp_path / "one" / "anna0_nohash_0.wav").write_bytes(b"no audio")
 
-    with pytest.raises(DataError, match=r"can be read: .*anna0_nohash_0.wav"):
+    with pytest.raises(DataError, match=r"could be used.*anna0_nohash_0.wav"):
         load_validation(tmp_path, DIGITS)
     with pytest.raises(DataError, match="does not exist"):
         load_validation(tmp_path / "nowhere", DIGITS)

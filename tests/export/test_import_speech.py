@@ -16,10 +16,10 @@ from auricle.errors import DataError, SettingsError
 from auricle.speech.audio import read_audio
 from auricle.speech.clip_folder import scan_folder
 from auricle.speech.folder import load_folder
+from auricle.speech.sound_faults import SoundFault
 from auricle.speech.speech_manifest import Columns
 from auricle_export.commands import app
-from auricle_export.speech import import_speech as importer
-from auricle_export.speech.import_speech import ImportSettings, import_speech, missing_decoder
+from auricle_export.speech.import_speech import ImportSettings, import_speech
 
 _FORMATS = {
     "wav": {"format": "WAV"},
@@ -124,7 +124,7 @@ def test_bad_rows_are_counted_by_reason_and_the_good_ones_imported(tmp_path: Pat
     assert report.written == 1
     assert report.bad["the path leaves the folder"] == 3
     assert sorted(report.bad.values()) == [1] * 11 + [3]
-    assert "broken.wav" in report.examples["the file cannot be read as audio"]
+    assert {row.reason: "broken.wav" in row.example for row in report.counts}[SoundFault.DAMAGED.value]
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["straße"]
 
 
@@ -187,17 +187,32 @@ def test_what_cannot_be_imported_or_decoded_is_one_sentence(
         (ImportSettings(tmp_path / "absent.csv", tmp_path), DataError, r"absent\.csv"),
         (ImportSettings(tmp_path / "bytes.csv", tmp_path), DataError, "UTF-8"),
         (ImportSettings(mswc, tmp_path, audio=tmp_path / "no"), DataError, "--audio"),
-        (ImportSettings(mswc, tmp_path, audio=tmp_path), DataError, "5 of them"),
+        (ImportSettings(mswc, tmp_path, audio=tmp_path), DataError, "all 5: no such file"),
         (ImportSettings(mswc, tmp_path, words=frozenset({"up"})), DataError, "words asked"),
         (ImportSettings(mswc, tmp_path, most=0), SettingsError, "--most"),
     ]:
         with pytest.raises(kind, match=sentence):
             import_speech(settings)
-    assert missing_decoder(Path("a.mp3")) is None
-    monkeypatch.setattr(importer.soundfile, "available_formats", lambda: {"WAV": "", "OGG": ""})
-    monkeypatch.setattr(importer.soundfile, "available_subtypes", lambda name: {"VORBIS": ""})
-    assert "mp3" in str(missing_decoder(Path("a.MP3"))) and "opus" in str(missing_decoder(Path("b.opus")))
-    assert missing_decoder(Path("c.wav")) is None
+    monkeypatch.setattr(soundfile, "available_formats", lambda: {"WAV": "", "OGG": ""})
+    monkeypatch.setattr(soundfile, "available_subtypes", lambda name: {"VORBIS": ""})
+    report = import_speech(ImportSettings(mswc, tmp_path / "old"))
+    assert (report.written, report.bad) == (3, {SoundFault.OLD_LIBRARY.value: 2})
+
+
+def test_a_broken_recording_takes_no_place_among_the_most_of_a_word(tmp_path: Path) -> None:
+    rows = [["client_id", "path", "sentence"]]
+    for number in range(300):  # more than are decoded at once
+        path = tmp_path / "clips" / f"{number}.mp3"
+        path.parent.mkdir(exist_ok=True)
+        if number in (150, 290):
+            _write(path, _tone(0.5, 48_000))
+        else:
+            path.write_bytes(b"")
+        rows.append([f"who{number}", path.name, "yes"])
+
+    report = import_speech(ImportSettings(_manifest(tmp_path / "validated.tsv", rows), tmp_path / "out", most=2))
+
+    assert (report.written, report.passed_over, dict(report.bad)) == (2, 9, {SoundFault.EMPTY.value: 289})
 
 
 def test_the_command_reports_to_people_and_to_programs(mswc: Path, tmp_path: Path) -> None:
@@ -207,4 +222,4 @@ def test_the_command_reports_to_people_and_to_programs(mswc: Path, tmp_path: Pat
     assert said.exit_code == 0, said.output
     assert "2 clips written" in said.stdout and "3 rows passed over" in said.stdout
     counts = {"written": 3, "there": 2, "passed_over": 0, "words": 2, "speakers": 3}
-    assert json.loads(facts.stdout) == counts | {"bad": {}, "examples": {}}
+    assert json.loads(facts.stdout) == counts | {"bad": {}, "findings": []}

@@ -90,12 +90,14 @@ def test_a_folder_gives_the_words_of_the_pack_and_says_what_it_could_not_read(tm
     (tmp_path / "no" / "anna_nohash_9.wav").write_bytes(b"RIFF damaged")
     _say(tmp_path, "_background_noise_", "fan", 0, 2.5)
     (tmp_path / "_background_noise_" / "broken.wav").write_bytes(b"")
-    data, skipped = load_clips(tmp_path, PACK, seed=2)
+    data, findings = load_clips(tmp_path, PACK, seed=2)
     assert len(data.train) + len(data.held_out) == 11
     assert set(data.train.targets) == {PACK.labels.index("yes"), PACK.labels.index("no")}
     assert data.noise is not None
     assert data.noise.shape == (200, 40)
-    broken, damaged = sorted(skipped, key=lambda reason: "anna_nohash_9.wav" in reason)
+    broken, damaged = sorted(
+        (finding.sentence for finding in findings), key=lambda reason: "anna_nohash_9.wav" in reason
+    )
     assert "broken.wav" in broken and "anna_nohash_9.wav" in damaged
 
 

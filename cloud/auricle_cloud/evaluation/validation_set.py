@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from auricle.errors import DataError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.packs.pack import Pack
-from auricle.speech.audio import read_audio, read_clip
+from auricle.speech.audio import read_clip
 from auricle.speech.clip_folder import ClipFolder, scan_folder
 from auricle.speech.features import LogMel
+from auricle.speech.folder import read_each
+from auricle.speech.sound_faults import Finding, SoundError, nothing_usable, sentences_of
 from auricle.speech.speech_set import mean_word_clips, silence_clips, to_float
 from auricle_cloud.evaluation.feature_cache import Clip, FeatureCache, Features
 
@@ -104,7 +106,7 @@ def _compute(found: ClipFolder, clips: Sequence[Clip], pack: Pack, rng: np.rando
     """Features, targets, and what could not be read."""
     frontend, length = LogMel(pack.manifest.task), pack.manifest.task.clip_samples
     features, targets = [], []
-    unread: list[str] = []
+    unread: list[Finding] = []
     files = [(target, path) for target, path in clips if path is not None]
     for start in range(0, len(files), _CHUNK):
         audio = _read_chunk([path for _, path in files[start : start + _CHUNK]], length, unread)
@@ -112,13 +114,14 @@ def _compute(found: ClipFolder, clips: Sequence[Clip], pack: Pack, rng: np.rando
         if audio:
             features.append(frontend(np.stack(list(audio.values()))))
     if not features:
-        raise DataError(f"No clip in {found.root} of a word of the pack {pack.manifest.name} can be read: {unread[-1]}")
+        raise DataError(nothing_usable(found.root, unread, f"clip of a word of the pack {pack.manifest.name}"))
     silent = len(clips) - len(files)
     if silent:
-        quiet = to_float(silence_clips(_read_noise(found.noise, unread), silent, rng, length))
-        features.append(frontend(quiet))
+        noise, of_noise = read_each(found.noise)
+        unread += of_noise
+        features.append(frontend(to_float(silence_clips(noise, silent, rng, length))))
         targets += [pack.labels.index(SILENCE)] * silent
-    return np.concatenate(features), np.array(targets, np.int64), tuple(unread)
+    return np.concatenate(features), np.array(targets, np.int64), sentences_of(unread)
 
 
 def _by_label(found: ClipFolder, pack: Pack, rng: np.random.Generator) -> list[list[Path | None]]:
@@ -157,29 +160,19 @@ def _capped(files: list[list[Path | None]], most: int, rng: np.random.Generator)
     return sorted(turns[:most], key=lambda clip: (clip[0], str(clip[1])))
 
 
-def _read_chunk(paths: Sequence[Path], length: int, unread: list[str]) -> dict[int, NDArray[np.float32]]:
+def _read_chunk(paths: Sequence[Path], length: int, unread: list[Finding]) -> dict[int, NDArray[np.float32]]:
     """Read clips of `length` samples, by their place; what cannot be read goes to `unread`."""
 
-    def read(path: Path) -> NDArray[np.float32] | str:
+    def read(path: Path) -> NDArray[np.float32] | Finding:
         try:
             return read_clip(path, length)
-        except DataError as error:
-            return str(error)
+        except SoundError as error:
+            return error.finding
 
     with ThreadPoolExecutor(_READERS) as readers:
         found = list(readers.map(read, paths))
-    unread += [problem for problem in found if isinstance(problem, str)]
-    return {place: audio for place, audio in enumerate(found) if not isinstance(audio, str)}
-
-
-def _read_noise(paths: Sequence[Path], unread: list[str]) -> list[NDArray[np.float32]]:
-    noise: list[NDArray[np.float32]] = []
-    for path in paths:
-        try:
-            noise.append(read_audio(path))
-        except DataError as error:
-            unread.append(str(error))
-    return noise
+    unread += [problem for problem in found if isinstance(problem, Finding)]
+    return {place: audio for place, audio in enumerate(found) if not isinstance(audio, Finding)}
 
 
 def _sentence(folder: Path, pack: Pack, targets: NDArray[np.int64]) -> str:

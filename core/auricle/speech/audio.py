@@ -24,6 +24,7 @@ MAX_SECONDS = 900
 
 _PIECE = 1 << 16
 """Frames that are decoded at once."""
+_SEEN_SECONDS = 60
 _RESAMPLE_MARGIN = 0.05
 
 
@@ -79,6 +80,29 @@ def read_recording(path: Path, most: int = MAX_SECONDS) -> Recording:
     if np.abs(samples).max() * 32_768 <= 0.5:
         raise fault(path, SoundFault.SILENT, "is silent: replace or remove it.")
     return Recording(samples, tuple(findings))
+
+
+def open_stream(path: Path) -> tuple[OpenSound, float]:
+    """Open a file to be heard in pieces, of any number of channels, and give what its samples are multiplied by.
+
+    The scale of floats is seen from their first minute. The caller closes the file.
+
+    Raises
+    ------
+    SoundError, DataError
+        As `read_recording`, but for what only shows at the end, and for silence.
+    """
+    scale = 1.0
+    with OpenSound(path) as sound:
+        sound.check_rate()
+        first = sound.read(_SEEN_SECONDS * sound.rate if sound.is_float else 1)
+        if not len(first):
+            raise fault(path, SoundFault.EMPTY, "holds no sound: replace or remove it.")
+        if sound.is_float:
+            mix = Mixdown(sound.rate, 1, None, is_float=True)
+            mix.add(path, first.reshape(-1, 1))
+            scale = mix.scale(path)
+    return OpenSound(path), scale
 
 
 def _mixed(path: Path, most: int, channel: int | None) -> Mixdown:

@@ -1,4 +1,4 @@
-"""One channel of a recording's one or two, and signs that the channels or the scale are not what they should be."""
+"""One channel of a recording's one or two, and what shows that its channels or its scale are not as they should be."""
 
 from __future__ import annotations
 
@@ -90,9 +90,15 @@ class Mixdown:
             They are larger than full scale, and are not whole numbers that int16 has.
         """
         samples = self._pieces[0] if len(self._pieces) == 1 else np.concatenate(self._pieces)
+        if (scale := self.scale(path)) == 1:
+            return samples, []
+        said = f"{path} holds floats in the scale of int16, up to {self._peak:,.0f}: they are divided by 32,768."
+        return samples * np.float32(scale), [Finding(SoundFault.INT16_SCALE.value, said, is_used=True)]
+
+    def scale(self, path: Path) -> float:
+        """What samples are multiplied by so that full scale is 1; SoundError as `scaled`."""
         if self._peak > 1 and self._is_whole and self._peak <= INT16_PEAK:
-            said = f"{path} holds floats in the scale of int16, up to {self._peak:,.0f}: they are divided by 32,768."
-            return samples / np.float32(INT16_PEAK), [Finding(SoundFault.INT16_SCALE.value, said, is_used=True)]
+            return 1 / INT16_PEAK
         if self._peak > _HIGHEST:
             raise fault(
                 path,
@@ -100,4 +106,4 @@ class Mixdown:
                 f"holds floats up to {self._peak:,.6g} where full scale is 1: divide them by full scale, as by "
                 "32768 for 16 bits.",
             )
-        return samples, []
+        return 1.0

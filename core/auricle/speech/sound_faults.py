@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from textwrap import TextWrapper
 
 from auricle.errors import DataError
 
@@ -91,16 +92,22 @@ def sentences_of(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(finding.sentence for finding in findings if not finding.is_used)
 
 
-def finding_rows(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
-    """Rows of a table under the heads of `FINDING_HEADS`."""
-    return [
-        (f"{row.files:,}", row.reason if row.is_used else f"not used: {row.reason}", row.example)
-        for row in count_findings(findings)
-    ]
+def findings_table(counts: Iterable[FindingCount]) -> str:
+    """A table of 80 columns: how many files, what was found, and one example below it; empty where nothing was."""
+    rows = list(counts)
+    if not rows:
+        return ""
+    lines = [f"{'files':>7}  what was found"]
+    for row in rows:
+        lines.append(f"{row.files:>7,}  {row.reason if row.is_used else f'not used: {row.reason}'}")
+        lines += _BELOW.wrap(row.example)
+    return "\n".join(lines)
 
 
-FINDING_HEADS = ("files", "what was found", "for example")
-"""Heads of the table of `finding_rows`."""
+_INDENT = " " * 9
+_BELOW = TextWrapper(
+    80, initial_indent=_INDENT, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False
+)
 
 
 def nothing_usable(where: Path | str, findings: Iterable[Finding], what: str = "file of sound") -> str:
@@ -109,5 +116,5 @@ def nothing_usable(where: Path | str, findings: Iterable[Finding], what: str = "
     if not rows:
         return f"There is no {what} in {where}."
     total = sum(row.files for row in rows)
-    most = f"{rows[0].files:,} of {total:,}" if len(rows) > 1 else f"{total:,}"
-    return f"No {what} in {where} could be used; {most}: {rows[0].reason}. The first: {rows[0].example}"
+    many = f"{rows[0].files:,} of {total:,}: " if len(rows) > 1 else f"all {total:,}: " if total > 1 else ""
+    return f"No {what} in {where} could be used; {many}{rows[0].reason}. The first: {rows[0].example}"

@@ -78,6 +78,8 @@ def read_header(descriptor: int, size: int) -> Header:
         return Header("w64", claimed=int.from_bytes(head[16:24], "little"), there=size)
     if head[:4] == b"OggS":
         return _ogg(descriptor, head, size)
+    if head[:4] in _BEGINNINGS and not head[:12].endswith(b"AVI "):
+        return Header(_BEGINNINGS[head[:4]], is_damaged=True)
     if foreign := _foreign(head):
         return Header(foreign=foreign)
     if other := _other(head):
@@ -149,6 +151,7 @@ def _mp3(descriptor: int, size: int) -> Header:
     return Header("mp3", "mp3", claimed=found.claimed, there=size - found.start, counts_frames=found.counts_frames)
 
 
+_BEGINNINGS = {b"RIFF": "wav", b"RIFX": "wav", b"RF64": "wav", b"FORM": "aiff", b".snd": "au", b"riff": "w64"}
 _FOREIGN = (
     (b"\x1aE\xdf\xa3", "Matroska or WebM"),
     (b"#!AMR", "AMR"),

@@ -107,12 +107,7 @@ class OpenSound:
         SoundError
             It says what to do.
         """
-        if not RATES[0] <= self.rate <= RATES[1]:
-            raise fault(
-                self.path,
-                SoundFault.RATE,
-                f"claims {self.rate} samples a second: convert it to 16000 or repair its header.",
-            )
+        self.check_rate()
         if self.channels > MOST_CHANNELS:
             raise fault(
                 self.path,
@@ -120,6 +115,12 @@ class OpenSound:
                 f"has {self.channels} channels, of which some may hold music or noise: take one channel out of it, as "
                 f"with sox {self.path.name} {self.path.stem}-1.wav remix 1.",
             )
+
+    def check_rate(self) -> None:
+        """Refuse a rate that no recording of speech has; SoundError."""
+        if not RATES[0] <= self.rate <= RATES[1]:
+            said = f"claims {self.rate} samples a second: convert it to 16000 or repair its header."
+            raise fault(self.path, SoundFault.RATE, said)
 
     def read(self, frames: int) -> NDArray[np.float32]:
         """Decode the next `frames` frames, fewer at the end.

@@ -13,7 +13,7 @@ from auricle.packs.manifest import UNKNOWN, WINDOWS
 from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE
 from auricle.speech.features import Energies, LogMel
 from auricle.speech.row_store import RowStore, Spill
-from auricle.speech.sound_faults import Finding, sentences_of
+from auricle.speech.sound_faults import Finding, count_findings, sentences_of
 
 _PART = 256
 
@@ -198,8 +198,8 @@ def build_speech_set(
     speaker_place = {name: index for index, name in enumerate(names)}
     missing = set(labels) - set(clip_labels)
     if missing:
-        skipped = sentences_of(findings)
-        hint = f" (the first file skipped: {skipped[0]})" if skipped else ""
+        left_out = [row for row in count_findings(findings) if not row.is_used]
+        hint = f" ({left_out[0].files:,} files: {left_out[0].reason}; {left_out[0].example})" if left_out else ""
         raise DataError(f'No clip of "{min(missing)}" could be used{hint}: leave it out of --words or add recordings.')
     return SpeechSet(
         labels=labels,

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from auricle.errors import DataError
 from auricle.packs.first_weights import chosen_weights
 from auricle.process.table import Column, print_grid, progress_bars
-from auricle.speech.audio import read_audio
+from auricle.speech.audio import read_recording
 from auricle.speech.features import LogMel
+from auricle.speech.sound_faults import Finding, SoundError, count_findings, findings_table, nothing_usable
+from auricle.speech.sound_files import sound_files
 from auricle_edge.clips import ClipStore
 from auricle_edge.commands.clip_commands import FOLDER as CLIPS
 from auricle_edge.commands.place import AsJson, Config, State, config_file
@@ -35,11 +37,9 @@ from auricle_edge.training.own_model import own_model
 
 Judge = Callable[[NDArray[np.int16]], Posteriors]
 
-RECORDINGS = (".wav", ".flac")
-
 Sounds = Annotated[
     list[Path],
-    typer.Argument(metavar="SOUND...", help="Recordings without any keyword, wav or FLAC, or folders of them."),
+    typer.Argument(metavar="SOUND...", help="Recordings without any keyword, or folders of them."),
 ]
 Wanted = Annotated[
     float, typer.Option("--false-accepts", min=0.01, max=1000, help="Wanted an hour, of all keywords together.")
@@ -65,10 +65,14 @@ def calibrate_(
     named = {"state": None if state is None else str(state), "pack": pack}
     given = {name: value for name, value in named.items() if value is not None}
     settings = read_settings(config_file(config), given)
-    found = _calibrated(settings, _recordings(sounds), false_accepts, quiet=as_json)
+    findings: list[Finding] = []
+    found = _calibrated(settings, _recordings(sounds), false_accepts, findings, quiet=as_json)
+    counts = count_findings(findings)
     if as_json:
-        typer.echo(json.dumps(asdict(found) | {"kept": found.kept}))
+        typer.echo(json.dumps(asdict(found) | {"kept": found.kept, "findings": [asdict(row) for row in counts]}))
         return 0
+    if counts:
+        typer.echo(findings_table(counts) + "\n", err=True)
     _show(found)
     typer.echo(f"For edge.toml:\n\n{thresholds_table(found.thresholds)}")
     return 0
@@ -78,15 +82,17 @@ def _recordings(sounds: Sequence[Path]) -> list[Path]:
     """The files that are named, and those in folders that are named."""
     files: list[Path] = []
     for sound in sounds:
-        inside = sorted(sound.rglob("*")) if sound.is_dir() else [sound]
-        files += [path for path in inside if not sound.is_dir() or path.suffix.lower() in RECORDINGS]
+        files += sound_files(sound, deep=True) if sound.is_dir() else [sound]
     if not files:
-        raise DataError(f"There is no wav or FLAC file in {', '.join(map(str, sounds))}.")
+        raise DataError(f"There is no file of sound in {', '.join(map(str, sounds))}: name recordings.")
     return files
 
 
-def _calibrated(settings: EdgeSettings, files: Sequence[Path], wanted: float, *, quiet: bool) -> Calibration:
-    """Judge the recordings and the device's own clips of keywords with the model that listens."""
+def _calibrated(
+    settings: EdgeSettings, files: Sequence[Path], wanted: float, findings: list[Finding], *, quiet: bool
+) -> Calibration:
+    """Judge the recordings that can be used and the device's own clips of keywords with the model that listens."""
+    _require_one(files)
     pack = running_pack(settings)
     frontend, runtime = LogMel(pack.manifest.task), choose_runtime(settings.runtime, pack, settings.threads).runtime
     own = own_model(pack, settings.local, settings.start)
@@ -103,15 +109,35 @@ def _calibrated(settings: EdgeSettings, files: Sequence[Path], wanted: float, *,
     finally:
         store.close()
     with progress_bars(hidden=quiet) as bars:
-        others = [
-            judge(_samples(file, settings.capture.high_pass)) for file in bars.track(files, description="Listening")
-        ]
+        heard = (_samples(file, settings.capture.high_pass, findings) for file in files)
+        tracked = bars.track(heard, total=len(files), description="Listening")
+        others = [judge(samples) for samples in tracked if samples is not None]
     return calibrate(others, spoken, pack.labels, wanted, detect)
 
 
-def _samples(file: Path, high_pass: float) -> NDArray[np.int16]:
-    """A recording as the microphone's sound is listened to."""
-    samples = np.rint(np.clip(read_audio(file), -1, 1) * 32_767).astype(np.int16)
+def _require_one(files: Sequence[Path]) -> None:
+    """Refuse recordings of which none can be used, before anything is made."""
+    found: list[Finding] = []
+    for file in files:
+        try:
+            read_recording(file)
+            return
+        except SoundError as error:
+            if len(files) == 1:
+                raise
+            found.append(error.finding)
+    raise DataError(nothing_usable("the recordings", found))
+
+
+def _samples(file: Path, high_pass: float, findings: list[Finding]) -> NDArray[np.int16] | None:
+    """A recording as the microphone's sound is listened to; None where it cannot be used."""
+    try:
+        recording = read_recording(file)
+    except SoundError as error:
+        findings.append(error.finding)
+        return None
+    findings += recording.findings
+    samples = np.rint(np.clip(recording.samples, -1, 1) * 32_767).astype(np.int16)
     return HighPass(high_pass).take(samples) if high_pass else samples
 
 

@@ -15,6 +15,7 @@ from auricle.hearing.splits import PARTS, Part
 from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
 from auricle.process.table import progress_bars
 from auricle.speech.features import LogMel
+from auricle.speech.sound_faults import Finding, SoundError, count_findings, findings_table, nothing_usable
 from auricle.wire.kinds import plain
 from auricle_edge.commands.place import AsJson
 from auricle_edge.evaluate.files import Judgement, as_json, settings_for, write_csv
@@ -104,7 +105,8 @@ def evaluate(
             "Name what it is to hear: --keywords DIR and --noise DIR, or --recording FILE with --labels FILE."
         )
     chosen, length = _parts(part, validate), loaded.manifest.task.clip_samples
-    recorded = _recorded(recording or [], labels or [], _keywords_of(loaded))
+    findings: list[Finding] = []
+    recorded = _recorded(recording or [], labels or [], _keywords_of(loaded), findings)
     settings = detect_settings(DetectTable(threshold=threshold), loaded)
     judged = Judged(loaded.labels, LogMel(loaded.manifest.task), settings, waking_of(loaded.labels, settings))
     listeners = listeners_of(weights or [], loaded, choose_runtime(runtime, loaded, threads, training=False).runtime)
@@ -128,7 +130,8 @@ def evaluate(
     stream = heard(sources, chosen, recorded, events=judged.waking is not None)
     took = time.perf_counter() - began
     made = reports(stream, listeners, judged, sources, rate, validated)
-    judgement = Judgement(loaded.manifest.name, part, seed, sources.speakers, stream.seconds, took, tuple(made))
+    found = tuple(count_findings([*findings, *sources.findings]))
+    judgement = Judgement(loaded.manifest.name, part, seed, sources.speakers, stream.seconds, took, tuple(made), found)
     _say(judgement, csv, html, json)
     return 0
 
@@ -147,10 +150,23 @@ def _keywords_of(pack: Pack) -> list[str]:
     return [label for label in pack.labels if is_keyword(label)]
 
 
-def _recorded(recordings: Sequence[Path], labels: Sequence[Path], keywords: Sequence[str]) -> list[Scene]:
+def _recorded(
+    recordings: Sequence[Path], labels: Sequence[Path], keywords: Sequence[str], findings: list[Finding]
+) -> list[Scene]:
+    """The recordings that can be used; DataError where none can."""
     if len(recordings) != len(labels):
         raise SettingsError(f"{len(recordings)} of --recording and {len(labels)} of --labels: give one for each.")
-    return [labelled_scene(sound, text, keywords) for sound, text in zip(recordings, labels, strict=True)]
+    scenes: list[Scene] = []
+    for sound, text in zip(recordings, labels, strict=True):
+        try:
+            scenes.append(labelled_scene(sound, text, keywords, findings))
+        except SoundError as error:
+            if len(recordings) == 1:
+                raise
+            findings.append(error.finding)
+    if recordings and not scenes:
+        raise DataError(nothing_usable("--recording", findings))
+    return scenes
 
 
 def _scenes(
@@ -185,6 +201,8 @@ def _say(judgement: Judgement, csv: Path | None, html: Path | None, json: bool) 
     lines = settings_for(judgement.reports)
     if lines:
         typer.echo(f"For edge.toml, by {judgement.reports[0].name}:\n\n{lines}\n")
+    if judgement.findings:
+        typer.echo(findings_table(judgement.findings) + "\n", err=True)
     faster = judgement.seconds / judgement.took
     said = f"{judgement.seconds / 60:.0f} minutes of sound in {judgement.took:.0f} s, {faster:.0f} times real time."
     typer.echo(said, err=True)

@@ -14,6 +14,7 @@ from auricle.packs.first_weights import chosen_weights
 from auricle.process import ending
 from auricle.process.until_signal import until_signal
 from auricle.speech.clip_folder import describe_skipped
+from auricle.speech.sound_faults import count_findings, sentences_of
 from auricle_edge.board.priority import yield_to_detection
 from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, config_file
 from auricle_edge.control import ControlServer, ControlSettings
@@ -121,7 +122,7 @@ def _train_only(settings: EdgeSettings, as_json: bool, verbose: bool) -> None:
     why = passed_over(loaded, settings.local, settings.start)
     first = chosen_weights(settings.start, loaded, own, settings.seed)
     choice = choose_runtime(settings.runtime, loaded, settings.threads)
-    clips, skipped = load_clips(Path(settings.data), loaded, speaker=settings.speaker, seed=settings.seed)
+    clips, findings = load_clips(Path(settings.data), loaded, speaker=settings.speaker, seed=settings.seed)
     trainer = Trainer(choice.runtime, own, clips, settings.seed, first)
     facts = {
         "device": settings.name,
@@ -130,14 +131,15 @@ def _train_only(settings: EdgeSettings, as_json: bool, verbose: bool) -> None:
         "pack_name": loaded.manifest.name,
         "training_clips": len(clips.train),
         "held_out_clips": len(clips.held_out),
-        "skipped_files": len(skipped),
+        "skipped_files": len(sentences_of(findings)),
+        "findings": msgspec.to_builtins(count_findings(findings)),
         "runtime": choice.runtime.name,
         "reason": choice.reason,
         "own_model": own,
         "own_model_reason": why,
     }
     heard = f"{len(clips.train)} training clips, {len(clips.held_out)} held out"
-    heard += f"; {describe_skipped(skipped)}" if skipped else ""
+    heard += f"; {skipped}" if (skipped := describe_skipped(findings)) else ""
     runs = f"{settings.name}: {heard}; pack {loaded.manifest.name} ({loaded.identity[:12]})."
     say(facts, (runs,), (choice.reason, why), as_json=as_json, verbose=verbose)
     asyncio.run(_serve(agent, trainer, settings.data))

@@ -12,6 +12,7 @@ from pathlib import Path
 from auricle.errors import StorageError
 from auricle.hearing.intervals import Interval
 from auricle.hearing.origins import Recordings
+from auricle.speech.sound_faults import FindingCount
 from auricle_edge.evaluate.clips import Share
 from auricle_edge.evaluate.report import DRAWN, EVERYWHERE, DeviceEvents, Events, Report, Setting
 from auricle_edge.listening.detect.rules import thresholds_table
@@ -30,6 +31,8 @@ class Judgement:
     took: float
     """Seconds that listening to it took, by all listeners together."""
     reports: tuple[Report, ...]
+    findings: tuple[FindingCount, ...] = ()
+    """Files that could not be used, or not as they stand, by reason."""
 
 
 COLUMNS = ("listener", "table", "what", "counted", "of", "rate", "value", "low", "high", "shown")

@@ -13,10 +13,10 @@ from auricle.hearing.curve import WITHIN
 from auricle.hearing.scenes import Piece, Scene, Spoken, Stretch
 from auricle.hearing.sounds import Sound, Take, fingerprint, pcm
 from auricle.hearing.splits import Part, clips_of, noises_of, readings_of, twin_groups
-from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip, read_audio
+from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip, read_recording
 from auricle.speech.clip_folder import ClipFile, ClipFolder, refuse_both_roles, scan_folder
-
-RECORDINGS = (".wav", ".flac")
+from auricle.speech.sound_faults import Finding, SoundError, nothing_usable
+from auricle.speech.sound_files import sound_files
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Sources:
     noise: tuple[Sound, ...]
     names: Mapping[str, str] = field(default_factory=dict)
     """Where each recording lies in its folder, by its `fingerprint`."""
+    findings: tuple[Finding, ...] = ()
+    """What was found in files that could not be used, or not as they stand."""
 
     def missing(self, folders: Folders) -> list[str]:
         """Kinds of recordings of which a folder was named and nobody there is of the part."""
@@ -66,12 +68,12 @@ def read_sources(
 
     Recordings of single words are brought to `clip_samples`, those of the pack's window (`fit_clip`).
     Without a folder of noise, it is `_background_noise_` of the folders with keywords; without one of other words, it
-    is what is not a keyword in these.
+    is what is not a keyword in these. A file that cannot be used is left out; the findings say why.
 
     Raises
     ------
     DataError
-        A folder is missing or holds nothing of what it should.
+        A folder is missing or holds nothing of what it should, or nothing that can be used.
     SettingsError
         A folder is named for words of this language and of other ones.
     """
@@ -81,14 +83,15 @@ def read_sources(
     others = [_Scanned(folder, keywords, parts, left_out) for folder in folders.words] or of_words
     foreign = [_Scanned(folder, keywords, parts, left_out) for folder in folders.languages]
     noise = list(_files(folders.noise)) or [path for scanned in of_words for path in scanned.folder.noise]
-    names: dict[str, str] = {}
+    reading = _Reading()
     return Sources(
-        keywords=_takes(of_words, lambda word: word in keywords, clip_samples, names),
-        words=_takes(others, lambda word: word not in keywords, clip_samples, names),
-        languages=_takes(foreign, lambda _: True, clip_samples, names),
-        speech=_whole(readings_of(_files(folders.speech), *parts), names),
-        noise=_whole(noises_of(noise, *parts), names),
-        names=names,
+        keywords=reading.takes(of_words, lambda word: word in keywords, clip_samples),
+        words=reading.takes(others, lambda word: word not in keywords, clip_samples),
+        languages=reading.takes(foreign, lambda _: True, clip_samples),
+        speech=reading.whole(readings_of(_files(folders.speech), *parts)),
+        noise=reading.whole(noises_of(noise, *parts)),
+        names=reading.names,
+        findings=tuple(dict.fromkeys(reading.findings)),
     )
 
 
@@ -100,38 +103,64 @@ class _Scanned:
         self.clips: list[ClipFile] = clips_of(self.folder.clips, *parts, leave_out=left_out, groups=twin_groups(root))
 
 
-def _takes(
-    folders: Sequence[_Scanned], wanted: Callable[[str], bool], length: int, names: dict[str, str]
-) -> tuple[Take, ...]:
-    """The recordings of the wanted words, of so many samples each."""
-    clips = [clip for scanned in folders for clip in scanned.clips if wanted(clip.word)]
-    takes = [Take(clip.word, clip.speaker, fit_clip(read_audio(clip.path), length)) for clip in clips]
-    for clip, take in zip(clips, takes, strict=True):
-        _call(take.sound, clip.path, names)
-    return tuple(takes)
+class _Reading:
+    """Reads what can be read, and keeps the names of the recordings and what was found in files."""
 
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self.findings: list[Finding] = []
 
-def _whole(paths: Iterable[Path], names: dict[str, str]) -> tuple[Sound, ...]:
-    sounds = {path: read_audio(path) for path in paths}
-    for path, sound in sounds.items():
-        _call(sound, path, names)
-    return tuple(sounds.values())
+    def takes(self, folders: Sequence[_Scanned], wanted: Callable[[str], bool], length: int) -> tuple[Take, ...]:
+        """The recordings of the wanted words, of so many samples each."""
+        clips = [clip for scanned in folders for clip in scanned.clips if wanted(clip.word)]
+        sounds = self._read([clip.path for clip in clips])
+        takes = [
+            (clip, Take(clip.word, clip.speaker, fit_clip(sounds[clip.path], length)))
+            for clip in clips
+            if clip.path in sounds
+        ]
+        for clip, take in takes:
+            self._call(take.sound, clip.path)
+        return tuple(take for _, take in takes)
 
+    def whole(self, paths: Iterable[Path]) -> tuple[Sound, ...]:
+        """The recordings, whole."""
+        sounds = self._read(list(paths))
+        for path, sound in sounds.items():
+            self._call(sound, path)
+        return tuple(sounds.values())
 
-def _call(sound: Sound, path: Path, names: dict[str, str]) -> None:
-    """Name a recording by the end of its path, as long as it takes for no other to have the same."""
-    taken, parts = set(names.values()), path.parts
-    short = ("/".join(parts[-length:]) for length in range(2, len(parts) + 1))
-    names.setdefault(fingerprint(sound), next((name for name in short if name not in taken), str(path)))
+    def _read(self, paths: Sequence[Path]) -> dict[Path, Sound]:
+        """What can be used; DataError where there are files and none can."""
+        sounds: dict[Path, Sound] = {}
+        found: list[Finding] = []
+        for path in paths:
+            try:
+                recording = read_recording(path)
+            except SoundError as error:
+                found.append(error.finding)
+                continue
+            sounds[path] = recording.samples
+            found += recording.findings
+        if paths and not sounds:
+            raise DataError(nothing_usable(paths[0].parent, found))
+        self.findings += found
+        return sounds
+
+    def _call(self, sound: Sound, path: Path) -> None:
+        """Name a recording by the end of its path, as long as it takes for no other to have the same."""
+        taken, parts = set(self.names.values()), path.parts
+        short = ("/".join(parts[-length:]) for length in range(2, len(parts) + 1))
+        self.names.setdefault(fingerprint(sound), next((name for name in short if name not in taken), str(path)))
 
 
 def _files(folders: Sequence[Path]) -> list[Path]:
     """The recordings in folders and in folders of these, by name."""
     found: list[Path] = []
     for folder in folders:
-        inside = sorted(path for path in folder.rglob("*") if path.suffix.lower() in RECORDINGS)
+        inside = sound_files(folder, deep=True) if folder.is_dir() else []
         if not inside:
-            raise DataError(f"There is no wav or FLAC file in {folder}: name a folder of recordings.")
+            raise DataError(f"There is no file of sound in {folder}: name a folder of recordings.")
         found += inside
     return found
 
@@ -179,11 +208,11 @@ def _label(line: str, where: str) -> tuple[float, float, str]:
     return *times, normal_form(word.strip().lower())
 
 
-def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str]) -> Scene:
+def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str], findings: list[Finding]) -> Scene:
     """A recording as a scene: labels with a keyword are keywords; where none is, it is sound without keywords.
 
     From a keyword's start to `WITHIN` after its end a detection is a hit or a wrong word, not a false accept. Labels
-    with another text are there for people.
+    with another text are there for people. What is found in the recording, although it is used, goes to `findings`.
 
     Raises
     ------
@@ -191,7 +220,9 @@ def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str]) -> Scene:
         One of the files cannot be read, a label begins after the recording's end or ends over `LATE` after it, or one
         with a keyword is longer than `LONGEST_WORD`.
     """
-    samples = pcm(read_audio(sound, LONGEST))
+    recording = read_recording(sound, LONGEST)
+    findings += recording.findings
+    samples = pcm(recording.samples)
     seconds, found = len(samples) / SAMPLE_RATE, read_labels(labels)
     for start, end, word in found:
         if start >= seconds or end > seconds + LATE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 
 from auricle.process.table import progress_bars
 from auricle.process.times import how_many
+from auricle.speech.sound_faults import findings_table
 from auricle.speech.speech_manifest import Columns
 from auricle_export.commands.command_line import import_for
 
@@ -36,7 +38,7 @@ def import_speech(
 ) -> None:
     """Convert recordings with a manifest to the Speech Commands layout: 16 kHz, clips of one length, speakers hashed.
 
-    Reads wav, FLAC, Ogg, Opus and MP3. Run again after an interruption: what is there is not written twice.
+    Reads wav, AIFF, CAF, AU, FLAC, Ogg, Opus and MP3. Run again after an interruption: what is there stays.
     """
     work = import_for("import-speech", "speech.import_speech")
     settings = work.ImportSettings(
@@ -69,7 +71,7 @@ def _facts(report: ImportReport) -> dict[str, object]:
         "words": len(report.words),
         "speakers": len(report.speakers),
         "bad": dict(report.bad.most_common()),
-        "examples": report.examples,
+        "findings": [asdict(row) for row in report.counts],
     }
 
 
@@ -80,7 +82,6 @@ def _told(report: ImportReport, out: Path) -> str:
     ]
     if report.passed_over:
         lines.append(f"{report.passed_over:,} rows passed over: other words, or more than --most")
-    for reason, count in report.bad.most_common():
-        example = f" (first: {report.examples[reason]})" if reason in report.examples else ""
-        lines.append(f"{count:,} rows not used: {reason}{example}")
+    if report.findings:
+        lines.append(findings_table(report.counts))
     return "\n".join(lines)

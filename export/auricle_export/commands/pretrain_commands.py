@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from auricle.errors import AuricleError, SettingsError
 from auricle.files import write_durably
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle.process.options import Given, with_options
+from auricle.speech.sound_faults import count_findings, findings_table, sentences_of
 from auricle_export.commands.command_line import (
     command,
     given,
@@ -131,7 +133,8 @@ def facts_of(done: Pretrained) -> dict[str, object]:
             "validation": speech.validation.speakers,
             "test": speech.test.speakers,
         },
-        "skipped_files": len(speech.skipped),
+        "skipped_files": len(sentences_of(speech.findings)),
+        "findings": [asdict(row) for row in count_findings(speech.findings)],
         "models": {
             model: {
                 "accuracy": round(result.accuracy, 4),
@@ -152,4 +155,6 @@ def _conclude(done: Pretrained, out: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({**facts_of(done), "path": str(out)}))
         return
+    if done.speech.findings:
+        typer.echo(findings_table(count_findings(done.speech.findings)), err=True)
     typer.echo(f"{done.pack.manifest.name} {done.pack.identity[:12]} -> {out}")

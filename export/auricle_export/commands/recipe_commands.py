@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,7 @@ from auricle.errors import AuricleError, SettingsError
 from auricle.files import write_durably
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle.process.table import Column, Grid
+from auricle.speech.sound_faults import count_findings, findings_table
 from auricle_export.commands.command_line import (
     command,
     given,
@@ -79,10 +81,14 @@ def train_by_recipe(ctx: typer.Context, options: RecipeOptions) -> int:
             return interrupted(command(ctx, folder), options.as_json)
         write_durably(out, pack_bytes(done.pack))
     import_for("pretrain", "pretrain.task").remove_state(folder, list(done.trained))
+    found = count_findings(done.findings)
     if options.as_json:
-        facts = {"pack": done.pack.manifest.name, "identity": done.pack.identity, "path": str(out)}
+        facts: dict[str, object] = {"pack": done.pack.manifest.name, "identity": done.pack.identity, "path": str(out)}
+        facts["findings"] = [asdict(row) for row in found]
         typer.echo(json.dumps(facts | ({"reminder": reminder} if reminder else {})))
     else:
+        if found:
+            typer.echo(findings_table(found), err=True)
         typer.echo(f"{done.pack.manifest.name} {done.pack.identity[:12]} -> {out}")
     return 0
 

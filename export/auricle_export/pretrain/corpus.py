@@ -14,11 +14,14 @@ from auricle.errors import DataError
 from auricle.hearing.sounds import Take
 from auricle.hearing.splits import Part, clips_of, noises_of, readings_of, twin_groups
 from auricle.packs.manifest import SPECIAL_LABELS
-from auricle.speech.audio import read_audio
-from auricle.speech.clip_folder import AUDIO_SUFFIXES, ClipFile, scan_folder
+from auricle.speech.audio import read_audio, read_recording
+from auricle.speech.clip_folder import ClipFile, scan_folder
 from auricle.speech.espeak import spoken
 from auricle.speech.features import LogMel
+from auricle.speech.folder import read_each
 from auricle.speech.other_speech import synthesise_others
+from auricle.speech.sound_faults import Finding, SoundError, nothing_usable
+from auricle.speech.sound_files import sound_files
 from auricle.speech.voices import choose_voices, utterance
 from auricle_export.pretrain.sounds import Sounds, lay_out
 from auricle_export.pretrain.windows import Bank
@@ -70,6 +73,8 @@ class Heard:
     noise: tuple[Sound, ...]
     languages: tuple[Take, ...] = ()
     """Single words of other languages, whatever they are called."""
+    findings: tuple[Finding, ...] = ()
+    """What was found in files that could not be used, or not as they stand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,15 +93,19 @@ class Corpus:
     """Of running speech in the training part."""
     digest: str
     """SHA-256 of all that is trained on."""
+    findings: tuple[Finding, ...] = ()
+    """What was found in files that could not be used, or not as they stand."""
 
 
 def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Progress = lambda *_: None) -> Heard:
     """Read the recordings whose speakers, readers and noises are of one part; one that two folders hold counts once.
 
+    A file that cannot be used is left out; the findings say why.
+
     Raises
     ------
     DataError
-        A folder cannot be read, or holds nothing of what it is named for.
+        A folder cannot be read, or holds nothing of what it is named for, or nothing that can be used.
     """
     strangers = {clip.speaker for root in sources.leave_out for clip in scan_folder(root).clips}
     files: list[tuple[Path, ClipFile]] = []
@@ -107,24 +116,49 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
         files += [(root, file) for file in kept]
         noise += [(root, path) for path in found.noise]
     for root in sources.noise:
-        noise += [(root, path) for path in sorted(root.rglob("*")) if path.suffix.lower() in AUDIO_SUFFIXES]
+        noise += [(root, path) for path in sound_files(root, deep=True)]
     takes: list[Take] = []
     foreign: list[Take] = []
     first: dict[bytes, Path] = {}
+    findings: list[Finding] = []
     for done, (root, file) in enumerate(files):
-        sound = read_audio(file.path)
+        progress(f"reading {part} words", done + 1, len(files))
+        try:
+            recording = read_recording(file.path)
+        except SoundError as error:
+            findings.append(error.finding)
+            continue
+        sound = recording.samples
+        findings += recording.findings
         if first.setdefault(hashlib.sha256(sound.data).digest(), root) == root:
             (foreign if root in sources.languages else takes).append(Take(file.word, file.speaker, sound))
-        progress(f"reading {part} words", done + 1, len(files))
+    if files and not takes and not foreign:
+        raise DataError(nothing_usable(_named(sources.words), findings, f"word of the {part} part"))
     readings = [path for root in sources.running for path in _audio(root)]
+    running = _sounds(readings_of(readings, part), sources.running, f"running speech of the {part} part", findings)
+    noises = _sounds(noises_of(_once(noise), part), sources.noise, f"noise of the {part} part", findings)
     keywords = set(labels) - SPECIAL_LABELS
     return Heard(
         keywords=tuple(take for take in takes if take.word in keywords),
         others=tuple(take for take in takes if take.word not in keywords),
-        running=tuple(read_audio(path) for path in readings_of(readings, part)),
-        noise=tuple(read_audio(path) for path in noises_of(_once(noise), part)),
+        running=running,
+        noise=noises,
         languages=tuple(foreign),
+        findings=tuple(findings),
     )
+
+
+def _sounds(paths: Sequence[Path], roots: Sequence[Path], what: str, findings: list[Finding]) -> tuple[Sound, ...]:
+    """The recordings that can be used; DataError where there are some and none can."""
+    sounds, found = read_each(paths)
+    if paths and not sounds:
+        raise DataError(nothing_usable(_named(roots) or paths[0].parent, found, what))
+    findings += found
+    return tuple(sounds)
+
+
+def _named(roots: Sequence[Path]) -> str:
+    return " and ".join(map(str, roots))
 
 
 def _once(noise: Sequence[tuple[Path, Path]]) -> list[Path]:
@@ -136,19 +170,26 @@ def _once(noise: Sequence[tuple[Path, Path]]) -> list[Path]:
     for root, path in noise:
         alike = kept.setdefault(path.stem, [])
         twins = [other for folder, other in alike if folder != root]
-        if not twins or not any(np.array_equal(read_audio(path), read_audio(other)) for other in twins):
+        if not twins or not any(_are_alike(path, other) for other in twins):
             alike.append((root, path))
     chosen = {path for alike in kept.values() for _, path in alike}
     return [path for _, path in noise if path in chosen]
+
+
+def _are_alike(one: Path, other: Path) -> bool:
+    try:
+        return np.array_equal(read_audio(one), read_audio(other))
+    except SoundError:  # told when the part is read
+        return False
 
 
 def _audio(root: Path) -> list[Path]:
     """The files of a folder, or of `speech` in it, where `auricle export import-speech --running` puts them."""
     found: list[Path] = []
     for folder in (root, root / RUNNING_FOLDER):
-        found = found or sorted(path for path in folder.glob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
+        found = found or (sound_files(folder) if folder.is_dir() else [])
     if not found:
-        raise DataError(f"The folder {root} holds no wav or FLAC file of running speech: name the folder of the files.")
+        raise DataError(f"The folder {root} holds no file of running speech: name the folder of the files.")
     return found
 
 
@@ -204,6 +245,7 @@ def make_corpus(
         speakers=len({take.speaker for take in takes}),
         seconds=bank.running.seconds,
         digest=whole.hexdigest(),
+        findings=(*train.findings, *validation.findings, *test.findings),
     )
 
 

@@ -15,6 +15,7 @@ from auricle.packs.manifest import SILENCE, UNKNOWN, FileEntry, Listening, Start
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_file
 from auricle.speech.features import Energies, LogMel
+from auricle.speech.sound_faults import Finding
 from auricle_export.packs.start_weights import with_negatives, without_start
 from auricle_export.pretrain.corpus import Corpus, make_corpus
 from auricle_export.pretrain.live import recogniser_of, train_live
@@ -53,6 +54,11 @@ class LivePack:
     trained: Mapping[str, Trained]
     corpus: Corpus
     listening: Listening
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found in files that could not be used, or not as they stand."""
+        return self.corpus.findings
 
 
 def pretrain_live(

@@ -16,6 +16,7 @@ from auricle.hearing.splits import PARTS, part_of
 from auricle.packs.pack import Task
 from auricle.speech.augment import noise_energies
 from auricle.speech.features import Energies, LogMel
+from auricle.speech.sound_faults import Finding
 from auricle.speech.speech_set import SpeechSet, energy_rows
 
 Progress = Callable[[str, int, int], None]
@@ -74,8 +75,8 @@ class PretrainSpeech:
     """Synthetic speech that is trained on beside the training part; None where there is only one kind of speech."""
     noise: NDArray[np.float32] | None
     """(F, mels) mel energies of background noise."""
-    skipped: tuple[str, ...]
-    """Files that could not be read, with the reason."""
+    findings: tuple[Finding, ...]
+    """What was found in files that could not be used, or not as they stand."""
     digest: str
     """SHA-256 of the audio, its labels and its speakers: what a training must find again to go on."""
 
@@ -175,7 +176,7 @@ def prepare_speech(
         )
     noise = noise_energies(frontend, list(speech.noise))
     digest = _digest(speech) if spoken is None else _digest(speech, spoken)
-    return PretrainSpeech(what, speech.labels, train, validation, test, mixed, noise, speech.skipped, digest)
+    return PretrainSpeech(what, speech.labels, train, validation, test, mixed, noise, speech.findings, digest)
 
 
 def _count(progress: Progress, begun: int, total: int, done: int, _: int) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from auricle.errors import PackError, nearest
 from auricle.packs.manifest import Listening, Start
 from auricle.packs.pack import Pack, Task
+from auricle.speech.sound_faults import Finding
 from auricle.speech.sources import describe_sources, read_sources
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_export.packs.start_weights import without_start
@@ -52,6 +53,11 @@ class Pretrained:
     pack: Pack
     trained: Mapping[str, Trained]
     speech: PretrainSpeech
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found in files that could not be used, or not as they stand."""
+        return self.speech.findings
 
 
 class Watch:

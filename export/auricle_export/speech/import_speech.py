@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from auricle.errors import DataError, SettingsError, StorageError
 from auricle.files import describe
 from auricle.packs.manifest import WINDOWS
-from auricle.speech.audio import SAMPLE_RATE, fit_clip, read_audio
+from auricle.speech.audio import SAMPLE_RATE, fit_clip, read_recording
 from auricle.speech.confusables import holds_any
+from auricle.speech.sound_faults import Finding, FindingCount, SoundError, SoundFault, count_findings, nothing_usable
 from auricle.speech.speech_manifest import (
     NOISE_FOLDER,
     Columns,
@@ -36,7 +37,6 @@ RUNNING_FOLDER = "speech"
 
 _READERS = 4
 _AT_ONCE = 256
-_NEEDS = {".mp3": ("MP3", "MPEG_LAYER_III"), ".opus": ("OGG", "OPUS")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +73,27 @@ class ImportSettings:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import did; `bad` counts the rows not used by reason."""
+    """What an import did."""
 
     written: int = 0
     there: int = 0
     """Clips that an earlier import had written."""
     passed_over: int = 0
     """Rows of other words, or beyond the most of a word."""
-    bad: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
-    """For a reason that names a file: the first one."""
+    findings: list[Finding] = field(default_factory=list)
+    """Rows that are not used, each with its reason, and files that are used although something is wrong with them."""
     words: set[str] = field(default_factory=set)
     speakers: set[str] = field(default_factory=set)
+
+    @property
+    def bad(self) -> Counter[str]:
+        """How many rows are not used, by reason."""
+        return Counter(finding.reason for finding in self.findings if not finding.is_used)
+
+    @property
+    def counts(self) -> list[FindingCount]:
+        """The findings by reason, each with an example."""
+        return count_findings(self.findings)
 
 
 def import_speech(settings: ImportSettings, progress: Callable[[int, int], None] = lambda *_: None) -> ImportReport:
@@ -116,34 +125,30 @@ def import_speech(settings: ImportSettings, progress: Callable[[int, int], None]
     if not audio.is_dir():
         raise DataError(f"The folder of the audio files {audio} does not exist: name it with --audio.")
     total, done, report = count_rows(settings.manifest), 0, ImportReport()
-    rows = read_manifest(
-        settings.manifest,
-        audio,
-        settings.columns,
-        sentences=settings.running,
-        words=settings.words,
-        phrases=settings.words,
+    rows = enumerate(
+        read_manifest(
+            settings.manifest,
+            audio,
+            settings.columns,
+            sentences=settings.running,
+            words=settings.words,
+            phrases=settings.words,
+        ),
+        2,
     )
-    taken: Counter[str] = Counter()
+    import_ = _Import(settings, report)
     with ThreadPoolExecutor(_READERS) as readers:
         while some := list(islice(rows, _AT_ONCE)):
-            jobs = list(_chosen(some, settings, taken, report))
-            for outcome in readers.map(_import_one, jobs):
-                _note(outcome, report)
+            waiting = list(import_.chosen(some))
+            while waiting:
+                jobs, waiting = import_.within_most(waiting)
+                for outcome in readers.map(_import_one, jobs):
+                    import_.note(outcome)
             done += len(some)
             progress(min(done, total), total)
     if not report.written + report.there:
         raise DataError(_nothing(settings.manifest, report))
     return report
-
-
-def missing_decoder(path: Path) -> str | None:
-    """Say that libsndfile, as installed here, cannot decode a file of this kind; None where it can."""
-    needed = _NEEDS.get(path.suffix.lower())
-    if needed is None or (needed[0] in soundfile.available_formats() and needed[1] in _subtypes(needed[0])):
-        return None
-    version = soundfile.__libsndfile_version__
-    return f"libsndfile {version} cannot decode {path.suffix.lower()[1:]}: pip install -U soundfile, or convert to FLAC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,53 +166,84 @@ class _Outcome:
     """What became of one recording."""
 
     job: _Job
-    problem: str | None = None
-    detail: str = ""
-    there: bool = False
+    is_written: bool = False
+    is_there: bool = False
+    findings: tuple[Finding, ...] = ()
 
 
-def _chosen(
-    rows: list[Recording | RowError | None], settings: ImportSettings, taken: Counter[str], report: ImportReport
-) -> Iterator[_Job]:
-    """Give the recordings to import and where each goes, and count the other rows."""
-    targets: set[Path] = set()
-    for row in rows:
-        if row is None:
-            report.passed_over += 1
-            continue
-        if isinstance(row, RowError):
-            report.bad[str(row)] += 1
-            continue
-        if settings.without and holds_any(row.text, settings.without):
-            report.bad["the sentence holds a keyword"] += 1
-            continue
-        folder = RUNNING_FOLDER if settings.running else row.text
-        target = settings.out / folder / f"{row.name}.flac"
-        noise = row.text == NOISE_FOLDER
-        if settings.most is not None and taken[folder] >= settings.most and not noise:
-            report.passed_over += 1
-        elif target in targets:
-            report.bad["named twice in the manifest"] += 1
-        else:
-            taken[folder] += 1
-            targets.add(target)
-            yield _Job(row, target, None if settings.running or noise else round(settings.seconds * SAMPLE_RATE))
+class _Import:
+    """Which rows become clips: a row whose file cannot be used takes no place among the most of a word."""
+
+    def __init__(self, settings: ImportSettings, report: ImportReport) -> None:
+        self._settings, self._report = settings, report
+        self._taken: Counter[str] = Counter()
+        self._targets: set[Path] = set()
+
+    def chosen(self, rows: list[tuple[int, Recording | RowError | None]]) -> Iterator[_Job]:
+        """Give the recordings that may be imported and where each goes, and count the other rows."""
+        settings = self._settings
+        for number, row in rows:
+            if row is None:
+                self._report.passed_over += 1
+                continue
+            if isinstance(row, RowError):
+                self._refuse(number, str(row))
+                continue
+            if settings.without and holds_any(row.text, settings.without):
+                self._refuse(number, "the sentence holds a keyword")
+                continue
+            target = settings.out / (RUNNING_FOLDER if settings.running else row.text) / f"{row.name}.flac"
+            if target in self._targets:
+                self._refuse(number, "named twice in the manifest")
+                continue
+            self._targets.add(target)
+            whole = settings.running or row.text == NOISE_FOLDER
+            yield _Job(row, target, None if whole else round(settings.seconds * SAMPLE_RATE))
+
+    def within_most(self, jobs: list[_Job]) -> tuple[list[_Job], list[_Job]]:
+        """Those to import now, as many as a word still lacks, and those that wait for what becomes of these."""
+        now: list[_Job] = []
+        later: list[_Job] = []
+        begun: Counter[str] = Counter()
+        for job in jobs:
+            word = job.target.parent.name
+            if self._settings.most is None or job.recording.text == NOISE_FOLDER:
+                now.append(job)
+            elif self._taken[word] >= self._settings.most:
+                self._report.passed_over += 1
+            elif self._taken[word] + begun[word] < self._settings.most:
+                begun[word] += 1
+                now.append(job)
+            else:
+                later.append(job)
+        return now, later
+
+    def note(self, outcome: _Outcome) -> None:
+        """Count what became of a recording."""
+        report, target = self._report, outcome.job.target
+        report.findings += outcome.findings
+        report.there += outcome.is_there
+        report.written += outcome.is_written
+        if not (outcome.is_there or outcome.is_written) or outcome.job.recording.text == NOISE_FOLDER:
+            return
+        self._taken[target.parent.name] += 1
+        report.words.add(target.parent.name)
+        report.speakers.add(outcome.job.recording.name.partition("_")[0])
+
+    def _refuse(self, number: int, reason: str) -> None:
+        self._report.findings.append(Finding(reason, f"Row {number} of {self._settings.manifest}: {reason}."))
 
 
 def _import_one(job: _Job) -> _Outcome:
     source, target = job.recording.path, job.target
     if target.is_file() and target.stat().st_size:
-        return _Outcome(job, there=True)
-    if (missing := missing_decoder(source)) is not None:
-        return _Outcome(job, missing)
+        return _Outcome(job, is_there=True)
     try:
-        sound = read_audio(source)
-    except DataError as error:
-        return _Outcome(job, "the file cannot be read as audio", str(error))
-    if not sound.any():
-        return _Outcome(job, "the recording is silent", str(source))
-    _write(target, to_int16(sound if job.samples is None else fit_clip(sound, job.samples)))
-    return _Outcome(job)
+        recording = read_recording(source)
+    except SoundError as error:
+        return _Outcome(job, findings=(error.finding,))
+    _write(target, to_int16(recording.samples if job.samples is None else fit_clip(recording.samples, job.samples)))
+    return _Outcome(job, is_written=True, findings=recording.findings)
 
 
 def _write(target: Path, samples: NDArray[np.int16]) -> None:
@@ -224,26 +260,9 @@ def _write(target: Path, samples: NDArray[np.int16]) -> None:
         raise StorageError(describe(error, target)) from error
 
 
-def _note(outcome: _Outcome, report: ImportReport) -> None:
-    if outcome.problem is not None:
-        report.bad[outcome.problem] += 1
-        if outcome.detail:
-            report.examples.setdefault(outcome.problem, outcome.detail)
-        return
-    report.there += outcome.there
-    report.written += not outcome.there
-    if outcome.job.recording.text == NOISE_FOLDER:
-        return
-    report.words.add(outcome.job.target.parent.name)
-    report.speakers.add(outcome.job.recording.name.partition("_")[0])
-
-
-def _subtypes(format_name: str) -> set[str]:
-    return set(soundfile.available_subtypes(format_name))
-
-
 def _nothing(manifest: Path, report: ImportReport) -> str:
     if not report.bad:
         return f"No row of {manifest} is of the words asked for: check --words."
-    reason, count = report.bad.most_common(1)[0]
-    return f"No row of {manifest} could be used; {count:,} of them: {reason}. Check --audio and the columns."
+    if report.counts[0].reason in {fault.value for fault in SoundFault}:
+        return nothing_usable(manifest, report.findings, "row")
+    return f"{nothing_usable(manifest, report.findings, 'row')} Check --audio and the columns."

@@ -21,6 +21,7 @@ from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.row_store import RowStore, Spill
+from auricle.speech.sound_faults import Finding, sentences_of
 from auricle.speech.speech_set import SpeechSet, energy_rows
 from auricle.speech.split import DEFAULT_MIN_CLIPS, FleetSplit
 from auricle.speech.synthesis import SynthesisSettings, synthesise
@@ -58,8 +59,8 @@ class FleetData:
     unseen_speakers: int
     unseen_groups: NDArray[np.int64]
     """(N,) 0 or 1 for each unseen clip, the same for all of a speaker: two halves without a speaker in common."""
-    skipped: tuple[str, ...]
-    """Files that could not be read, with the reason."""
+    findings: tuple[Finding, ...]
+    """What was found in files that could not be used, or not as they stand."""
     origin: Pack | None = None
     """The pack that `pack` is with other words, when it is not `pack` itself."""
     validation: Clips | None = None
@@ -99,6 +100,11 @@ class FleetData:
         else:
             trained = np.concatenate([np.zeros(0, np.int64), *(data.train.targets for _, data in self.devices)])
         return np.bincount(trained, minlength=len(self.pack.labels))
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """Files that could not be used, each as a sentence."""
+        return sentences_of(self.findings)
 
     @property
     def caution(self) -> str:
@@ -189,7 +195,6 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None, spi
     def of_others(places: NDArray[np.int64]) -> Clips:
         return Clips(energy_rows(frontend, speech.audio, places), speech.targets[places])
 
-    skipped = tuple(speech.skipped)
     groups = np.unique(speech.speakers[split.unseen], return_inverse=True)[1] % 2
     return FleetData(
         pack=pack,
@@ -197,7 +202,7 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None, spi
         unseen=of_others(split.unseen),
         unseen_speakers=len(split.unseen_speakers),
         unseen_groups=groups,
-        skipped=skipped,
+        findings=speech.findings,
         origin=origin,
         validation=of_others(split.validation) if len(split.validation) else None,
         validation_speakers=len(split.validation_speakers),

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
+from auricle.speech.sound_faults import findings_table
 from auricle_fleet.results.result import RoundRow, Summary
 from auricle_fleet.units import duration, false_accepts, percent, size
 
@@ -138,9 +139,11 @@ class View(Silent):
             )
 
     def result(self, summary: Summary) -> None:
-        """Print the summary as JSON where JSON was asked for."""
+        """Print the summary as JSON where JSON was asked for, else what was found in files of sound, if anything."""
         if self._json:
             _print(summary)
+        elif summary.findings:
+            self.say(findings_table(summary.findings))
 
     def rendered(self) -> Group:
         """What stands in the terminal: the last rounds, and what is under way."""

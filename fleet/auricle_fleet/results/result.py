@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import StorageError
+from auricle.speech.sound_faults import FindingCount
 from auricle_fleet.emulation.attackers import Attackers
 from auricle_fleet.results.run_folder import RunFolder
 
@@ -171,6 +172,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The groups that attack."""
     detect: bool = False
     """Whether the coordinator looked for attackers."""
+    findings: tuple[FindingCount, ...] = ()
+    """Files of sound that could not be used, or not as they stand, by reason."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from auricle import __version__
 from auricle.errors import StorageError
 from auricle.files import describe, write_durably
 from auricle.packs.pack import Pack, pack_bytes
+from auricle.speech.sound_faults import count_findings
 from auricle.wire.tensors import Flat
 from auricle_cloud.settings import RoundDone
 from auricle_fleet.emulation.attackers import Attackers
@@ -82,6 +83,7 @@ class Ran:
             unseen_clips=self.judged[0],
             unseen_speakers=self.judged[1],
             skipped_files=len(data.skipped),
+            findings=tuple(count_findings(data.findings)),
             rule=start.preset.rule,
             preset=settings.preset,
             rates=asdict(start.preset.rates()),

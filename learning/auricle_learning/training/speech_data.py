@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.packs.pack import Pack
-from auricle.speech.audio import read_audio, read_clip
+from auricle.speech.audio import fit_clip, read_recording
 from auricle.speech.augment import noise_energies
 from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import Energies, LogMel
+from auricle.speech.folder import read_each
+from auricle.speech.sound_faults import Finding, SoundError, nothing_usable
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +128,7 @@ def device_data(
 
 def load_clips(
     folder: Path, pack: Pack, *, speaker: str | None = None, held_out: float = 0.2, seed: int = 0
-) -> tuple[DeviceData, tuple[str, ...]]:
+) -> tuple[DeviceData, tuple[Finding, ...]]:
     """Read a folder of labelled clips, `<word>/<speaker>_nohash_<n>.(wav|flac)`, for the words of a pack.
 
     Parameters
@@ -143,7 +145,7 @@ def load_clips(
     Returns
     -------
     tuple
-        The data, and a reason for every file that could not be read.
+        The data, and what was found in files that could not be read, or not as they stand.
 
     Raises
     ------
@@ -152,28 +154,28 @@ def load_clips(
     """
     found = scan_folder(folder, phrases=pack.labels)
     known = {label: i for i, label in enumerate(pack.labels)}
-    audio, targets, skipped = [], [], list(found.skipped)
+    audio, targets, findings = [], [], list(found.findings)
     for clip in found.clips:
         if clip.word not in known or (speaker is not None and clip.speaker != speaker):
             continue
         try:
-            audio.append(read_clip(clip.path, pack.manifest.task.clip_samples))
-            targets.append(known[clip.word])
-        except DataError as error:
-            skipped.append(str(error))
+            recording = read_recording(clip.path)
+        except SoundError as error:
+            findings.append(error.finding)
+            continue
+        audio.append(fit_clip(recording.samples, pack.manifest.task.clip_samples))
+        targets.append(known[clip.word])
+        findings += recording.findings
     if not audio:
+        if len(findings) > len(found.findings):
+            raise DataError(nothing_usable(folder, findings[len(found.findings) :], "clip"))
         whose = f" of speaker {speaker}" if speaker else ""
         raise DataError(
             f"{folder} has no readable clip{whose} of the words of the pack {pack.manifest.name}: "
             "name a pack of the folder's words with --pack."
         )
     frontend = LogMel(pack.manifest.task)
-    recordings = []
-    for path in found.noise:
-        try:
-            recordings.append(read_audio(path))
-        except DataError as error:
-            skipped.append(str(error))
+    recordings, of_noise = read_each(found.noise)
     noise = noise_energies(frontend, recordings)
     data = device_data(frontend, np.stack(audio), np.array(targets, np.int64), noise, held_out=held_out, seed=seed)
-    return data, tuple(skipped)
+    return data, (*findings, *of_noise)

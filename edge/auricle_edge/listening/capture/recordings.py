@@ -11,15 +11,16 @@ from auricle_edge.listening.capture.child_parts import Piece, Refusal
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a FIFO does without what recordings need
     from pathlib import Path
-    from typing import Any
 
+    from auricle.speech.sound_reader import OpenSound
     from auricle_edge.listening.capture.child_parts import Options
 
-_SUFFIXES = (".wav", ".flac")
+_MOST_SKIPPED = 1 << 16
+"""Frames that are decoded at once on the way to where an earlier child ended."""
 
 
 class Recordings:
-    """Wav or FLAC files as one source."""
+    """Files of sound as one source; of a folder, a file that cannot be used is passed over."""
 
     def __init__(self, options: Options) -> None:
         from pathlib import Path
@@ -29,65 +30,103 @@ class Recordings:
         self.rate, self.channels = 0, 0
         self._block: float = options["block"]
         self._loop: bool = options["loop"]
+        self._is_folder = options["kind"] == "folder"
         self._files = files(options["kind"], Path(self.device))
         self._number = 0
-        self._file: Any = None
+        self._sound: OpenSound | None = None
+        self._scale = 1.0
         self._open_next()
         self._skip(options["first"])
         self._due = time.monotonic()
 
     def read(self) -> Piece | None:
         """The next block when it is due; None after the last."""
-        size = max(1, round(self.rate * self._block))
-        while not (data := bytes(self._file.buffer_read(min(size, self._left()), dtype="int16"))):
+        while not (data := self._decoded(max(1, round(self.rate * self._block)))):
             if not self._open_next():
                 return None
-            size = max(1, round(self.rate * self._block))
         if not self.waits:
             self._due += len(data) / (2 * self.channels * self.rate)
             time.sleep(max(0.0, self._due - time.monotonic()))
         return Piece(data)
 
-    def _left(self) -> int:
-        return int(self._file.frames - self._file.tell())
+    def _decoded(self, frames: int) -> bytes:
+        """Up to so many frames of interleaved int16; empty at the end of a file, also where it is damaged."""
+        import numpy as np  # here: a FIFO does without
+
+        from auricle.speech.sound_faults import SoundError
+
+        if self._sound is None:
+            return b""
+        try:
+            piece = self._sound.read(frames)
+        except SoundError:
+            return b""
+        piece = np.nan_to_num(piece * np.float32(self._scale))
+        data: bytes = np.rint(np.clip(piece * 32_768, -32_768, 32_767)).astype("<i2").tobytes()
+        return data
 
     def _open_next(self) -> bool:
-        """Open the next file; False after the last, which a loop does not have."""
-        if self._number == len(self._files):
-            if not self._loop:
-                return False
-            self._number = 0
-        import soundfile  # here: a FIFO does without
+        """Open the next file that can be used; False after the last, which a loop does not have.
 
-        path = self._files[self._number]
-        try:
-            self._file = soundfile.SoundFile(path)
-        except (soundfile.LibsndfileError, OSError) as error:
-            from auricle.errors import because
+        Refusal when there is no such file in a whole pass.
+        """
+        from auricle.speech.audio import open_stream
+        from auricle.speech.sound_faults import Finding, SoundError, nothing_usable
 
-            raise Refusal("unreadable", f"{path} cannot be read as sound: {because(error)}.") from error
-        self._number += 1
-        self.rate, self.channels = self._file.samplerate, self._file.channels
-        return True
+        findings: list[Finding] = []
+        while len(findings) < len(self._files):
+            if self._number == len(self._files):
+                if not self._loop:
+                    break
+                self._number = 0
+            path = self._files[self._number]
+            self._number += 1
+            try:
+                opened, scale = open_stream(path)
+            except SoundError as error:
+                if not self._is_folder:
+                    raise Refusal("unreadable", str(error)) from error
+                findings.append(error.finding)
+                continue
+            if self._sound is not None:
+                self._sound.close()
+            self._sound, self._scale = opened, scale
+            self.rate, self.channels = opened.rate, opened.channels
+            return True
+        if self._sound is None or len(findings) == len(self._files):
+            raise Refusal("unreadable", nothing_usable(self.device, findings))
+        self._sound.close()
+        self._sound = None
+        return False
 
     def _skip(self, frames: int) -> None:
         """Go on where the child before this one ended."""
-        skipped = 0
-        while frames - skipped >= self._left():
-            skipped += self._left()
-            if not self._open_next() or (self._number == 1 and skipped == 0):
-                self._file.seek(0, 2)
-                return
-        self._file.seek(frames - skipped)
+        left, whole = frames, 0
+        while left:
+            data = self._decoded(min(left, _MOST_SKIPPED))
+            got = len(data) // (2 * self.channels)
+            left, whole = left - got, whole + got
+            if not got:
+                was_last = self._number == len(self._files)
+                if not self._open_next():
+                    return
+                if was_last and whole:  # of a loop, whole passes need no decoding
+                    left, whole = left % whole, 0
 
 
 def files(kind: str, path: Path) -> list[Path]:
     """The files of a source, in order; Refusal when a folder has none."""
     if kind == "file":
         return [path]
-    found = sorted(entry for entry in path.rglob("*") if entry.suffix.lower() in _SUFFIXES)
+    from auricle.errors import DataError
+    from auricle.speech.sound_files import sound_files
+
+    try:
+        found = sound_files(path, deep=True)
+    except DataError as error:
+        raise Refusal("unreadable", str(error)) from error
     if not found:
-        raise Refusal("unreadable", f"{path} has no wav or FLAC file.")
+        raise Refusal("unreadable", f"{path} has no file of sound.")
     return found
 
 
