@@ -107,7 +107,7 @@ def test_it_is_evaluated_on_takes_that_it_did_not_hear(
     ("engine", "runtime"),
     [
         ("virtual", "step"),
-        ("live", "auto"),
+        ("live", "step"),
         pytest.param("virtual", "native", marks=pytest.mark.skipif(compiler() is None, reason="no C compiler here")),
     ],
 )
