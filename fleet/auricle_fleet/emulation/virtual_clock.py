@@ -68,8 +68,9 @@ def round_end(
 
     def decide(now: float) -> Decision:
         left = invited - heard  # who has not answered yet is here: nobody's link is cut
-        told = {"invited": invited, "wanted": wanted, "answered": len(names), "outstanding": left, "online": left}
-        answers = Answers(**told, slow=len(waited))
+        answers = Answers(
+            invited=invited, wanted=wanted, answered=len(names), outstanding=left, online=left, slow=len(waited)
+        )
         return closing_decision(answers, timing, began=0.0, now=now, quorum_at=decision.quorum_at)
 
     for now, group in groupby(sorted(events, key=lambda event: event[0]), key=lambda event: event[0]):
