@@ -90,7 +90,7 @@ class OneAnswer:
         decided = self._waiting[bid.id] = asyncio.get_running_loop().create_future()
         try:
             self._say(bid)
-            mine = await asyncio.wait_for(asyncio.shield(decided), LIMIT)
+            mine: bool = await asyncio.wait_for(asyncio.shield(decided), LIMIT)
         except (asyncio.TimeoutError, TimeoutError):
             mine = self._guess(bid)
         finally:
