@@ -34,7 +34,7 @@ GOOD = (
         "می\u200cخواهم",
         "한국",
     ),
-    *SPECIAL_LABELS,
+    *sorted(SPECIAL_LABELS),
 )
 BAD = (
     *("", " ", "a ", " a", "a  b", "a\tb", "a\nb", "-a", "a-", "_a", "a_", "__unknown__", "_other_"),
