@@ -228,7 +228,7 @@ def test_a_step_too_large_for_a_cache_is_left_to_onnxruntime_where_it_is(monkeyp
     left.begin(job)
     (reason,) = left.reasons.values()
     assert "MB" in reason
-    monkeypatch.setattr(runtime, "find_spec", lambda name: None)
+    monkeypatch.setattr(runtime, "usable", lambda: False)
     alone = NativeRuntime(PACK)
     alone.begin(job)
     assert alone.reasons == {}

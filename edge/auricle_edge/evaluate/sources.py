@@ -208,7 +208,7 @@ def _label(line: str, where: str) -> tuple[float, float, str]:
     return *times, normal_form(word.strip().lower())
 
 
-def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str], findings: list[Finding]) -> Scene:
+def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str], findings: list[Finding] | None = None) -> Scene:
     """A recording as a scene: labels with a keyword are keywords; where none is, it is sound without keywords.
 
     From a keyword's start to `WITHIN` after its end a detection is a hit or a wrong word, not a false accept. Labels
@@ -220,10 +220,11 @@ def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str], findings:
         One of the files cannot be read, a label begins after the recording's end or ends over `LATE` after it, or one
         with a keyword is longer than `LONGEST_WORD`.
     """
-    recording = read_recording(sound, LONGEST)
-    findings += recording.findings
+    found, recording = read_labels(labels), read_recording(sound, LONGEST)
+    if findings is not None:
+        findings += recording.findings
     samples = pcm(recording.samples)
-    seconds, found = len(samples) / SAMPLE_RATE, read_labels(labels)
+    seconds = len(samples) / SAMPLE_RATE
     for start, end, word in found:
         if start >= seconds or end > seconds + LATE:
             raise DataError(f'{labels} has "{word[:60]}" after the end of {sound}: are they of one recording?')

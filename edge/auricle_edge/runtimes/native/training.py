@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +65,7 @@ class NativeTraining(GraphTraining):
         slots = [self._plan.inputs[name] for name in (*names, *self._counters, *(n for n, _ in noise), *self._empty)]
         places = np.array([(at, math.prod(shape)) for at, shape in slots], np.int64).reshape(-1, 2)
         numbers, ends = np.zeros((len(batches), int(places[:, 1].sum())), np.float32), places[:, 1].cumsum()
-        states: list[Mapping[str, Any]] = []
+        states: list[Mapping[str, object]] = []
         for i, batch in enumerate(batches):
             if batch.keys() != batches[0].keys():
                 raise AuricleError(f"The batches for {self._graph.file} do not all have the same inputs.")
