@@ -26,7 +26,7 @@ from auricle.wire.kinds import version_key
 from auricle_edge.ota.slots.bundle import Bundle
 from auricle_edge.settings import read_settings
 from auricle_export.flash.boards import load_board, load_boards
-from auricle_export.flash.bundle.archive import EARLIEST, Part, write_tar
+from auricle_export.flash.bundle.archive import EARLIEST, Part, name_in_tar, write_tar
 from auricle_export.flash.bundle.build import Built, build_bundle
 from auricle_export.flash.bundle.contents import local_model, settings_of
 from auricle_export.flash.bundle.debian import POSTRM
@@ -366,3 +366,10 @@ def test_dpkg_installs_it_again_removes_and_purges_it(built: Built, world: Small
     run(*dpkg, "--purge", "auricle-edge")
     assert files_in(root) == before
     assert not (root / "etc/auricle").exists()
+
+
+def test_a_wheel_for_many_platforms_has_the_first_where_a_tar_has_no_room_for_all() -> None:
+    many = "backports_zstd-1.8.0-cp311-cp311-manylinux2014_x86_64.manylinux_2_17_x86_64.manylinux_2_28_x86_64.whl"
+    assert len(many) > 100
+    assert name_in_tar(many) == "backports_zstd-1.8.0-cp311-cp311-manylinux2014_x86_64.whl"
+    assert name_in_tar(many.replace("backports_", "")) == many.replace("backports_", "")

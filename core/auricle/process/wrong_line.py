@@ -22,7 +22,14 @@ _CHOICE = re.compile(r"(?:Value error, )?'(?P<word>.*)' is not one of (?P<choice
 _ABSENT = re.compile(r"(?P<kind>File|Directory|Dir|Path) '(?P<path>.*)' does not exist\.?$", re.IGNORECASE)
 _PLACES = {"file": "file", "path": "file or folder", "dir": "folder", "directory": "folder"}
 _COMMAND = re.compile(r"No such command '([^']*)'")
-_KINDS = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}
+_KINDS = {
+    "integer": "a whole number",
+    "int": "a whole number",
+    "number": "a number",
+    "float": "a number",
+    "boolean": "true or false",
+}
+_KIND = re.compile(rf"(?:Input should be|'.*' is not) a valid ({'|'.join(_KINDS)})\b", re.DOTALL)
 
 
 def wrong_line(error: typer.BadParameter) -> str:
@@ -62,9 +69,8 @@ def _wanted(why: str) -> str:
         return f' takes {", ".join(known[:-1])} or {known[-1]}, not "{choice["word"]}"'
     if absent := _ABSENT.match(why):
         return f": there is no {_PLACES[absent['kind'].lower()]} {absent['path']}"
-    for kind, words in _KINDS.items():
-        if why.startswith(f"Input should be a valid {kind}"):
-            return f" has to be {words}"
+    if kind := _KIND.match(why):
+        return f" has to be {_KINDS[kind[1]]}"
     return f": {why}"
 
 

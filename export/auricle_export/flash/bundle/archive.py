@@ -20,6 +20,9 @@ from auricle.files import describe, sync_folder
 EPOCH = "SOURCE_DATE_EPOCH"
 EARLIEST = 315_532_800
 """1980-01-01: GNU tar warns of times at 0, and FAT has none before."""
+LONGEST_NAME = 100
+"""Characters of a file's name in a ustar archive."""
+
 FIRST_IN_ZIP = (1980, 1, 1, 0, 0, 0)
 """The same date, as a zip archive keeps it."""
 
@@ -61,6 +64,12 @@ def epoch() -> int:
     if not text.isdecimal() or int(text) >= 1 << 33:
         raise SettingsError(f"{EPOCH} is {text!r}: it takes seconds since 1970.")
     return int(text)
+
+
+def name_in_tar(wheel: str) -> str:
+    """The file name of a wheel, with the first of its platforms alone where plain tar has no room for all of them."""
+    name, _, platforms = wheel.rpartition("-")
+    return wheel if len(wheel) <= LONGEST_NAME else f"{name}-{platforms.split('.')[0]}.whl"
 
 
 def write_tar(to: IO[bytes], parts: Mapping[str, Part], prefix: str = "", *, folders: bool = False) -> None:

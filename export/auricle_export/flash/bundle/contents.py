@@ -15,7 +15,7 @@ from auricle import __version__
 from auricle.errors import SettingsError
 from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
 from auricle_export.flash.board import Board, System
-from auricle_export.flash.bundle.archive import Part, stored_zip
+from auricle_export.flash.bundle.archive import Part, name_in_tar, stored_zip
 from auricle_export.flash.bundle.auricle_wheel import auricle_wheel
 from auricle_export.flash.bundle.locks import EXTRAS, Target, WheelError, read_lock
 from auricle_export.flash.bundle.manifest import Entry, Manifest
@@ -150,7 +150,7 @@ def contents_of(board: Board, system: System, fleet: Fleet, wheels: Path, progre
     name, own = auricle_wheel()
     parts |= _installation(own)
     fetched = fetch(target, wheels, progress)
-    parts |= {f"wheels/{path.name}": Part(path) for path in fetched.values()}
+    parts |= {f"wheels/{name_in_tar(path.name)}": Part(path) for path in fetched.values()}
     parts[f"wheels/{name}"] = Part(own)
     parts["requirements.txt"] = Part(_requirements(target, own))
     manifest = Manifest(
