@@ -166,8 +166,8 @@ def read_text(
     where = f"{what} {path}".strip()
     with _reading(where, refusal), open_regular(path, what, refusal) as file:
         content = file.read(most + 1)
-    if len(content) > most:  # an archive is no text before it is too large a one
-        decode_text(content[: content.find(b"\n", 0, 1 << 12) + 1] or content[:1], where, refusal)
+    if len(content) > most and not _begins_as_text(content):  # an archive is no text before it is too large a one
+        raise refusal(f"{where} is not text in UTF-8: save it as that.")
     return decode_text(_within(content, most, where, refusal), where, refusal)
 
 
@@ -291,6 +291,14 @@ def _within(content: bytes, most: int, where: str, refusal: type[AuricleError]) 
         size = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most >> 10} KiB" if most >= 1 << 10 else f"{most} bytes"
         raise refusal(f"{where} holds more than {size}: name another file.")
     return content
+
+
+def _begins_as_text(content: bytes) -> bool:
+    """Whether the first 4 kB can be text, a character that is cut off at their end among it."""
+    try:
+        return "\0" not in codecs.getincrementaldecoder(_encoding(content))().decode(content[: 1 << 12])
+    except UnicodeDecodeError:
+        return False
 
 
 def _encoding(content: bytes) -> str:

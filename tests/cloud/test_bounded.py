@@ -12,6 +12,7 @@ import pytest
 from tests.learning.rule_cases import PLAIN
 
 from auricle.errors import SettingsError
+from auricle_cloud.detection.coalitions import rule_models
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.read_cohort import by_device
 from auricle_learning.aggregation.bounded import HALF, TWO, BoundedRule, bound, cap_losses, cap_samples, ceiling
@@ -311,3 +312,12 @@ def test_a_round_bounds_a_liar_and_tells_operators(tmp_path: Path, monkeypatch: 
         assert any("for less" in sentence and "dev-d" in sentence for sentence in why.sentences)
 
     run(case, StepRuntime(load_pack("digits")), tmp_path)
+
+
+@pytest.mark.parametrize("weighting", ["samples", "fedvsa"])
+def test_a_coalition_of_nobody_is_the_model_of_before_also_where_somebody_lies(weighting: str) -> None:
+    """Shapley values ask for it in the inquiry into a poisoned round."""
+    rule = BoundedRule(get_rule("geometric-median", weighting=weighting))
+    of_six = cohort(honest(6), [1e7, *[10.0] * 5], [1e6, *[0.5] * 5])
+    made = rule_models(*rule.game(of_six))(np.zeros((1, 6), bool))
+    np.testing.assert_array_equal(made, of_six.start[None])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from tests.cloud.site_runs import on_a_site
 from tests.cloud.site_runs import runtime as runtime
 
 from auricle.wire.messages import Invite
-from auricle_cloud.rounds.policy import GRACE, MISSED, Answers, Timing, closing_decision, slow_devices
+from auricle_cloud.rounds.policy import GRACE, MISSED, Answers, Timing, closing_decision, rounds_back, slow_devices
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 
@@ -80,5 +81,18 @@ async def test_a_slow_device_counts_in_every_fourth_round(site: Site) -> None:
     assert [(event.device, event.round) for event in reversed(events)] == [(slow, MISSED + 1), (slow, 2 * MISSED + 2)]
     assert "least_wait" in events[0].detail
     assert [done.report.get("waits_for") for done in site.done if done.number in counted] == [[slow]] * 2
-    assert store.rounds.missed(TASK, 2 * MISSED + 3, DEVICES) == {}
+    assert store.rounds.missed(TASK, 2 * MISSED + 3, DEVICES, 2 * MISSED + 2) == {}
     store.close()
+
+
+@pytest.mark.parametrize("participation", [0.05, 0.08, 0.25, 1.0])
+def test_a_device_that_never_answers_costs_little_where_few_are_invited(participation: float) -> None:
+    """It is invited to some rounds only, and still waited for once after 3, 6, 12 and 24 of them."""
+    draw, known = random.Random(1), 200
+    back, missed, waited = rounds_back(known, round(participation * known)), list[int](), 0
+    for number in range(3000):
+        near = [each for each in missed if each >= number - back]
+        if draw.random() < participation:
+            waited += bool(slow_devices({"a": near}))
+            missed.append(number)
+    assert waited == len(GRACE)

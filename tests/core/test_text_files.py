@@ -112,6 +112,11 @@ def test_a_text_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="more than 4 KiB"):
         read_text(path, most=4096)
     assert len(read_text(path, most=4097)) == 4097
+    for text in ("für " * 4096, "\ufeff" + "x" * 8192, "é" * 8192):
+        for encoding in ("utf-8", "utf-16"):
+            path.write_text(text, encoding)
+            with pytest.raises(SettingsError, match="more than 4 KiB"):
+                read_text(path, most=4096)
     path.write_bytes(b"PK\xff\n" * 4096)
     with pytest.raises(SettingsError, match="is not text"):
         read_text(path, most=4096)

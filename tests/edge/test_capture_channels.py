@@ -199,6 +199,17 @@ def test_of_opposite_channels_the_louder_is_taken_and_it_is_said_once(louder: in
     assert len(set(notes)) == 2
 
 
+def test_of_opposite_channels_that_are_as_loud_one_is_kept() -> None:
+    noise = np.random.default_rng(3).normal(0, 40, (2, len(NOISE)))
+    stereo = np.stack([NOISE, -NOISE], axis=1) + np.rint(noise.T).astype(np.int16)
+    down = Downmix(RATE, 2, None)
+    taken = []
+    for start in range(0, len(stereo), 800):
+        block = down.take(stereo[start : start + 800])
+        taken.append([np.array_equal(block, stereo[start : start + 800, each]) for each in range(2)].index(True))
+    assert len(set(taken)) == 1
+
+
 @pytest.mark.parametrize("of", ["same", "apart", "silent"])
 def test_of_two_channels_that_are_not_opposite_the_mean_is_taken(of: str) -> None:
     other = {"same": NOISE, "apart": RNG.permutation(NOISE), "silent": NOISE * 0}[of]

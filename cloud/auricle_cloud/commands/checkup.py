@@ -156,8 +156,8 @@ def broker_authority(folder: Path, state: Path | None) -> tuple[Verdict, str]:
     if old is not None:
         return "bad", old
     if state is not None and (state / AUTHORITY / "issuing.pem").is_file():
-        own = "".join((state / AUTHORITY / name).read_text() for name in ("issuing.pem", "root.pem"))
-        if (folder / AUTHORITY_FILE).read_text() != own:
+        own = b"".join((state / AUTHORITY / name).read_bytes() for name in ("issuing.pem", "root.pem"))
+        if (folder / AUTHORITY_FILE).read_bytes() != own:
             told = f"has another authority than {state}: write it again with auricle cloud enrol broker"
             return "bad", f"The broker's folder {folder} {told}, then start the broker again."
     return "good", f"The broker of {folder} has the authority of its folder."

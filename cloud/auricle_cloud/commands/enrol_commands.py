@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -200,11 +200,13 @@ def broker(
             write_login(own.login, COORDINATOR, enrolment.authority.passwords().of(COORDINATOR))
         told = settings.write(folder, enrolment, who=user())
     start = f"mosquitto -c {folder / 'mosquitto.conf'}" if kind == "mosquitto" else f"include {folder / 'emqx.conf'}"
+    old = old_authority(folder)
     if as_json:
-        show(Written(folder=str(folder), reloaded=told, restart=old_authority(folder)), as_json=True)
+        show(Written(folder=str(folder), reloaded=told, restart=old), as_json=True)
     else:
         say(f"{folder} is written. " + ("The broker reads it again." if told else f"Start the broker: {start}"))
-        _say_old({folder})
+        if old is not None:
+            say(old)
     return 0
 
 
@@ -257,12 +259,6 @@ def _folders(brokers: Sequence[Path] | None) -> dict[Path, BrokerFolder]:
 def _write(folders: dict[Path, BrokerFolder], enrolment: Enrolment) -> int:
     """Write brokers' folders again; how many brokers were told."""
     return sum(known.write(folder, enrolment, who=user()) for folder, known in folders.items())
-
-
-def _say_old(folders: Iterable[Path]) -> None:
-    for each in map(old_authority, folders):
-        if each is not None:
-            say(each)
 
 
 @contextmanager

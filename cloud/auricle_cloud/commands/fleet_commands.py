@@ -13,11 +13,10 @@ from auricle.files import describe, write_durably
 from auricle.mqtt_link.private_link import FOLDER as IDENTITY
 from auricle.mqtt_link.private_link import is_loopback
 from auricle.wire.identity import Identity
-from auricle.wire.kinds import FleetName
 from auricle_cloud.commands.answers import say, show
 from auricle_cloud.commands.enrol_commands import COORDINATOR, certify_server, certify_user
 from auricle_cloud.commands.operator_command import operator_command
-from auricle_cloud.commands.target import Place, user
+from auricle_cloud.commands.target import Place, require_name, user
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_folder import BrokerFolder
 from auricle_cloud.identity.certificates import host_of
@@ -102,7 +101,7 @@ def new(
 
     The coordinator's state is OUT/state unless --state names another folder, which is added to.
     """
-    _require_name(name)
+    require_name(name)
     for each in host:
         host_of(each)  # refused before anything is made
     folder = (out or Path(name)).absolute()
@@ -132,13 +131,6 @@ def new(
     ):
         say(f"  {line}")
     return 0
-
-
-def _require_name(name: str) -> None:
-    try:
-        msgspec.convert(name, FleetName)
-    except msgspec.ValidationError as error:
-        raise SettingsError(f'"{name}" is not a valid name of a fleet: 1 to 64 of a-z, 0-9 and hyphen.') from error
 
 
 def _make(

@@ -25,7 +25,7 @@ from auricle_cloud.commands.checkup import (
 )
 from auricle_cloud.commands.operator_command import Yes, complete_device, confirm, operator_command
 from auricle_cloud.commands.preflight_commands import preflight
-from auricle_cloud.commands.target import Place
+from auricle_cloud.commands.target import Place, require_name
 from auricle_cloud.identity.broker_folder import SETTINGS
 from auricle_cloud.operations.device_answers import EventPage
 from auricle_cloud.operations.operations import Operations, Overview
@@ -78,6 +78,10 @@ def doctor(
     as_json: bool = False,
 ) -> int:
     """Look at this machine and at what a coordinator relies on: exit code 1 where something is bad."""
+    if fleet is not None:
+        require_name(fleet)
+        if broker is None:
+            raise SettingsError("--fleet is for a message to a broker: name it with --broker, too.")
     found = [finding("versions", versions), *devices_to_compute_on()]
     if place.server is not None:
         found.append(finding("server", lambda: _server(place)))
@@ -86,9 +90,10 @@ def doctor(
         return tell(found, as_json)
     found.append(finding("disk", lambda: disk(place.state or Path(), LITTLE_DISK)))
     where = place.database or (None if place.state is None else place.state / FILE)
+    has_begun = where is not None and (place.database is not None or Path(where).is_file())
     if where is not None:
         found.append(finding("database", lambda: database(where)))
-        if place.database is not None or Path(where).is_file():
+        if has_begun:
             found.append(finding("coordinator", lambda: _coordinator(place)))
     found.append(finding("clock", lambda: clock(where)))
     if place.state is not None and exists(releases := place.state / FOLDER):
@@ -99,7 +104,7 @@ def doctor(
     if broker is not None:
         found.append(finding("broker", lambda: broker_reached(broker_of(broker, NAME, place.state))))
         if fleet is not None:
-            found.append(finding("messages", lambda: _messages(place, broker, fleet)))
+            found.append(finding("messages", lambda: _messages(place, broker, fleet, has_begun=has_begun)))
     return tell(found, as_json)
 
 
@@ -158,14 +163,12 @@ def _coordinator(place: Place) -> tuple[Verdict, str]:
     return ("bad", " ".join(trouble)) if trouble else ("good", "A coordinator works on the state.")
 
 
-def _messages(place: Place, broker: str, fleet: str) -> tuple[Verdict, str]:
+def _messages(place: Place, broker: str, fleet: str, *, has_begun: bool) -> tuple[Verdict, str]:
     """Whether the broker takes the largest message; not beside a coordinator, whose connection it would end."""
-    with place.operations() as do:
-        if not do.overview().trouble:
-            return (
-                "good",
-                "No large message was tried: the coordinator is connected, and its log says so of one.",
-            )
+    if has_begun:
+        with place.operations() as do:
+            if not do.overview().trouble:
+                return "good", "No large message was tried: the coordinator is connected, and its log says so of one."
     return messages_pass(broker_of(broker, NAME, place.state), NAME, fleet, LARGEST_FRAME)
 
 

@@ -8,8 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from auricle.errors import SettingsError, StorageError, nearest
 from auricle.packs.pack import SHIPPED, load_pack
+from auricle.wire.kinds import FleetName
 from auricle.wire.tensors import TensorTable
 from auricle_cloud.api.remote import TOKEN, Remote, checked, connect
 from auricle_cloud.identity.enrolment import open_enrolment
@@ -134,3 +137,11 @@ def _task(store: Store, wanted: str | None) -> str:
 def user() -> str:
     """Who types, for the events."""
     return f"cli:{os.environ.get('USER') or os.environ.get('LOGNAME') or os.getuid()}"
+
+
+def require_name(name: str) -> None:
+    """Refuse what cannot be the name of a fleet; SettingsError."""
+    try:
+        msgspec.convert(name, FleetName)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f'"{name}" is not a valid name of a fleet: 1 to 64 of a-z, 0-9 and hyphen.') from error

@@ -32,8 +32,9 @@ from auricle_cloud.identity.certificates import (
 )
 
 PASSPHRASE = "AURICLE_AUTHORITY_PASSPHRASE"
-LONGEST_PASSPHRASE = 4096
 """Environment variable with the keys' passphrase; with `_FILE` at its end, of the file that holds it."""
+LONGEST_PASSPHRASE = 4096
+"""Bytes of a passphrase's file."""
 ROOT_YEARS, ISSUING_YEARS = 30, 20
 LAG = datetime.timedelta(days=1)
 """A revocation list says that it is a day old: a broker whose clock is behind would refuse everybody otherwise."""

@@ -77,9 +77,14 @@ def slow_devices(missed: Mapping[str, Sized]) -> dict[str, int]:
     return {name: len(rounds) for name, rounds in sorted(missed.items()) if len(rounds) in GRACE}
 
 
+def rounds_back(known: int, invited: int) -> int:
+    """Rounds in which a device is invited twice the most of `GRACE` times, where so many of those known are invited."""
+    return math.ceil(2 * GRACE[-1] * max(1.0, known / max(1, invited)))
+
+
 MISSED = 3
 GRACE = tuple(MISSED << step for step in range(4))
-"""Rounds without a counted update, of the last `MISSED` times sixteen, after which the next one waits for a device."""
+"""Rounds without a counted update, of as many as `rounds_back` says, after which the next one waits for a device."""
 
 
 # -- whether to wait, to close, or to give up

@@ -28,6 +28,7 @@ from auricle_cloud.rounds.policy import (
     first_state,
     is_question_over,
     quorum_of,
+    rounds_back,
     slow_devices,
     total_failure,
 )
@@ -142,7 +143,8 @@ class Synchronous:
             raise RoundAbortedError(choice.refusal)
         current = await asyncio.to_thread(site.store.models.current, self._task)
         own = await asyncio.to_thread(own_bases, site, current.version, choice.names)
-        slow = slow_devices(await asyncio.to_thread(site.store.rounds.missed, self._task, number, choice.names))
+        back = rounds_back(len(fit) + len(others), len(choice.names))
+        slow = slow_devices(await asyncio.to_thread(site.store.rounds.missed, self._task, number, choice.names, back))
         values: RoundChanges = {
             "opened": site.clock.now(),
             "base_version": current.version,

@@ -22,6 +22,8 @@ ABANDONED = 3600.0
 """Seconds after which the beginning of a file belongs to a writer that was killed."""
 AT_ONCE = 10
 """Requests to an object store; its driver keeps as many connections."""
+FEW = 8
+"""Bodies of a folder up to which each is looked for by its name; of more, the folder is listed."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -172,15 +174,16 @@ class Blobs:
         by_folder: dict[str, set[str]] = {}
         for sha256 in names:
             by_folder.setdefault(sha256[:2], set()).add(sha256)
-        for folder in self._folder.iterdir() if self._folder.is_dir() else ():
-            wanted = by_folder.get(folder.name, set())
-            for path in folder.iterdir() if wanted else ():
-                if path.name not in wanted:
-                    continue
-                try:
+        for begin, wanted in by_folder.items():
+            folder = self._folder / begin
+            path = folder
+            try:
+                there = folder.iterdir() if len(wanted) >= FEW and folder.is_dir() else ()
+                apart = wanted & {each.name for each in there} if len(wanted) >= FEW else wanted
+                for path in (folder / sha256 for sha256 in apart):
                     path.unlink(missing_ok=True)
-                except OSError as error:
-                    raise StorageError(describe(error, path)) from error
+            except OSError as error:
+                raise StorageError(describe(error, path)) from error
 
     def names(self) -> Iterator[str]:
         """Every blob there is."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 RECENT = 50
-"""Rounds back that are looked at for devices that declined a moment ago, or whose updates are missing."""
+"""Rounds back that are looked at for devices that declined a moment ago."""
 MISSING = ("invited", "late")
 """States of an invitation whose device neither counted nor said why not."""
 
@@ -112,16 +112,16 @@ class Rounds:
         with self._db.reading() as tx:
             return {row.device: row for row in InvitationRow.read(tx, query.order_by(invitations.c.device))}
 
-    def missed(self, task: str, number: int, names: Collection[str]) -> dict[str, list[int]]:
+    def missed(self, task: str, number: int, names: Collection[str], back: int) -> dict[str, list[int]]:
         """The rounds before this one in which invited devices were silent or late, since they counted last.
 
-        Of the last `RECENT` synchronous rounds that made a model; devices without such a round are left out.
+        Of the `back` rounds before it those that were synchronous and made a model; devices without one are left out.
         """
-        near = (invitations.c.task == task) & invitations.c.round.between(number - RECENT, number - 1)
+        near = (invitations.c.task == task) & invitations.c.round.between(number - back, number - 1)
         made = (rounds.c.task == task) & (rounds.c.mode == "sync") & (rounds.c.state == "published")
         last = (
             sa.select(updates.c.device, sa.func.max(updates.c.counted_in).label("round"))
-            .where((updates.c.task == task) & (updates.c.counted_in >= number - RECENT))
+            .where((updates.c.task == task) & (updates.c.counted_in >= number - back))
             .group_by(updates.c.device)
             .subquery()
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from auricle.errors import DataError
-from auricle.files import read_text
+from auricle.files import read_lines
 from auricle.speech.clip_folder import SPEAKER_MARK, ClipFile
 
 Part = Literal["train", "validation", "test"]
@@ -96,7 +96,7 @@ def twin_groups(root: Path) -> dict[Path, str]:
     if not file.is_file():
         return {}
     try:
-        rows = list(csv.DictReader(read_text(file, refusal=DataError).splitlines(), strict=True))
+        rows = list(csv.DictReader(read_lines(file, refusal=DataError), strict=True))
         return {root / Path(row["path"]).relative_to(root.name): row["recording"] for row in rows}
     except (csv.Error, KeyError, TypeError, ValueError) as error:
         raise DataError(

@@ -49,8 +49,11 @@ class PacketLimit:
             self._refused = None
 
     def note_absent(self) -> None:
-        """No connection could be had: what ended the last one was the broker's own end, not a packet."""
-        self._suspect = None
+        """No connection could be had: what ended the last one was the broker's own end, not a packet.
+
+        It may come back with other settings, so that what it has taken says no more what it takes.
+        """
+        self._suspect, self._taken = None, 0
 
     def suspects(self, size: int) -> bool:
         """Whether a packet of so many bytes has ended a connection, so that it has to be sent alone."""

@@ -78,6 +78,8 @@ class _Trial:
         client.on_publish = self._published
         client.on_message = self._came
         self._turn(lambda: self.admitted is not None)
+        if self.admitted is None:
+            raise BrokerError(f"The broker at {address} did not answer {self.settings.client_id}: look at its log.")
         if self.admitted != "Success":
             raise BrokerError(f"The broker at {address} does not let {self.settings.client_id} in: {self.admitted}.")
         if self.announced is not None and self.announced < size + len(self.topic) + 16:

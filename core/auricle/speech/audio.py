@@ -100,7 +100,7 @@ def open_stream(path: Path) -> tuple[OpenSound, float]:
             raise fault(path, SoundFault.EMPTY, "holds no sound: replace or remove it.")
         if sound.is_float:
             mix = Mixdown(sound.rate, 1, None, is_float=True)
-            mix.add(path, first.reshape(-1, 1))
+            mix.add(path, np.nan_to_num(first, posinf=0.0, neginf=0.0).reshape(-1, 1))
             scale = mix.scale(path)
     return OpenSound(path), scale
 

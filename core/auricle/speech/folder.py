@@ -178,7 +178,7 @@ def _scan(roots: Sequence[Path], leave_out: Sequence[Path], words: str) -> ClipF
             raise SettingsError(f"The speech folder {roots[place]} is named twice: name it once.")
     phrases = phrases_of(words)
     folders = [scan_folder(root, noise_is_enough=len(roots) > 1, phrases=phrases) for root in roots]
-    strangers = {clip.speaker for root in leave_out for clip in scan_folder(root).clips}
+    strangers = {clip.speaker for root in leave_out for clip in scan_folder(root, phrases=phrases).clips}
     every = [clip for folder in folders for clip in folder.clips]
     clips = tuple(clip for clip in every if clip.speaker not in strangers)
     if every and not clips:

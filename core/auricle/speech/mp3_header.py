@@ -9,6 +9,8 @@ import os
 import struct
 from dataclasses import dataclass, replace
 
+MOST_FRAMES = 400_000
+"""Of the longest recording that is read, two hours at 48 kHz, and more."""
 _WINDOW = 65_536
 """Bytes after an ID3 tag in which the first frame begins."""
 _AFTER = (b"TAG", b"APE", b"LYR", b"ID3", b"\0\0\0")
@@ -64,7 +66,10 @@ def find_mp3(descriptor: int, size: int) -> Mp3 | None:
 
 
 def _is_whole(descriptor: int, place: int, size: int) -> bool:
-    while size - place >= 4:
+    """Whether frame follows frame to the end, or for as long as any recording that is read."""
+    for _ in range(MOST_FRAMES):
+        if size - place < 4:
+            return True
         head = os.pread(descriptor, 4, place)
         length = _frame_length(head)
         if not length:

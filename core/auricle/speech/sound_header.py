@@ -106,7 +106,9 @@ def _of_chunks(kind: str, descriptor: int, start: int, order: str, size: int, na
             continue
         there = max(0, size - body - before)
         if (claimed == 0 or claimed == -1) and there:
-            return Header(kind, there=there, has_size=False, patch=(field, struct.pack(order, there + before)))
+            largest = (1 << (8 * struct.calcsize(order) - 1)) - 1  # far beyond what is read of any file
+            told = struct.pack(order, min(there + before, largest))
+            return Header(kind, there=there, has_size=False, patch=(field, told))
         counted = max(0, claimed - before)
         is_open = claimed < 0 or _is_open(claimed, size)
         forgiven = counted if counted > size else min(counted, there)

@@ -71,6 +71,9 @@ class OpenSound:
             self._header = read_header(descriptor, size)
             self._check_header(library)
             self._file = self._decoder(library, descriptor)
+        except OSError as error:
+            os.close(descriptor)
+            raise fault(path, SoundFault.CLOSED, f"cannot be read: {because(error)}.") from error
         except BaseException:
             os.close(descriptor)
             raise

@@ -190,7 +190,8 @@ def _speak_all(
     takes = list(spoken(voice.espeak_name, [utterance(voice, word, rng) for word in words]))
     clips = [_mix(take, settings, pool, rng) for take in takes]
     clip_labels = [label for label, _ in said]
-    cut = [label for label, take in zip(clip_labels, takes, strict=True) if _is_cut(take, settings.clip_samples)]
+    of_words = ((label, take) for label, take in zip(clip_labels, takes, strict=True) if label != UNKNOWN)
+    cut = [label for label, take in of_words if _is_cut(take, settings.clip_samples)]
     if SILENCE in labels:
         clips += list(silence_clips(pool, settings.takes, rng, settings.clip_samples))
         clip_labels += [SILENCE] * settings.takes

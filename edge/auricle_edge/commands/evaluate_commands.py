@@ -119,6 +119,7 @@ def evaluate(
     validated = None
     if validate:
         known = read_sources(folders, _keywords_of(loaded), ["validation"], length)
+        findings += known.findings
         validated = thresholds_from(heard(known, ["validation"], [], events=False), listeners, judged, rate)
     sources = read_sources(folders, _keywords_of(loaded), chosen, length)
     if keywords and not sources.keywords and part == EVERYBODY:

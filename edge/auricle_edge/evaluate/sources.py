@@ -78,7 +78,7 @@ def read_sources(
         A folder is named for words of this language and of other ones.
     """
     refuse_both_roles((*folders.keywords, *folders.words), folders.languages)
-    left_out = {clip.speaker for folder in folders.left_out for clip in scan_folder(folder).clips}
+    left_out = {clip.speaker for folder in folders.left_out for clip in scan_folder(folder, phrases=keywords).clips}
     of_words = [_Scanned(folder, keywords, parts, left_out) for folder in folders.keywords]
     others = [_Scanned(folder, keywords, parts, left_out) for folder in folders.words] or of_words
     foreign = [_Scanned(folder, keywords, parts, left_out) for folder in folders.languages]

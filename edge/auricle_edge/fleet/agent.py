@@ -125,8 +125,13 @@ class Agent:
 
     async def rest(self) -> None:
         """Forget the clips' sound, unless work is under way that may need it; it is read again before the next."""
-        if not self.work.busy or self.state == "outbox":
+        if not self.works:
             await self._readiness.silence()
+
+    @property
+    def works(self) -> bool:
+        """Whether a round or a measurement is under way, but for the sending of its update and the answer to it."""
+        return self.work.busy and self.state not in ("outbox", "sent")
 
     @property
     def base(self) -> str | None:

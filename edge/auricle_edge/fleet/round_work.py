@@ -82,11 +82,10 @@ class Readiness:
             return False
         if (generation := self._source.generation()) == self._generation and not self._silenced:
             return False
-        self._silenced = False
         before, loop = len(self._trainer.data.train), asyncio.get_running_loop()
         data = await loop.run_in_executor(self._executor, self._source.read)
         await loop.run_in_executor(self._executor, self._trainer.renew, data)
-        self._generation = generation
+        self._generation, self._silenced = generation, False  # not before: where it fails, it is read the next time
         return len(data.train) != before
 
     async def silence(self) -> None:

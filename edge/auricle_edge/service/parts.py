@@ -164,8 +164,8 @@ class Parts:
 
     @property
     def works(self) -> bool:
-        """Whether a round or a measurement is under way, but for the sending of its update."""
-        return self.agent is not None and self.agent.work.busy and self.agent.state != "outbox"
+        """Whether a round or a measurement is under way, as the agent says it."""
+        return self.agent is not None and self.agent.works
 
     @property
     def reached(self) -> bool:

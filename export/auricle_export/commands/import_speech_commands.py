@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
+from auricle.files import normal_form
 from auricle.process.table import progress_bars
 from auricle.process.times import how_many
 from auricle.speech.sound_faults import findings_table
@@ -60,7 +61,7 @@ def import_speech(
 
 
 def _listed(words: str | None) -> frozenset[str]:
-    return frozenset(" ".join(word.lower().split()) for word in (words or "").split(",") if word.strip())
+    return frozenset(normal_form(" ".join(word.lower().split())) for word in (words or "").split(",") if word.strip())
 
 
 def _facts(report: ImportReport) -> dict[str, object]:

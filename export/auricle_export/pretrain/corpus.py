@@ -107,7 +107,7 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
     DataError
         A folder cannot be read, or holds nothing of what it is named for, or nothing that can be used.
     """
-    strangers = {clip.speaker for root in sources.leave_out for clip in scan_folder(root).clips}
+    strangers = {clip.speaker for root in sources.leave_out for clip in scan_folder(root, phrases=labels).clips}
     files: list[tuple[Path, ClipFile]] = []
     noise: list[tuple[Path, Path]] = []
     for root in (*sources.words, *sources.languages):

@@ -154,9 +154,9 @@ class Book:
     def _told(self, slow: Mapping[str, int], number: int) -> list[tuple[str, str]]:
         return [(detail, name) for name, detail in slow_told(slow, number, self._deadline)]
 
-    def missed(self, number: int, names: Collection[str]) -> dict[str, list[int]]:
-        """The rounds before this one that devices missed since they counted, of those that are written."""
-        return self._store.rounds.missed(TASK, number, names)
+    def missed(self, number: int, names: Collection[str], back: int) -> dict[str, list[int]]:
+        """The `back` rounds before this one that devices missed since they counted, of those that are written."""
+        return self._store.rounds.missed(TASK, number, names, back)
 
     @property
     def version(self) -> int:

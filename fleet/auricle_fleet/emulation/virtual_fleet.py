@@ -22,10 +22,10 @@ from auricle.process.clock import SYSTEM_CLOCK, Clock, VirtualClock
 from auricle_cloud.evaluation.labelled_clips import LabelledClips, labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.rounds.finished import Newcomer
-from auricle_cloud.rounds.policy import Timing, devices_invited, slow_devices, updates_wanted
+from auricle_cloud.rounds.policy import Timing, devices_invited, rounds_back, slow_devices, updates_wanted
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.round import counted_words
-from auricle_cloud.storage.round_records import MISSING, RECENT
+from auricle_cloud.storage.round_records import MISSING
 from auricle_edge.training.judge.round_judge import best_states
 from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.crew import Clients, Site
@@ -234,7 +234,8 @@ class VirtualFleet:
         named = zip(self._fleet.values(), self.models, strict=True)
         known = [Newcomer(each.device, model, each.registered, each.selected) for each, model in named]
         book.begin(number, self._model, known)
-        self._missed = book.missed(number + 1, [device.device for device in known])
+        wanted = updates_wanted(len(known), self._settings.participation)
+        self._missed = book.missed(number + 1, [device.device for device in known], rounds_back(len(known), wanted))
         return book
 
     async def _round(self, rounds: VirtualRounds, number: int, preset: Preset, book: Book) -> RoundDone:
@@ -245,7 +246,7 @@ class VirtualFleet:
         size = devices_invited(able, wanted, settings.over_selection)
         plan = preset.plan_for(number, settings.rounds, settings.seed)
         server, moment = preset.server_for(number, settings.rounds), self._run_clock.now()
-        slow = slow_devices(self._missing(number))
+        slow = slow_devices(self._missing(number, rounds_back(len(self._fleet), size)))
         order = Order(number, plan, server, size, wanted, settings.seed, moment, book.version, book.newest, slow)
         work = asyncio.ensure_future(asyncio.to_thread(rounds.run, order, self._model, self._before))
         try:
@@ -272,9 +273,9 @@ class VirtualFleet:
             ended.evaluated,
         )
 
-    def _missing(self, number: int) -> dict[str, list[int]]:
-        """The rounds before this one that devices missed since they counted, as far back as a coordinator looks."""
-        near = {name: [each for each in rounds if each >= number - RECENT] for name, rounds in self._missed.items()}
+    def _missing(self, number: int, back: int) -> dict[str, list[int]]:
+        """The `back` rounds before this one that devices missed since they counted."""
+        near = {name: [each for each in rounds if each >= number - back] for name, rounds in self._missed.items()}
         self._missed = {name: rounds for name, rounds in near.items() if rounds}
         return self._missed
 

@@ -280,12 +280,14 @@ def _bounded(cohort: Cohort, factor: float, rule: Rule, *, said_less: bool) -> A
     something of what a device said of itself: nearly half of the weight and far away, it holds the steps up.
     """
     aggregate = rule(cohort)
-    if not rule.by_distance or rule.weighed_by == "uniform":
+    if not cohort.ids or not rule.by_distance or rule.weighed_by == "uniform":
         return _limited(aggregate, cohort, factor, rule)
     if not said_less and not any(math.isfinite(ceiling(column, factor)) for column in aggregate.share.T):
         return aggregate
     shortened, found = shorten(cohort, LONGEST)
-    limited = _limited(rule(shortened), shortened, factor, rule)
+    if shortened is not cohort:
+        aggregate = rule(shortened)
+    limited = _limited(aggregate, shortened, factor, rule)
     return replace(limited, bounded=(*found, *limited.bounded))
 
 

@@ -45,10 +45,11 @@ def load(name: str, entries: list[EntryPoint]) -> Method:
     rule = method.rule
     where = f'the method "{name}" of {package}'
     checked: Callable[..., None] = plugins.guarded(rule.check, "method", where, SettingsError)
+    is_mean = rule.mean or rule.by_distance
     guarded = replace(
         rule,
         name=name,
-        function=_answering(plugins.guarded(rule.function, "method", where, RuleError), where, mean=rule.mean),
+        function=_answering(plugins.guarded(rule.function, "method", where, RuleError), where, mean=is_mean),
         check=checked,
     )
     check_declaration(guarded, where)

@@ -43,8 +43,8 @@ class HalfReader:
         Returns
         -------
         tuple of float
-            The largest number by size, and ||out - base||_2, 0 without a base, which is added up in float64 of
-            differences in float32.
+            The largest number by size, and ||out - base||_2 (||out||_2 without a base), which is added up in float64
+            of differences in float32.
 
         Raises
         ------

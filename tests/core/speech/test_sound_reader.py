@@ -140,3 +140,14 @@ def test_findings_are_counted_by_reason_in_a_table_of_80_columns() -> None:
         "No file of sound in x could be used; 2 of 3: silent. The first: long"
     )
     assert findings_table([]) == ""
+
+
+def test_a_recording_of_five_gigabytes_that_was_never_closed_is_too_long_and_no_traceback(tmp_path: Path) -> None:
+    path = tmp_path / "endless.wav"
+    soundfile.write(path, np.ones(16_000, np.int16), 16_000)
+    head = bytearray(path.read_bytes()[:44])
+    head[4:8] = head[40:44] = bytes(4)
+    path.write_bytes(head + b"\1\0" * 16_000)
+    os.truncate(path, 5 << 30)
+    with pytest.raises(SoundError, match="longer than"):
+        read_recording(path, 2)

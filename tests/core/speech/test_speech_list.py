@@ -115,3 +115,20 @@ def test_phrases_that_are_asked_for_are_words(tmp_path: Path) -> None:
     assert folder.audio.shape == (4, 25_600)
     with pytest.raises(SettingsError, match=r"2\.5 is not a valid window"):
         import_speech(ImportSettings(manifest, tmp_path / "more", seconds=2.5))
+
+
+def test_who_says_a_phrase_in_a_list_that_is_left_out_is_left_out(tmp_path: Path) -> None:
+    for place, names in (("all", ("anna", "ben", "cleo")), ("out", ("anna",))):
+        rows = [HEADER]
+        for number, name in enumerate(names):
+            for word in ("hey jarvis", "stop"):
+                _sound(tmp_path / place / f"{name}-{word[:3]}.wav", number, 16_000)
+                rows += [[f"{name}-{word[:3]}.wav", word, name]] if place == "all" or word == "hey jarvis" else []
+        _list(tmp_path / place / "list.csv", rows)
+    speech = load_folders(
+        [tmp_path / "all/list.csv"],
+        "hey jarvis,stop",
+        min_word_clips=1,
+        leave_out=[tmp_path / "out/list.csv"],
+    )
+    assert len(set(speech.speakers)) == 2

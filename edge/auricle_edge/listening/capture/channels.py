@@ -42,6 +42,8 @@ class Downmix:
         """Of the first, of the second, and of their product; exponentially forgotten."""
         self._evidence = 0.0
         self._opposite = False
+        self.louder = 0
+        """Number of the louder of two opposite channels; it changes where the other has twice the power."""
 
     def take(self, native: NDArray[np.int16]) -> NDArray[np.int16] | NDArray[np.float32]:
         """One channel (n,) of sound (n, channels); of two that agree the mean, as float32 and not rounded."""
@@ -52,11 +54,6 @@ class Downmix:
             return native[:, self.louder]
         mean: NDArray[np.float32] = native.mean(axis=1, dtype=np.float32)
         return mean
-
-    @property
-    def louder(self) -> int:
-        """Number of the louder of two channels."""
-        return int(self._powers[1] > self._powers[0])
 
     def note(self, device: str) -> str | None:
         """What to know of the channels of a device of this name; None where there is nothing to say."""
@@ -89,6 +86,8 @@ class Downmix:
         self._evidence += seconds
         both = math.sqrt(self._powers[0] * self._powers[1])
         correlation = self._powers[2] / both if both else 0.0
-        self._opposite = correlation < (AGREED if self._opposite else OPPOSITE)
+        before, self._opposite = self._opposite, correlation < (AGREED if self._opposite else OPPOSITE)
+        if not before or self._powers[1 - self.louder] > 2 * self._powers[self.louder]:
+            self.louder = int(self._powers[1] > self._powers[0])
         if not self._opposite:
             self._evidence = min(self._evidence, seconds)

@@ -34,6 +34,7 @@ class Recordings:
         self._files = files(options["kind"], Path(self.device))
         self._number = 0
         self._sound: OpenSound | None = None
+        self._ended = False
         self._scale = 1.0
         self._open_next()
         self._skip(options["first"])
@@ -41,6 +42,8 @@ class Recordings:
 
     def read(self) -> Piece | None:
         """The next block when it is due; None after the last."""
+        if self._ended:
+            return None
         while not (data := self._decoded(max(1, round(self.rate * self._block)))):
             if not self._open_next():
                 return None
@@ -61,7 +64,7 @@ class Recordings:
             piece = self._sound.read(frames)
         except SoundError:
             return b""
-        piece = np.nan_to_num(piece * np.float32(self._scale))
+        piece = np.nan_to_num(piece * np.float32(self._scale), posinf=0.0, neginf=0.0)
         data: bytes = np.rint(np.clip(piece * 32_768, -32_768, 32_767)).astype("<i2").tobytes()
         return data
 
@@ -96,7 +99,7 @@ class Recordings:
         if self._sound is None or len(findings) == len(self._files):
             raise Refusal("unreadable", nothing_usable(self.device, findings))
         self._sound.close()
-        self._sound = None
+        self._sound, self._ended = None, True
         return False
 
     def _skip(self, frames: int) -> None:

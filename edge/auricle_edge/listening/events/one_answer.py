@@ -33,6 +33,10 @@ LATE = 1.0
 """Seconds after a round in which a bid of another device is for the same utterance, and too late."""
 LARGEST = 1024
 """Bytes of a message."""
+MOST_BIDS = 64
+"""Of a round: no home has as many devices that hear one word."""
+KEPT = 2 * LIMIT + LATE
+"""Seconds after which nothing that comes belongs to a round any more."""
 
 
 @dataclass
@@ -121,8 +125,11 @@ class OneAnswer:
         now = self._clock()
         current = self._rounds.get(bid.word)
         if current is None or self._over(current, bid, now):
+            self._rounds = {word: each for word, each in self._rounds.items() if each.began + KEPT > now}
             current = self._rounds[bid.word] = Round(bid.id, now)
         if current.ended is None:
+            if len(current.bids) >= MOST_BIDS or any(other.device == bid.device for other in current.bids):
+                return
             current.bids.append(bid)
             if bid.id in self._waiting:
                 self._later(current, bid.word)

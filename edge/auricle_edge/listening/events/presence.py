@@ -7,7 +7,7 @@ import dataclasses
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 
 from auricle.errors import AuricleError
 from auricle.mqtt_link.link import Delivery, Handler, MqttLink, Will
@@ -52,6 +52,7 @@ class Presence:
         self._said_at = 0.0
         self._link: MqttLink | None = None
         self._task: asyncio.Task[None] | None = None
+        self._begun: set[asyncio.Task[None]] = set()
 
     @property
     def will(self) -> Will:
@@ -70,12 +71,12 @@ class Presence:
 
     def stop(self) -> None:
         """End that."""
-        if self._task is not None:
-            self._task.cancel()
+        for task in (*self._begun, *([self._task] if self._task is not None else [])):
+            task.cancel()
 
     async def announce(self, link: MqttLink) -> None:
         """Everything that Home Assistant has to know, retained; after each connection."""
-        device = self._device
+        device, self._said = self._device, None
         configs = discovery(self._prefix, device.name, self._topics, device.keywords, device.model)
         for topic, config in configs.items():
             await link.publish(topic, json.dumps(config).encode(), retain=True)
@@ -95,13 +96,13 @@ class Presence:
     async def _say(self, link: MqttLink, state: HomeState) -> None:
         before, self._said, self._said_at = self._said, state, time.monotonic()
         await link.publish(self._topics.state, json.dumps(state.payload()).encode(), retain=True)
-        if before is None or before.update() != state.update() or not link.connected:
+        if before is None or before.update() != state.update():
             await link.publish(self._topics.update, json.dumps(state.update()).encode(), retain=True)
 
     async def _watch(self, link: MqttLink) -> None:
         while True:
             await asyncio.sleep(LOOK)
-            state, said = self._now(), self._said
+            state, said = await asyncio.to_thread(self._now), self._said
             if said is None or not link.connected:
                 continue
             same = dataclasses.replace(state, level=said.level) == said
@@ -115,13 +116,28 @@ class Presence:
     async def _born(self, arrived: Delivery) -> None:
         """Home Assistant has started and knows only what is retained, of a broker that may have forgotten it."""
         if arrived.payload == ONLINE and not arrived.retain and self._link is not None:
-            self._said = None
-            await self.announce(self._link)
+            self._begin(self.announce(self._link))
 
     async def _mute(self, arrived: Delivery) -> None:
         if arrived.retain or arrived.payload not in (ON, OFF):
             log.warning("A message on %s was ignored: it is retained, or neither ON nor OFF.", arrived.topic)
             return
-        await asyncio.to_thread(self._device.mute, arrived.payload == ON)
+        self._begin(self._muted(arrived.payload == ON))
+
+    async def _muted(self, on: bool) -> None:
+        await asyncio.to_thread(self._device.mute, on)
         if self._link is not None:
             await self._say(self._link, self._now())
+
+    def _begin(self, work: Coroutine[object, object, None]) -> None:
+        """Do it beside the link's handlers: bids that come meanwhile have 300 ms."""
+
+        async def told() -> None:
+            try:
+                await work
+            except AuricleError as error:
+                log.warning("The home's broker was not told how the device is: %s", error)
+
+        task = asyncio.create_task(told())
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)

@@ -56,15 +56,15 @@ def check_mean(rule: Rule, where: str) -> None:
     SettingsError
         The shares of a layer in which somebody counts sum to something else.
     """
-    if not rule.mean:
+    if not (rule.mean or rule.by_distance):
         return
     try:
         made = rule(_small_round())
     except AuricleError:  # it needs more than this round has, or fails: that is said when it is called
         return
-    said = not_a_mean(made)
+    said, name = not_a_mean(made), "mean" if rule.mean else "by_distance"
     if said:
-        raise SettingsError(f"{where} {said}: report shares that sum to 1, or leave out mean=True.")
+        raise SettingsError(f"{where} {said}: report shares that sum to 1, or leave out {name}=True.")
 
 
 def not_a_mean(made: Aggregate) -> str | None:
