@@ -37,7 +37,7 @@ MOST_TRIED_AGAIN = 8
 MOST_NAMED = 40
 TRY_SECONDS = 600
 ELSEWHERE = "not arm64 and not boards and not firstboot"
-GATE = f"(slow and not nightly and {ELSEWHERE}) or gate"
+GATE = f"slow and not nightly and {ELSEWHERE}"
 XDIST = ("-n", "auto", "--dist", "worksteal")
 
 

@@ -69,7 +69,6 @@ def tones(folder: Path, speaker: str, seed: int) -> None:
             soundfile.write(folder / word / f"{speaker}_nohash_{take}.wav", sound.astype(np.float32), RATE)
 
 
-@pytest.mark.gate
 def test_a_round_between_host_and_board_counts_all_three(
     board: Board, shared: Shared, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

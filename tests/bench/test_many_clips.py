@@ -10,6 +10,7 @@ from bench.many_clips import main
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_both_ways_read_every_clip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["--clips", "800", "--folder", str(tmp_path), "--json"])
     memory, file = json.loads(capsys.readouterr().out)

@@ -20,7 +20,7 @@ from auricle_export.flash.bundle import auricle_wheel
 from auricle_export.flash.bundle.auricle_wheel import NAME
 from auricle_export.flash.bundle.wheelhouse import pip
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 AGAIN = """
 import hashlib, auricle_export
@@ -33,7 +33,6 @@ print(hashlib.sha256(auricle_wheel()[1]).hexdigest())
 """
 
 
-@pytest.mark.nightly
 def test_our_wheel_is_the_same_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("hatchling")
     build = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
@@ -82,7 +81,6 @@ def unpacked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return tmp_path / "bundle"
 
 
-@pytest.mark.nightly
 def test_pip_would_take_the_bundles_own_list_without_an_index(unpacked: Path, tmp_path: Path) -> None:
     asked = ["install", "--dry-run", "-q", "--ignore-installed", "--no-index", "--find-links", str(unpacked / "wheels")]
     asked += ["--require-hashes", "--report", str(tmp_path / "report.json")]

@@ -34,6 +34,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_a_node_that_dies_in_a_round_changes_nothing(
     tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
