@@ -66,11 +66,9 @@ def read_recording(path: Path, most: int = MAX_SECONDS) -> Recording:
     findings = list(mix.findings)
     if mix.is_opposite:
         findings.append(
-            Finding(
-                SoundFault.OPPOSITE.value,
+            SoundFault.OPPOSITE.finding(
                 f"{path} has opposite channels, which are silent together: channel {mix.louder}, the louder one, is "
-                "used.",
-                is_used=True,
+                "used."
             )
         )
         mix = _mixed(path, most, mix.louder)

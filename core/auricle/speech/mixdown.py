@@ -93,7 +93,7 @@ class Mixdown:
         if (scale := self.scale(path)) == 1:
             return samples, []
         said = f"{path} holds floats in the scale of int16, up to {self._peak:,.0f}: they are divided by 32,768."
-        return samples * np.float32(scale), [Finding(SoundFault.INT16_SCALE.value, said, is_used=True)]
+        return samples * np.float32(scale), [SoundFault.INT16_SCALE.finding(said)]
 
     def scale(self, path: Path) -> float:
         """What samples are multiplied by so that full scale is 1; SoundError as `scaled`."""

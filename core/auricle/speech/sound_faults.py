@@ -38,6 +38,10 @@ class SoundFault(Enum):
         """Whether the sound of such a file is used all the same."""
         return self in (SoundFault.OPPOSITE, SoundFault.INT16_SCALE, SoundFault.NO_SIZE)
 
+    def finding(self, sentence: str) -> Finding:
+        """This fault in one file, which the sentence names."""
+        return Finding(self.value, sentence, self.is_used)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -63,7 +67,7 @@ class SoundError(DataError):
     @property
     def finding(self) -> Finding:
         """The same as a value, to be counted."""
-        return Finding(self.fault.value, str(self))
+        return self.fault.finding(str(self))
 
 
 @dataclass(frozen=True, slots=True)
