@@ -126,7 +126,7 @@ def scan_folder(root: Path, *, noise_is_enough: bool = False, phrases: Collectio
             if speaker and mark:
                 clips.append(ClipFile(path, normal_form(folder.name), normal_form(speaker), root))
             else:
-                said = f"{path} is not named <speaker>{SPEAKER_MARK}<n>{path.suffix}."
+                said = f"{path} is not named <speaker>{SPEAKER_MARK}<n>{path.suffix}: rename it."
                 findings.append(SoundFault.NAME.finding(said))
     noise_folder = root / NOISE_FOLDER
     noise = tuple(sound_files(noise_folder)) if noise_folder.is_dir() else ()

@@ -118,7 +118,7 @@ def nothing_usable(where: Path | str, findings: Iterable[Finding], what: str = "
     """Say that nothing could be used: how many files there were, the commonest reason and an example of it."""
     rows = [row for row in count_findings(findings) if not row.is_used]
     if not rows:
-        return f"There is no {what} in {where}."
+        return f"There is no {what} in {where}: name another folder or list."
     total = sum(row.files for row in rows)
     many = f"{rows[0].files:,} of {total:,}: " if len(rows) > 1 else f"all {total:,}: " if total > 1 else ""
     return f"No {what} in {where} could be used; {many}{rows[0].reason}. The first: {rows[0].example}"

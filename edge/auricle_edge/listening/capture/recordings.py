@@ -149,7 +149,7 @@ def files(kind: str, path: Path) -> list[Path]:
     except DataError as error:
         raise Refusal("unreadable", str(error)) from error
     if not found:
-        raise Refusal("unreadable", f"{path} has no file of sound.")
+        raise Refusal("unreadable", f"The folder {path} has no file of sound: name a folder of recordings.")
     return found
 
 
