@@ -90,9 +90,7 @@ class LoadedProgram:
         """
         count, size = numbers.shape
         if places.shape[1:] != (2,) or places[:, 1].sum() != size or (stop is not None and stop.size != 1):
-            raise AuricleError(
-                f"The values of a batch, {size} numbers, do not fit their places: give both as one plan has them."
-            )
+            raise AuricleError(f"A batch of {size} numbers does not fit its places: give both as one plan has them.")
         given = [np.ascontiguousarray(numbers, np.float32)]
         given += [np.ascontiguousarray(each, np.int64) for each in (places, results)]
         found = np.zeros((count, len(results)), np.float32)
