@@ -12,18 +12,20 @@ import argparse
 import asyncio
 import os
 import random
-import socket
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
-from auricle.errors import SettingsError
+from auricle.errors import AuricleError
 from auricle.mqtt_link.link import BrokerAddress
 from auricle_edge.listening.events.home_mqtt import HomeMqtt
 from auricle_edge.listening.sound import Detection
-from auricle_fleet.broker.mosquitto import find_mosquitto
-from auricle_fleet.broker.process import BrokerProcess
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.home_broker import home_broker
 
 APART = 0.1
 """Seconds between the first and the last that hear a word."""
@@ -34,33 +36,31 @@ async def main(sizes: list[int], words: int) -> None:
     print(f"load {os.getloadavg()[0]:.1f}, {words} words each")
     print("devices  one answer  the nearest  median ms  95 % ms  longest ms  CPU ms/word")
     with tempfile.TemporaryDirectory() as folder:
-        process, address = await _broker(Path(folder))
-        for size in sizes:
-            await _measure(address, size, words)
-        await process.stop()
-
-
-async def _broker(folder: Path) -> tuple[BrokerProcess, BrokerAddress]:
-    program = find_mosquitto()
-    if program is None:
-        raise SettingsError("mosquitto is not installed: apt install mosquitto.")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    config = folder / "home.conf"
-    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nlog_dest stderr\nlog_type all\n")
-    process = BrokerProcess([str(program), "-c", str(config)], folder / "home.log", sign=" running\n")
-    await process.start()
-    return process, BrokerAddress("127.0.0.1", port)
+        process, address = await home_broker(Path(folder))
+        try:
+            for size in sizes:
+                await _measure(address, size, words)
+        finally:
+            await process.stop()
 
 
 async def _measure(address: BrokerAddress, size: int, words: int) -> None:
     draw, names = random.Random(size), [f"room-{size}-{number}" for number in range(size)]
     homes = [HomeMqtt(address, "home/{device}", name, lambda _: Future(), bids=f"bids-{size}") for name in names]
-    for home in homes:
-        await home.open()
-    for home in homes:
-        await home.link.wait_connected(20)
+    try:
+        for home in homes:
+            await home.open()
+        for home in homes:
+            await home.link.wait_connected(20)
+        print(await _answered(homes, words, draw))
+    finally:
+        for home in homes:
+            await home.close()
+
+
+async def _answered(homes: list[HomeMqtt], words: int, draw: random.Random) -> str:
+    """Let the devices hear words; a line of the table."""
+    size = len(homes)
     taken, single, nearest, cpu = [], 0, 0, time.process_time()
     for number in range(words):
         levels = [round(draw.uniform(3, 40), 1) for _ in homes]
@@ -71,11 +71,9 @@ async def _measure(address: BrokerAddress, size: int, words: int) -> None:
         single += sum(told) == 1
         nearest += told[levels.index(max(levels))]
     cpu = (time.process_time() - cpu) / words
-    for home in homes:
-        await home.close()
     taken.sort()
     median, late_one, longest = taken[words // 2], taken[int(0.95 * words)], taken[-1]
-    print(
+    return (
         f"{size:7} {single:7}/{words} {nearest:8}/{words} {1000 * median:10.0f} {1000 * late_one:8.0f} "
         f"{1000 * longest:11.0f} {1000 * cpu:12.1f}"
     )
@@ -89,9 +87,23 @@ async def _ask(home: HomeMqtt, number: int, device: int, over_noise: float, late
     return await home.one_answer.answers(heard)
 
 
+def number_of(least: int) -> Callable[[str], int]:
+    """What reads a whole number from `least` on."""
+
+    def number(text: str) -> int:
+        if not (text.isascii() and text.isdecimal()) or int(text) < least:
+            raise argparse.ArgumentTypeError(f'"{text}" is not a whole number from {least} on')
+        return int(text)
+
+    return number
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--devices", type=int, nargs="+", default=[2, 3, 5, 10])
-    parser.add_argument("--words", type=int, default=40)
+    parser.add_argument("--devices", type=number_of(2), nargs="+", default=[2, 3, 5, 10])
+    parser.add_argument("--words", type=number_of(1), default=40)
     given = parser.parse_args()
-    asyncio.run(main(given.devices, given.words))
+    try:
+        asyncio.run(main(given.devices, given.words))
+    except AuricleError as error:
+        sys.exit(str(error))

@@ -79,6 +79,11 @@ def test_the_label_lists_are_those_of_the_data_sets() -> None:
     assert load_pack("gsc12").labels[-2:] == ("_unknown_", "_silence_")
 
 
+def test_a_pack_is_for_sound_at_16000_hz() -> None:
+    with pytest.raises(PackError, match=r"is for sound at 8,000 Hz, and all sound is heard at 16,000 Hz"):
+        _pack(task=msgspec.structs.replace(tiny_pack.TASK, sample_rate=8_000, clip_samples=8_000))
+
+
 @pytest.mark.parametrize(("samples", "says"), [(7_998, "0.499875 s"), (32_004, "2.00025 s"), (8_000, ""), (32_000, "")])
 def test_a_window_is_half_a_second_to_two(samples: int, says: str) -> None:
     task = msgspec.structs.replace(tiny_pack.TASK, clip_samples=samples)

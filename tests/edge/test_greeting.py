@@ -15,6 +15,7 @@ import pytest
 import soundfile
 
 from auricle.packs.pack import SHIPPED, load_pack
+from auricle.speech.sound_faults import SoundFault
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.service.process import UNTRAINED
@@ -124,3 +125,24 @@ def test_a_terminal_is_told_of_models_and_runtimes_when_asked_and_of_an_untraine
     assert "Runtime " not in " ".join(usual) and "Runtime " in " ".join(verbose)
     (facts,) = at_terminal(tmp_path / "c", quiet, "--json")
     assert json.loads(facts)["wake"] == ["computer", "jarvis"]
+
+
+@pytest.mark.slow
+def test_files_of_a_source_that_are_passed_over_are_counted_at_its_end(tmp_path: Path) -> None:
+    """By the reasons that all commands have, with an example: a table for a person, else a line of JSON."""
+    sounds = tmp_path / "sounds"
+    sounds.mkdir()
+    soundfile.write(sounds / "a.wav", np.random.default_rng(0).normal(0, 1e-4, 8000), 16_000)
+    for name in ("b.wav", "c.wav"):
+        (sounds / name).write_text("text")
+    (sounds / "d.wav").write_bytes((sounds / "a.wav").read_bytes()[:4_000])
+    source = f"folder:{sounds}?pace=fast"
+    said = greeted(tmp_path / "one", source).stderr.splitlines()
+    table = said[said.index("  files  what was found") :]
+    assert table[1] == f"      2  not used: {SoundFault.FORMAT.value}"
+    assert f"      1  not used: {SoundFault.CUT.value}" in table
+    told = json.loads(greeted(tmp_path / "two", source, "--json").stdout.splitlines()[-1])
+    assert (told["type"], told["device"], told["skipped_files"]) == ("findings", "kitchen-1", 3)
+    counts = [(row["reason"], row["files"], row["is_used"]) for row in told["findings"]]
+    assert counts == [(SoundFault.FORMAT.value, 2, False), (SoundFault.CUT.value, 1, False)]
+    assert all(str(sounds) in row["example"] for row in told["findings"])

@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.edge.test_outputs import CLOSED, STOP, WAKE, YES, Slow, home_broker, run, until
+from tests.edge.test_outputs import CLOSED, STOP, WAKE, YES, Slow, run, until
+from tests.home_broker import home_broker
+from tests.system.tls_site import NEEDS_MOSQUITTO
 
 from auricle.errors import SettingsError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
@@ -88,6 +90,7 @@ def test_a_home_without_its_broker_is_refused() -> None:
             require_asked(msgspec.convert({name: True}, EventSettings))
 
 
+@NEEDS_MOSQUITTO
 def test_home_assistant_finds_a_device_again_after_either_starts_and_sees_it_go(tmp_path: Path) -> None:
     seen: list[tuple[str, str, bool]] = []
     state, muted = [HomeState(pack="home 0123", level=-40.0)], []
@@ -177,6 +180,7 @@ async def answer(output: HomeMqtt, event: Detection, after: float = 0.0) -> tupl
     return await output.one_answer.answers(event), time.monotonic() - begun
 
 
+@NEEDS_MOSQUITTO
 @pytest.mark.parametrize("devices", [2, 3, 5])
 def test_of_devices_that_hear_a_word_exactly_one_answers_and_it_is_the_nearest(
     tmp_path: Path, devices: int, record_property: Any
@@ -211,6 +215,7 @@ def test_of_devices_that_hear_a_word_exactly_one_answers_and_it_is_the_nearest(
     record_property("decided_ms", [round(1000 * s) for s in (seconds[len(seconds) // 2], seconds[-1])])
 
 
+@NEEDS_MOSQUITTO
 def test_who_is_silent_gone_or_late_holds_up_nobody(tmp_path: Path) -> None:
     async def story() -> None:
         process, address = await home_broker(tmp_path)
@@ -263,6 +268,7 @@ def test_a_device_whose_broker_is_away_answers_at_once_and_a_slow_one_by_what_it
     run(story())
 
 
+@NEEDS_MOSQUITTO
 def test_a_command_is_answered_by_who_answered_its_wake_word(tmp_path: Path) -> None:
     async def story() -> tuple[Slow, Slow]:
         process, address = await home_broker(tmp_path)

@@ -8,7 +8,6 @@ import dataclasses
 import json
 import os
 import select
-import socket
 import sys
 import threading
 import time
@@ -21,6 +20,8 @@ from unittest.mock import Mock
 
 import msgspec
 import pytest
+from tests.home_broker import home_broker
+from tests.system.tls_site import NEEDS_MOSQUITTO
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
@@ -30,8 +31,6 @@ from auricle_edge.listening.events.hook import Hook
 from auricle_edge.listening.events.outputs import EventSettings, Outputs
 from auricle_edge.listening.events.stdout import Stdout
 from auricle_edge.listening.sound import Detection, Event, Feedback, Timeout
-from auricle_fleet.broker.mosquitto import find_mosquitto
-from auricle_fleet.broker.process import BrokerProcess
 
 T = TypeVar("T")
 
@@ -139,10 +138,6 @@ def test_stdout_for_a_person_is_time_words_and_score_and_nothing_that_a_terminal
     ]
 
 
-VARIABLES = ("AURICLE_EVENT", "AURICLE_WORD", "AURICLE_ID", "AURICLE_DEVICE")
-TELL = f"import sys, os; open(sys.argv[1], 'a').write(' '.join(os.environ[n] or '-' for n in {VARIABLES}) + chr(10))"
-
-
 def test_a_hook_is_told_of_every_event_what_it_is(tmp_path: Path) -> None:
     """After a timeout no word was heard, and what may be denied is the wake word."""
     out = tmp_path / "out"
@@ -223,21 +218,6 @@ def test_topics_with_wildcards_and_hooks_with_nul_are_refused() -> None:
         HomeMqtt(BrokerAddress("127.0.0.1"), "home/{room}", "kitchen-1", lambda _: Future())
 
 
-async def home_broker(folder: Path) -> tuple[BrokerProcess, BrokerAddress]:
-    """A broker as a home has it: no passwords."""
-    program = find_mosquitto()
-    if program is None:
-        pytest.skip("mosquitto is not installed")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    config = folder / "home.conf"
-    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nlog_dest stderr\nlog_type all\n")
-    process = BrokerProcess([str(program), "-c", str(config)], folder / "home.log", sign=" running\n")
-    await process.start()
-    return process, BrokerAddress("127.0.0.1", port)
-
-
 def test_feedback_from_the_home_broker_is_not_even_subscribed_to_unless_asked() -> None:
     without = HomeMqtt(BrokerAddress("127.0.0.1"), "home", "kitchen-1", lambda _: Future())
     assert not without.link._subscriptions._handlers
@@ -266,6 +246,7 @@ def test_an_open_door_is_refused_unless_it_is_asked_for(url: str) -> None:
         assert len(chosen_outputs(msgspec.convert({"stdout": False, **settings}, EventSettings), device())) == 1
 
 
+@NEEDS_MOSQUITTO
 def test_the_home_broker_gets_detections_and_gives_feedback(tmp_path: Path) -> None:
     heard: list[bytes] = []
     answers: list[Feedback] = []

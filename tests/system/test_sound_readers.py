@@ -13,6 +13,7 @@ import soundfile
 from auricle.errors import DataError
 from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
 from auricle.speech.folder import load_folder
+from auricle.speech.sound_faults import Finding
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_edge.commands.calibrate_commands import _samples
 from auricle_edge.evaluate.sources import Folders, labelled_scene, read_sources
@@ -149,12 +150,15 @@ def test_a_folder_as_source_goes_on_past_files_that_cannot_be_used(tmp_path: Pat
         folder.mkdir()
         (folder / f"a{made.path.suffix}").symlink_to(made.path)
         soundfile.write(folder / "b.wav", tone(), 16_000)
-        sound = _heard(Recordings(_options(folder, "folder")))
+        findings: list[Finding] = []
+        sound = _heard(Recordings(_options(folder, "folder"), findings.append))
         is_used = made.fault is None or made.fault.is_used
         if len(sound) != 11_200 * (1 + is_used) and not (made.name.startswith("cut") and len(sound) >= 11_200):
             wrong.append((made.name, len(sound)))
         if is_used and np.abs(sound[:11_200] - tone() * 32_768).max() > 2:
             wrong.append((made.name, "samples"))
+        if [finding.reason for finding in findings] != ([] if made.fault is None else [made.fault.value]):
+            wrong.append((made.name, str(findings)))
     assert wrong == []
 
 
@@ -162,9 +166,9 @@ def test_a_source_of_which_nothing_can_be_used_is_one_sentence(tmp_path: Path) -
     for number in range(3):
         (tmp_path / f"{number}.wav").write_text("text")
     with pytest.raises(Refusal, match=r"all 3: not a format that is read\. The first: .*0\.wav is text"):
-        Recordings(_options(tmp_path, "folder"))
+        Recordings(_options(tmp_path, "folder"), print)
     with pytest.raises(Refusal, match=r"0\.wav is text, and not sound"):
-        Recordings(_options(tmp_path / "0.wav", "file"))
+        Recordings(_options(tmp_path / "0.wav", "file"), print)
 
 
 @pytest.mark.parametrize("first", [0, 5_000, 11_200, 22_399])
@@ -173,8 +177,8 @@ def test_a_source_goes_on_where_an_earlier_child_ended(tmp_path: Path, first: in
         soundfile.write(tmp_path / name, np.arange(rise, rise + 11_200, dtype=np.int16), 16_000)
     options = _options(tmp_path, "folder")
     options["first"] = first
-    assert _heard(Recordings(options)).tolist() == list(range(first, 22_400))
+    assert _heard(Recordings(options, print)).tolist() == list(range(first, 22_400))
     options["loop"], options["first"] = True, 22_400 * 1_000_000 + first
-    piece = Recordings(options).read()
+    piece = Recordings(options, print).read()
     assert piece is not None
     assert np.frombuffer(piece.data, "<i2")[0] == first

@@ -81,7 +81,9 @@ def doctor(
     if fleet is not None:
         require_name(fleet)
         if broker is None:
-            raise SettingsError("--fleet is for a message to a broker: name it with --broker, too.")
+            raise SettingsError(
+                "--fleet is for a message to a broker: add --broker, such as --broker mqtt://127.0.0.1."
+            )
     found = [finding("versions", versions), *devices_to_compute_on()]
     if place.server is not None:
         found.append(finding("server", lambda: _server(place)))

@@ -188,8 +188,6 @@ def _write(folder: Path, files: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     for name, text in files.items():
-        if name == AUTHORITY and (folder / name).is_file() and (folder / name).read_bytes() == text.encode():
-            continue  # its time says since when the broker needs it
         write_durably(folder / name, text.encode(), mode=0o600)
 
 

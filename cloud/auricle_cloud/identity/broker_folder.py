@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from auricle.errors import SettingsError, StorageError
+from auricle.files import write_durably
 from auricle.mqtt_link.broker_rights import Roles
 from auricle.wire.kinds import UNDECODABLE, FleetName
 from auricle_cloud.identity.authority import key_pem
@@ -31,6 +33,7 @@ from auricle_cloud.identity.enrolment import Enrolment
 
 Kind = Literal["mosquitto", "emqx"]
 SETTINGS = "auricle.json"
+STARTED = "started.json"
 
 
 class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,6 +85,7 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             return False
         if users is not None:
             files[MOSQUITTO_USERS] = enrolment.authority.passwords().mosquitto(users)
+        _keep_start(folder, files[AUTHORITY])
         write_mosquitto(folder, {**files, "acl": mosquitto_acl(roles, shut_out)}, listener)
         return reload_mosquitto(folder / PID_FILE)
 
@@ -119,22 +123,65 @@ def reload_mosquitto(pid_file: Path) -> bool:
     return True
 
 
+class Start(msgspec.Struct, frozen=True):
+    """With what a running mosquitto was started, kept when its folder gets another authority."""
+
+    process: str
+    """Its number, and when its pid file was written."""
+    authority: str
+    """SHA-256 of the file, in hex."""
+
+    @classmethod
+    def read(cls, folder: Path) -> Start | None:
+        """Of the mosquitto that runs from a folder now; None where nothing was kept of it."""
+        try:
+            start = msgspec.json.decode((folder / STARTED).read_bytes(), type=cls)
+        except (OSError, *UNDECODABLE):
+            return None
+        return start if start.process == _process(folder) else None
+
+
+def _process(folder: Path) -> str | None:
+    """What tells one start of a folder's mosquitto from another; None where none runs."""
+    pid = mosquitto_process(folder / PID_FILE)
+    try:
+        return None if pid is None else f"{pid} {(folder / PID_FILE).stat().st_mtime_ns}"
+    except OSError:
+        return None
+
+
+def _keep_start(folder: Path, authority: str) -> None:
+    """Keep with which authority a mosquitto runs, before its folder gets another one."""
+    process = _process(folder)
+    if process is None or Start.read(folder) is not None or not (folder / AUTHORITY).is_file():
+        return
+    had = (folder / AUTHORITY).read_bytes()
+    if had != authority.encode():
+        write_durably(folder / STARTED, msgspec.json.encode(Start(process, _digest(had))), mode=0o600)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def old_authority(folder: Path) -> str | None:
     """What to do where the mosquitto of a folder still has the authority of before; None where it has this one.
 
     It reads its own certificate, the revocation list and the access list again at SIGHUP, and its clients' authority
-    only when it starts: until then it refuses every certificate of the new one.
+    in most versions only when it starts (https://github.com/eclipse-mosquitto/mosquitto/pull/3568; 2.0.11 reads it
+    again): until then it refuses every certificate of the new one. Times of files say nothing of that: a copy of the
+    folder, or an earlier version of ours, has written them again.
     """
-    pid = mosquitto_process(folder / PID_FILE)
+    start, pid = Start.read(folder), mosquitto_process(folder / PID_FILE)
     try:
-        if pid is None or (folder / PID_FILE).stat().st_mtime >= (folder / AUTHORITY).stat().st_mtime:
+        if start is None or start.authority == _digest((folder / AUTHORITY).read_bytes()):
             return None
     except OSError:
         return None
     return (
-        f"The mosquitto of {folder} (process {pid}) has the authority of before, for it reads it only when it starts, "
-        f"and refuses certificates of the new one: restart its unit (systemctl restart mosquitto), or end it and start "
-        f"mosquitto -c {folder / 'mosquitto.conf'}."
+        f"The mosquitto of {folder} (process {pid}) was started with another authority, which most versions keep until "
+        f"they start again, and so refuse certificates of the new one: restart its unit (systemctl restart mosquitto), "
+        f"or end it and start mosquitto -c {folder / 'mosquitto.conf'}."
     )
 
 

@@ -57,24 +57,28 @@ def batches(path: Path, table: sa.Table) -> Iterator[list[dict[str, object]]]:
 Check = Callable[[object], object]
 
 
+def _damage(what: str) -> BackupError:
+    return BackupError(f"The backup is damaged: {what}: restore another one.")
+
+
 def _row(line: bytes, checks: Mapping[str, Check], where: str) -> dict[str, object]:
     if len(line) > LARGEST_ROW:
-        raise BackupError(f"The backup is damaged: {where} holds more than {LARGEST_ROW >> 20} MiB.")
+        raise _damage(f"{where} holds more than {LARGEST_ROW >> 20} MiB")
     try:
         row = json.loads(line)
     except RecursionError as error:
-        raise BackupError(f"The backup is damaged: {where} is nested too deeply.") from error
+        raise _damage(f"{where} is nested too deeply") from error
     except ValueError as error:  # of JSON and of text, and a number of more digits than Python reads
-        raise BackupError(f"The backup is damaged: {where} is not JSON.") from error
+        raise _damage(f"{where} is not JSON") from error
     if not isinstance(row, dict) or row.keys() - checks:
-        raise BackupError(f"The backup is damaged: {where} has not the columns of its table.")
+        raise _damage(f"{where} has not the columns of its table")
     for name, value in row.items():
         if value is None:
             continue
         try:
             row[name] = checks[name](value)
         except _WrongValueError as error:
-            raise BackupError(f"The backup is damaged: {name} in {where} takes {error}.") from error
+            raise _damage(f"{name} in {where} takes {error}") from error
     return row
 
 

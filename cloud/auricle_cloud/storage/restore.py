@@ -101,7 +101,7 @@ def _unpack(source: Path, folder: Path) -> Manifest:
             for path, content, size in _members(file, source):
                 left -= size
                 if path in found:
-                    raise BackupError(f"{source} holds {path} twice.")
+                    raise BackupError(f"{source} holds {path} twice: restore another backup.")
                 if left < 0 or size > LARGEST_FILE:
                     place = folder.parent
                     raise BackupError(f"{source} is larger, at {path}, than a backup or the disk of {place} can be.")
@@ -134,7 +134,7 @@ def _check_releases(source: Path, folder: Path) -> None:
 def _members(file: IO[bytes], source: Path) -> Iterator[tuple[str, Iterator[bytes], int]]:
     for member, content in members(Frames(file, WINDOW), MOST_FILES):
         if not _is_known(member.name):
-            raise BackupError(f"{source} holds {member.name!r}, which belongs into no backup.")
+            raise BackupError(f"{source} holds {member.name!r}, which is no part of a backup: name a backup's file.")
         yield member.name, content, member.size
 
 
@@ -257,12 +257,16 @@ def _load(tx: sa.Connection, beside: Path, manifest: Manifest) -> None:
                 tx.execute(sa.text(f"SELECT setval(pg_get_serial_sequence('{name}', 'id'), {newest}, false)"))
     except (KeyError, ValueError, TypeError, RecursionError, sa.exc.SQLAlchemyError) as error:
         why = plain(str(error).partition("\n")[0])[:LONGEST_REASON]
-        raise BackupError(f"The tables of the backup do not fit its revision {manifest.revision}: {why}.") from error
+        raise BackupError(
+            f"The tables of the backup do not fit its revision {manifest.revision} ({why}): restore another one."
+        ) from error
 
 
 def _starts(told: str | None) -> int:
     """The epoch that a backup says; BackupError for what is none."""
     text = told or "0"
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= MOST_STARTS):
-        raise BackupError(f'The backup is damaged: its epoch "{plain(text[:40])}" is not a count of starts.')
+        raise BackupError(
+            f'The backup is damaged: its epoch "{plain(text[:40])}" is not a count of starts: restore another one.'
+        )
     return int(text)

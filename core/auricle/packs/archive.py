@@ -175,7 +175,7 @@ def untar(data: bytes, where: str) -> PackedFiles:
     try:
         for member, content in members(stream):
             if member.name in packed:
-                raise PackError(f"{where} holds {member.name!r} twice.")
+                raise PackError(f"{where} holds {member.name!r} twice: build or fetch it again.")
             packed.add(member.name, member.size, content)
         while stream.read(BLOCK):
             """Read what is left, so that a cut or an endless archive shows."""

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from auricle.errors import PackError
 from auricle.packs.graph_interface import ROLES, Graph, step_inputs, step_outputs
 from auricle.packs.listening import check_listening
-from auricle.packs.manifest import WINDOWS, Manifest, refuse_label
+from auricle.packs.manifest import SAMPLE_RATE, WINDOWS, Manifest, refuse_label
 from auricle.wire.tensors import TensorTable
 
 DOCUMENTS = ("license", "license.txt", "notice", "notice.txt", "readme.md", "readme.txt")
@@ -22,15 +22,20 @@ def check_interfaces(manifest: Manifest, tables: Mapping[str, TensorTable], file
     Raises
     ------
     PackError
-        A label, file or model is named twice or is not there, a label has not the form of one, the window is too
-        short or too long, or a graph has not the interface of its kind.
+        A label, file or model is named twice or is not there, a label has not the form of one, the pack is for another
+        sample rate than 16 kHz, its window is too short or too long, or a graph has not the interface of its kind.
     """
     labels = len(manifest.task.labels)
     if len(set(manifest.task.labels)) != labels:
         raise PackError(f"The pack {manifest.name} has a label twice.")
     for label in manifest.task.labels:
         refuse_label(label, f"the pack {manifest.name}")
-    seconds = manifest.task.seconds
+    rate, seconds = manifest.task.sample_rate, manifest.task.seconds
+    if rate != SAMPLE_RATE:
+        raise PackError(
+            f"The pack {manifest.name} is for sound at {rate:,} Hz, and all sound is heard at {SAMPLE_RATE:,} Hz: "
+            "build it again for that."
+        )
     if not WINDOWS[0] <= seconds <= WINDOWS[1]:
         raise PackError(
             f"The pack {manifest.name} has a window of {seconds:g} s, which is not from {WINDOWS[0]:g} to "

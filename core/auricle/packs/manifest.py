@@ -30,6 +30,8 @@ LARGEST_PACK = 32 << 20
 Samples = Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
 Bands = Annotated[int, msgspec.Meta(ge=1, le=1 << 10)]
 
+SAMPLE_RATE = 16_000
+"""Hz of all sound that a pack is made for."""
 WINDOWS = (0.5, 2.0)
 """Seconds: the shortest and the longest window that a pack's models look at."""
 
@@ -108,7 +110,7 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is recognised, and from what input."""
 
     labels: Annotated[tuple[Name, ...], msgspec.Meta(min_length=2, max_length=10_000)]
-    sample_rate: Dim = 16_000
+    sample_rate: Dim = SAMPLE_RATE
     clip_samples: Dim = 16_000
     """Of a window, as long as the models look at: `WINDOWS` seconds."""
     frames: Bands = 100

@@ -66,11 +66,9 @@ def read_recording(path: Path, most: int = MAX_SECONDS) -> Recording:
     findings = list(mix.findings)
     if mix.is_opposite:
         findings.append(
-            Finding(
-                SoundFault.OPPOSITE.value,
+            SoundFault.OPPOSITE.finding(
                 f"{path} has opposite channels, which are silent together: channel {mix.louder}, the louder one, is "
-                "used.",
-                is_used=True,
+                "used."
             )
         )
         mix = _mixed(path, most, mix.louder)
@@ -82,17 +80,22 @@ def read_recording(path: Path, most: int = MAX_SECONDS) -> Recording:
     return Recording(samples, tuple(findings))
 
 
-def open_stream(path: Path) -> tuple[OpenSound, float]:
-    """Open a file to be heard in pieces, of any number of channels, and give what its samples are multiplied by.
+def open_stream(path: Path) -> tuple[OpenSound, float, list[Finding]]:
+    """Open a file to be heard in pieces, of any number of channels.
 
     The scale of floats is seen from their first minute. The caller closes the file.
+
+    Returns
+    -------
+    tuple
+        The open file, what its samples are multiplied by, and what was found though it is used.
 
     Raises
     ------
     SoundError, DataError
         As `read_recording`, but for what only shows at the end, and for silence.
     """
-    scale = 1.0
+    scale, findings = 1.0, []
     with OpenSound(path) as sound:
         sound.check_rate()
         first = sound.read(_SEEN_SECONDS * sound.rate if sound.is_float else 1)
@@ -101,8 +104,9 @@ def open_stream(path: Path) -> tuple[OpenSound, float]:
         if sound.is_float:
             mix = Mixdown(sound.rate, 1, None, is_float=True)
             mix.add(path, np.nan_to_num(first, posinf=0.0, neginf=0.0).reshape(-1, 1))
-            scale = mix.scale(path)
-    return OpenSound(path), scale
+            scale, findings = mix.scale(path)
+    opened = OpenSound(path)
+    return opened, scale, [*opened.findings, *findings]
 
 
 def _mixed(path: Path, most: int, channel: int | None) -> Mixdown:

@@ -126,8 +126,8 @@ def scan_folder(root: Path, *, noise_is_enough: bool = False, phrases: Collectio
             if speaker and mark:
                 clips.append(ClipFile(path, normal_form(folder.name), normal_form(speaker), root))
             else:
-                said = f"{path} is not named <speaker>{SPEAKER_MARK}<n>{path.suffix}."
-                findings.append(Finding(SoundFault.NAME.value, said))
+                said = f"{path} is not named <speaker>{SPEAKER_MARK}<n>{path.suffix}: rename it."
+                findings.append(SoundFault.NAME.finding(said))
     noise_folder = root / NOISE_FOLDER
     noise = tuple(sound_files(noise_folder)) if noise_folder.is_dir() else ()
     if not clips and not (noise and noise_is_enough):

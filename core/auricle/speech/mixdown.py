@@ -90,15 +90,14 @@ class Mixdown:
             They are larger than full scale, and are not whole numbers that int16 has.
         """
         samples = self._pieces[0] if len(self._pieces) == 1 else np.concatenate(self._pieces)
-        if (scale := self.scale(path)) == 1:
-            return samples, []
-        said = f"{path} holds floats in the scale of int16, up to {self._peak:,.0f}: they are divided by 32,768."
-        return samples * np.float32(scale), [Finding(SoundFault.INT16_SCALE.value, said, is_used=True)]
+        scale, findings = self.scale(path)
+        return samples if scale == 1 else samples * np.float32(scale), findings
 
-    def scale(self, path: Path) -> float:
-        """What samples are multiplied by so that full scale is 1; SoundError as `scaled`."""
+    def scale(self, path: Path) -> tuple[float, list[Finding]]:
+        """What samples are multiplied by so that full scale is 1, and what is said of it; SoundError as `scaled`."""
         if self._peak > 1 and self._is_whole and self._peak <= INT16_PEAK:
-            return 1 / INT16_PEAK
+            said = f"{path} holds floats in the scale of int16, up to {self._peak:,.0f}: they are divided by 32,768."
+            return 1 / INT16_PEAK, [SoundFault.INT16_SCALE.finding(said)]
         if self._peak > _HIGHEST:
             raise fault(
                 path,
@@ -106,4 +105,4 @@ class Mixdown:
                 f"holds floats up to {self._peak:,.6g} where full scale is 1: divide them by full scale, as by "
                 "32768 for 16 bits.",
             )
-        return 1.0
+        return 1.0, []

@@ -38,6 +38,10 @@ class SoundFault(Enum):
         """Whether the sound of such a file is used all the same."""
         return self in (SoundFault.OPPOSITE, SoundFault.INT16_SCALE, SoundFault.NO_SIZE)
 
+    def finding(self, sentence: str) -> Finding:
+        """This fault in one file, which the sentence names."""
+        return Finding(self.value, sentence, self.is_used)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -63,7 +67,7 @@ class SoundError(DataError):
     @property
     def finding(self) -> Finding:
         """The same as a value, to be counted."""
-        return Finding(self.fault.value, str(self))
+        return self.fault.finding(str(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ def nothing_usable(where: Path | str, findings: Iterable[Finding], what: str = "
     """Say that nothing could be used: how many files there were, the commonest reason and an example of it."""
     rows = [row for row in count_findings(findings) if not row.is_used]
     if not rows:
-        return f"There is no {what} in {where}."
+        return f"There is no {what} in {where}: name another folder or list."
     total = sum(row.files for row in rows)
     many = f"{rows[0].files:,} of {total:,}: " if len(rows) > 1 else f"all {total:,}: " if total > 1 else ""
     return f"No {what} in {where} could be used; {many}{rows[0].reason}. The first: {rows[0].example}"

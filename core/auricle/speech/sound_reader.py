@@ -185,10 +185,8 @@ class OpenSound:
             )
         if not header.has_size:
             self.findings = (
-                Finding(
-                    SoundFault.NO_SIZE.value,
-                    f"{path} was not closed by its recorder, its header has no size: read to the end.",
-                    is_used=True,
+                SoundFault.NO_SIZE.finding(
+                    f"{path} was not closed by its recorder, its header has no size: read to the end."
                 ),
             )
 

@@ -111,6 +111,7 @@ class BundleRequest:
 
     def write(self, wanted: Wanted) -> None:
         """Write down for root what is wanted: that starts it. StorageError: the disk cannot take it."""
+        forget(self._path.with_name(FAILED))  # what an earlier trial of this bundle said is not of this one
         write_record(self._path, wanted)
         self._again = None
 

@@ -63,9 +63,9 @@ def refuse_dead(name: str) -> None:
         raise RuntimeDiesError(said)
 
 
-def usable(package: str = "onnxruntime") -> bool:
+def usable() -> bool:
     """Whether onnxruntime is installed, and can be used here."""
-    return importlib.util.find_spec(package) is not None and death_of("step") is None
+    return importlib.util.find_spec("onnxruntime") is not None and death_of("step") is None
 
 
 def death_of(name: str) -> str | None:

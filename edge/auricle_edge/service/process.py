@@ -6,7 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from auricle_edge.listening.capture.frames import FileFinding
 
 UNTRAINED = (
     "WARNING: the model of {pack} was never trained and recognises no word. Train it with auricle export pretrain, or "
@@ -86,6 +88,8 @@ def serve(encoded: bytes, as_json: bool, verbose: bool = False) -> bool:
     reasons = (parts.choice.reason, model.reason, parts.own_model_reason)
     greet = partial(say, facts, (warning, words, others), reasons, as_json=as_json, verbose=verbose)
     asyncio.run(until_signal(device.run(greet)))
+    if parts.capture.findings and not device.starts_anew:
+        say_findings(settings.name, parts.capture.findings.values(), as_json=as_json)
     return device.starts_anew
 
 
@@ -110,6 +114,22 @@ def say(
 
     lines = sentences if at_terminal() and not verbose else (*sentences, *reasons)
     print(fitted("\n".join(filter(None, lines)), stderr=True), file=sys.stderr, flush=True)
+
+
+def say_findings(device: str, files: Iterable[FileFinding], *, as_json: bool) -> None:
+    """What is wrong with files of a recorded source: a last line of JSON, or a table for a person."""
+    from auricle.speech.sound_faults import Finding, count_findings, findings_table, sentences_of
+
+    findings = [Finding(each.reason, each.sentence, each.is_used) for each in files]
+    counts = count_findings(findings)
+    if not as_json:
+        print(findings_table(counts), file=sys.stderr, flush=True)
+        return
+    import msgspec
+
+    rows, skipped = msgspec.to_builtins(counts), len(sentences_of(findings))
+    told = {"type": "findings", "device": device, "skipped_files": skipped, "findings": rows}
+    print(msgspec.json.encode(told).decode(), flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:

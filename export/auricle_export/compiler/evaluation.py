@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import onnx
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn import functional
 from torch.nn.functional import linear
+from torch.overrides import TorchFunctionMode
 
 from auricle_export.compiler.classifier import features_of
 from auricle_export.compiler.contract import Net, named, parameters_of, unpack
@@ -31,13 +35,32 @@ class _Evaluation(nn.Module):
         named = {**unpack(self.net, body), f"{self.net.head}.weight": own, f"{self.net.head}.bias": bias}
         hook = head.register_forward_pre_hook(lambda _, given: found.append(given[0]))
         try:
-            logits = functional_call(self.inner, named, (x,))
+            with _Means():
+                logits = functional_call(self.inner, named, (x,))
         finally:
             hook.remove()
         if not kernel:
             return logits, found[-1]
         features = features_of(found[-1], own)  # the module's own logits may have been reshaped to a number of labels
         return linear(features, weight, bias), features
+
+
+class _Means(TorchFunctionMode):
+    """`AdaptiveAvgPool2d((1, None))` and `((None, 1))` as the mean that they are: the C library has no AveragePool."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 - whatever the function gives
+        if func is functional.adaptive_avg_pool2d and args[0].dim() == 4 and not kwargs:
+            means = [n == 1 for n in args[1]] if isinstance(args[1], tuple) else []
+            kept = [n is None or n == size for n, size in zip(args[1], args[0].shape[2:], strict=True)] if means else []
+            if means in ([True, False], [False, True]) and kept[means.index(False)]:
+                return args[0].mean(dim=2 + means.index(True), keepdim=True)
+        return func(*args, **(kwargs or {}))
 
 
 TRACED_LABELS = 37

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from auricle_export.compiler.builder import IR_VERSION, OPSET
 from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.sequence import translations
+from auricle_export.compiler.simplify import simplify
 from auricle_export.compiler.source_line import raised_line
 
 STANDARD = frozenset({"", "ai.onnx"})
@@ -49,9 +50,10 @@ def to_onnx(
                 output_names=list(outputs),
                 custom_translation_table=translations(),
                 dynamic_shapes=dynamic_shapes,
+                optimize=False,
             )
             assert program is not None
-            program.optimize()
+            simplify(program.model)
     except torch.onnx.errors.OnnxExporterError as error:
         where = raised_line(error)
         raise CompileError(f"{where}An operator of this module cannot be exported: {_reason(error)}") from error

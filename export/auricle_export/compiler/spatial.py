@@ -166,14 +166,21 @@ class Window:
     def gather(self, taps: Sequence[Tensor]) -> Tensor:
         """The adjoint of `taps`: each tensor put back where its offset saw it, and summed."""
         total: Any = None
-        for offset, part in zip(self.offsets, taps, strict=True):
+        for offset, tap in zip(self.offsets, taps, strict=True):
+            part: Tensor | None = tap
             for dim, (o, d, s) in enumerate(zip(offset, self.dilation, self.stride, strict=True)):
-                part = self._back(part, dim, o * d, s)
-            total = part if total is None else total + part
+                part = None if part is None else self._back(part, dim, o * d, s)
+            if part is not None:
+                total = part if total is None else total + part
+        if total is None:
+            return taps[0].new_zeros([*self.sizes, *taps[0].shape[len(self.sizes) :]])
         return total  # type: ignore[no-any-return]
 
-    def _back(self, part: Tensor, dim: int, start: int, step: int) -> Tensor:
-        """Put a tap's slice back along one axis, in the coordinates of the unpadded input."""
+    def _back(self, part: Tensor, dim: int, start: int, step: int) -> Tensor | None:
+        """Put a tap's slice back along one axis, in the coordinates of the unpadded input; None: it saw padding only.
+
+        A kernel that is longer than its input has such taps, and a slice of no numbers runs in no C library.
+        """
         if step > 1:
             part = place(part, dim, (part.shape[dim] - 1) * step + 1, 0, step)
         first = start - self.padding[dim][0]
@@ -181,7 +188,7 @@ class Window:
         size = self.sizes[dim]
         lower, upper = max(0, -first), part.shape[dim] - max(0, last - size)
         if upper <= lower:
-            return pad(part.narrow(dim, 0, 0), {dim: (0, size)})
+            return None
         if (lower, upper) != (0, part.shape[dim]):
             part = part.narrow(dim, lower, upper - lower)
         return pad(part, {dim: (max(0, first), size - max(0, first) - part.shape[dim])})

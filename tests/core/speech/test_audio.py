@@ -162,7 +162,7 @@ def test_a_folder_lists_words_speakers_and_noise_in_order(tmp_path: Path) -> Non
     assert [(clip.word, clip.speaker) for clip in folder.clips] == [("no", "a"), ("yes", "a"), ("yes", "b")]
     assert [path.name for path in folder.noise] == ["hum.wav"]
     assert folder.counts() == {"no": 1, "yes": 2}
-    assert folder.skipped == (f"{tmp_path}/yes/stranger.wav is not named <speaker>_nohash_<n>.wav.",)
+    assert folder.skipped == (f"{tmp_path}/yes/stranger.wav is not named <speaker>_nohash_<n>.wav: rename it.",)
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:

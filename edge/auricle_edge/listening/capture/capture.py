@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from auricle.errors import DataError, WireError
 from auricle_edge.listening.capture.blocks import Blocks, Heartbeat
 from auricle_edge.listening.capture.child_process import CaptureChild, FifoKeeper, Wake
-from auricle_edge.listening.capture.frames import Ended, Failed, Frame, Opened, Sound
+from auricle_edge.listening.capture.frames import Ended, Failed, FileFinding, Frame, Opened, Sound
 from auricle_edge.listening.capture.mute_switch import mute_switch
 from auricle_edge.listening.capture.pace import Pace
 from auricle_edge.listening.capture.settings import CaptureSettings, check_source, parse_source
@@ -74,6 +74,8 @@ class Capture:
         self._opened = 0.0
         self._excused = False
         """The next gap is mute's."""
+        self.findings: dict[str, FileFinding] = {}
+        """What is wrong with files of a recorded source, by its sentence: another child comes to them again."""
 
     @property
     def state(self) -> CaptureState:
@@ -233,6 +235,8 @@ class Capture:
     def _told(self, frame: Frame) -> None:
         if isinstance(frame, Opened):
             self._keeper.change(device=frame.device, native_rate=frame.rate, channels=frame.channels)
+        elif isinstance(frame, FileFinding):
+            self.findings[frame.sentence] = frame
         elif isinstance(frame, Failed):
             if self._source.recorded:
                 raise DataError(frame.sentence)

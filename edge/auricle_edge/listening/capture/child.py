@@ -18,6 +18,9 @@ from auricle_edge.listening.capture.child_parts import Refusal, die_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from auricle.speech.sound_faults import Finding
     from auricle_edge.listening.capture.child_parts import Options, Origin
 
 _PIPE_BYTES = 1 << 20
@@ -62,8 +65,8 @@ class Outlet:
         return True
 
 
-def origin(options: Options) -> Origin:
-    """Open the source; Refusal when that cannot be done now."""
+def origin(options: Options, tell: Callable[[Finding], None]) -> Origin:
+    """Open the source; Refusal when that cannot be done now. `tell` is called with what is wrong with a file."""
     if options["kind"] in ("mic", "alsa"):
         from auricle_edge.listening.capture.microphone import Microphone
 
@@ -78,7 +81,7 @@ def origin(options: Options) -> Origin:
         return Fifo(options)
     from auricle_edge.listening.capture.recordings import Recordings
 
-    return Recordings(options)
+    return Recordings(options, tell)
 
 
 def carry(source: Origin, outlet: Outlet, first: int) -> None:
@@ -129,6 +132,10 @@ def main(arguments: list[str]) -> None:
     def say(kind: int, message: bytes) -> None:
         outlet.send(child_parts.text(kind, message, time.monotonic()), wait=True)
 
+    def tell(finding: Finding) -> None:
+        told: dict[str, str | int] = {"reason": finding.reason, "sentence": finding.sentence}
+        say(child_parts.FINDING, child_parts.object_text({**told, "is_used": finding.is_used}))
+
     try:
         if options["kind"] == "list":
             import json
@@ -136,7 +143,7 @@ def main(arguments: list[str]) -> None:
             from auricle_edge.listening.capture.microphone import listing
 
             return say(child_parts.LISTED, json.dumps(listing()).encode())
-        source = origin(options)
+        source = origin(options, tell)
         opened: dict[str, str | int] = {"device": source.device, "rate": source.rate, "channels": source.channels}
         say(child_parts.OPENED, child_parts.object_text(opened))
         child_parts.give_back_code()

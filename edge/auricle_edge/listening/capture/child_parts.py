@@ -99,7 +99,7 @@ def counts(wanted: int | None, most: int | None, least: int = 1) -> list[int]:
 
 HEADER = Struct("<4sBBHIIQd")
 MAGIC = b"AUC1"
-SOUND, OPENED, FAILED, ENDED, LISTED = range(1, 6)
+SOUND, OPENED, FAILED, ENDED, LISTED, FINDING = range(1, 7)
 LOST = 1
 """Flag: an unknown number of frames was lost before these."""
 LONGEST_TEXT = 1 << 16
@@ -123,7 +123,7 @@ def object_text(fields: Mapping[str, str | int]) -> bytes:
 
 
 def _value(value: str | int) -> str:
-    return _string(value) if isinstance(value, str) else str(value)
+    return _string(value) if isinstance(value, str) else str(value).lower()
 
 
 def _string(text: str) -> str:

@@ -12,6 +12,7 @@ from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.listening.capture.child_parts import (
     ENDED,
     FAILED,
+    FINDING,
     HEADER,
     LISTED,
     LONGEST_TEXT,
@@ -35,6 +36,14 @@ class Failed(msgspec.Struct, frozen=True):
 
     reason: str
     sentence: str
+
+
+class FileFinding(msgspec.Struct, frozen=True):
+    """What is wrong with a file of a recorded source: `auricle.speech.sound_faults.Finding`."""
+
+    reason: str
+    sentence: str
+    is_used: bool
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -81,8 +90,8 @@ class Ended(msgspec.Struct, frozen=True):
     """The recording is over."""
 
 
-Frame = Sound | Opened | Failed | Ended | list[Device]
-_TEXTS = {OPENED: Opened, FAILED: Failed, ENDED: Ended, LISTED: list[Device]}
+Frame = Sound | Opened | Failed | FileFinding | Ended | list[Device]
+_TEXTS = {OPENED: Opened, FAILED: Failed, FINDING: FileFinding, ENDED: Ended, LISTED: list[Device]}
 
 
 class FrameReader:

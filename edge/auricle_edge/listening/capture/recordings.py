@@ -10,8 +10,10 @@ from auricle_edge.listening.capture.child_parts import Piece, Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a FIFO does without what recordings need
+    from collections.abc import Callable
     from pathlib import Path
 
+    from auricle.speech.sound_faults import Finding
     from auricle.speech.sound_reader import OpenSound
     from auricle_edge.listening.capture.child_parts import Options
 
@@ -20,9 +22,17 @@ _MOST_SKIPPED = 1 << 16
 
 
 class Recordings:
-    """Files of sound as one source; of a folder, a file that cannot be used is passed over."""
+    """Files of sound as one source; of a folder, a file that cannot be used is passed over.
 
-    def __init__(self, options: Options) -> None:
+    Parameters
+    ----------
+    options
+        Which files.
+    tell
+        Called with what is wrong with a file, once each.
+    """
+
+    def __init__(self, options: Options, tell: Callable[[Finding], None]) -> None:
         from pathlib import Path
 
         self.device: str = options["target"]
@@ -33,6 +43,7 @@ class Recordings:
         self._is_folder = options["kind"] == "folder"
         self._files = files(options["kind"], Path(self.device))
         self._number = 0
+        self._tell, self._sentences = tell, set[str]()
         self._sound: OpenSound | None = None
         self._ended = False
         self._scale = 1.0
@@ -62,7 +73,8 @@ class Recordings:
             return b""
         try:
             piece = self._sound.read(frames)
-        except SoundError:
+        except SoundError as error:
+            self._note(error.finding)
             return b""
         piece = np.nan_to_num(piece * np.float32(self._scale), posinf=0.0, neginf=0.0)
         data: bytes = np.rint(np.clip(piece * 32_768, -32_768, 32_767)).astype("<i2").tobytes()
@@ -74,7 +86,7 @@ class Recordings:
         Refusal when there is no such file in a whole pass.
         """
         from auricle.speech.audio import open_stream
-        from auricle.speech.sound_faults import Finding, SoundError, nothing_usable
+        from auricle.speech.sound_faults import SoundError, nothing_usable
 
         findings: list[Finding] = []
         while len(findings) < len(self._files):
@@ -85,12 +97,15 @@ class Recordings:
             path = self._files[self._number]
             self._number += 1
             try:
-                opened, scale = open_stream(path)
+                opened, scale, used = open_stream(path)
             except SoundError as error:
                 if not self._is_folder:
                     raise Refusal("unreadable", str(error)) from error
                 findings.append(error.finding)
+                self._note(error.finding)
                 continue
+            for finding in used:
+                self._note(finding)
             if self._sound is not None:
                 self._sound.close()
             self._sound, self._scale = opened, scale
@@ -101,6 +116,11 @@ class Recordings:
         self._sound.close()
         self._sound, self._ended = None, True
         return False
+
+    def _note(self, finding: Finding) -> None:
+        if finding.sentence not in self._sentences:  # a loop comes to it again
+            self._sentences.add(finding.sentence)
+            self._tell(finding)
 
     def _skip(self, frames: int) -> None:
         """Go on where the child before this one ended."""
@@ -129,7 +149,7 @@ def files(kind: str, path: Path) -> list[Path]:
     except DataError as error:
         raise Refusal("unreadable", str(error)) from error
     if not found:
-        raise Refusal("unreadable", f"{path} has no file of sound.")
+        raise Refusal("unreadable", f"The folder {path} has no file of sound: name a folder of recordings.")
     return found
 
 

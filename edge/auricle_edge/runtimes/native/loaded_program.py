@@ -90,7 +90,7 @@ class LoadedProgram:
         """
         count, size = numbers.shape
         if places.shape[1:] != (2,) or places[:, 1].sum() != size or (stop is not None and stop.size != 1):
-            raise AuricleError("The batches for the runtime native are not of the sizes that were named.")
+            raise AuricleError(f"A batch of {size} numbers does not fit its places: give both as one plan has them.")
         given = [np.ascontiguousarray(numbers, np.float32)]
         given += [np.ascontiguousarray(each, np.int64) for each in (places, results)]
         found = np.zeros((count, len(results)), np.float32)
@@ -101,9 +101,13 @@ class LoadedProgram:
             *(found.ctypes.data, None if stop is None else stop.ctypes.data),
         )
         if done < 0:
-            raise AuricleError("The memory for the runtime native is too small.")
+            raise _too_small(arena)
         return found[:done]
 
     def _run(self, handle: int, arena: NDArray[np.float32]) -> None:
         if self._functions.step_run(handle, arena.ctypes.data, arena.size) != 0:
-            raise AuricleError("The memory for the runtime native is too small.")
+            raise _too_small(arena)
+
+
+def _too_small(arena: NDArray[np.float32]) -> AuricleError:
+    return AuricleError(f"The memory of {arena.size} numbers is too small for the program: give what its plan says.")

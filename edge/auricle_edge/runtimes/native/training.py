@@ -32,7 +32,7 @@ class NativeTraining(GraphTraining):
     def _put(self, feeds: Mapping[str, Array]) -> None:
         for name, value in feeds.items():
             if name not in self._values:
-                raise AuricleError(f"The graph {self._graph.file} does not take {name}.")
+                raise AuricleError(f"The graph {self._graph.file} has no input {name}: leave it out.")
             put(name, self._values[name], value)
         self._missing.difference_update(feeds)
 
@@ -60,7 +60,7 @@ class NativeTraining(GraphTraining):
         names = list(batches[0]) if batches else []
         self._put(batches[0] if batches else {})
         if self._missing:
-            raise AuricleError(f"The graph {self._graph.file} takes {min(self._missing)}, which nobody gave.")
+            raise AuricleError(f"The graph {self._graph.file} needs the input {min(self._missing)}: give it.")
         noise = sorted(self._graph.noise.items())
         slots = [self._plan.inputs[name] for name in (*names, *self._counters, *(n for n, _ in noise), *self._empty)]
         places = np.array([(at, math.prod(shape)) for at, shape in slots], np.int64).reshape(-1, 2)
@@ -68,7 +68,7 @@ class NativeTraining(GraphTraining):
         states: list[Mapping[str, object]] = []
         for i, batch in enumerate(batches):
             if batch.keys() != batches[0].keys():
-                raise AuricleError(f"The batches for {self._graph.file} do not all have the same inputs.")
+                raise AuricleError(f"The batches for {self._graph.file} have different inputs: give each the same.")
             counters = [np.float32(self.steps + i + 1)] * len(self._counters)
             states.append(self._rng.bit_generator.state)
             drawn = [self._rng.random(shape, np.float32) for _, shape in noise]
@@ -87,7 +87,7 @@ class NativeTraining(GraphTraining):
         """Run the graph once; what it changes is changed in place."""
         self._put(batch)
         if self._missing:
-            raise AuricleError(f"The graph {self._graph.file} takes {min(self._missing)}, which nobody gave.")
+            raise AuricleError(f"The graph {self._graph.file} needs the input {min(self._missing)}: give it.")
         self.steps += 1
         for name in self._counters:
             self._values[name][...] = self.steps
