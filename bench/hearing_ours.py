@@ -64,6 +64,7 @@ def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
         "smoothing": rule.smoothing,
         "patience": rule.patience,
         "weights": {"": listener.weights + listener.second_weights},
+        "bytes": np.dtype(np.float32).itemsize * (listener.weights + listener.second_weights),
     }
     live = Live(Detector(frontend, labels, listener.recognise, settings), np.fromfile(spec["timed"], "<i2"))
     return live.second, facts

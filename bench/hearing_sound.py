@@ -1,7 +1,8 @@
 """The sound that listeners are compared on: `hey jarvis` in three forms, and hours in which nobody says it.
 
-Recordings hold only "jarvis", and nobody recorded a "hey": espeak-ng says it, in front of a recording or with the whole
-phrase. What each form favours is in docs/hearing.md.
+`bench/hearing.py` hears what `plan_scenes` has, `bench/wake_peers.py` what `wake_scenes` has, which is more. Recordings
+hold only "jarvis", and nobody recorded a "hey": espeak-ng says it, in front of a recording or with the whole phrase.
+What each form favours is in docs/hearing.md.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from auricle.hearing.scenes import Scene, keywords_in_noise, keywords_over_speech
+from auricle.hearing.scenes import Scene, keywords_after_words, keywords_in_noise, keywords_over_speech
 from auricle.hearing.sounds import Sound, Take, active_level, silence, spoken_span
 from auricle.speech.espeak import spoken
 from auricle.speech.voices import Voice, choose_voices, utterance
-from auricle_edge.evaluate.plan import Compose, Plan, composed, planned
+from auricle_edge.evaluate.plan import WORDS, Compose, Plan, composed, planned
 from auricle_edge.evaluate.sources import Folders, Sources, read_sources
 
 TARGET = "jarvis"
@@ -27,6 +28,8 @@ ALONE, BEFORE, SYNTHETIC = "jarvis", "hey + jarvis", "hey jarvis, espeak"
 GAP = (0.03, 0.12)
 """Seconds between "hey" and "jarvis"."""
 _MARGIN = 0.25
+AGAIN = 8
+"""Most times that a recording without the phrase is heard, each time at another level and in other noise."""
 
 
 @dataclass(frozen=True)
@@ -127,22 +130,14 @@ def plan_scenes(sources: Sources, forms: Mapping[str, Sequence[Take]], minutes: 
     scenes: list[Compose] = []
     for name, takes in forms.items():
         if takes and sources.noise:
-            scenes.append(partial(_in_noise, form=name, takes=takes, noise=sources.noise))
+            scenes.append(partial(_in_noise, form=name, takes=takes, sources=sources))
         if takes and sources.speech:
-            scenes.append(partial(_over_speech, form=name, takes=takes, speech=sources.speech))
+            scenes.append(partial(_over_speech, form=name, takes=takes, sources=sources))
     return scenes + planned(replace(sources, keywords=()), (), Plan(minutes=minutes))
 
 
-def _in_noise(rng: np.random.Generator, *, form: str, takes: Sequence[Take], noise: Sequence[Sound]) -> Scene:
-    return _named(keywords_in_noise(takes, noise, rng), form)
-
-
-def _over_speech(rng: np.random.Generator, *, form: str, takes: Sequence[Take], speech: Sequence[Sound]) -> Scene:
-    return _named(keywords_over_speech(takes, speech, rng), form)
-
-
-def _named(scene: Scene, form: str) -> Scene:
-    """The scene, its words' kind led by their form."""
+def named_form(scene: Scene, form: str) -> Scene:
+    """A scene whose words' kind is led by their form."""
     return replace(scene, words=tuple(replace(word, kind=f"{form}: {word.kind}") for word in scene.words))
 
 
@@ -153,3 +148,92 @@ def write_scenes(scenes: Sequence[Compose], folder: Path, seed: int) -> Iterator
         path = folder / f"scene{number}.raw"
         scene.samples.astype("<i2").tofile(path)
         yield Heard(replace(scene, samples=np.zeros(0, np.int16)), path, scene.hours * 3600)
+
+
+def recordings_of(data: Path, listened: Sequence[str]) -> Sources:
+    """Recordings that trained no shipped pack: the test part, and of what that lacks the validation part.
+
+    Of the 12 people of `arabic` none is in the test part, and of readers it has few: two people of `arabic` and the
+    readers of the validation part have chosen thresholds of packs, and no weights.
+
+    Parameters
+    ----------
+    data
+        Folder with `gsc`, `gsc-more`, `wakewords`, `arabic`, `stream` and `stream-more`.
+    listened
+        Words that some listener listens for.
+
+    Raises
+    ------
+    DataError
+        A folder is missing or empty, or there is no take of `jarvis` in the test part.
+    """
+    test = read_recordings(data, listened)
+    validation = Folders(languages=(data / "arabic",), speech=(data / "stream-more" / "speech",))
+    more = read_sources(validation, listened, ("validation",))
+    return replace(
+        test,
+        languages=(*test.languages, *more.languages),
+        speech=(*test.speech, *more.speech),
+        names={**test.names, **more.names},
+    )
+
+
+def takes_of(recorded: Sequence[Take], voices: int, passes: int, seed: int) -> dict[str, list[Take]]:
+    """Takes by form of the phrase; each recording `passes` times, every time with another voice's "hey".
+
+    Raises
+    ------
+    DataError
+        espeak-ng is not installed or fails.
+    """
+    forms: dict[str, list[Take]] = {}
+    for number in range(passes):
+        for form, takes in forms_of(recorded, voices, seed + number).items():
+            forms.setdefault(form, []).extend(takes)
+    return forms
+
+
+def wake_scenes(sources: Sources, forms: Mapping[str, Sequence[Take]], minutes: float) -> list[Compose]:
+    """What makes each scene: every form in noise, over speech and after words, then each kind of sound without it.
+
+    Parameters
+    ----------
+    minutes
+        Of each kind of sound without the phrase, at most.
+
+    Raises
+    ------
+    DataError
+        There is no noise.
+    """
+    compose = (
+        partial(_in_noise, sources=sources),
+        partial(_over_speech, sources=sources),
+        partial(_after_words, sources=sources),
+    )
+    said = [
+        partial(surrounded, form=form, takes=takes[start : start + WORDS])
+        for form, takes in forms.items()
+        for surrounded in compose
+        for start in range(0, len(takes), WORDS)
+    ]
+    return [*said, *planned(replace(sources, keywords=()), (), Plan(minutes=minutes, passes=AGAIN))]
+
+
+def _in_noise(rng: np.random.Generator, *, form: str, takes: Sequence[Take], sources: Sources) -> Scene:
+    return named_form(keywords_in_noise(takes, sources.noise, rng), form)
+
+
+def _over_speech(rng: np.random.Generator, *, form: str, takes: Sequence[Take], sources: Sources) -> Scene:
+    return named_form(keywords_over_speech(takes, sources.speech, rng), form)
+
+
+def _after_words(rng: np.random.Generator, *, form: str, takes: Sequence[Take], sources: Sources) -> Scene:
+    return named_form(keywords_after_words(takes, sources.words, sources.noise, rng), form)
+
+
+def target_of(labels: Sequence[str], phrase: str) -> str | None:
+    """The label that stands for the phrase, or else for the word that ends it; None where a model has neither."""
+    alike = [label for label in labels if label.replace("_", " ") == phrase]
+    return (alike or [label for label in labels if label.replace("_", " ").split()[-1:] == [TARGET]] or [None])[0]

@@ -127,11 +127,11 @@ def _counts(labels: Sequence[str], listens: Listens, scores: Sequence[Posteriors
     if listens.above:
         usual = np.nextafter(usual, 2.0)
     levels = np.concatenate((usual, np.repeat(GRID[:, None], len(labels), axis=1)))
-    said = [_said_as(scene, labels) for scene in scenes]
+    said = [said_as(scene, labels) for scene in scenes]
     return curve_of(scores, said, labels, listens.rule, levels)
 
 
-def _said_as(scene: Scene, labels: Sequence[str]) -> Scene:
+def said_as(scene: Scene, labels: Sequence[str]) -> Scene:
     """The scene with the phrase named as the listener names it."""
     name = next((label for label in labels if shares(label)), TARGET)
     return replace(scene, words=tuple(replace(word, word=name) for word in scene.words))

@@ -26,7 +26,11 @@ TORCH = "torch==2.13.0"
 ORT_TRAINING = "onnxruntime-training==1.19.2"
 MICRO_WAKE_WORD = "pymicro-wakeword==2.5.0"
 OPEN_WAKE_WORD = "pyopen-wakeword==1.1.0"
-"""Both carry trained models and a TensorFlow Lite library in their wheels; `openwakeword` 0.6 downloads its models."""
+"""Both carry trained models and a TensorFlow Lite library in their wheels."""
+OPEN_WAKE_WORD_ONNX = "openwakeword==0.5.1"
+"""The last release with its models in its wheel: 0.6 downloads them."""
+PORCUPINE = "pvporcupine==1.9.5"
+"""The last release that needs no key."""
 
 
 class NoEnvironment(Exception):  # noqa: N818 - a reason, printed in the place of a row
@@ -50,6 +54,8 @@ ENVIRONMENTS = {
     "ort-training": Recipe((".[ort-training]", ORT_TRAINING, "numpy<2"), ("3.11", "3.10"), ("x86_64",)),
     "microwakeword": Recipe((MICRO_WAKE_WORD,), ("3.11", "3.12", "3.13", "3.10")),
     "openwakeword": Recipe((OPEN_WAKE_WORD,), ("3.11", "3.12", "3.13", "3.10")),
+    "openwakeword-onnx": Recipe((OPEN_WAKE_WORD_ONNX,), ("3.11", "3.10"), ("x86_64",)),
+    "porcupine": Recipe((PORCUPINE, "numpy"), ("3.11", "3.12", "3.13", "3.10"), ("x86_64",)),
 }
 """By name; `.[ort-training]` brings what reads a pack, so that the artifacts can be made there."""
 
@@ -61,21 +67,26 @@ def cache_folder() -> Path:
 
 
 @cache
-def environment(name: str, say: Callable[[str], None] = lambda _: None) -> Path:
+def environment(name: str, say: Callable[[str], None] = lambda _: None, folder: Path | None = None) -> Path:
     """Python of a peer's environment, made or brought up to date where that is due.
+
+    Parameters
+    ----------
+    folder
+        Where environments are kept; None: `cache_folder`.
 
     Raises
     ------
     NoEnvironment
         This machine cannot have it, or pip fails.
     """
-    recipe, folder = ENVIRONMENTS[name], cache_folder() / name
+    recipe, kept = ENVIRONMENTS[name], folder or cache_folder()
     base = _interpreter(name, recipe)
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with (cache_folder() / f"{name}.lock").open("w") as lock:
+    kept.mkdir(parents=True, exist_ok=True)
+    with (kept / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _bring_up(name, recipe, folder, base, say)
-    return folder / "bin" / "python"
+        _bring_up(name, recipe, kept / name, base, say)
+    return kept / name / "bin" / "python"
 
 
 def _bring_up(name: str, recipe: Recipe, folder: Path, base: str, say: Callable[[str], None]) -> None:

@@ -18,7 +18,6 @@ from bench.step_process import Failed
 from auricle.hearing.rule import Rule
 from auricle.hearing.scenes import Scene, Spoken, Stretch
 from auricle.hearing.sounds import Take
-from auricle.hearing.splits import noise_part, part_of
 from auricle.speech.audio import SAMPLE_RATE
 
 HOP = 0.1
@@ -85,35 +84,6 @@ def test_hey_is_said_just_before_the_recording() -> None:
     assert np.isin(word[100:-100], before.sound).all()
     assert len(before.sound) > len(word) + 0.5 * SAMPLE_RATE + 0.1 * SAMPLE_RATE
     assert len(synthetic.sound) > 0.8 * SAMPLE_RATE
-
-
-def _names(part: str, of: str) -> str:
-    return next(f"{of}{i}" for i in range(1000) if part_of(f"{of}{i}") == part)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders as the bench wants them, with noise for words."""
-    soundfile = pytest.importorskip("soundfile", reason="it writes the recordings")
-    root = tmp_path_factory.mktemp("data")
-    rng = np.random.default_rng(0)
-    speaker, noise = _names("test", "a"), next(f"n{i}.wav" for i in range(99) if noise_part(f"n{i}.wav") == "test")
-    files = {
-        f"wakewords/jarvis/{speaker}_nohash_0.wav": 1,
-        f"gsc-more/bed/{speaker}_nohash_0.wav": 1,
-        f"arabic/wahid/{speaker}_nohash_0.wav": 1,
-        f"stream-more/speech/{speaker}-1.wav": 3,
-        f"stream/speech/{speaker}-2.wav": 3,
-        "gsc/bed/other_nohash_0.wav": 1,
-        f"gsc/_background_noise_/{noise}": 2,
-    }
-    for name, seconds in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        sound = np.zeros(seconds * SAMPLE_RATE, np.float32)
-        sound[4000:-4000] = 0.1 * rng.standard_normal(len(sound) - 8000)
-        soundfile.write(path, sound, SAMPLE_RATE)
-    return root
 
 
 def _small(data: Path, peer: str, *more: str) -> list[str]:

