@@ -156,7 +156,7 @@ def accents_of(language: str) -> tuple[str, ...]:
 
 def _nearest_language(word: str, names: Mapping[str, str]) -> str:
     """Name the languages whose code or English name is nearest, or list every code."""
-    code_of = {**{code: code for code in names}, **{name.lower(): code for code, name in reversed(names.items())}}
+    code_of = {**{code: code for code in names}, **{name.lower(): code for code, name in reversed([*names.items()])}}
     begun = [spelling for spelling in code_of if word and spelling.startswith(word)]
     alike = begun or difflib.get_close_matches(word, code_of, n=_NEAREST, cutoff=0.6)
     nearest = list(dict.fromkeys(code_of[spelling] for spelling in alike))[:_NEAREST]
