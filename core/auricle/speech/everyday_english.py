@@ -36,7 +36,7 @@ i cannot find the charger of my old phone anywhere
 she bought a pair of leather shoes for her brother's wedding
 the museum is closed on mondays but the garden stays open
 stir the sauce slowly until it gets thick and smooth
-my boss wants the figures by noon and not a minute later
+my boss needs the figures by noon and not a minute later
 the judge refused to say anything about the measure
 they found a treasure map in the attic of the old house
 this shirt shrank in the wash and no longer fits me

@@ -125,7 +125,7 @@ def _phrases(code: str, without: Sequence[str]) -> list[str]:
 def _joined(phrases: Sequence[str], rng: np.random.Generator) -> str:
     """Say some of the phrases one after the other, half of the time with a pause between two."""
     count = min(int(rng.integers(_PHRASES[0], _PHRASES[1] + 1)), len(phrases))
-    chosen = [phrases[place] for place in rng.permutation(len(phrases))[:count]]
+    chosen: list[str] = [phrases[place] for place in rng.permutation(len(phrases))[:count]]
     joints = [", " if rng.random() < 0.5 else " " for _ in chosen[1:]]
     return chosen[0] + "".join(joint + phrase for joint, phrase in zip(joints, chosen[1:], strict=True))
 
