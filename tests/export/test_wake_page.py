@@ -121,7 +121,7 @@ def test_every_figure_of_the_report_is_on_the_page() -> None:
     rates = rate_interval(3, 6.25)
     assert f"3 in 6.25 hours, {rates.low:.2f} to {rates.high:.2f}; asked for: 0.5" in text
     for threshold in REPORT.thresholds:
-        assert f"{threshold.threshold:.3f}" in text
+        assert f"{threshold.threshold:.4f}" in text
         if threshold.interval is not None:
             assert f"{threshold.hits} " in text and f"{threshold.spoken} " in text
             assert percent(threshold.interval) in text

@@ -178,7 +178,7 @@ def _thresholds(report: WakeReport) -> str:
         (
             each.word,
             "wake word" if each.is_wake else "command",
-            f"{each.threshold:.3f}",
+            f"{each.threshold:.4f}",
             *_hits(each),
             "-" if each.false_accepts is None else f"{each.false_accepts:,}",
         )

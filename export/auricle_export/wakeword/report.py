@@ -79,7 +79,7 @@ class Confusion:
     """Its text, or what is known of it."""
     kind: str
     posterior: float
-    """The highest smoothed one, 0 to 1."""
+    """The highest in any window, 0 to 1; of a text the mean over the voices that say it."""
     word: str
     """The phrase that it is mistaken for."""
 
