@@ -256,21 +256,28 @@ def _judges(report: WakeReport) -> str:
 
 
 def _next(report: WakeReport) -> str:
-    pack, wake = shlex.quote(report.pack), shlex.quote(report.phrases[0])
-    device = "auricle edge run --device kitchen-1 --state kitchen"
-    record = f"auricle edge record {wake} --takes 10 --state kitchen    # in a second terminal, in your own voice"
-    settings = (
-        f'# edge.toml\ndevice = "kitchen-1"\nstate = "kitchen"\npack = {json.dumps(report.pack, ensure_ascii=False)}\n'
-        '[events]\nmqtt = "mqtts://USER:PASSWORD@homeassistant.local"\nmqtt_discovery = true'
-    )
-    fleet = "--fleet home --broker mqtts://USER:PASSWORD@BROKER"
+    """Commands that run the pack, as they are typed; docs/wake-word.md has the whole way."""
+    pack, name = shlex.quote(report.pack), json.dumps(report.pack, ensure_ascii=False)
+    wake = " ".join(map(shlex.quote, report.phrases))
     steps = (
-        ("Run it on this machine or a board", f"{device} --pack {pack}\n{record}"),
-        ("Bring it to Home Assistant, whose MQTT integration finds the device", settings),
+        ("Run it, on this machine or a board", f"auricle edge run --device kitchen-1 --state kitchen --pack {pack}"),
+        (
+            "Bring it to Home Assistant, whose MQTT integration finds the device",
+            f'# edge.toml\ndevice = "kitchen-1"\nstate = "kitchen"\npack = {name}\n[events]\n'
+            'mqtt = "mqtts://USER:PASSWORD@homeassistant.local"\nmqtt_discovery = true',
+        ),
         ("With this file", "auricle edge run --config edge.toml"),
         (
-            "Let it learn with others: a coordinator for all, and each device",
-            f"auricle cloud serve {fleet} --state hub --pack {pack}\n{device} --pack {pack} {fleet} --coordinator KEY",
+            "Let it learn with a fleet: the hub, then each device",
+            "auricle cloud fleet new home --host HUB\n"
+            f"auricle cloud serve --config home/coordinator.toml --pack {pack}\n"
+            f"auricle edge claim --token-file TOKEN --state kitchen\nauricle edge run --state kitchen --pack {pack}",
+        ),
+        (
+            "Let it learn your own voice: ten takes, while it runs, for the fleet's rounds and the next pack",
+            f"auricle edge record {shlex.quote(report.phrases[0])} --takes 10 --state kitchen\n"
+            "auricle edge clips export takes --source enrolled --state kitchen\n"
+            f"auricle export wakeword {wake} --voices takes --out {pack}",
         ),
     )
     return "<h2>Next</h2>" + "".join(f"<h3>{escaped(what)}</h3><pre>{_lines(text)}</pre>" for what, text in steps)
