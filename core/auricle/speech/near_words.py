@@ -29,9 +29,10 @@ OTHER_ABOVE = 0.6
 DEFAULT_COUNT = 60
 """Texts for a phrase."""
 
-_ENGLISH_VOICE = "en-us"
+_FIRST = "en-us"
 _BANDS = 8
-_TRIES_FOR_ONE = 25
+_TRIES_FOR_ONE = 20
+_SPARE = 4
 _MOST_WORDS_REORDERED = 4
 _LEAST_PHONEMES = 2
 _SWITCH = re.compile(r"\([a-z0-9-]+\)")
@@ -46,8 +47,8 @@ def near_words(
 
     At most half of them are the phrase's words alone, its beginnings and its ends, its words in another order, and in
     English `confusables`. The others are the phrase with one or two letters or syllables replaced, dropped or inserted.
-    The distance of two texts is `sound_distance` over the longer one's number of phonemes, as the language's own voice
-    says them. It is above `SAME_BELOW` to every phrase; that of a pseudo-word to its phrase is below `OTHER_ABOVE`,
+    The distance of two texts is `sound_distance` over the longer one's number of phonemes. It is above `SAME_BELOW` to
+    every phrase in every accent of the language; that of a pseudo-word to its phrase is below `OTHER_ABOVE`,
     and they are drawn evenly over what lies between, in a random order.
 
     Parameters
@@ -80,7 +81,7 @@ def near_words(
     wanted = tuple(dict.fromkeys(plain.values()))
     if "" in wanted:
         raise SettingsError("A phrase is empty: write what people say.")
-    accent = accents_of(language)[0]
+    accent, *others = _accents(language)
     english = confusables(wanted) if accent in ACCENTS else {}
     parts = {phrase: _without(wanted, chain(_parts(phrase), english.get(phrase, ()))) for phrase in wanted}
     pseudo = {phrase: _without(wanted, _pseudo_phrases(phrase, count, seed)) for phrase in wanted}
@@ -90,7 +91,7 @@ def near_words(
             raise SettingsError(
                 f'The voice of the language "{language}" has no sound for "{phrase}": write the phrase as it does.'
             )
-    chosen: dict[str, tuple[str, ...]] = {}
+    chosen: dict[str, list[str]] = {}
     for phrase in wanted:
         rng = np.random.default_rng([seed, 12, crc32(phrase.encode())])
         near = _different(parts[phrase], sounds, wanted)
@@ -98,8 +99,16 @@ def near_words(
         near = [*near[:always], *_drawn(near[always:], max(0, count // 2 - always), rng)][:count]
         heard = {sounds[text] for text in near}
         alike = [text for text in _different(pseudo[phrase], sounds, wanted) if sounds[text] not in heard]
-        chosen[phrase] = (*near, *_spread(phrase, alike, sounds, wanted, count - len(near), rng))
-    return {phrase: chosen[text] for phrase, text in plain.items()}
+        spare = count // _SPARE if others else 0
+        chosen[phrase] = [*near, *_spread(phrase, alike, sounds, wanted, count - len(near) + spare, rng)]
+    same = _same_elsewhere(others, wanted, list(chain(*chosen.values())))
+    return {phrase: tuple(near for near in chosen[text] if near not in same)[:count] for phrase, text in plain.items()}
+
+
+def _accents(language: str) -> tuple[str, ...]:
+    """The language's accents, the one first in which distances are measured: as in `confusables`, American English."""
+    accents = accents_of(language)
+    return tuple(sorted(accents, key=lambda accent: accent != _FIRST)) if _FIRST in accents else accents
 
 
 def relative_distance(one: Sequence[str], other: Sequence[str]) -> float:
@@ -145,9 +154,8 @@ def _without(phrases: Sequence[str], texts: Iterable[str]) -> list[str]:
 def _sounds_of(accent: str, texts: Iterable[str]) -> dict[str, _Sounds]:
     """Spell every text, without the marks of where the voice goes over to another language's rules."""
     said = list(dict.fromkeys(texts))
-    voice = _ENGLISH_VOICE if accent == ACCENTS[0] else accent
     spelled = (
-        tuple(sound for mark in sounds if (sound := _SWITCH.sub("", mark))) for sounds in phonemes_of(voice, said)
+        tuple(sound for mark in sounds if (sound := _SWITCH.sub("", mark))) for sounds in phonemes_of(accent, said)
     )
     return dict(zip(said, spelled, strict=True))
 
@@ -162,6 +170,16 @@ def _different(texts: Iterable[str], sounds: dict[str, _Sounds], phrases: Sequen
         if all(relative_distance(said, sounds[phrase]) > SAME_BELOW for phrase in phrases):
             heard[said] = text
     return list(heard.values())
+
+
+def _same_elsewhere(accents: Sequence[str], phrases: Sequence[str], texts: Sequence[str]) -> set[str]:
+    """The texts that sound like a phrase in another accent: "ey robot" where nobody says an h."""
+    same: set[str] = set()
+    for accent in accents:
+        sounds = _sounds_of(accent, [*phrases, *texts])
+        said = [sounds[phrase] for phrase in phrases]
+        same |= {text for text in texts if any(relative_distance(sounds[text], own) <= SAME_BELOW for own in said)}
+    return same
 
 
 def _spread(
