@@ -15,7 +15,7 @@ from auricle.errors import SettingsError
 from auricle.hearing.sounds import Take
 from auricle.hearing.splits import PARTS, Part, part_of
 from auricle.speech.confusables import COMMON_WORDS, holds_any
-from auricle.speech.everyday_speech import everyday_sentences
+from auricle.speech.everyday_speech import everyday_sentences, has_sentences
 from auricle.speech.near_words import near_words
 from auricle.speech.other_speech import FOREIGN, OtherTake, speak_texts
 from auricle.speech.synthesis import background_noise
@@ -33,6 +33,7 @@ ALIKE = 60
 ALIKE_TAKES, WORD_TAKES, FOREIGN_TAKES = 16, 4, 4
 """Of each text by voices of all parts together, each part its share, one at least."""
 FOREIGN_VOICES = 8
+ENGLISH_ACCENT = "en-us"
 SENTENCES = 700
 """Of everyday speech, one take of each."""
 MARGIN = 1_600
@@ -63,13 +64,15 @@ class Texts:
     """By phrase, what it is mistaken for."""
     words: tuple[str, ...]
     sentences: tuple[str, ...]
+    accent: str | None
+    """In which the sentences are said, where the language has none: English ones."""
     foreign: Mapping[str, tuple[str, ...]]
     """By espeak-ng's language, everyday phrases of others than the voices' own."""
 
 
 def texts_for(phrases: Sequence[str], commands: Sequence[str], language: str, seed: int) -> Texts:
     """What voices are asked to say; the errors are those of `speak_parts`."""
-    known = (*phrases, *commands)
+    known, spoken = (*phrases, *commands), language if has_sentences(language) else "en"
     near = near_words(list(phrases), language, ALIKE, seed)
     clean = {phrase: tuple(text for text in texts if not holds_any(text, known)) for phrase, texts in near.items()}
     words = COMMON_WORDS if language.split("-")[0] == "en" else ()
@@ -77,7 +80,8 @@ def texts_for(phrases: Sequence[str], commands: Sequence[str], language: str, se
         phrases=known,
         near=clean,
         words=tuple(word for word in words if not holds_any(word, known)),
-        sentences=tuple(everyday_sentences(language, SENTENCES, seed, without=known)),
+        sentences=tuple(everyday_sentences(spoken, SENTENCES, seed, without=known)),
+        accent=None if spoken == language else ENGLISH_ACCENT,
         foreign={
             speech.voice: tuple(text for text in speech.texts if not holds_any(text, known))
             for speech in FOREIGN.values()
@@ -144,7 +148,9 @@ class _Speaking:
             alike=self._say("what sounds like it", alike, self._share(ALIKE_TAKES)),
             words=self._say("other words", texts.words, self._share(WORD_TAKES)),
             foreign=tuple(foreign),
-            sentences=self._say("everyday speech", [text for text in texts.sentences if part_of(text) == self.part], 1),
+            sentences=self._say(
+                "everyday speech", [text for text in texts.sentences if part_of(text) == self.part], 1, texts.accent
+            ),
             noise=background_noise(np.random.default_rng([self.seed, 20 + PARTS.index(self.part)])),
             voices=len(self.voices),
         )
