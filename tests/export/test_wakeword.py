@@ -183,6 +183,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_from_the_phrase_to_a_pack_that_goes_on_where_it_was_interrupted(tmp_path: Path, quick: None) -> None:
     class Seen(Watch):
         epochs = 0
@@ -221,7 +222,11 @@ def test_from_the_phrase_to_a_pack_that_goes_on_where_it_was_interrupted(tmp_pat
 @pytest.mark.slow
 def test_commands_come_after_the_phrase(tmp_path: Path, quick: None) -> None:
     task = replace(_small(tmp_path / "state"), commands="home")
-    listening = build.build_wake_pack(task).pack.manifest.listening
+    done = build.build_wake_pack(task).pack
+    pack = load_pack(_written(tmp_path / "hey.tar.zst", pack_bytes(done)))
+    listening = pack.manifest.listening
+    assert pack.labels[0] == "hey robot"
+    assert len(pack_bytes(pack)) < 1_000_000
     assert listening.wake == ("hey robot",)
     assert set(listening.commands) == {"yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go"}
 
