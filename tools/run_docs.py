@@ -38,6 +38,7 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
         "is a job of its own",
     ),
     (r"^python (-m )?(bench[/.]|tests\.)", "measures, for minutes"),
+    (r"\bexport wakeword\b", "trains for minutes"),
     (r"\bexport pretrain\b|\bbuild home\b", "trains for hours, on recordings"),
     (r"\bflash (bundle|image|write|push|verify|disks)\b", "needs wheels from the network, an image, a card or a board"),
     (r"\bmosquitto -c home/|--config home/", "needs a host hub.lan"),
@@ -59,6 +60,7 @@ PAGES: dict[str, str] = {
     "docs/releases.md": "needs releases and devices; tests/system/test_rollout.py does the like",
     "docs/service.md": "needs a device that listens",
     "docs/training-data.md": "needs recordings",
+    "docs/wake-word.md": "needs a device that listens",
 }
 """Pages of which nothing is run, and why."""
 SERVES = re.compile(r"^(auricle (cloud serve|edge run|fleet broker)|mosquitto)\b")

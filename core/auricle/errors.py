@@ -69,6 +69,13 @@ class StorageError(AuricleError):
     """A folder, database or disk that cannot take what has to be kept."""
 
 
+def closest(word: str, known: Iterable[str], least: float = 0.5) -> str | None:
+    """The known word that is most like this one, None where none is alike enough; `least` as of `nearest`."""
+    import difflib  # for a mistake only: a device that listens does without
+
+    return next(iter(difflib.get_close_matches(word, sorted(known), n=1, cutoff=least)), None)
+
+
 def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
     """Name the nearest known word as a hint, e.g. `did you mean "lpa"?`, or list what there is.
 
@@ -82,10 +89,8 @@ def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
         How alike a word has to be to be meant, at most 1.
     """
     choices = sorted(known)
-    import difflib  # for a mistake only: a device that listens does without
-
-    close = difflib.get_close_matches(word, choices, n=1, cutoff=least)
-    return f'did you mean "{close[0]}"?' if close else f"there is: {', '.join(choices)}."
+    close = closest(word, choices, least)
+    return f"there is: {', '.join(choices)}." if close is None else f'did you mean "{close}"?'
 
 
 # -- why the system, the network or TLS refused something, without numbers and names of a library

@@ -206,6 +206,40 @@ def test_a_word_that_does_not_fit_is_refused(changes: dict[str, Any], wrong: str
         make_rules(RULED, DetectSettings(**changes))
 
 
+def _refusal(wake: str, *more: str) -> str:
+    with pytest.raises(SettingsError) as refused:
+        make_rules(("hey jarvis", "computer", "stop", "_unknown_"), DetectSettings(wake=(wake, *more)))
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("wake", "command"),
+    [
+        (("hey robot",), 'auricle export wakeword "hey robot" --out hey-robot.tar.zst'),
+        (("robot",), "auricle export wakeword robot --out robot.tar.zst"),
+        (("hey computer",), 'auricle export wakeword "hey computer" --out hey-computer.tar.zst'),
+        (("computer", "Grüß Gott"), 'auricle export wakeword computer "grüß gott" --out grüß-gott.tar.zst'),
+        (("l'ordi $(x)",), """auricle export wakeword 'l'"'"'ordi $(x)' --out l-ordi-x.tar.zst"""),
+    ],
+    ids=str,
+)
+def test_a_wake_word_of_ones_own_is_answered_by_the_command_that_makes_it(wake: tuple[str], command: str) -> None:
+    assert command in _refusal(*wake)
+
+
+@pytest.mark.parametrize(
+    ("wake", "meant"), [("computr", "computer"), ("Hey Jarvis", "hey jarvis"), ("hey jarvs", "hey jarvis")]
+)
+def test_a_slip_of_the_pen_is_answered_by_the_keyword_that_was_meant(wake: str, meant: str) -> None:
+    assert f'"{meant}"' in _refusal(wake)
+    assert "wakeword" not in _refusal(wake)
+
+
+@pytest.mark.parametrize("wake", ["_unknown_", "_silence_", "hey_robot", "", "...", "42"])
+def test_what_is_no_phrase_has_no_command_that_makes_it(wake: str) -> None:
+    assert "wakeword" not in _refusal(wake)
+
+
 # -- the table [detect] over the pack
 
 HOPS: dict[str, Any] = {"hop": 0.05, "smoothing": 4, "patience": 1, "window": 2.5}
@@ -257,6 +291,15 @@ def test_another_wake_word_is_no_command_any_more() -> None:
     assert found.wake == ("no",) and found.commands == {"up": 0.35}
     with pytest.raises(SettingsError, match="noo"):
         detect_settings(DetectTable(wake=("noo",)), PACK)
+
+
+def test_wake_words_that_are_all_keywords_of_a_pack_always_count() -> None:
+    said = Listening(thresholds={"yes": 0.85, "no": 0.7, "up": 0.6})
+    pack = tiny_pack.pack(listening=said)
+
+    assert detect_settings(DetectTable(wake=("up", "no", "yes")), pack) == detect_settings(DetectTable(), pack)
+    with pytest.raises(SettingsError, match="twice"):
+        detect_settings(DetectTable(wake=("up", "no", "yes", "yes")), pack)
 
 
 def test_the_table_is_read_from_a_file_and_has_the_settings_names() -> None:

@@ -30,7 +30,8 @@ TITLES = {
 def written(answers: Mapping[tuple[str, str], str], mistakes: Mapping[str, Sequence[Mistake]], before: str) -> str:
     kept = {line.rpartition(" | ")[0]: line for line in before.splitlines() if line.startswith("| ")}
     counts = Counter((part, mistake.habit) for part in PARTS for mistake in mistakes[part])
-    habits = sorted({habit for _, habit in counts}, key=lambda habit: -sum(counts[part, habit] for part in PARTS))
+    habits = sorted({habit for _, habit in counts})
+    habits.sort(key=lambda habit: -sum(counts[part, habit] for part in PARTS))
     lines = [HEAD, f"| habit | {' | '.join(PARTS)} | all |", f"|---{'|---:' * (len(PARTS) + 1)}|"]
     for habit in habits:
         each = [counts[part, habit] for part in PARTS]

@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError, nearest
-from auricle.speech.confusables import confusables
+from auricle.packs.manifest import SPECIAL_LABELS
+from auricle.speech.confusables import confusables, holds_any
 from auricle.speech.espeak import spoken
+from auricle.speech.near_words import near_words
 from auricle.speech.speech_set import Progress, to_int16
 from auricle.speech.synthesis import PEAK, SPEECH_RMS
-from auricle.speech.voices import Voice, choose_voices, utterance
+from auricle.speech.voices import ACCENTS, ENGLISH_CODE, Voice, accents_of, choose_voices, utterance
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,10 @@ def foreign_speech(languages: Sequence[str]) -> dict[str, ForeignSpeech]:
 
 
 ENGLISH = "english"
-"""The language of what the keywords are mistaken for."""
+"""What English is called here."""
+
+_NAMES = {ENGLISH_CODE: ENGLISH, **{speech.voice: name for name, speech in FOREIGN.items()}}
+_OWN = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +98,7 @@ class OtherTake:
     """What is said."""
 
     language: str
-    """`english`, or a name in `FOREIGN`."""
+    """`english`, a name in `FOREIGN`, or espeak-ng's own name of another language."""
 
     voice: str
     """Who says it: the name of the synthetic speaker."""
@@ -116,17 +121,19 @@ def synthesise_others(
     seed: int = 0,
     *,
     languages: Sequence[str] = tuple(FOREIGN),
+    alike: Mapping[str, tuple[str, ...]] | None = None,
+    language: str = ENGLISH_CODE,
     progress: Progress | None = None,
 ) -> list[OtherTake]:
     """Let synthetic speakers say what the keywords are mistaken for, and everyday phrases of other languages.
 
-    Every text is said `takes` times, by as many different voices while there are enough. Each voice speaks English
-    and one other language, with the same vocal tract. The same arguments give the same samples on one machine.
+    Every text is said `takes` times, by as many different voices while there are enough. Each voice speaks `language`
+    and one other, with the same vocal tract. The same arguments give the same samples on one machine.
 
     Parameters
     ----------
     keywords
-        Labels and wake words; `confusables` gives the texts for them.
+        Labels and wake words.
     voices
         How many speakers; the first n are those of `synthesise` with the same seed.
     takes
@@ -134,14 +141,19 @@ def synthesise_others(
     seed
         Decides who says what, and how.
     languages
-        Names in `FOREIGN`; none for English only.
+        Names in `FOREIGN`; none for `language` only.
+    alike
+        By keyword, the texts that it is mistaken for, as `near_words` gives them. For the others `confusables` gives
+        them where the language is English, and `near_words` else. Texts that hold a keyword are left out.
+    language
+        The keywords' own, as `auricle.speech.voices.choose_voices` takes it.
     progress
         Called with the takes made and the takes in all.
 
     Returns
     -------
     list[OtherTake]
-        By text, English first, then by take.
+        By text, those of the keywords' language first, then by take.
 
     Raises
     ------
@@ -154,10 +166,74 @@ def synthesise_others(
         if value < least:
             raise SettingsError(f"{name} is {value} and must be at least {least}.")
     chosen = foreign_speech(languages)
-    english = dict.fromkeys(text for texts in confusables(keywords).values() for text in texts)
-    said = [(ENGLISH, text) for text in english]
-    said += [(language, text) for language, speech in chosen.items() for text in speech.texts]
-    jobs = _jobs(said, choose_voices(voices, seed), takes, seed)
+    speakers = choose_voices(voices, seed, language)
+    own = language_of(speakers[0])
+    texts = _mistaken(keywords, alike or {}, language, seed)
+    said = [(_OWN, text) for text in texts]
+    said += [(name, text) for name, speech in chosen.items() for text in speech.texts]
+    return _speak_all(_jobs(said, speakers, own, takes, seed), len(said) * takes, seed, progress)
+
+
+def speak_texts(
+    texts: Sequence[str], voices: Sequence[Voice], takes: int = 1, seed: int = 0, progress: Progress | None = None
+) -> list[OtherTake]:
+    """Let synthetic speakers say texts, each `takes` times by as many different voices while there are enough.
+
+    Parameters
+    ----------
+    texts
+        In the voices' own language.
+    voices
+        Speakers of one language, as `auricle.speech.voices.choose_voices` gives them.
+    takes
+        How often each text is said.
+    seed
+        Decides who says what, and how. The same arguments give the same samples on one machine.
+    progress
+        Called with the takes made and the takes in all.
+
+    Returns
+    -------
+    list[OtherTake]
+        By text, in the order given, then by take.
+
+    Raises
+    ------
+    SettingsError
+        There is no voice, or a number is out of range.
+    DataError
+        espeak-ng is not there, fails, or says nothing for a text.
+    """
+    for name, value, least in (("takes", takes, 1), ("seed", seed, 0)):
+        if value < least:
+            raise SettingsError(f"{name} is {value} and must be at least {least}.")
+    if not voices:
+        raise SettingsError("There is no voice to speak with: choose at least one.")
+    said = [(_OWN, text) for text in texts]
+    return _speak_all(_jobs(said, list(voices), language_of(voices[0]), takes, seed), len(said) * takes, seed, progress)
+
+
+def language_of(voice: Voice) -> str:
+    """Name a voice's language: `english`, a name in `FOREIGN`, or espeak-ng's own name."""
+    root = voice.accent if voice.accent in _NAMES else voice.accent.split("-")[0]
+    return _NAMES.get(root, root)
+
+
+def _mistaken(keywords: Sequence[str], alike: Mapping[str, tuple[str, ...]], language: str, seed: int) -> list[str]:
+    """What the keywords are mistaken for, each text once."""
+    wanted = [word for word in dict.fromkeys(keywords) if word not in SPECIAL_LABELS]
+    if all(word in alike for word in wanted):
+        found: Mapping[str, tuple[str, ...]] = {}
+    elif accents_of(language)[0] in ACCENTS:
+        found = confusables(wanted)
+    else:
+        found = near_words(wanted, language, seed=seed)
+    texts = dict.fromkeys(text for word in wanted for text in (alike[word] if word in alike else found[word]))
+    return [text for text in texts if not holds_any(text, wanted)]
+
+
+def _speak_all(jobs: Sequence[_Job], count: int, seed: int, progress: Progress | None) -> list[OtherTake]:
+    """Do the jobs, as many at once as there are cores, and give their takes by place."""
     found: dict[int, OtherTake] = {}
     with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
         try:
@@ -165,18 +241,21 @@ def synthesise_others(
                 for place, text, samples in zip(job.places, job.texts, audio, strict=True):
                     found[place] = OtherTake(samples, text, job.language, job.voice.name)
                 if progress:
-                    progress(len(found), len(said) * takes)
+                    progress(len(found), count)
         finally:
             workers.shutdown(cancel_futures=True)
     return [found[place] for place in range(len(found))]
 
 
-def _jobs(said: Sequence[tuple[str, str]], speakers: list[Voice], takes: int, seed: int) -> list[_Job]:
-    """Give every voice its texts: take k of a text goes to the k-th voice after one that is drawn."""
+def _jobs(said: Sequence[tuple[str, str]], speakers: list[Voice], own: str, takes: int, seed: int) -> list[_Job]:
+    """Give every voice its texts: take k of a text goes to the k-th voice after one that is drawn.
+
+    `said` names the language of a text: `_OWN` for that of the speakers, which is called `own`, or one of `FOREIGN`.
+    """
     rng = np.random.default_rng([seed, 6])
-    languages = list(dict.fromkeys(language for language, _ in said if language != ENGLISH))
+    languages = list(dict.fromkeys(language for language, _ in said if language != _OWN))
     groups = {language: speakers[place :: len(languages)] or speakers for place, language in enumerate(languages)}
-    groups[ENGLISH] = speakers
+    groups[_OWN] = speakers
     work: dict[tuple[str, Voice], list[tuple[str, int]]] = {}
     for number, (language, text) in enumerate(said):
         group = groups[language]
@@ -184,12 +263,17 @@ def _jobs(said: Sequence[tuple[str, str]], speakers: list[Voice], takes: int, se
         for take in range(takes):
             voice = group[(first + take) % len(group)]
             work.setdefault((language, voice), []).append((text, number * takes + take))
-    return [_job(language, voice, texts) for (language, voice), texts in work.items()]
+    return [_job(language, voice, own, texts) for (language, voice), texts in work.items()]
 
 
-def _job(language: str, voice: Voice, texts: list[tuple[str, int]]) -> _Job:
-    speaker = voice if language == ENGLISH else replace(voice, accent=FOREIGN[language].voice)
-    return _Job(speaker, language, tuple(text for text, _ in texts), tuple(place for _, place in texts))
+def _job(language: str, voice: Voice, own: str, texts: list[tuple[str, int]]) -> _Job:
+    speaker = voice if language == _OWN else replace(voice, accent=FOREIGN[language].voice)
+    return _Job(
+        speaker,
+        own if language == _OWN else language,
+        tuple(text for text, _ in texts),
+        tuple(place for _, place in texts),
+    )
 
 
 def _generators(seed: int, count: int) -> list[np.random.Generator]:

@@ -84,14 +84,15 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
 
 def command(ctx: typer.Context, folder: Path) -> str:
     """The command that goes on: what was given, and where the state is."""
-    words = ["auricle", "export", "pretrain"]
+    words = ["auricle", "export", ctx.command.name or "pretrain"]
     for option in ctx.command.params:
         given, standard = ctx.params.get(option.name or ""), option.get_default(ctx)
         if option.name == "as_json":
             words += ["--json"] if given else []
         elif option.name != "state" and given is not None and given != standard:
             several = given if isinstance(given, list | tuple) else [given]
-            words += [word for value in several for word in (option.opts[0], str(value))]
+            flag = [] if option.param_type_name == "argument" else [option.opts[0]]
+            words += [word for value in several for word in (*flag, str(value))]
     return shlex.join([*words, "--state", str(folder)])
 
 

@@ -50,7 +50,8 @@ def listening_from(
     posteriors
         The model's (hops, L) of each of their scenes.
     commands, said
-        Scenes of wake words and commands, and the same of them; None where there are no wake words.
+        Scenes of wake words and commands, and the same of them; None where no command comes after them: then the wake
+        words always count, each at its own threshold, and nothing else does.
     wake
         Wake words; none: every keyword always counts.
     open_rate, wake_rate
@@ -61,7 +62,7 @@ def listening_from(
     DataError
         There is no sound without keywords.
     """
-    if not wake or commands is None or said is None:
+    if not wake:
         open_counts = streams.count(posteriors)
         chosen = threshold_for(open_counts, seen_for(open_rate, open_counts.all_hours))
         return _listening(streams, _rounded(chosen.thresholds))
@@ -70,6 +71,8 @@ def listening_from(
     counts = streams.count(alone, tuple(wake))
     allowed = seen_for(wake_rate * len(wake), counts.all_hours)
     thresholds = _rounded(thresholds_for(counts, allowed).thresholds)
+    if commands is None or said is None:
+        return _listening(streams, thresholds)
     return _listening(streams, thresholds, tuple(wake), _commands(commands, said, thresholds, wake))
 
 

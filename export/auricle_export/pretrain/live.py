@@ -29,6 +29,7 @@ from auricle_export.pretrain.state import Facts, Note, State, damaged, load_stat
 from auricle_export.pretrain.streams import Recognise, Streams, hits_at
 from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted
 from auricle_export.pretrain.training import Report, Stopped, pytorch_threads
+from auricle_export.pretrain.warm_start import CALIBRATED, Teacher, WarmStart, begin_with
 from auricle_export.pretrain.windows import Composer
 
 DECAY, CLIP = 0.02, 5.0
@@ -50,6 +51,7 @@ def train_live(
     folder: Path,
     *,
     modules: Modules | None = None,
+    start: WarmStart | None = None,
     report: Report = lambda _: None,
     stopped: Stopped = lambda: False,
 ) -> Trained:
@@ -70,6 +72,8 @@ def train_live(
         Where `MODEL.safetensors` keeps the state after every epoch.
     modules, report, stopped
         As in `train_model`.
+    start
+        Weights to begin with, in place of random ones.
 
     Raises
     ------
@@ -79,7 +83,7 @@ def train_live(
         As in `train_model`.
     """
     with pytorch_threads(settings.threads):
-        training = _Live(model, pack, corpus, streams, settings, modules or {})
+        training = _Live(model, pack, corpus, streams, settings, modules or {}, start)
         training.resume(folder)
         while training.note.epoch < settings.epochs:
             report(training.run_epoch(folder, stopped))
@@ -104,7 +108,14 @@ class _Live:
     """One model's training."""
 
     def __init__(
-        self, model: str, pack: Pack, corpus: Corpus, streams: Streams, settings: LiveSettings, modules: Modules
+        self,
+        model: str,
+        pack: Pack,
+        corpus: Corpus,
+        streams: Streams,
+        settings: LiveSettings,
+        modules: Modules,
+        start: WarmStart | None,
     ) -> None:
         self.model, self.corpus, self.streams, self.settings = model, corpus, streams, settings
         self.table = pack.table(model)
@@ -112,6 +123,20 @@ class _Live:
         torch.manual_seed(settings.seed)
         self.module = module_for(model, pack, modules)
         self.twin = normalised(self.module)
+        labels = list(pack.labels)
+        self.bank = corpus.bank
+        if settings.windows.together:
+            words = (self.bank.others, self.bank.alike)
+            self.bank = replace(self.bank, together=run_together(words, np.random.default_rng([settings.seed, 13])))
+        self.composer = Composer(
+            self.bank, streams.frontend, labels.index(UNKNOWN), labels.index(SILENCE), settings.windows
+        )
+        self.teacher: Teacher | None = None
+        if start is not None:
+            x, _ = self.composer(CALIBRATED, np.random.default_rng([settings.seed, 14]))
+            begin_with(start, model, self.module, self.twin, labels, torch.from_numpy(x), modules)
+            if start.teaches:
+                self.teacher = Teacher(start, model, labels, self.device, modules)
         self.mean = copy.deepcopy(self.twin).to(self.device)
         self.twin.to(self.device)
         self.tensors = tensors_of(self.module, self.table)
@@ -121,19 +146,11 @@ class _Live:
         self.optimizer = torch.optim.AdamW(
             [{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0.0}], settings.rate
         )
-        labels = list(pack.labels)
-        self.bank = corpus.bank
-        if settings.windows.together:
-            words = (self.bank.others, self.bank.alike)
-            self.bank = replace(self.bank, together=run_together(words, np.random.default_rng([settings.seed, 13])))
-        self.composer = Composer(
-            self.bank, streams.frontend, labels.index(UNKNOWN), labels.index(SILENCE), settings.windows
-        )
         self.mined: Mined | None = None
         self.best = self._flat(self.mean)
-        self.note = Note(facts=self._facts(corpus))
+        self.note = Note(facts=self._facts(corpus, start))
 
-    def _facts(self, corpus: Corpus) -> Facts:
+    def _facts(self, corpus: Corpus, start: WarmStart | None) -> Facts:
         s = self.settings
         shapes = ",".join(f"{spec.name}{spec.shape}" for spec in self.table.specs)
         return {
@@ -147,6 +164,7 @@ class _Live:
             "seed": s.seed,
             "windows": repr(s.windows),
             **s.looks,
+            **({} if start is None else {"start": start.identity}),
         }
 
     def resume(self, folder: Path) -> None:
@@ -217,8 +235,12 @@ class _Live:
         rate = s.rate * min(1.0, (step + 1) / WARMUP) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * share)))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        logits = self.twin(x.to(self.device))
-        loss = nn.functional.cross_entropy(logits, y.to(self.device), label_smoothing=SMOOTHING)
+        x, y = x.to(self.device), y.to(self.device)
+        logits = self.twin(x)
+        if self.teacher is None:
+            loss = nn.functional.cross_entropy(logits, y, label_smoothing=SMOOTHING)
+        else:
+            loss = nn.functional.cross_entropy(logits, self.teacher.targets(x, y, SMOOTHING))
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(self.trained, CLIP)

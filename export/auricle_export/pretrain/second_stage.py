@@ -125,11 +125,11 @@ class Sound:
         return Sound(self.streams, both(self.posteriors, second.posteriors), self.commands, said)
 
 
-def best_ruled(sound: Sound, wake: Sequence[str]) -> Sound:
+def best_ruled(sound: Sound, wake: Sequence[str], wake_rate: float = WAKE_RATE) -> Sound:
     """The sound with the one of `RULES` by which most is heard, thresholds chosen for the same false accepts."""
     refractory = sound.streams.rule.refractory
     ruled = [sound.ruled(replace(rule, refractory=refractory)) for rule in RULES]
-    heard = [each.measured(each.listening(wake)).heard for each in ruled]
+    heard = [each.measured(each.listening(wake, wake_rate=wake_rate)).heard for each in ruled]
     return ruled[int(np.argmax(heard))]
 
 

@@ -131,6 +131,7 @@ class Composer:
             which = np.flatnonzero(kinds == kind)
             synthetic = rng.random(len(which)) < self.settings.synthetic
             labels = rng.choice(self._labels, len(which))
+            synthetic = (synthetic | ~np.isin(labels, list(self._recorded))) & np.isin(labels, list(self._synthetic))
             for sounds, known, mine in (
                 (self.bank.keywords, self._recorded, ~synthetic),
                 (self.bank.spoken, self._synthetic, synthetic),

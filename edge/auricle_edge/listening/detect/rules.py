@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -10,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import SettingsError, nearest
+from auricle.errors import SettingsError, closest, nearest
 from auricle.files import normal_form
 from auricle.hearing.rule import refractory_of
 from auricle.packs.manifest import Listening
@@ -61,7 +62,7 @@ def make_rules(labels: Sequence[str], settings: DetectSettings) -> Rules:
     if not words:
         raise SettingsError(f"There is no keyword among the labels {', '.join(labels)}.")
     _check(settings.thresholds, words, 'There is no keyword "{}" to set a threshold for')
-    _check(settings.wake, words, '[detect] wake: there is no keyword "{}"')
+    _check_wake(settings.wake, words)
     if len(set(settings.wake)) != len(settings.wake):
         raise SettingsError("[detect] wake lists a word twice.")
     if settings.wake and not set(words) - set(settings.wake):
@@ -75,6 +76,33 @@ def _check(named: Iterable[str], known: Sequence[str], wrong: str) -> None:
     for word in named:
         if word not in known:
             raise SettingsError(f"{wrong.format(word)}: {nearest(word, known)}")
+
+
+SLIP = 0.75
+"""How alike a wake word is, at the least, to the keyword of as many words that was meant."""
+
+
+def _check_wake(wake: Sequence[str], known: Sequence[str]) -> None:
+    """Name the keyword that was meant; for any other text the command that makes a pack with it."""
+    missing = [word for word in wake if word not in known]
+    for word in missing:
+        alike = [each for each in known if len(each.split()) == len(word.split())]
+        if closest(word, alike, SLIP) or "_" in word or not any(map(str.isalpha, word)):
+            _check((word,), known, '[detect] wake: there is no keyword "{}"')
+    if missing:
+        file = "-".join(re.findall(r"\w+", missing[0].lower()))
+        raise SettingsError(
+            f'[detect] wake: the pack has no keyword "{missing[0]}": make one that has with auricle export wakeword '
+            f"{' '.join(map(_typed, wake))} --out {file}.tar.zst, and name that as pack."
+        )
+
+
+def _typed(word: str) -> str:
+    """A phrase as the command takes it, in small letters and single spaces, for a shell."""
+    import shlex  # for a mistake only: a device that listens does without
+
+    word = " ".join(word.lower().split())
+    return f'"{word}"' if re.fullmatch(r"\w[\w' -]* [\w' -]*", word) else shlex.quote(word)
 
 
 def _rules(labels: Sequence[str], settings: DetectSettings) -> Rules:
@@ -97,7 +125,7 @@ def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
 
     Thresholds are merged word by word; letters and marks of words may be composed or not. A `threshold` in the table is
     for every keyword that the table itself gives none: the pack's are then left out. `wake = []` makes a pack with wake
-    words listen to every keyword always.
+    words listen to every keyword always; so do wake words that are all keywords of the pack: no command can follow.
 
     Raises
     ------
@@ -105,7 +133,7 @@ def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
         A word that is not a keyword of the pack, with the nearest that is; wake words that leave no command.
     """
     listening, said = pack.listening or Listening(), _in_normal_form(said)
-    wake = listening.wake if said.wake is None else said.wake
+    wake = _waited_for(listening.wake if said.wake is None else said.wake, pack.labels)
     in_sight = refractory_of(pack.manifest.task.seconds)
     settings = DetectSettings(
         **{name: getattr(said, name) for name in DeviceSettings.__struct_fields__},
@@ -136,6 +164,11 @@ def _in_normal_form(said: DetectTable) -> DetectTable:
         {normal_form(word): level for word, level in levels.items()} for levels in (said.thresholds, said.commands)
     )
     return msgspec.structs.replace(said, wake=wake, thresholds=thresholds, commands=commands)
+
+
+def _waited_for(wake: tuple[str, ...], labels: Sequence[str]) -> tuple[str, ...]:
+    """The wake words; none where they are all keywords that there are."""
+    return () if sorted(wake) == sorted(filter(is_keyword, labels)) else wake
 
 
 def _commands(packs: Mapping[str, float], own: Mapping[str, float], wake: tuple[str, ...]) -> dict[str, float]:

@@ -1,0 +1,167 @@
+"""How well packs of `auricle export wakeword` hear their phrase, and how often they are wrong.
+
+The phrase is said by people where `wakewords` of the data holds it (all takes, each recording once: no pack of
+synthetic voices alone was trained on them), else by synthetic voices that the pack was not trained on. What is no
+phrase are recordings of the test part of people, readers, other languages and noises, in other noise each time.
+Thresholds are the pack's, chosen on its validation streams; the curve is that of the judging streams themselves.
+
+    python bench/own_wake_word.py --data DIR PACK... [--repeats 12] [--owner FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from bench.hearing_sound import never_heard
+
+from auricle.errors import AuricleError
+from auricle.hearing.curve import Counts, curve_of, points
+from auricle.hearing.intervals import count_interval, share_interval
+from auricle.hearing.rule import Rule, refractory_of
+from auricle.hearing.sounds import Take, fingerprint
+from auricle.hearing.splits import part_of
+from auricle.packs.manifest import Listening
+from auricle.packs.pack import Pack, load_pack
+from auricle.packs.start import start_weights
+from auricle.speech.features import LogMel
+from auricle.speech.other_speech import speak_texts
+from auricle.speech.voices import choose_voices, most_voices
+from auricle_edge.evaluate.sources import Folders, read_sources
+from auricle_export.pretrain.corpus import Heard
+from auricle_export.pretrain.live import recogniser_of
+from auricle_export.pretrain.streams import Streams, make_streams
+
+RATES = (0.2, 0.5, 1.0, 5.0)
+VOICES_SEED = 1_000
+"""Of the voices that judge: other takes than any pack met."""
+_MARGIN = 4_000
+
+
+def main() -> int:
+    """Print a row for each pack."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("packs", nargs="+", metavar="PACK")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the recordings")
+    parser.add_argument("--repeats", type=int, default=12, help="how often what is no phrase is heard in other noise")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    if options.repeats < 1:
+        parser.error("--repeats has to be at least 1")
+    try:
+        rows = [row for name in options.packs for row in judge(name, options.data, options.repeats, options.seed)]
+    except AuricleError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps(rows) if options.json else table(rows))
+    return 0
+
+
+def judge(name: str, data: Path, repeats: int, seed: int) -> list[dict[str, object]]:
+    """What a pack makes of each of its phrases."""
+    pack = load_pack(name)
+    listening = pack.manifest.listening
+    assert isinstance(listening, Listening)
+    phrases = tuple(listening.thresholds)
+    sources = never_heard(data, (data / "gsc-more",), phrases)
+    people = _people(data, phrases)
+    rows = []
+    for phrase in phrases:
+        takes = tuple(take for take in people if take.word == phrase)
+        by_people = bool(takes)
+        takes = takes or _voices(phrase)
+        heard = Heard(takes, sources.words, sources.speech, sources.noise, sources.languages)
+        frontend = LogMel(pack.manifest.task)
+        rule = Rule(
+            hop=listening.hop,
+            smoothing=listening.smoothing,
+            patience=listening.patience,
+            refractory=refractory_of(pack.manifest.task.seconds),
+        )
+        streams = make_streams(heard, pack.labels, frontend, seed, passes=2, negatives=repeats, rule=rule)
+        rows.append(_row(name, pack, phrase, streams, "people" if by_people else "voices", len(takes)))
+    return rows
+
+
+def _people(data: Path, phrases: Sequence[str]) -> list[Take]:
+    """Takes of people, each recording once."""
+    found: dict[str, Take] = {}
+    if (data / "wakewords").is_dir() and any((data / "wakewords" / phrase).is_dir() for phrase in phrases):
+        for take in read_sources(Folders(keywords=(data / "wakewords",)), phrases, ()).keywords:
+            found.setdefault(fingerprint(take.sound), take)
+    return list(found.values())
+
+
+def _voices(phrase: str) -> tuple[Take, ...]:
+    voices = [voice for voice in choose_voices(most_voices(), VOICES_SEED) if part_of(voice.variant) == "test"]
+    return tuple(
+        Take(phrase, take.voice, np.pad(take.audio.astype(np.float32) / np.float32(32_768), _MARGIN))
+        for take in speak_texts([phrase], voices, min(160, 2 * len(voices)), VOICES_SEED)
+    )
+
+
+def _row(name: str, pack: Pack, phrase: str, streams: Streams, by: str, takes: int) -> dict[str, object]:
+    listening = pack.manifest.listening
+    assert isinstance(listening, Listening)
+    model = pack.manifest.plugin
+    posteriors = streams.posteriors(recogniser_of(model, pack, start_weights(pack, model)))
+    column = streams.labels.index(phrase)
+    alone = [rows[:, [column]] for rows in posteriors]
+    counts = streams.count(alone, (phrase,))
+    own = curve_of(alone, streams.scenes, (phrase,), streams.rule, np.array([[listening.thresholds[phrase]]]))
+    kinds = sorted({word.kind for word in counts.words})
+    accepts = int(own.total()[0])
+    bounds = count_interval(accepts)
+    shares = {kind: float(own.hit[0][own.chosen(kind=kind)].mean()) for kind in kinds}
+    heard = int(own.hit[0].sum())
+    interval = share_interval(heard, own.hit.shape[1])
+    return {
+        "pack": Path(name).name,
+        "phrase": phrase,
+        "said_by": by,
+        "takes": takes,
+        "hours": round(counts.all_hours, 2),
+        "recordings": own.origins.at().heard,
+        "at_rate": {str(rate): _at(counts, rate, kinds) for rate in RATES},
+        "threshold": listening.thresholds[phrase],
+        "heard": round(heard / own.hit.shape[1], 4),
+        "heard_interval": [round(interval.low, 4), round(interval.high, 4)],
+        "heard_by_kind": {kind: round(share, 4) for kind, share in shares.items()},
+        "false_accepts": accepts,
+        "false_accepts_an_hour": [round(bound / own.all_hours, 3) for bound in (accepts, bounds.low, bounds.high)],
+    }
+
+
+def _at(counts: Counts, rate: float, kinds: Sequence[str]) -> dict[str, float]:
+    return {kind: round(points(counts, counts.chosen(kind=kind), (rate,))[0].share, 4) for kind in kinds}
+
+
+def table(rows: Sequence[dict[str, object]]) -> str:
+    """The rows in 80 columns."""
+    lines = []
+    for row in rows:
+        accepts = row["false_accepts_an_hour"]
+        assert isinstance(accepts, list)
+        lines.append(
+            f"{row['pack']}: {row['phrase']}, {row['takes']} takes of {row['said_by']}, {row['hours']} h of "
+            f"{row['recordings']} recordings without it"
+        )
+        lines.append(
+            f"  own threshold {row['threshold']}: heard {row['heard']:.1%}, {row['false_accepts']} false accepts, "
+            f"{accepts[0]} an hour ({accepts[1]}-{accepts[2]})"
+        )
+        at_rate = row["at_rate"]
+        assert isinstance(at_rate, dict)
+        for rate, kinds in at_rate.items():
+            shares = ", ".join(f"{kind} {share:.0%}" for kind, share in kinds.items())
+            lines.append(f"  at {rate} an hour: {shares}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

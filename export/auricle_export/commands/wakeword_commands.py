@@ -1,0 +1,141 @@
+"""`auricle export wakeword`: from a phrase to a pack that listens for it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+
+from auricle.errors import AuricleError, SettingsError
+from auricle.files import write_durably
+from auricle.packs.pack import pack_bytes
+from auricle.process.table import Column, Grid
+from auricle.speech.sound_faults import count_findings, findings_table
+from auricle.speech.sources import Place, source_folders
+from auricle_export.commands.command_line import (
+    command,
+    given,
+    import_for,
+    interrupted,
+    refuse_unwritable,
+    stop_on_signal,
+)
+from auricle_export.commands.pretrain_view import View
+
+if TYPE_CHECKING:
+    from auricle_export.wakeword.report import WakeReport
+    from auricle_export.wakeword.task import WakeTask
+
+WIDTH = 80
+"""Columns of the table."""
+
+
+def wakeword(
+    ctx: typer.Context,
+    phrases: list[str] = typer.Argument(..., metavar="PHRASE...", help='What to listen for, as in "hey robot".'),
+    out: Path = typer.Option(..., help="The pack to write, a .tar.zst."),
+    commands: str | None = typer.Option(
+        None, help="A pack whose words come after the phrase: home, gsc12-res, or one of your own [none]."
+    ),
+    voices: list[Path] = typer.Option(
+        [], help="A folder or list of takes of the phrase: own recordings, or other voices; once for each."
+    ),
+    words: list[str] = typer.Option(
+        [], help="A folder of single words by people, or speech-commands, which is downloaded; once for each."
+    ),
+    running: list[Path] = typer.Option([], help="A folder of people's running speech; once for each."),
+    languages: list[Path] = typer.Option([], help="A folder of words of other languages; once for each."),
+    noise: list[Path] = typer.Option([], help="A folder of noise; once for each."),
+    leave_out: list[Path] = typer.Option([], help="A folder of words whose speakers are left out; once for each."),
+    language: str = typer.Option("en", help="Of the synthetic voices, as espeak-ng names it: en, de, fr, cmn."),
+    speakers: int = typer.Option(200, help="Synthetic voices, or as many as the language has."),
+    rate: float = typer.Option(0.5, help="False accepts an hour that are allowed for each phrase."),
+    epochs: int | None = typer.Option(None, help="Passes of 500 batches; more hear better.  [24]"),
+    page: Path | None = typer.Option(None, help="The HTML page to write.  [OUT.html]"),
+    state: Path | None = typer.Option(None, help="Folder that keeps an interrupted training.  [OUT.state]"),
+    seed: int = typer.Option(0, help="Random seed of voices, split and every draw."),
+    compute: str = typer.Option("auto", help="auto, cpu or cuda."),
+    threads: int | None = typer.Option(None, help="PyTorch's threads [1]; one more puts the sound together."),
+    as_json: bool = typer.Option(False, "--json", help="Print a JSON object an epoch and the result, nothing else."),
+) -> int:
+    """Make a pack for an own wake word: synthetic voices say it, a model learns it, and a page says how well.
+
+    Training takes about ten minutes on two cores. Run the same command again after an interruption.
+    """
+    folder = state if state is not None else out.with_name(f"{out.name}.state")
+    written = page if page is not None else out.with_name(f"{out.name.removesuffix('.tar.zst')}.html")
+    refuse_unwritable(out, folder)
+    refuse_unwritable(written, folder)
+    if written == out:
+        raise SettingsError(f"The page would be written over the pack {out}: name another file with --page.")
+    import_for("wakeword", "pretrain.settings")
+    work = import_for("wakeword", "wakeword.task")
+    settings = replace(
+        work.usual_settings(), seed=seed, device=compute, **given(epochs=epochs), **given(threads=threads)
+    )
+    with View(as_json) as view, stop_on_signal() as stopped:
+        task: WakeTask = work.WakeTask(
+            phrases=tuple(phrases),
+            folder=folder,
+            language=language,
+            speakers=speakers,
+            rate=rate,
+            commands=commands,
+            takes=tuple(voices),
+            words=source_folders(words, Place(), view.step) if words else (),
+            running=tuple(running),
+            languages=tuple(languages),
+            noise=tuple(noise),
+            leave_out=tuple(leave_out),
+            settings=settings,
+        )
+        build = import_for("wakeword", "wakeword.build")
+        try:
+            done = build.build_wake_pack(task, watch=view, stopped=stopped)
+        except AuricleError:
+            if not stopped():
+                raise
+            return interrupted(command(ctx, folder), as_json)
+        content = pack_bytes(done.pack)
+        report: WakeReport = import_for("wakeword", "wakeword.outcome").report_of(task, done, out, len(content))
+        write_durably(out, content)
+        write_durably(written, import_for("wakeword", "wakeword.page").wake_page(report).encode())
+    import_for("wakeword", "pretrain.task").remove_state(folder, [build.MODEL])
+    found = count_findings(done.corpus.corpus.findings)
+    if as_json:
+        facts = {**report.facts(), "identity": done.pack.identity, "page": str(written)}
+        typer.echo(json.dumps({**facts, "findings": [asdict(row) for row in found]}))
+        return 0
+    if found:
+        typer.echo(findings_table(found), err=True)
+    show(report, written)
+    return 0
+
+
+def show(report: WakeReport, page: Path) -> None:
+    """Print what was made as a table of 80 columns."""
+    console = Console(width=WIDTH)
+    columns = [Column("wake word", 0, is_sentence=True), Column("threshold"), Column("heard", 0), Column("of", 0)]
+    rows = [
+        (
+            each.word,
+            f"{each.threshold:.4f}",
+            "-" if each.hits is None else f"{each.hits / max(1, each.spoken):.0%}",
+            f"{each.spoken}",
+        )
+        for each in report.thresholds
+        if each.is_wake
+    ]
+    console.print(Grid(columns, lambda _short: rows))
+    bounds = report.accepts_interval
+    lines = (
+        f"{report.false_accepts} false accepts in {report.hearing.hours:.1f} h "
+        f"({bounds.low:.2f} to {bounds.high:.2f} an hour), judged by {report.hearing.data}.",
+        f"{report.pack}: {report.size / 1e6:.2f} MB, made in {report.seconds / 60:.0f} min. Page: {page}",
+    )
+    for line in lines:
+        console.print(line, markup=False, highlight=False)

@@ -1,0 +1,173 @@
+"""From a phrase to a pack that listens for it: voices, training, threshold, judgement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+
+from auricle.errors import SettingsError
+from auricle.hearing.splits import Part
+from auricle.packs.manifest import FileEntry, Listening, Start
+from auricle.packs.pack import Pack
+from auricle.packs.start import start_file
+from auricle.speech.features import LogMel
+from auricle_export.packs.build import assemble, trace_models
+from auricle_export.packs.start_weights import with_negatives
+from auricle_export.packs.window import task_of
+from auricle_export.pretrain.listening import command_streams, hearing_of
+from auricle_export.pretrain.live import recogniser_of, train_live
+from auricle_export.pretrain.live_task import carried
+from auricle_export.pretrain.outcome import heeding, judge_clips
+from auricle_export.pretrain.second_stage import Measured, Sound, best_ruled
+from auricle_export.pretrain.state import state_file
+from auricle_export.pretrain.streams import Recognise, Streams, make_streams
+from auricle_export.pretrain.task import Watch, heeded
+from auricle_export.pretrain.trained import Trained
+from auricle_export.pretrain.training import Stopped, pytorch_threads
+from auricle_export.pretrain.warm_start import WarmStart
+from auricle_export.wakeword.corpus import WakeCorpus, wake_corpus
+from auricle_export.wakeword.judgement import Judgement, judge_phrases
+from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of
+from auricle_export.wakeword.voices_sound import MARGIN, SpokenPart, speak_parts, texts_for
+
+WATCHING, CHOOSING, JUDGING = 2, 6, 4
+"""How often the sound without the phrases is heard in other noise: while training, to choose thresholds, to judge."""
+CARRIED = 20
+"""Seconds of each kind of sound without the phrases that the pack carries: it stays below a megabyte."""
+LONGEST = 2.0
+"""Seconds of a window at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class WakePack:
+    """What came of it."""
+
+    pack: Pack
+    trained: Trained
+    corpus: WakeCorpus
+    listening: Listening
+    measured: Measured
+    """On the validation streams, with these thresholds."""
+    judgement: Judgement
+    """On voices and people that were left out."""
+    seconds: float
+
+
+def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stopped = lambda: False) -> WakePack:
+    """Train a pack for an own wake word, or go on with a training that was interrupted.
+
+    Raises
+    ------
+    TrainingInterrupted
+        `stopped` said so; the same folder goes on.
+    AuricleError
+        A phrase, a folder, the pack of commands or the state are not as they have to be, in a sentence.
+    """
+    began, watch, seed = time.monotonic(), watch or Watch(), task.settings.seed
+    step = heeded(watch, stopped)
+    base = task.base()
+    commands = task.words_after(base)
+    texts = texts_for(task.phrases, commands, task.language, seed)
+    parts = speak_parts(texts, task.language, seed, step, task.speakers)
+    pack = _starting_pack(base, labels_of(task.phrases, commands), name_of(task.phrases), window_of(task, parts))
+    frontend = LogMel(pack.manifest.task)
+    corpus = wake_corpus(task, pack, frontend, texts, parts, step)
+    streams = _with_people(
+        make_streams(corpus.corpus.validation, pack.labels, frontend, seed, negatives=WATCHING), corpus
+    )
+    size = pack.table(MODEL).size
+    watch.begin(MODEL, size, size)
+    start = WarmStart(base, teaches=bool(commands))
+    settings = task.settings
+    if not any(corpus.recorded.values()) and not commands:
+        settings = replace(settings, windows=replace(settings.windows, synthetic=1.0))
+    trained = train_live(
+        MODEL, pack, corpus.corpus, streams, settings, task.folder, start=start, report=watch.epoch, stopped=stopped
+    )
+    recognise = heeding(recogniser_of(MODEL, pack, trained.weights), stopped)
+    with pytorch_threads(task.settings.threads):
+        listening, measured, chosen = _choose(task, pack, corpus, recognise, frontend)
+        judged = make_streams(corpus.corpus.test, pack.labels, frontend, seed + 2, negatives=JUDGING, rule=chosen.rule)
+        judgement = judge_phrases(task.phrases, judged, recognise, listening, corpus.parts["test"])
+        right, clips = judge_clips(corpus.corpus.test, pack.labels, frontend, recognise)
+    begin = Start(
+        file=f"weights/{state_file(MODEL)}",
+        data=_data(task),
+        clips=corpus.corpus.clips,
+        speakers=corpus.corpus.speakers,
+        accuracy=round(right / clips, 4),
+        judged_clips=clips,
+        seed=seed,
+        hearing=hearing_of(judgement.counts, judgement.judges),
+        attribution=base.manifest.start[MODEL].attribution,
+        speech=corpus.corpus.digest,
+    )
+    done = with_negatives(_with_start(pack, begin, trained, listening), carried(chosen, CARRIED))
+    return WakePack(done, trained, corpus, listening, measured, judgement, time.monotonic() - began)
+
+
+def window_of(task: WakeTask, parts: Mapping[Part, SpokenPart]) -> float:
+    """Seconds that the models look at: nine takes of ten of the longest phrase, but a tenth of each.
+
+    Raises
+    ------
+    SettingsError
+        Voices need longer than `LONGEST` for it.
+    """
+    longest = 1.0
+    for phrase in task.phrases:
+        lengths = [len(take.sound) - 2 * MARGIN for take in parts["train"].phrases if take.word == phrase]
+        seconds = 0.9 * float(np.quantile(lengths, 0.9)) / 16_000
+        if seconds > LONGEST:
+            raise SettingsError(
+                f'"{phrase}" takes {seconds:.1f} s to say, and a device looks at {LONGEST:g} s: name a shorter phrase.'
+            )
+        longest = max(longest, float(np.ceil(seconds * 10) / 10))
+    return longest
+
+
+def _starting_pack(base: Pack, labels: tuple[str, ...], name: str, seconds: float) -> Pack:
+    """The base's models for these labels; traced again, the plug-in alone, where the window is longer."""
+    if seconds == base.manifest.task.seconds:
+        return base.with_labels(labels, name)
+    task = task_of(labels, base.manifest.task.frontend.mels, seconds)
+    return assemble(name, labels, trace_models({MODEL: None}, len(labels), task), MODEL, task=task)
+
+
+def _with_people(streams: Streams, corpus: WakeCorpus) -> Streams:
+    """The streams, and people's sound without keywords that a shipped pack carries."""
+    scenes = tuple(scene for scene, _ in corpus.carried)
+    energies = tuple(energies for _, energies in corpus.carried)
+    return replace(streams, scenes=(*streams.scenes, *scenes), energies=(*streams.energies, *energies))
+
+
+def _choose(
+    task: WakeTask, pack: Pack, corpus: WakeCorpus, recognise: Recognise, frontend: LogMel
+) -> tuple[Listening, Measured, Streams]:
+    """Rule and thresholds for the rate that was asked for, what they do, and the streams that they were chosen on."""
+    heard, seed = corpus.corpus.validation, task.settings.seed
+    streams = _with_people(make_streams(heard, pack.labels, frontend, seed + 1, negatives=CHOOSING), corpus)
+    commands = command_streams(heard, streams, task.phrases, seed) if task.commands else None
+    said = None if commands is None else commands.posteriors(recognise)
+    sound = best_ruled(Sound(streams, streams.posteriors(recognise), commands, said), task.phrases, task.rate)
+    listening = sound.listening(task.phrases, wake_rate=task.rate)
+    return listening, sound.measured(listening), sound.streams
+
+
+def _data(task: WakeTask) -> str:
+    own = f"{len(task.takes)} folders of takes, " if task.takes else ""
+    return f"{own}espeak-ng in {task.language}, negatives of people from the pack home"
+
+
+def _with_start(pack: Pack, start: Start, trained: Trained, listening: Listening) -> Pack:
+    files = {**pack.files, start.file: start_file(pack.table(MODEL), trained.weights)}
+    entries = tuple(FileEntry.of(path, data) for path, data in sorted(files.items()))
+    manifest = msgspec.structs.replace(
+        pack.manifest, start={MODEL: start}, listening=listening, files=entries, negatives=UNSET
+    )
+    return Pack(manifest, files)

@@ -1,0 +1,253 @@
+"""What an own wake word is learnt from and judged by: voices, recordings, and what a shipped pack carries of people.
+
+Positives are synthetic where nobody gives takes. Negatives of people are in any case there: the shipped packs carry
+sound without keywords as mel energies, half of which is trained on and half of which chooses the threshold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from auricle.errors import DataError
+from auricle.hearing.scenes import Scene
+from auricle.hearing.sounds import Take
+from auricle.hearing.splits import PARTS, Part, part_of, twin_groups
+from auricle.hearing.utterances import Stretch
+from auricle.packs.listening import read_negatives
+from auricle.packs.manifest import SPECIAL_LABELS
+from auricle.packs.pack import Pack, load_pack
+from auricle.speech.audio import read_recording
+from auricle.speech.clip_folder import scan_folder
+from auricle.speech.features import Energies, LogMel
+from auricle.speech.sound_faults import Finding, SoundError, nothing_usable
+from auricle_export.pretrain.corpus import LEAST_SAMPLES, Corpus, Heard, Progress, Sources, read_part
+from auricle_export.pretrain.sounds import Sounds, lay_out
+from auricle_export.pretrain.windows import Bank
+from auricle_export.wakeword.report import Speaker
+from auricle_export.wakeword.task import WakeTask
+from auricle_export.wakeword.voices_sound import SpokenPart, Texts
+
+PEOPLE = "home"
+"""The shipped pack whose negatives are taken."""
+SPEAKERS = 20
+"""With fewer speakers of the phrases all their takes are trained on, and voices that are left out judge."""
+_PIECE = 1_000
+"""Frames of a piece of carried sound."""
+_LOUD = 0.5
+"""Quantile of a piece's frames above which its level is measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class WakeCorpus:
+    """What a training of an own wake word has."""
+
+    corpus: Corpus
+    texts: Texts
+    parts: Mapping[Part, SpokenPart]
+    carried: tuple[tuple[Scene, Energies], ...]
+    """Of people, without keywords, for choosing thresholds: scenes without samples, and their energies."""
+    recorded: Mapping[str, int]
+    """Takes of each phrase by people, or by voices of one's own, in the training part."""
+    people: int
+    """Who say them there."""
+    negatives: tuple[tuple[str, float, Speaker], ...]
+    """Kind, hours and whose sound it is, of what is trained on without the phrases."""
+
+
+def wake_corpus(
+    task: WakeTask,
+    pack: Pack,
+    frontend: LogMel,
+    texts: Texts,
+    parts: Mapping[Part, SpokenPart],
+    progress: Progress = lambda *_: None,
+) -> WakeCorpus:
+    """Read the recordings that are named, and lay them out with what voices say.
+
+    Raises
+    ------
+    DataError
+        A folder or a file cannot be read, or holds nothing that can be used.
+    """
+    commands = tuple(label for label in pack.labels if label not in {*SPECIAL_LABELS, *task.phrases})
+    own = own_takes(task, progress)
+    recorded = {part: _recordings(task, pack.labels, part, own[part], progress) for part in PARTS}
+    train, spoken = recorded["train"], parts["train"]
+    place = {label: number for number, label in enumerate(pack.labels)}
+    whole = hashlib.sha256()
+    people, scenes = _carried(frontend)
+
+    def laid(sounds: Sequence[NDArray[np.float32]], targets: Sequence[int] | None = None) -> Sounds:
+        fits = [len(sound) >= LEAST_SAMPLES for sound in sounds]
+        kept = [sound for sound, long in zip(sounds, fits, strict=True) if long]
+        for sound in kept:
+            whole.update(np.ascontiguousarray(sound).data)
+        chosen = None if targets is None else [t for t, long in zip(targets, fits, strict=True) if long]
+        return lay_out(kept, frontend, chosen)
+
+    bank = Bank(
+        keywords=laid([take.sound for take in train.keywords], [place[take.word] for take in train.keywords]),
+        spoken=laid([take.sound for take in spoken.phrases], [place[take.word] for take in spoken.phrases]),
+        others=laid([take.sound for take in (*spoken.words, *spoken.foreign, *train.others, *train.languages)]),
+        alike=laid([take.sound for take in (*spoken.alike, *spoken.foreign)]),
+        running=joined_sounds(laid([*(take.sound for take in spoken.sentences), *train.running]), people["speech"]),
+        noise=joined_sounds(laid([*spoken.noise, *train.noise]), people["noise"]),
+        leading=laid([take.sound for take in spoken.phrases if take.word in task.phrases]) if commands else None,
+    )
+    takes = (*train.keywords, *train.others, *train.languages)
+    corpus = Corpus(
+        labels=pack.labels,
+        bank=bank,
+        validation=_heard(recorded["validation"], parts["validation"]),
+        test=_heard(recorded["test"], parts["test"]),
+        clips=len(takes) + len(spoken.phrases),
+        speakers=len({take.speaker for take in takes}) + spoken.voices,
+        seconds=bank.running.seconds,
+        digest=whole.hexdigest(),
+        findings=tuple(finding for heard in recorded.values() for finding in heard.findings),
+    )
+    return WakeCorpus(
+        corpus=corpus,
+        texts=texts,
+        parts=parts,
+        carried=scenes,
+        recorded={phrase: sum(take.word == phrase for take in train.keywords) for phrase in task.phrases},
+        people=len({take.speaker for take in train.keywords if take.word in task.phrases}),
+        negatives=_negatives(train, spoken, people),
+    )
+
+
+def _negatives(
+    recorded: Heard, spoken: SpokenPart, people: Mapping[str, Sounds]
+) -> tuple[tuple[str, float, Speaker], ...]:
+    def hours(sounds: Sequence[NDArray[np.float32]]) -> float:
+        return round(sum(map(len, sounds)) / 16_000 / 3600, 3)
+
+    rows: list[tuple[str, float, Speaker]] = [
+        ("near words", hours([take.sound for take in spoken.alike]), "synthetic"),
+        ("other words", hours([take.sound for take in spoken.words]), "synthetic"),
+        ("other words", hours([take.sound for take in recorded.others]), "people"),
+        ("other languages", hours([take.sound for take in spoken.foreign]), "synthetic"),
+        ("other languages", hours([take.sound for take in recorded.languages]), "people"),
+        ("running speech", hours([take.sound for take in spoken.sentences]), "synthetic"),
+        ("running speech", round(hours(recorded.running) + people["speech"].seconds / 3600, 3), "people"),
+        ("noise", round(hours([*spoken.noise, *recorded.noise]) + people["noise"].seconds / 3600, 3), "recorded"),
+    ]
+    return tuple(row for row in rows if row[1])
+
+
+def own_takes(task: WakeTask, progress: Progress = lambda *_: None) -> dict[Part, Heard]:
+    """Takes of the phrases in folders and lists, by part: all to train on where fewer than `SPEAKERS` say them.
+
+    Raises
+    ------
+    DataError
+        A folder cannot be read, or none of its files is a take of a phrase that can be used.
+    """
+    takes: list[tuple[str, Take]] = []
+    findings: list[Finding] = []
+    for root in task.takes:
+        groups = twin_groups(root)
+        clips = [clip for clip in scan_folder(root, phrases=task.phrases).clips if clip.word in task.phrases]
+        if not clips:
+            raise DataError(
+                f'{root} holds no take of "{task.phrases[0]}": lay takes out as '
+                f"{task.phrases[0]}/<speaker>_nohash_<n>.wav."
+            )
+        for done, clip in enumerate(clips):
+            progress("reading takes", done + 1, len(clips))
+            try:
+                recording = read_recording(clip.path)
+            except SoundError as error:
+                findings.append(error.finding)
+                continue
+            findings += recording.findings
+            sound = recording.samples
+            takes.append((groups.get(clip.path, clip.speaker), Take(clip.word, clip.speaker, sound)))
+        if not takes:
+            raise DataError(nothing_usable(root, findings, "take"))
+    few = len({speaker for speaker, _ in takes}) < SPEAKERS
+    heard = {}
+    for part in PARTS:
+        mine = [take for speaker, take in takes if part == ("train" if few else part_of(speaker))]
+        heard[part] = Heard(tuple(mine), (), (), (), findings=tuple(findings) if part == "train" else ())
+    return heard
+
+
+def _recordings(task: WakeTask, labels: Sequence[str], part: Part, own: Heard, progress: Progress) -> Heard:
+    """What is named of one part: takes of the phrases, and everything else."""
+    sources = Sources(task.words, task.running, task.noise, task.leave_out, languages=task.languages)
+    heard = read_part(sources, labels, part, progress)
+    keywords = (*own.keywords, *heard.keywords)
+    return replace(heard, keywords=keywords, findings=(*own.findings, *heard.findings))
+
+
+def _heard(recorded: Heard, spoken: SpokenPart) -> Heard:
+    """Recordings and voices of one part, of which scenes are composed."""
+    said = {take.word for take in recorded.keywords}
+    voices = tuple(take for take in spoken.phrases if take.word not in said)
+    return replace(
+        recorded,
+        keywords=(*recorded.keywords, *voices),
+        others=(*recorded.others, *spoken.words, *spoken.alike),
+        running=(*recorded.running, *(take.sound for take in spoken.sentences)),
+        noise=(*recorded.noise, *spoken.noise),
+        languages=(*recorded.languages, *spoken.foreign),
+    )
+
+
+def _carried(frontend: LogMel) -> tuple[dict[str, Sounds], tuple[tuple[Scene, Energies], ...]]:
+    """People's sound without keywords that the shipped pack carries: to train on as sounds, to choose by as scenes."""
+    pack = load_pack(PEOPLE)
+    negatives = pack.manifest.negatives
+    if negatives is UNSET or pack.manifest.task.frontend != frontend.task.frontend:
+        raise DataError(f"The pack {PEOPLE} carries no sound without keywords for this front-end: reinstall auricle.")
+    pieces: dict[str, list[Energies]] = {"speech": [], "noise": []}
+    scenes: list[tuple[Scene, Energies]] = []
+    hop = frontend.task.frontend.hop
+    for stretch, kind in zip(read_negatives(pack.manifest, pack.files), negatives.kinds, strict=True):
+        energies, half = stretch[0 : len(stretch)], len(stretch) // 2
+        mine = pieces["noise" if kind == "noise" else "speech"]
+        mine += [energies[first : first + _PIECE] for first in range(0, half, _PIECE)]
+        samples = (len(energies) - half) * hop
+        scene = Scene(np.zeros(samples, np.int16), stretches=(Stretch(kind, 0, samples),))
+        scenes.append((scene, energies[half:]))
+    return {name: _sounds_of(parts) for name, parts in pieces.items()}, tuple(scenes)
+
+
+def _sounds_of(pieces: Sequence[Energies]) -> Sounds:
+    """Energies (frames, mels) as sounds, each a word from its first to its last frame."""
+    lengths = np.array([len(piece) for piece in pieces], np.int64)
+    levels = []
+    for piece in pieces:
+        loud = piece.mean(axis=1)
+        levels.append(float(loud[loud >= np.quantile(loud, _LOUD)].mean()) + 1e-9)
+    return Sounds(
+        energies=np.concatenate([*pieces, np.zeros((1, pieces[0].shape[1]), np.float32)]).astype(np.float32),
+        starts=np.cumsum(lengths) - lengths,
+        lengths=lengths,
+        begins=np.zeros(len(pieces), np.int64),
+        ends=lengths.copy(),
+        levels=np.array(levels, np.float32),
+        targets=np.full(len(pieces), -1),
+    )
+
+
+def joined_sounds(one: Sounds, other: Sounds) -> Sounds:
+    """Both, the second after the first."""
+    frames = len(one.energies) - 1
+    return Sounds(
+        energies=np.concatenate([one.energies[:-1], other.energies]),
+        starts=np.concatenate([one.starts, other.starts + frames]),
+        lengths=np.concatenate([one.lengths, other.lengths]),
+        begins=np.concatenate([one.begins, other.begins]),
+        ends=np.concatenate([one.ends, other.ends]),
+        levels=np.concatenate([one.levels, other.levels]),
+        targets=np.concatenate([one.targets, other.targets]),
+    )

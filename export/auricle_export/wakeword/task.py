@@ -1,0 +1,132 @@
+"""What an own wake word is made of: phrases, voices, recordings, the commands after it, and for how long it trains."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec import UNSET
+
+from auricle.errors import PackError, SettingsError
+from auricle.files import normal_form
+from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN, refuse_label
+from auricle.packs.pack import Pack, load_pack
+from auricle.speech.clip_folder import refuse_both_roles
+from auricle_export.pretrain.settings import LiveSettings
+from auricle_export.pretrain.window_settings import WindowSettings
+from auricle_export.wakeword.voices_sound import VOICES
+
+BASE = "gsc12-res"
+"""The pack whose weights a wake word begins with, where no command comes after it: it heard a thousand people."""
+MODEL = "resnet-lite"
+"""The model that is trained."""
+RATE = 0.5
+"""False accepts an hour that are allowed for each phrase."""
+EPOCHS = 24
+WINDOWS = WindowSettings(keywords=0.4, synthetic=0.5, outside=0.2, alike=0.3, running=0.3, cut=0.12, noise_only=0.1)
+"""What training windows draw: more of what sounds like the phrase than for single words, since beginnings and ends of a
+phrase are most of its mistakes."""
+
+
+def usual_settings() -> LiveSettings:
+    """How a wake word is trained where nothing else is asked for."""
+    return LiveSettings(epochs=EPOCHS, windows=WINDOWS)
+
+
+@dataclass(frozen=True)
+class WakeTask:
+    """One or more phrases, and what they are learnt from."""
+
+    phrases: tuple[str, ...]
+    folder: Path
+    """Keeps an interrupted training."""
+    language: str = "en"
+    """Of the voices."""
+    speakers: int = VOICES
+    """Synthetic voices at most."""
+    rate: float = RATE
+    """False accepts an hour that are allowed for each phrase."""
+    commands: str | None = None
+    """A pack whose words come after the phrase; None: nothing does."""
+    takes: tuple[Path, ...] = ()
+    """Folders or lists of takes of the phrases: recordings, or other voices."""
+    words: tuple[Path, ...] = ()
+    """Folders of single words by people; commands among them are trained on."""
+    running: tuple[Path, ...] = ()
+    languages: tuple[Path, ...] = ()
+    noise: tuple[Path, ...] = ()
+    leave_out: tuple[Path, ...] = ()
+    """Folders of single words whose speakers are heard in no part."""
+    settings: LiveSettings = field(default_factory=usual_settings)
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a phrase, and rates that cannot be meant."""
+        if not self.phrases:
+            raise SettingsError('Name the phrase to listen for, as in auricle export wakeword "hey robot".')
+        for place, phrase in enumerate(self.phrases):
+            refuse_phrase(phrase)
+            if phrase in self.phrases[:place]:
+                raise SettingsError(f'The phrase "{phrase}" is named twice: name it once.')
+        if self.speakers < 1:
+            raise SettingsError(f"--speakers is {self.speakers}: it has to be at least 1.")
+        if not (math.isfinite(self.rate) and 0.05 <= self.rate <= 20):
+            raise SettingsError(f"--rate is {self.rate:g}: it has to be 0.05 to 20 false accepts an hour.")
+        refuse_both_roles((*self.takes, *self.words), self.languages)
+
+    def base(self) -> Pack:
+        """The pack whose weights the training begins with.
+
+        Raises
+        ------
+        PackError
+            There is no such pack, it lacks weights of the model, or it holds one of the phrases already.
+        """
+        pack = load_pack(self.commands or BASE)
+        if MODEL not in pack.manifest.start or pack.manifest.plugin != MODEL:
+            raise PackError(
+                f"The pack {pack.manifest.name} has no trained {MODEL} as plug-in, which a wake word begins with: take "
+                "home, gsc12-res, or a pack that was trained from one of them."
+            )
+        for phrase in self.phrases:
+            if self.commands and phrase in self.words_after(pack):
+                raise PackError(f'"{phrase}" is a command of the pack {pack.manifest.name}: name another phrase.')
+        return pack
+
+    def words_after(self, base: Pack) -> tuple[str, ...]:
+        """The commands that come after the phrases: the words of the named pack but its own wake words."""
+        if self.commands is None:
+            return ()
+        listening = base.manifest.listening
+        wake = () if listening is UNSET else listening.wake
+        return tuple(word for word in base.labels if word not in SPECIAL_LABELS and word not in wake)
+
+
+def refuse_phrase(phrase: str) -> None:
+    """Refuse what no voice can say or no pack can hold.
+
+    Raises
+    ------
+    SettingsError, PackError
+        The sentence says what to write.
+    """
+    if phrase != " ".join(normal_form(phrase).lower().split()):
+        written = " ".join(normal_form(phrase).lower().split())
+        hint = f'write "{written}"' if written else "name the words to listen for"
+        raise SettingsError(f'"{phrase}" is not a valid phrase, which has small letters and single spaces: {hint}.')
+    if "_" in phrase or not any(letter.isalpha() for letter in phrase):
+        raise SettingsError(f'"{phrase}" is not a valid phrase: name words of letters, as in "hey robot".')
+    refuse_label(phrase, "the phrase")
+
+
+def labels_of(phrases: Sequence[str], commands: Sequence[str]) -> tuple[str, ...]:
+    """Labels of the pack: phrases, commands, and what is neither."""
+    return (*phrases, *commands, UNKNOWN, SILENCE)
+
+
+def name_of(phrases: Sequence[str]) -> str:
+    """The pack's name: the first phrase, in small Latin letters, digits and hyphens."""
+    name = re.sub(r"[^a-z0-9]+", "-", phrases[0].lower()).strip("-")
+    return name[:40] or "wake-word"

@@ -1,0 +1,236 @@
+"""An own wake word: what is refused, what begins a training, and a small one from the phrase to the pack."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from auricle.errors import DataError, PackError, SettingsError
+from auricle.hearing.scenes import Scene
+from auricle.packs.pack import load_pack, pack_bytes
+from auricle.packs.start import start_weights
+from auricle.speech.features import LogMel
+from auricle_export.pretrain.live import recogniser_of
+from auricle_export.pretrain.modules import module_for
+from auricle_export.pretrain.normalised import fold_into, normalised
+from auricle_export.pretrain.sounds import lay_out
+from auricle_export.pretrain.task import Watch
+from auricle_export.pretrain.trained import TrainingInterrupted
+from auricle_export.pretrain.warm_start import Teacher, WarmStart, begin_with
+from auricle_export.wakeword import build
+from auricle_export.wakeword.corpus import joined_sounds, own_takes
+from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of, usual_settings
+
+LABELS = labels_of(("hey robot",), ("stop", "go"))
+
+
+@pytest.mark.parametrize(
+    "phrase", ["Hey Robot", "hey  robot", " hey", "", "42", "_unknown_", "hey_robot", "x" * 100, "hey\nrobot"]
+)
+def test_what_is_not_a_phrase_is_refused(phrase: str, tmp_path: Path) -> None:
+    with pytest.raises((SettingsError, PackError)):
+        WakeTask((phrase,), tmp_path)
+
+
+@pytest.mark.parametrize("phrase", ["hey robot", "guten morgen", "नमस्ते", "你好", "o'clock"])
+def test_phrases_of_any_script_are_taken(phrase: str, tmp_path: Path) -> None:
+    assert WakeTask((phrase,), tmp_path).phrases == (phrase,)
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), 21.0])
+def test_a_rate_that_nobody_can_mean_is_refused(rate: float, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError):
+        WakeTask(("hey robot",), tmp_path, rate=rate)
+
+
+def test_a_phrase_that_is_a_command_already_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PackError):
+        WakeTask(("stop",), tmp_path, commands="home").base()
+
+
+def test_the_words_of_a_pack_come_after_it_but_its_own_wake_words(tmp_path: Path) -> None:
+    task = WakeTask(("hey robot",), tmp_path, commands="home")
+    after = task.words_after(task.base())
+    assert "stop" in after
+    assert not {"computer", "jarvis", "_unknown_"} & set(after)
+
+
+def test_a_pack_without_the_model_cannot_be_begun_with(tmp_path: Path) -> None:
+    with pytest.raises(PackError):
+        WakeTask(("hey robot",), tmp_path, commands="digits").base()
+
+
+@pytest.mark.parametrize(
+    ("phrase", "name"), [("hey robot", "hey-robot"), ("你好", "wake-word"), ("o'clock", "o-clock")]
+)
+def test_a_pack_is_called_as_its_phrase(phrase: str, name: str) -> None:
+    assert name_of((phrase,)) == name
+
+
+def _windows(count: int = 256) -> torch.Tensor:
+    task = load_pack("home").manifest.task
+    rng = np.random.default_rng(3)
+    energies = np.exp(rng.normal(-6, 3, (count, task.frames, task.frontend.mels))).astype(np.float32)
+    return torch.from_numpy(LogMel(task).finish(energies))
+
+
+def test_a_warm_start_computes_what_the_model_that_it_begins_with_does() -> None:
+    """Before the first step: the same features, and the same logits of the words that both know."""
+    base = load_pack("home")
+    pack, x = base.with_labels(LABELS, "robot"), _windows()
+    module = module_for(MODEL, pack, {})
+    twin = normalised(module)
+    begin_with(WarmStart(base), MODEL, module, twin, LABELS, x, {})
+    known = recogniser_of(MODEL, base, start_weights(base, MODEL))
+    theirs = np.log(known(x.numpy()))
+    with torch.no_grad():
+        twin.train()
+        ours = torch.log_softmax(twin(x), 1).numpy()
+        both = [(LABELS.index(word), base.labels.index(word)) for word in ("stop", "go", "_unknown_", "_silence_")]
+        mine, due = ours[:, [to for to, _ in both]], theirs[:, [row for _, row in both]]
+    np.testing.assert_allclose(mine - mine[:, :1], due - due[:, :1], atol=2e-3)
+    fold_into(twin.eval(), module)
+    with torch.no_grad():
+        np.testing.assert_allclose(module(x).numpy(), twin(x).numpy(), atol=2e-3)
+
+
+def test_a_teacher_says_half_of_a_target_but_not_of_a_word_that_it_does_not_know() -> None:
+    base, x = load_pack("home"), _windows(6)
+    teacher = Teacher(WarmStart(base, teaches=True), MODEL, LABELS, torch.device("cpu"), {})
+    y = torch.tensor([0, 1, 2, 3, 4, 0])
+    targets = teacher.targets(x, y, 0.05)
+    assert targets.sum(dim=1).tolist() == pytest.approx([1.0] * 6, abs=1e-5)
+    assert targets[0].tolist() == pytest.approx([0.96, 0.01, 0.01, 0.01, 0.01], abs=1e-6)
+    said = recogniser_of(MODEL, base, start_weights(base, MODEL))(x.numpy())
+    assert float(targets[1, 1]) == pytest.approx(0.5 * 0.96 + 0.5 * said[1, base.labels.index("stop")], abs=1e-4)
+
+
+def test_sounds_that_are_joined_are_those_of_both() -> None:
+    frontend = LogMel(load_pack("home").manifest.task)
+    rng = np.random.default_rng(0)
+    one, other = (
+        lay_out([rng.normal(0, 0.1, 4_000).astype(np.float32) for _ in range(count)], frontend) for count in (2, 3)
+    )
+    both = joined_sounds(one, other)
+    assert len(both) == 5
+    for number in range(5):
+        part, at = (one, number) if number < 2 else (other, number - 2)
+        first, length = int(part.starts[at]), int(part.lengths[at])
+        found = both.energies[both.starts[number] : both.starts[number] + both.lengths[number]]
+        np.testing.assert_array_equal(found, part.energies[first : first + length])
+    assert not both.energies[-1].any()
+
+
+def _takes(folder: Path, speakers: int) -> Path:
+    rng = np.random.default_rng(1)
+    for number in range(speakers):
+        sound = rng.normal(0, 0.1, 12_000).astype(np.float32)
+        path = folder / "hey robot" / f"speaker{number}_nohash_0.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, sound, 16_000)
+    return folder
+
+
+@pytest.mark.parametrize(("speakers", "parts"), [(3, {"train"}), (60, {"train", "validation", "test"})])
+def test_takes_of_a_few_people_are_all_trained_on(tmp_path: Path, speakers: int, parts: set[str]) -> None:
+    task = WakeTask(("hey robot",), tmp_path, takes=(_takes(tmp_path / "takes", speakers),))
+    heard = own_takes(task)
+    assert {part for part in heard if heard[part].keywords} == parts
+    assert sum(len(heard[part].keywords) for part in heard) == speakers
+
+
+def test_a_folder_without_a_take_of_the_phrase_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        own_takes(WakeTask(("hello house",), tmp_path, takes=(_takes(tmp_path / "takes", 2),)))
+
+
+def test_a_phrase_that_takes_too_long_is_refused(tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    from auricle.hearing.sounds import Take
+
+    def window(seconds: float) -> float:
+        take = Take("hey robot", "voice", np.zeros(round(seconds * 16_000) + 2 * build.MARGIN, np.float32))
+        return build.window_of(WakeTask(("hey robot",), tmp_path), {"train": SimpleNamespace(phrases=[take])})
+
+    assert [window(seconds) for seconds in (0.5, 1.1, 1.2, 2.2)] == [1.0, 1.0, 1.1, 2.0]
+    with pytest.raises(SettingsError):
+        window(2.4)
+
+
+def _small(folder: Path) -> WakeTask:
+    settings = replace(usual_settings(), epochs=2, steps=4, batch=16, judged=1, mined=1)
+    return WakeTask(("hey robot",), folder, speakers=30, settings=settings)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer texts, and less sound to judge by."""
+    from auricle_export.wakeword import voices_sound
+
+    for name, count in {"ALIKE": 6, "ALIKE_TAKES": 1, "WORD_TAKES": 1, "SENTENCES": 40, "TAKES": 1}.items():
+        monkeypatch.setattr(voices_sound, name, count)
+    monkeypatch.setattr(voices_sound, "COMMON_WORDS", voices_sound.COMMON_WORDS[::12])
+    monkeypatch.setattr(voices_sound, "FOREIGN", dict(list(voices_sound.FOREIGN.items())[:1]))
+    for name in ("WATCHING", "CHOOSING", "JUDGING"):
+        monkeypatch.setattr(build, name, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_from_the_phrase_to_a_pack_that_goes_on_where_it_was_interrupted(tmp_path: Path, quick: None) -> None:
+    class Seen(Watch):
+        epochs = 0
+
+        def epoch(self, epoch: object) -> None:
+            self.epochs += 1
+
+    first = Seen()
+    with pytest.raises(TrainingInterrupted):
+        build.build_wake_pack(_small(tmp_path / "cut"), watch=first, stopped=lambda: first.epochs == 1)
+    again = Seen()
+    done = build.build_wake_pack(_small(tmp_path / "cut"), watch=again)
+    assert again.epochs == 1
+    whole = build.build_wake_pack(_small(tmp_path / "whole"))
+    assert done.pack.identity == whole.pack.identity
+
+    pack = load_pack(_written(tmp_path / "hey.tar.zst", pack_bytes(done.pack)))
+    assert pack.labels == ("hey robot", "_unknown_", "_silence_")
+    assert set(pack.manifest.listening.thresholds) == {"hey robot"}
+    assert pack.manifest.listening.wake == ()
+    assert pack.manifest.start[MODEL].attribution == load_pack("gsc12-res").manifest.start[MODEL].attribution
+    assert {"speech", "words", "noise"} <= set(pack.manifest.negatives.kinds)
+    assert len(pack_bytes(pack)) < 1_000_000
+    assert isinstance(done.judgement.counts.words[0].word, str)
+    assert {scene.stretches[0].kind for scene, _ in done.corpus.carried} >= {"speech", "languages"}
+    assert all(isinstance(scene, Scene) for scene, _ in done.corpus.carried)
+
+    from auricle_export.wakeword.outcome import report_of
+    from auricle_export.wakeword.page import wake_page
+
+    report = report_of(_small(tmp_path / "whole"), done, tmp_path / "hey.tar.zst", 700_000)
+    assert json.loads(json.dumps(report.facts()))["phrases"] == ["hey robot"]
+    assert "hey robot" in wake_page(report)
+
+
+@pytest.mark.slow
+def test_commands_come_after_the_phrase(tmp_path: Path, quick: None) -> None:
+    task = replace(_small(tmp_path / "state"), commands="home")
+    done = build.build_wake_pack(task).pack
+    pack = load_pack(_written(tmp_path / "hey.tar.zst", pack_bytes(done)))
+    listening = pack.manifest.listening
+    assert pack.labels[0] == "hey robot"
+    assert len(pack_bytes(pack)) < 1_000_000
+    assert listening.wake == ("hey robot",)
+    assert set(listening.commands) == {"yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go"}
+
+
+def _written(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    return str(path)
