@@ -30,7 +30,7 @@ from auricle_export.pretrain.task import Watch, heeded
 from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 from auricle_export.pretrain.warm_start import WarmStart
-from auricle_export.wakeword.corpus import WakeCorpus, wake_corpus
+from auricle_export.wakeword.corpus import WakeCorpus, read_recordings, wake_corpus
 from auricle_export.wakeword.judgement import Judgement, judge_phrases
 from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of
 from auricle_export.wakeword.voices_sound import MARGIN, SpokenPart, speak_parts, texts_for
@@ -72,11 +72,13 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     step = heeded(watch, stopped)
     base = task.base()
     commands = task.words_after(base)
+    labels = labels_of(task.phrases, commands)
+    recorded = read_recordings(task, labels, step)
     texts = texts_for(task.phrases, commands, task.language, seed)
     parts = speak_parts(texts, task.language, seed, step, task.speakers)
-    pack = _starting_pack(base, labels_of(task.phrases, commands), name_of(task.phrases), window_of(task, parts))
+    pack = _starting_pack(base, labels, name_of(task.phrases), window_of(task, parts))
     frontend = LogMel(pack.manifest.task)
-    corpus = wake_corpus(task, pack, frontend, texts, parts, step)
+    corpus = wake_corpus(task, pack, frontend, texts, parts, recorded)
     streams = _with_people(
         make_streams(corpus.corpus.validation, pack.labels, frontend, seed, negatives=WATCHING), corpus
     )

@@ -60,24 +60,37 @@ class WakeCorpus:
     """Kind, hours and whose sound it is, of what is trained on without the phrases."""
 
 
+def read_recordings(task: WakeTask, labels: Sequence[str], progress: Progress = lambda *_: None) -> dict[Part, Heard]:
+    """Read what is named, by part: takes of the phrases, and everything else.
+
+    Raises
+    ------
+    DataError
+        A folder cannot be read, or holds nothing that can be used.
+    """
+    own = own_takes(task, progress)
+    sources = Sources(task.words, task.running, task.noise, task.leave_out, languages=task.languages)
+    recorded = {}
+    for part, takes in own.items():
+        heard = read_part(sources, labels, part, progress)
+        recorded[part] = replace(
+            heard,
+            keywords=(*takes.keywords, *heard.keywords),
+            findings=(*takes.findings, *heard.findings),
+        )
+    return recorded
+
+
 def wake_corpus(
     task: WakeTask,
     pack: Pack,
     frontend: LogMel,
     texts: Texts,
     parts: Mapping[Part, SpokenPart],
-    progress: Progress = lambda *_: None,
+    recorded: Mapping[Part, Heard],
 ) -> WakeCorpus:
-    """Read the recordings that are named, and lay them out with what voices say.
-
-    Raises
-    ------
-    DataError
-        A folder or a file cannot be read, or holds nothing that can be used.
-    """
+    """Lay out what voices say and what was recorded."""
     commands = tuple(label for label in pack.labels if label not in {*SPECIAL_LABELS, *task.phrases})
-    own = own_takes(task, progress)
-    recorded = {part: _recordings(task, pack.labels, part, own[part], progress) for part in PARTS}
     train, spoken = recorded["train"], parts["train"]
     place = {label: number for number, label in enumerate(pack.labels)}
     whole = hashlib.sha256()
@@ -178,14 +191,6 @@ def own_takes(task: WakeTask, progress: Progress = lambda *_: None) -> dict[Part
         mine = [take for speaker, take in takes if part == ("train" if few else part_of(speaker))]
         heard[part] = Heard(tuple(mine), (), (), (), findings=tuple(findings) if part == "train" else ())
     return heard
-
-
-def _recordings(task: WakeTask, labels: Sequence[str], part: Part, own: Heard, progress: Progress) -> Heard:
-    """What is named of one part: takes of the phrases, and everything else."""
-    sources = Sources(task.words, task.running, task.noise, task.leave_out, languages=task.languages)
-    heard = read_part(sources, labels, part, progress)
-    keywords = (*own.keywords, *heard.keywords)
-    return replace(heard, keywords=keywords, findings=(*own.findings, *heard.findings))
 
 
 def _heard(recorded: Heard, spoken: SpokenPart) -> Heard:
