@@ -5,7 +5,7 @@ synthetic voices alone was trained on them), else by synthetic voices that the p
 phrase are recordings of the test part of people, readers, other languages and noises, in other noise each time.
 Thresholds are the pack's, chosen on its validation streams; the curve is that of the judging streams themselves.
 
-    python bench/own_wake_word.py --data DIR PACK... [--repeats 12] [--owner FOLDER]
+    python bench/own_wake_word.py --data DIR PACK... [--repeats 12] [--language en]
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from msgspec import UNSET
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from bench.hearing_sound import never_heard
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, PackError
 from auricle.hearing.curve import Counts, curve_of, points
 from auricle.hearing.intervals import count_interval, share_interval
 from auricle.hearing.rule import Rule, refractory_of
@@ -48,13 +52,14 @@ def main() -> int:
     parser.add_argument("packs", nargs="+", metavar="PACK")
     parser.add_argument("--data", type=Path, required=True, help="folder of the recordings")
     parser.add_argument("--repeats", type=int, default=12, help="how often what is no phrase is heard in other noise")
+    parser.add_argument("--language", default="en", help="of the voices that say a phrase which no person says")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.repeats < 1:
         parser.error("--repeats has to be at least 1")
     try:
-        rows = [row for name in options.packs for row in judge(name, options.data, options.repeats, options.seed)]
+        rows = [row for name in options.packs for row in judge(name, options)]
     except AuricleError as error:
         print(error, file=sys.stderr)
         return 1
@@ -62,11 +67,10 @@ def main() -> int:
     return 0
 
 
-def judge(name: str, data: Path, repeats: int, seed: int) -> list[dict[str, object]]:
+def judge(name: str, options: argparse.Namespace) -> list[dict[str, object]]:
     """What a pack makes of each of its phrases."""
-    pack = load_pack(name)
-    listening = pack.manifest.listening
-    assert isinstance(listening, Listening)
+    pack, data = load_pack(name), options.data
+    listening = _listening(pack)
     phrases = tuple(listening.thresholds)
     sources = never_heard(data, (data / "gsc-more",), phrases)
     people = _people(data, phrases)
@@ -74,7 +78,7 @@ def judge(name: str, data: Path, repeats: int, seed: int) -> list[dict[str, obje
     for phrase in phrases:
         takes = tuple(take for take in people if take.word == phrase)
         by_people = bool(takes)
-        takes = takes or _voices(phrase)
+        takes = takes or _voices(phrase, options.language)
         heard = Heard(takes, sources.words, sources.speech, sources.noise, sources.languages)
         frontend = LogMel(pack.manifest.task)
         rule = Rule(
@@ -83,7 +87,9 @@ def judge(name: str, data: Path, repeats: int, seed: int) -> list[dict[str, obje
             patience=listening.patience,
             refractory=refractory_of(pack.manifest.task.seconds),
         )
-        streams = make_streams(heard, pack.labels, frontend, seed, passes=2, negatives=repeats, rule=rule)
+        streams = make_streams(
+            heard, pack.labels, frontend, options.seed, passes=2, negatives=options.repeats, rule=rule
+        )
         rows.append(_row(name, pack, phrase, streams, "people" if by_people else "voices", len(takes)))
     return rows
 
@@ -97,8 +103,16 @@ def _people(data: Path, phrases: Sequence[str]) -> list[Take]:
     return list(found.values())
 
 
-def _voices(phrase: str) -> tuple[Take, ...]:
-    voices = [voice for voice in choose_voices(most_voices(), VOICES_SEED) if part_of(voice.variant) == "test"]
+def _listening(pack: Pack) -> Listening:
+    listening = pack.manifest.listening
+    if listening is UNSET or not listening.thresholds:
+        raise PackError(f"The pack {pack.manifest.name} has no thresholds: name one of auricle export wakeword.")
+    return listening
+
+
+def _voices(phrase: str, language: str) -> tuple[Take, ...]:
+    voices = choose_voices(most_voices(language), VOICES_SEED, language)
+    voices = [voice for voice in voices if part_of(voice.variant) == "test"]
     return tuple(
         Take(phrase, take.voice, np.pad(take.audio.astype(np.float32) / np.float32(32_768), _MARGIN))
         for take in speak_texts([phrase], voices, min(160, 2 * len(voices)), VOICES_SEED)
@@ -106,8 +120,7 @@ def _voices(phrase: str) -> tuple[Take, ...]:
 
 
 def _row(name: str, pack: Pack, phrase: str, streams: Streams, by: str, takes: int) -> dict[str, object]:
-    listening = pack.manifest.listening
-    assert isinstance(listening, Listening)
+    listening = _listening(pack)
     model = pack.manifest.plugin
     posteriors = streams.posteriors(recogniser_of(model, pack, start_weights(pack, model)))
     column = streams.labels.index(phrase)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +13,13 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from typer.testing import CliRunner
 
 from auricle.errors import DataError, PackError, SettingsError
-from auricle.hearing.scenes import Scene
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle.packs.start import start_weights
 from auricle.speech.features import LogMel
+from auricle_export.commands import app
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.modules import module_for
 from auricle_export.pretrain.normalised import fold_into, normalised
@@ -23,8 +27,8 @@ from auricle_export.pretrain.sounds import lay_out
 from auricle_export.pretrain.task import Watch
 from auricle_export.pretrain.trained import TrainingInterrupted
 from auricle_export.pretrain.warm_start import Teacher, WarmStart, begin_with
-from auricle_export.wakeword import build
-from auricle_export.wakeword.corpus import joined_sounds, own_takes
+from auricle_export.wakeword import build, voices_sound
+from auricle_export.wakeword.corpus import _carried, joined_sounds, own_takes, read_recordings
 from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of, usual_settings
 
 LABELS = labels_of(("hey robot",), ("stop", "go"))
@@ -150,6 +154,40 @@ def test_a_folder_without_a_take_of_the_phrase_is_refused(tmp_path: Path) -> Non
         own_takes(WakeTask(("hello house",), tmp_path, takes=(_takes(tmp_path / "takes", 2),)))
 
 
+def test_who_is_left_out_says_no_take(tmp_path: Path) -> None:
+    takes, others = _takes(tmp_path / "takes", 3), _takes(tmp_path / "others", 1)
+    heard = own_takes(WakeTask(("hey robot",), tmp_path, takes=(takes,), leave_out=(others,)))
+    assert {take.speaker for take in heard["train"].keywords} == {"speaker1", "speaker2"}
+
+
+def test_takes_that_are_trained_on_judge_nothing(tmp_path: Path) -> None:
+    """Also where the same recordings are named among the words of people."""
+    takes = _takes(tmp_path / "takes", 8)
+    recorded = read_recordings(WakeTask(("hey robot",), tmp_path, takes=(takes,), words=(takes,)), LABELS)
+    assert [len(recorded[part].keywords) for part in ("train", "validation", "test")] == [8, 0, 0]
+
+
+def test_a_folder_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError):
+        WakeTask(("hey robot",), tmp_path, takes=(tmp_path, tmp_path))
+
+
+def test_words_of_people_that_are_the_phrase_are_no_negatives() -> None:
+    kinds = [
+        {scene.stretches[0].kind for scene, _ in _carried(load_pack("home"), phrases)[1]}
+        for phrases in (("marvin",), ("hey robot",))
+    ]
+    assert kinds[1] - kinds[0] == {"words", "run together"}
+    assert "speech" in kinds[0]
+
+
+@pytest.mark.parametrize(("language", "foreign"), [("zh", "cmn"), ("en", "ar"), ("de", "de")])
+def test_the_phrases_own_language_is_no_other_one(language: str, foreign: str) -> None:
+    phrase = {"zh": "你好小屋", "en": "hello house", "de": "hallo haus"}[language]
+    known = voices_sound.texts_for((phrase,), (), language, 0).foreign
+    assert (foreign in known) == (language == "en")
+
+
 def test_a_phrase_that_takes_too_long_is_refused(tmp_path: Path) -> None:
     from types import SimpleNamespace
 
@@ -172,14 +210,29 @@ def _small(folder: Path) -> WakeTask:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer texts, and less sound to judge by."""
-    from auricle_export.wakeword import voices_sound
-
     for name, count in {"ALIKE": 6, "ALIKE_TAKES": 1, "WORD_TAKES": 1, "SENTENCES": 40, "TAKES": 1}.items():
         monkeypatch.setattr(voices_sound, name, count)
     monkeypatch.setattr(voices_sound, "COMMON_WORDS", voices_sound.COMMON_WORDS[::12])
     monkeypatch.setattr(voices_sound, "FOREIGN", dict(list(voices_sound.FOREIGN.items())[:1]))
     for name in ("WATCHING", "CHOOSING", "JUDGING"):
         monkeypatch.setattr(build, name, 1)
+
+
+def test_the_command_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says to type holds the phrase and all that was given."""
+
+    def cut(task: WakeTask, *, watch: object, stopped: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        raise TrainingInterrupted("The training was interrupted.")
+
+    monkeypatch.setattr(build, "build_wake_pack", cut)
+    out = tmp_path / "hey robot.tar.zst"
+    typed = ["wakeword", "hey robot", "--out", str(out), "--rate", "1.0", "--json"]
+    answer = CliRunner().invoke(app, typed, standalone_mode=False)
+    assert answer.return_value == 130
+    again = shlex.split(json.loads(answer.output.splitlines()[-1])["go_on"])
+    assert again[:4] == ["auricle", "export", "wakeword", "hey robot"]
+    assert again[4:] == ["--out", str(out), "--rate", "1.0", "--json", "--state", f"{out}.state"]
 
 
 @pytest.mark.slow
@@ -207,9 +260,10 @@ def test_from_the_phrase_to_a_pack_that_goes_on_where_it_was_interrupted(tmp_pat
     assert pack.manifest.start[MODEL].attribution == load_pack("gsc12-res").manifest.start[MODEL].attribution
     assert {"speech", "words", "noise"} <= set(pack.manifest.negatives.kinds)
     assert len(pack_bytes(pack)) < 1_000_000
-    assert isinstance(done.judgement.counts.words[0].word, str)
-    assert {scene.stretches[0].kind for scene, _ in done.corpus.carried} >= {"speech", "languages"}
-    assert all(isinstance(scene, Scene) for scene, _ in done.corpus.carried)
+    assert {word.word for word in done.judgement.counts.words} == {"hey robot"}
+    home = load_pack("home").manifest
+    frames = sum(len(energies) for _, energies in done.corpus.carried)
+    assert frames == sum(home.negatives.frames) - sum(count // 2 for count in home.negatives.frames)
 
     from auricle_export.wakeword.outcome import report_of
     from auricle_export.wakeword.page import wake_page

@@ -85,18 +85,18 @@ def everyday_sentences(
 
 def has_sentences(language: str) -> bool:
     """Whether there are texts in a language, named as `everyday_sentences` takes it."""
-    return _known_code(language) is not None
+    return known_code(language) is not None
 
 
 def _code_of(language: str) -> str:
-    code = _known_code(language)
+    code = known_code(language)
     if code is None:
         known = {ENGLISH, ENGLISH_CODE, *FOREIGN, *(speech.voice for speech in FOREIGN.values())}
         raise SettingsError(f'There are no sentences in the language "{language}": {nearest(language, known)}')
     return code
 
 
-def _known_code(language: str) -> str | None:
+def known_code(language: str) -> str | None:
     """espeak-ng's own name of a language that there are texts in."""
     codes = {ENGLISH: ENGLISH_CODE, **{name: speech.voice for name, speech in FOREIGN.items()}}
     name = OTHER_NAMES.get(language.lower(), language.lower())

@@ -44,10 +44,10 @@ def given(**options: int | None) -> dict[str, int]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def refuse_unwritable(out: Path, folder: Path) -> None:
+def refuse_unwritable(out: Path, folder: Path, option: str = "--out", name: str = "my.tar.zst") -> None:
     """Refuse at once what would fail after the training; nothing is left of having tried."""
     if out.is_dir():
-        raise SettingsError(f"{out} is a folder: name the file to write, as in --out {out / 'my.tar.zst'}.")
+        raise SettingsError(f"{out} is a folder: name the file to write, as in {option} {out / name}.")
     for place in (out.parent, folder):
         made = [one for one in (place, *place.parents) if not one.exists()]
         try:
@@ -82,8 +82,8 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def command(ctx: typer.Context, folder: Path) -> str:
-    """The command that goes on: what was given, and where the state is."""
+def command(ctx: typer.Context, folder: Path | None = None) -> str:
+    """The command as it was given; with a folder the one that goes on from the state there."""
     words = ["auricle", "export", ctx.command.name or "pretrain"]
     for option in ctx.command.params:
         given, standard = ctx.params.get(option.name or ""), option.get_default(ctx)
@@ -93,7 +93,7 @@ def command(ctx: typer.Context, folder: Path) -> str:
             several = given if isinstance(given, list | tuple) else [given]
             flag = [] if option.param_type_name == "argument" else [option.opts[0]]
             words += [word for value in several for word in (*flag, str(value))]
-    return shlex.join([*words, "--state", str(folder)])
+    return shlex.join([*words, *([] if folder is None else ["--state", str(folder)])])
 
 
 def interrupted(command: str, as_json: bool) -> int:

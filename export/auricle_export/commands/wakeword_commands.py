@@ -69,39 +69,40 @@ def wakeword(
     folder = state if state is not None else out.with_name(f"{out.name}.state")
     written = page if page is not None else out.with_name(f"{out.name.removesuffix('.tar.zst')}.html")
     refuse_unwritable(out, folder)
-    refuse_unwritable(written, folder)
+    refuse_unwritable(written, folder, "--page", "my.html")
     if written == out:
         raise SettingsError(f"The page would be written over the pack {out}: name another file with --page.")
-    import_for("wakeword", "pretrain.settings")
-    work = import_for("wakeword", "wakeword.task")
+    build = import_for("wakeword", "wakeword.build")
+    work, heeded = import_for("wakeword", "wakeword.task"), import_for("wakeword", "pretrain.task").heeded
     settings = replace(
         work.usual_settings(), seed=seed, device=compute, **given(epochs=epochs), **given(threads=threads)
     )
     with View(as_json) as view, stop_on_signal() as stopped:
-        task: WakeTask = work.WakeTask(
-            phrases=tuple(phrases),
-            folder=folder,
-            language=language,
-            speakers=speakers,
-            rate=rate,
-            commands=commands,
-            takes=tuple(voices),
-            words=source_folders(words, Place(), view.step) if words else (),
-            running=tuple(running),
-            languages=tuple(languages),
-            noise=tuple(noise),
-            leave_out=tuple(leave_out),
-            settings=settings,
-        )
-        build = import_for("wakeword", "wakeword.build")
         try:
+            task: WakeTask = work.WakeTask(
+                phrases=tuple(phrases),
+                folder=folder,
+                language=language,
+                speakers=speakers,
+                rate=rate,
+                commands=commands,
+                takes=tuple(voices),
+                words=tuple(source_folders(words, Place(), heeded(view, stopped))) if words else (),
+                running=tuple(running),
+                languages=tuple(languages),
+                noise=tuple(noise),
+                leave_out=tuple(leave_out),
+                settings=settings,
+            )
             done = build.build_wake_pack(task, watch=view, stopped=stopped)
         except AuricleError:
             if not stopped():
                 raise
             return interrupted(command(ctx, folder), as_json)
         content = pack_bytes(done.pack)
-        report: WakeReport = import_for("wakeword", "wakeword.outcome").report_of(task, done, out, len(content))
+        report: WakeReport = import_for("wakeword", "wakeword.outcome").report_of(
+            task, done, out, len(content), command(ctx)
+        )
         write_durably(out, content)
         write_durably(written, import_for("wakeword", "wakeword.page").wake_page(report).encode())
     import_for("wakeword", "pretrain.task").remove_state(folder, [build.MODEL])

@@ -223,8 +223,8 @@ def make_corpus(
     whole = hashlib.sha256()
 
     def laid(sounds: Sequence[Sound], targets: Sequence[int] | None = None) -> Sounds:
-        _add_to(whole, sounds, targets)
-        return _laid(sounds, frontend, targets)
+        add_to_digest(whole, sounds, targets)
+        return lay_out_long(sounds, frontend, targets)
 
     bank = Bank(
         keywords=laid([t.sound for t in train.keywords], [place[t.word] for t in train.keywords]),
@@ -274,7 +274,8 @@ def _leading(
     return [*greetings, *wakes, *(sound for word, sound in synthetic if word in sources.wake)]
 
 
-def _laid(sounds: Sequence[Sound], frontend: LogMel, targets: Sequence[int] | None = None) -> Sounds:
+def lay_out_long(sounds: Sequence[Sound], frontend: LogMel, targets: Sequence[int] | None = None) -> Sounds:
+    """As `lay_out`, without what is shorter than `LEAST_SAMPLES`."""
     long_enough = [len(sound) >= LEAST_SAMPLES for sound in sounds]
     kept = None if targets is None else [t for t, fits in zip(targets, long_enough, strict=True) if fits]
     return lay_out([sound for sound, fits in zip(sounds, long_enough, strict=True) if fits], frontend, kept)
@@ -289,7 +290,7 @@ def _float(audio: NDArray[np.int16]) -> Sound:
     return samples
 
 
-def _add_to(whole: hashlib._Hash, sounds: Sequence[Sound], targets: Sequence[int] | None) -> None:
+def add_to_digest(whole: hashlib._Hash, sounds: Sequence[Sound], targets: Sequence[int] | None) -> None:
     """Samples, lengths and labels: energies would be others in their last bits with another number of threads."""
     whole.update(np.array([len(sounds), *map(len, sounds)], np.int64).data)
     whole.update(np.array([] if targets is None else targets, np.int64).data)

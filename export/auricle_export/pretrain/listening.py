@@ -141,12 +141,12 @@ def command_streams(heard: Heard, like: Streams, wake: Sequence[str], seed: int,
     return streams_of(scenes, like.labels, like.frontend, like.rule)
 
 
-def hearing_of(counts: Counts, data: str) -> Hearing:
+def hearing_of(counts: Counts, data: str, rates: Sequence[float] = RATES) -> Hearing:
     """The curve as a pack says it: hits by kind of scene at fixed false accepts an hour."""
     kinds = sorted({word.kind for word in counts.words})
-    by_kind = {kind: points(counts, counts.chosen(kind=kind), RATES) for kind in kinds}
+    by_kind = {kind: points(counts, counts.chosen(kind=kind), rates) for kind in kinds}
     curve = tuple(
         HeardAt(false_accepts_per_hour=rate, hits={kind: round(by_kind[kind][place].share, 4) for kind in kinds})
-        for place, rate in enumerate(RATES)
+        for place, rate in enumerate(rates)
     )
     return Hearing(data=data, words=len(counts.words), hours=round(counts.all_hours, 3), curve=curve)

@@ -69,7 +69,7 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
                     found += source_folders([name], place or Place(), progress)
                 else:
                     found.append(below(data, name))
-            _refuse_twice(found)
+            refuse_twice(found)
             return tuple(found)
 
         words, languages = folders(self.words, downloaded=True), folders(self.languages)
@@ -100,7 +100,8 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
         return said if len(said) <= _LONGEST else f"recordings of people in {len(folders)} folders, and espeak-ng"
 
 
-def _refuse_twice(folders: Sequence[Path]) -> None:
+def refuse_twice(folders: Sequence[Path]) -> None:
+    """Refuse a folder that is named more than once, with a SettingsError."""
     resolved = [folder.resolve() for folder in folders]
     for place, folder in enumerate(folders):
         if resolved[place] in resolved[:place]:

@@ -6,22 +6,20 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import msgspec
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from auricle.errors import SettingsError
 from auricle.hearing.splits import Part
-from auricle.packs.manifest import FileEntry, Listening, Start
-from auricle.packs.pack import Pack
-from auricle.packs.start import start_file
+from auricle.packs.manifest import SPECIAL_LABELS, Listening, Start
+from auricle.packs.pack import Pack, load_pack
 from auricle.speech.features import LogMel
 from auricle_export.packs.build import assemble, trace_models
-from auricle_export.packs.start_weights import with_negatives
+from auricle_export.packs.start_weights import with_negatives, without_start
 from auricle_export.packs.window import task_of
 from auricle_export.pretrain.listening import command_streams, hearing_of
 from auricle_export.pretrain.live import recogniser_of, train_live
-from auricle_export.pretrain.live_task import carried
+from auricle_export.pretrain.live_task import carried, with_starts
 from auricle_export.pretrain.outcome import heeding, judge_clips
 from auricle_export.pretrain.second_stage import Measured, Sound, best_ruled
 from auricle_export.pretrain.state import state_file
@@ -30,7 +28,7 @@ from auricle_export.pretrain.task import Watch, heeded
 from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 from auricle_export.pretrain.warm_start import WarmStart
-from auricle_export.wakeword.corpus import WakeCorpus, read_recordings, wake_corpus
+from auricle_export.wakeword.corpus import PEOPLE, WakeCorpus, read_recordings, wake_corpus
 from auricle_export.wakeword.judgement import Judgement, judge_phrases
 from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of
 from auricle_export.wakeword.voices_sound import MARGIN, SpokenPart, speak_parts, texts_for
@@ -39,6 +37,8 @@ WATCHING, CHOOSING, JUDGING = 2, 6, 4
 """How often the sound without the phrases is heard in other noise: while training, to choose thresholds, to judge."""
 CARRIED = 20
 """Seconds of each kind of sound without the phrases that the pack carries: it stays below a megabyte."""
+_LONGEST = 120
+"""Characters of folders' names in a manifest."""
 LONGEST = 2.0
 """Seconds of a window at most."""
 
@@ -51,8 +51,6 @@ class WakePack:
     trained: Trained
     corpus: WakeCorpus
     listening: Listening
-    measured: Measured
-    """On the validation streams, with these thresholds."""
     judgement: Judgement
     """On voices and people that were left out."""
     seconds: float
@@ -85,11 +83,16 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     size = pack.table(MODEL).size
     watch.begin(MODEL, size, size)
     start = WarmStart(base, teaches=bool(commands))
-    settings = task.settings
-    if not any(corpus.recorded.values()) and not commands:
-        settings = replace(settings, windows=replace(settings.windows, synthetic=1.0))
     trained = train_live(
-        MODEL, pack, corpus.corpus, streams, settings, task.folder, start=start, report=watch.epoch, stopped=stopped
+        MODEL,
+        pack,
+        corpus.corpus,
+        streams,
+        task.settings,
+        task.folder,
+        start=start,
+        report=watch.epoch,
+        stopped=stopped,
     )
     recognise = heeding(recogniser_of(MODEL, pack, trained.weights), stopped)
     with pytorch_threads(task.settings.threads):
@@ -106,11 +109,12 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
         judged_clips=clips,
         seed=seed,
         hearing=hearing_of(judgement.counts, judgement.judges),
-        attribution=base.manifest.start[MODEL].attribution,
+        attribution=_attribution(base),
         speech=corpus.corpus.digest,
     )
-    done = with_negatives(_with_start(pack, begin, trained, listening), carried(chosen, CARRIED))
-    return WakePack(done, trained, corpus, listening, measured, judgement, time.monotonic() - began)
+    done = with_negatives(with_starts(pack, {MODEL: begin}, {MODEL: trained}, listening), carried(chosen, CARRIED))
+    watch.chosen(listening, measured)
+    return WakePack(done, trained, corpus, listening, judgement, time.monotonic() - began)
 
 
 def window_of(task: WakeTask, parts: Mapping[Part, SpokenPart]) -> float:
@@ -127,7 +131,8 @@ def window_of(task: WakeTask, parts: Mapping[Part, SpokenPart]) -> float:
         seconds = 0.9 * float(np.quantile(lengths, 0.9)) / 16_000
         if seconds > LONGEST:
             raise SettingsError(
-                f'"{phrase}" takes {seconds:.1f} s to say, and a device looks at {LONGEST:g} s: name a shorter phrase.'
+                f'"{phrase}" takes {seconds / 0.9:.1f} s to say, more than the {LONGEST:g} s that a device looks at: '
+                "name a shorter phrase."
             )
         longest = max(longest, float(np.ceil(seconds * 10) / 10))
     return longest
@@ -136,16 +141,21 @@ def window_of(task: WakeTask, parts: Mapping[Part, SpokenPart]) -> float:
 def _starting_pack(base: Pack, labels: tuple[str, ...], name: str, seconds: float) -> Pack:
     """The base's models for these labels; traced again, the plug-in alone, where the window is longer."""
     if seconds == base.manifest.task.seconds:
-        return base.with_labels(labels, name)
+        return without_start(base).with_labels(labels, name)
     task = task_of(labels, base.manifest.task.frontend.mels, seconds)
     return assemble(name, labels, trace_models({MODEL: None}, len(labels), task), MODEL, task=task)
 
 
+def commands_in(task: WakeTask, pack: Pack) -> tuple[str, ...]:
+    """The labels of the pack that come after a phrase."""
+    return tuple(label for label in pack.labels if label not in {*SPECIAL_LABELS, *task.phrases})
+
+
 def _with_people(streams: Streams, corpus: WakeCorpus) -> Streams:
-    """The streams, and people's sound without keywords that a shipped pack carries."""
+    """The streams after people's sound without keywords that a shipped pack carries, which a new pack takes first."""
     scenes = tuple(scene for scene, _ in corpus.carried)
     energies = tuple(energies for _, energies in corpus.carried)
-    return replace(streams, scenes=(*streams.scenes, *scenes), energies=(*streams.energies, *energies))
+    return replace(streams, scenes=(*scenes, *streams.scenes), energies=(*energies, *streams.energies))
 
 
 def _choose(
@@ -154,7 +164,7 @@ def _choose(
     """Rule and thresholds for the rate that was asked for, what they do, and the streams that they were chosen on."""
     heard, seed = corpus.corpus.validation, task.settings.seed
     streams = _with_people(make_streams(heard, pack.labels, frontend, seed + 1, negatives=CHOOSING), corpus)
-    commands = command_streams(heard, streams, task.phrases, seed) if task.commands else None
+    commands = command_streams(heard, streams, task.phrases, seed) if commands_in(task, pack) else None
     said = None if commands is None else commands.posteriors(recognise)
     sound = best_ruled(Sound(streams, streams.posteriors(recognise), commands, said), task.phrases, task.rate)
     listening = sound.listening(task.phrases, wake_rate=task.rate)
@@ -162,14 +172,15 @@ def _choose(
 
 
 def _data(task: WakeTask) -> str:
-    own = f"{len(task.takes)} folders of takes, " if task.takes else ""
-    return f"{own}espeak-ng in {task.language}, negatives of people from the pack home"
+    """What the manifest says that weights were trained on: folders' names, no path."""
+    folders = (*task.takes, *task.words, *task.running, *task.languages)
+    named = ", ".join(dict.fromkeys(folder.name for folder in folders))
+    recordings = f"recordings in {named if len(named) <= _LONGEST else f'{len(folders)} folders'}, " if folders else ""
+    return f"{recordings}espeak-ng in {task.language}, sound of people that the pack {PEOPLE} carries"
 
 
-def _with_start(pack: Pack, start: Start, trained: Trained, listening: Listening) -> Pack:
-    files = {**pack.files, start.file: start_file(pack.table(MODEL), trained.weights)}
-    entries = tuple(FileEntry.of(path, data) for path, data in sorted(files.items()))
-    manifest = msgspec.structs.replace(
-        pack.manifest, start={MODEL: start}, listening=listening, files=entries, negatives=UNSET
-    )
-    return Pack(manifest, files)
+def _attribution(base: Pack) -> tuple[str, ...] | UnsetType:
+    """Whom the licences ask to name of what the base and the carried sound are made of, each once."""
+    packs = (base, load_pack(PEOPLE))
+    said = [start.attribution for pack in packs for start in pack.manifest.start.values()]
+    return tuple(dict.fromkeys(name for names in said if names is not UNSET for name in names)) or UNSET

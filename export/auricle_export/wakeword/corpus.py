@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.hearing.scenes import Scene
-from auricle.hearing.sounds import Take
+from auricle.hearing.sounds import Take, fingerprint
 from auricle.hearing.splits import PARTS, Part, part_of, twin_groups
 from auricle.hearing.utterances import Stretch
 from auricle.packs.listening import read_negatives
@@ -26,8 +26,17 @@ from auricle.speech.audio import read_recording
 from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import Energies, LogMel
 from auricle.speech.sound_faults import Finding, SoundError, nothing_usable
-from auricle_export.pretrain.corpus import LEAST_SAMPLES, Corpus, Heard, Progress, Sources, read_part
-from auricle_export.pretrain.sounds import Sounds, lay_out
+from auricle.speech.words import ALL_WORDS
+from auricle_export.pretrain.corpus import (
+    Corpus,
+    Heard,
+    Progress,
+    Sources,
+    add_to_digest,
+    lay_out_long,
+    read_part,
+)
+from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.windows import Bank
 from auricle_export.wakeword.report import Speaker
 from auricle_export.wakeword.task import WakeTask
@@ -37,6 +46,8 @@ PEOPLE = "home"
 """The shipped pack whose negatives are taken."""
 SPEAKERS = 20
 """With fewer speakers of the phrases all their takes are trained on, and voices that are left out judge."""
+WORDS_CARRIED = ("words", "run together")
+"""Kinds of that sound which are single words."""
 _PIECE = 1_000
 """Frames of a piece of carried sound."""
 _LOUD = 0.5
@@ -69,13 +80,15 @@ def read_recordings(task: WakeTask, labels: Sequence[str], progress: Progress = 
         A folder cannot be read, or holds nothing that can be used.
     """
     own = own_takes(task, progress)
+    trained = {fingerprint(take.sound) for heard in own.values() for take in heard.keywords}
     sources = Sources(task.words, task.running, task.noise, task.leave_out, languages=task.languages)
     recorded = {}
     for part, takes in own.items():
         heard = read_part(sources, labels, part, progress)
+        others = (take for take in heard.keywords if fingerprint(take.sound) not in trained)
         recorded[part] = replace(
             heard,
-            keywords=(*takes.keywords, *heard.keywords),
+            keywords=(*takes.keywords, *others),
             findings=(*takes.findings, *heard.findings),
         )
     return recorded
@@ -90,19 +103,17 @@ def wake_corpus(
     recorded: Mapping[Part, Heard],
 ) -> WakeCorpus:
     """Lay out what voices say and what was recorded."""
-    commands = tuple(label for label in pack.labels if label not in {*SPECIAL_LABELS, *task.phrases})
+    commands = {*pack.labels} - {*SPECIAL_LABELS, *task.phrases}
     train, spoken = recorded["train"], parts["train"]
     place = {label: number for number, label in enumerate(pack.labels)}
     whole = hashlib.sha256()
-    people, scenes = _carried(frontend)
+    carrier = load_pack(PEOPLE)
+    whole.update(carrier.identity.encode())
+    people, scenes = _carried(carrier, task.phrases)
 
     def laid(sounds: Sequence[NDArray[np.float32]], targets: Sequence[int] | None = None) -> Sounds:
-        fits = [len(sound) >= LEAST_SAMPLES for sound in sounds]
-        kept = [sound for sound, long in zip(sounds, fits, strict=True) if long]
-        for sound in kept:
-            whole.update(np.ascontiguousarray(sound).data)
-        chosen = None if targets is None else [t for t, long in zip(targets, fits, strict=True) if long]
-        return lay_out(kept, frontend, chosen)
+        add_to_digest(whole, sounds, targets)
+        return lay_out_long(sounds, frontend, targets)
 
     bank = Bank(
         keywords=laid([take.sound for take in train.keywords], [place[take.word] for take in train.keywords]),
@@ -165,9 +176,11 @@ def own_takes(task: WakeTask, progress: Progress = lambda *_: None) -> dict[Part
     """
     takes: list[tuple[str, Take]] = []
     findings: list[Finding] = []
+    strangers = {clip.speaker for root in task.leave_out for clip in scan_folder(root, phrases=task.phrases).clips}
     for root in task.takes:
         groups = twin_groups(root)
-        clips = [clip for clip in scan_folder(root, phrases=task.phrases).clips if clip.word in task.phrases]
+        named = scan_folder(root, phrases=task.phrases).clips
+        clips = [clip for clip in named if clip.word in task.phrases and clip.speaker not in strangers]
         if not clips:
             raise DataError(
                 f'{root} holds no take of "{task.phrases[0]}": lay takes out as '
@@ -207,16 +220,21 @@ def _heard(recorded: Heard, spoken: SpokenPart) -> Heard:
     )
 
 
-def _carried(frontend: LogMel) -> tuple[dict[str, Sounds], tuple[tuple[Scene, Energies], ...]]:
-    """People's sound without keywords that the shipped pack carries: to train on as sounds, to choose by as scenes."""
-    pack = load_pack(PEOPLE)
+def _carried(pack: Pack, phrases: Sequence[str]) -> tuple[dict[str, Sounds], tuple[tuple[Scene, Energies], ...]]:
+    """People's sound without keywords that a shipped pack carries: to train on as sounds, to choose by as scenes.
+
+    Its single words are those of Speech Commands: where a phrase is one of them, somebody may say it there.
+    """
     negatives = pack.manifest.negatives
-    if negatives is UNSET or pack.manifest.task.frontend != frontend.task.frontend:
-        raise DataError(f"The pack {PEOPLE} carries no sound without keywords for this front-end: reinstall auricle.")
+    if negatives is UNSET:
+        raise DataError(f"The pack {pack.manifest.name} carries no sound without keywords: reinstall auricle.")
+    said = WORDS_CARRIED if {*phrases} & {*ALL_WORDS} else ()
     pieces: dict[str, list[Energies]] = {"speech": [], "noise": []}
     scenes: list[tuple[Scene, Energies]] = []
-    hop = frontend.task.frontend.hop
+    hop = pack.manifest.task.frontend.hop
     for stretch, kind in zip(read_negatives(pack.manifest, pack.files), negatives.kinds, strict=True):
+        if kind in said:
+            continue
         energies, half = stretch[0 : len(stretch)], len(stretch) // 2
         mine = pieces["noise" if kind == "noise" else "speech"]
         mine += [energies[first : first + _PIECE] for first in range(0, half, _PIECE)]

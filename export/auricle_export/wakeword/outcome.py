@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from msgspec import UNSET
 
-from auricle.hearing.curve import points
-from auricle.packs.manifest import HeardAt, Hearing
+from auricle.packs.manifest import HeardAt
+from auricle_export.pretrain.listening import hearing_of
 from auricle_export.wakeword.build import WakePack
 from auricle_export.wakeword.judgement import Judgement
 from auricle_export.wakeword.report import (
@@ -27,7 +27,7 @@ RATES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 """False accepts an hour of the curve."""
 
 
-def report_of(task: WakeTask, done: WakePack, out: Path, size: int) -> WakeReport:
+def report_of(task: WakeTask, done: WakePack, out: Path, size: int, again: str = "") -> WakeReport:
     """The report of a pack.
 
     Parameters
@@ -38,15 +38,12 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int) -> WakeRepor
         Where the pack is written.
     size
         Of the pack, bytes.
+    again
+        The command that makes it again.
     """
     judgement, corpus = done.judgement, done.corpus
     counts, chosen = judgement.counts, judgement.chosen
     kinds = sorted({word.kind for word in counts.words})
-    by_kind = {kind: points(counts, counts.chosen(kind=kind), RATES) for kind in kinds}
-    curve = tuple(
-        HeardAt(false_accepts_per_hour=rate, hits={kind: round(by_kind[kind][at].share, 4) for kind in kinds})
-        for at, rate in enumerate(RATES)
-    )
     accepts = int(chosen.total()[0])
     attribution = done.pack.manifest.start[MODEL].attribution
     spoken = corpus.parts["train"]
@@ -59,7 +56,7 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int) -> WakeRepor
         language=task.language,
         rate=task.rate,
         thresholds=(*_phrases(task.phrases, done), *_commands(done)),
-        hearing=Hearing(data=judgement.judges, words=len(counts.words), hours=round(counts.all_hours, 3), curve=curve),
+        hearing=hearing_of(counts, judgement.judges, RATES),
         spoken={kind: int(counts.chosen(kind=kind).sum()) for kind in kinds},
         chosen=HeardAt(
             false_accepts_per_hour=accepts / chosen.all_hours,
@@ -79,6 +76,7 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int) -> WakeRepor
             Confusion(each.text, each.kind, round(each.posterior, 4), each.phrase) for each in judgement.mistaken
         ),
         latency=_latency(judgement),
+        again=again,
         seed=task.settings.seed,
         attribution=() if attribution is UNSET else tuple(attribution),
     )

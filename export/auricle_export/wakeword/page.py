@@ -252,7 +252,7 @@ def _judges(report: WakeReport) -> str:
         f"{' and '.join(filter(None, who)) or 'Voices'} that were not trained on said it {hearing.words:,} times: "
         f"{spoken}. Sound without it: {hearing.hours:.2f} hours."
     )
-    return f"<h2>Who judged</h2><p>{escaped(told)}</p><p>Recordings: {escaped(hearing.data)}</p>"
+    return f"<h2>Who judged</h2><p>{escaped(told)}</p><p>Judged by {escaped(hearing.data)}.</p>"
 
 
 def _next(report: WakeReport) -> str:
@@ -277,7 +277,7 @@ def _next(report: WakeReport) -> str:
             "Let it learn your own voice: ten takes, while it runs, for the fleet's rounds and the next pack",
             f"auricle edge record {shlex.quote(report.phrases[0])} --takes 10 --state kitchen\n"
             "auricle edge clips export takes --source enrolled --state kitchen\n"
-            f"auricle export wakeword {wake} --voices takes --out {pack}",
+            f"{report.again or f'auricle export wakeword {wake} --out {pack}'} --voices takes",
         ),
     )
     return "<h2>Next</h2>" + "".join(f"<h3>{escaped(what)}</h3><pre>{_lines(text)}</pre>" for what, text in steps)

@@ -124,6 +124,8 @@ class WakeReport:
     """The worst first."""
     latency: Latency | None = None
     """None where nothing was detected."""
+    again: str = ""
+    """The command that makes the pack again; empty: with the phrases alone."""
     seed: int = 0
     attribution: tuple[str, ...] = ()
     """Whom the licences of the recordings ask to name."""

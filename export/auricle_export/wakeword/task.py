@@ -15,6 +15,7 @@ from auricle.files import normal_form
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN, refuse_label
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.clip_folder import refuse_both_roles
+from auricle_export.pretrain.recipe import refuse_twice
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.window_settings import WindowSettings
 from auricle_export.wakeword.voices_sound import VOICES
@@ -75,6 +76,8 @@ class WakeTask:
         if not (math.isfinite(self.rate) and 0.05 <= self.rate <= 20):
             raise SettingsError(f"--rate is {self.rate:g}: it has to be 0.05 to 20 false accepts an hour.")
         refuse_both_roles((*self.takes, *self.words), self.languages)
+        for folders in (self.takes, self.words, self.running, self.languages, self.noise):
+            refuse_twice(folders)
 
     def base(self) -> Pack:
         """The pack whose weights the training begins with.
@@ -84,14 +87,18 @@ class WakeTask:
         PackError
             There is no such pack, it lacks weights of the model, or it holds one of the phrases already.
         """
-        pack = load_pack(self.commands or BASE)
+        pack = load_pack(BASE if self.commands is None else self.commands)
         if MODEL not in pack.manifest.start or pack.manifest.plugin != MODEL:
             raise PackError(
                 f"The pack {pack.manifest.name} has no trained {MODEL} as plug-in, which a wake word begins with: take "
                 "home, gsc12-res, or a pack that was trained from one of them."
             )
+        if pack.manifest.task.frontend != load_pack(BASE).manifest.task.frontend:
+            raise PackError(
+                f"The pack {pack.manifest.name} has another front-end than {BASE}: take one that has the same."
+            )
         for phrase in self.phrases:
-            if self.commands and phrase in self.words_after(pack):
+            if phrase in self.words_after(pack):
                 raise PackError(f'"{phrase}" is a command of the pack {pack.manifest.name}: name another phrase.')
         return pack
 

@@ -15,11 +15,11 @@ from auricle.errors import SettingsError
 from auricle.hearing.sounds import Take
 from auricle.hearing.splits import PARTS, Part, part_of
 from auricle.speech.confusables import COMMON_WORDS, holds_any
-from auricle.speech.everyday_speech import everyday_sentences, has_sentences
+from auricle.speech.everyday_speech import everyday_sentences, known_code
 from auricle.speech.near_words import near_words
 from auricle.speech.other_speech import FOREIGN, OtherTake, speak_texts
 from auricle.speech.synthesis import background_noise
-from auricle.speech.voices import Voice, choose_voices, most_voices
+from auricle.speech.voices import ENGLISH_CODE, Voice, choose_voices, most_voices
 
 Progress = Callable[[str, int, int], None]
 Sound = NDArray[np.float32]
@@ -72,20 +72,20 @@ class Texts:
 
 def texts_for(phrases: Sequence[str], commands: Sequence[str], language: str, seed: int) -> Texts:
     """What voices are asked to say; the errors are those of `speak_parts`."""
-    known, spoken = (*phrases, *commands), language if has_sentences(language) else "en"
+    known, code = (*phrases, *commands), known_code(language)
     near = near_words(list(phrases), language, ALIKE, seed)
     clean = {phrase: tuple(text for text in texts if not holds_any(text, known)) for phrase, texts in near.items()}
-    words = COMMON_WORDS if language.split("-")[0] == "en" else ()
+    words = COMMON_WORDS if code == ENGLISH_CODE else ()
     return Texts(
         phrases=known,
         near=clean,
         words=tuple(word for word in words if not holds_any(word, known)),
-        sentences=tuple(everyday_sentences(spoken, SENTENCES, seed, without=known)),
-        accent=None if spoken == language else ENGLISH_ACCENT,
+        sentences=tuple(everyday_sentences(code or ENGLISH_CODE, SENTENCES, seed, without=known)),
+        accent=None if code else ENGLISH_ACCENT,
         foreign={
             speech.voice: tuple(text for text in speech.texts if not holds_any(text, known))
             for speech in FOREIGN.values()
-            if speech.voice != language.split("-")[0]
+            if speech.voice != code
         },
     )
 
@@ -165,7 +165,7 @@ class _Speaking:
             return ()
         voices = list(self.voices)
         if accent is not None:  # a few voices for each language, others for the next one
-            few = voices[turn % len(voices) :: len(FOREIGN)][:FOREIGN_VOICES] or voices[:1]
+            few = voices[turn % len(voices) :: len(FOREIGN)][:FOREIGN_VOICES]
             voices = [replace(voice, accent=accent) for voice in few]
         name = f"{what}, {self.part} voices"
         said = speak_texts(texts, voices, takes, self.seed, lambda done, total: self.progress(name, done, total))
