@@ -215,7 +215,7 @@ def test_commands_name_the_pack_as_a_shell_and_toml_read_it() -> None:
     assert "--pack 'hey robot.tar.zst'" in text
     assert 'pack = "hey robot.tar.zst"' in text
     assert "auricle edge record 'hey robot' --takes 10" in text
-    assert "auricle export wakeword 'hey robot' 'guten morgen' --voices takes" in text
+    assert "auricle export wakeword 'hey robot' 'guten morgen' --out 'hey robot.tar.zst' --voices takes" in text
 
 
 def test_facts_are_json_and_hold_what_was_measured() -> None:

@@ -54,7 +54,7 @@ def wakeword(
     language: str = typer.Option("en", help="Of the synthetic voices, as espeak-ng names it: en, de, fr, cmn."),
     speakers: int = typer.Option(200, help="Synthetic voices, or as many as the language has."),
     rate: float = typer.Option(0.5, help="False accepts an hour that are allowed for each phrase."),
-    epochs: int | None = typer.Option(None, help="Passes of 500 batches; more hear better.  [24]"),
+    epochs: int | None = typer.Option(None, help="Passes of 500 batches; more hear better.  [16]"),
     page: Path | None = typer.Option(None, help="The HTML page to write.  [OUT.html]"),
     state: Path | None = typer.Option(None, help="Folder that keeps an interrupted training.  [OUT.state]"),
     seed: int = typer.Option(0, help="Random seed of voices, split and every draw."),

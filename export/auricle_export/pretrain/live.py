@@ -38,6 +38,8 @@ SMOOTHING = 0.05
 """Of the labels."""
 WARMUP = 300
 """Steps in which the learning rate rises to its height."""
+BODY = 0.1
+"""Share of the learning rate for what comes before the classifier, where a training begins with known weights."""
 AVERAGE = 0.999
 """Share of the mean of the weights that stays in each step."""
 
@@ -143,9 +145,17 @@ class _Live:
         self.trained = [p for p in self.twin.parameters() if p.requires_grad]
         matrices = [p for p in self.trained if p.dim() > 1]
         vectors = [p for p in self.trained if p.dim() <= 1]
-        self.optimizer = torch.optim.AdamW(
-            [{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0.0}], settings.rate
-        )
+        head = {id(p) for name, p in self.twin.named_parameters() if name.startswith("head.") and start is not None}
+        groups = [
+            {
+                "params": [p for p in parameters if (id(p) in head) == is_head],
+                "weight_decay": decay,
+                "share": 1.0 if start is None or is_head else BODY,
+            }
+            for parameters, decay in ((matrices, DECAY), (vectors, 0.0))
+            for is_head in (False, True)
+        ]
+        self.optimizer = torch.optim.AdamW([group for group in groups if group["params"]], settings.rate)
         self.mined: Mined | None = None
         self.best = self._flat(self.mean)
         self.note = Note(facts=self._facts(corpus, start))
@@ -234,7 +244,7 @@ class _Live:
         share = step / (s.epochs * s.steps)
         rate = s.rate * min(1.0, (step + 1) / WARMUP) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * share)))
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["share"]
         x, y = x.to(self.device), y.to(self.device)
         logits = self.twin(x)
         if self.teacher is None:

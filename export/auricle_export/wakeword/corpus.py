@@ -213,7 +213,7 @@ def _heard(recorded: Heard, spoken: SpokenPart) -> Heard:
     return replace(
         recorded,
         keywords=(*recorded.keywords, *voices),
-        others=(*recorded.others, *spoken.words, *spoken.alike),
+        others=(*recorded.others, *spoken.words),
         running=(*recorded.running, *(take.sound for take in spoken.sentences)),
         noise=(*recorded.noise, *spoken.noise),
         languages=(*recorded.languages, *spoken.foreign),

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from auricle.errors import SettingsError
 from auricle.hearing.sounds import Take
 from auricle.hearing.splits import PARTS, Part, part_of
-from auricle.speech.confusables import COMMON_WORDS, holds_any
+from auricle.speech.confusables import COMMON_WORDS, holds_any, sound_distance
+from auricle.speech.espeak import phonemes_of
 from auricle.speech.everyday_speech import everyday_sentences, known_code
 from auricle.speech.near_words import near_words
 from auricle.speech.other_speech import FOREIGN, OtherTake, speak_texts
 from auricle.speech.synthesis import background_noise
-from auricle.speech.voices import ENGLISH_CODE, Voice, choose_voices, most_voices
+from auricle.speech.voices import ENGLISH_CODE, Voice, accents_of, choose_voices, most_voices
 
 Progress = Callable[[str, int, int], None]
 Sound = NDArray[np.float32]
@@ -28,8 +29,11 @@ VOICES = 200
 """Synthetic speakers, or all that the language has."""
 TAKES = 4
 """Of each phrase by each voice; judged are as many."""
-ALIKE = 60
-"""Texts that sound like a phrase, for each phrase."""
+ALIKE = 90
+"""Texts that sound like a phrase, for each phrase, before the nearest are left out."""
+LEAST_DISTANCE = 0.3
+"""Share of the phonemes in which such a text differs from the phrase. People say a phrase in more ways than voices do:
+what is nearer is, as they say it, no other word."""
 ALIKE_TAKES, WORD_TAKES, FOREIGN_TAKES = 16, 4, 4
 """Of each text by voices of all parts together, each part its share, one at least."""
 FOREIGN_VOICES = 8
@@ -74,7 +78,10 @@ def texts_for(phrases: Sequence[str], commands: Sequence[str], language: str, se
     """What voices are asked to say; the errors are those of `speak_parts`."""
     known, code = (*phrases, *commands), known_code(language)
     near = near_words(list(phrases), language, ALIKE, seed)
-    clean = {phrase: tuple(text for text in texts if not holds_any(text, known)) for phrase, texts in near.items()}
+    clean = {
+        phrase: tuple(text for text in _far_enough(phrase, texts, language) if not holds_any(text, known))
+        for phrase, texts in near.items()
+    }
     words = COMMON_WORDS if code == ENGLISH_CODE else ()
     return Texts(
         phrases=known,
@@ -88,6 +95,15 @@ def texts_for(phrases: Sequence[str], commands: Sequence[str], language: str, se
             if speech.voice != code
         },
     )
+
+
+def _far_enough(phrase: str, texts: Sequence[str], language: str) -> list[str]:
+    """The texts that differ from the phrase by `LEAST_DISTANCE` of their phonemes at least."""
+    own, *others = phonemes_of(accents_of(language)[0], [phrase, *texts])
+    pairs = zip(texts, others, strict=True)
+    return [
+        text for text, sounds in pairs if sound_distance(own, sounds) >= LEAST_DISTANCE * max(len(own), len(sounds))
+    ]
 
 
 def speak_parts(
