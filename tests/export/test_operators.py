@@ -402,9 +402,8 @@ def test_a_window_puts_back_what_its_taps_saw(kernel: int, padding: int, dilatio
     x = torch.arange(24.0).reshape(12, 2)
     taps = window.taps(x)
     given = [torch.randint(-9, 9, tap.shape).float() for tap in taps]
-    assert sum(float((tap * y).sum()) for tap, y in zip(taps, given, strict=True)) == float(
-        (x * window.gather(given)).sum()
-    )
+    seen = sum(float((tap * y).sum()) for tap, y in zip(taps, given, strict=True))
+    assert seen == float((x * window.gather(given)).sum())
 
 
 def test_pooling_of_one_sample_pools_the_axes_that_pytorch_pools() -> None:
