@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from auricle_export.compiler.intercept import Intercept
 from auricle_export.compiler.layers import Bavd
+from auricle_export.compiler.spatial import Window
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import tensor_specs
 
@@ -115,7 +116,7 @@ def convolutions_1d() -> Net:
     parts = [conv(6, 3, 3), conv(6, 3, 5, stride=2, padding=2), conv(6, 3, 3, dilation=2, padding="same")]
     parts += [conv(6, 3, 4, padding="same", bias=False), conv(6, 4, 3, groups=2, padding=1), conv(6, 3, 1, stride=5)]
     parts += [conv(6, 6, 5, groups=6, padding=2), conv(6, 6, 4, groups=6, stride=3, bias=False), conv(6, 2, 12)]
-    parts += [conv(6, 12, 3, groups=6, padding=3), conv(6, 3, 3, padding=5)]
+    parts += [conv(6, 12, 3, groups=6, padding=3), conv(6, 3, 3, padding=5), conv(6, 2, 15, padding=14, dilation=2)]
     parts += [conv(6, 3, 3, padding=1, padding_mode="circular"), conv(6, 3, 3, padding=2, padding_mode="reflect")]
     return branches(*parts)
 
@@ -392,6 +393,17 @@ MORE: dict[str, Callable[[], Net]] = {
     "encoder, norm first": lambda: encoder(dropout=0.0, activation="gelu", norm_first=True, batch_first=True),
     "encoder, time first": lambda: encoder(dropout=0.2, activation=F.silu),
 }
+
+
+@pytest.mark.parametrize(("kernel", "padding", "dilation"), [(3, 1, 1), (15, 14, 2), (29, 14, 1)])
+def test_a_window_puts_back_what_its_taps_saw(kernel: int, padding: int, dilation: int) -> None:
+    """<taps(x), y> = <x, gather(y)>, exactly in whole numbers, also where a tap sees nothing but padding."""
+    window = Window([12], [kernel], [1], [(padding, padding)], [dilation])
+    x = torch.arange(24.0).reshape(12, 2)
+    taps = window.taps(x)
+    given = [torch.randint(-9, 9, tap.shape).float() for tap in taps]
+    seen = sum(float((tap * y).sum()) for tap, y in zip(taps, given, strict=True))
+    assert seen == float((x * window.gather(given)).sum())
 
 
 def test_pooling_of_one_sample_pools_the_axes_that_pytorch_pools() -> None:

@@ -95,7 +95,8 @@ def open_stream(path: Path) -> tuple[OpenSound, float, list[Finding]]:
     SoundError, DataError
         As `read_recording`, but for what only shows at the end, and for silence.
     """
-    scale, findings = 1.0, list[Finding]()
+    scale = 1.0
+    findings: list[Finding] = []
     with OpenSound(path) as sound:
         sound.check_rate()
         first = sound.read(_SEEN_SECONDS * sound.rate if sound.is_float else 1)
