@@ -54,7 +54,9 @@ def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
         samples = np.fromfile(sound, "<i2")
         said = said_of(samples, frontend, [listener.recognise], settings, len(labels))[0]
         found = said.counted(waiting, settings.smoothing)
-        np.save(Path(scores), found[:, columns])
+        unfinished = Path(scores).with_suffix(".unfinished.npy")
+        np.save(unfinished, found[:, columns])
+        unfinished.replace(scores)
     levels, rule = thresholds_of(labels, settings), rule_of(settings)
     facts = {
         "labels": [labels[column] for column in columns],

@@ -178,7 +178,9 @@ def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
     for sound, scores in zip(spec["sounds"], spec["scores"], strict=True):
         data, hear = Path(sound).read_bytes(), peer.hear(names)
         rows = [hear(data[i : i + size]) for i in range(0, len(data) - size + 1, size)]
-        np.save(Path(scores), np.array(rows, np.float32).reshape(-1, len(names)))
+        unfinished = Path(scores).with_suffix(".unfinished.npy")
+        np.save(unfinished, np.array(rows, np.float32).reshape(-1, len(names)))
+        unfinished.replace(scores)
     facts = {
         "labels": names,
         "thresholds": peer.thresholds,
