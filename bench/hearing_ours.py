@@ -68,7 +68,7 @@ def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
         "weights": {"": listener.weights + listener.second_weights},
         "bytes": np.dtype(np.float32).itemsize * (listener.weights + listener.second_weights),
     }
-    live = Live(Detector(frontend, labels, listener.recognise, settings), np.fromfile(spec["timed"], "<i2"))
+    live = Live(Detector(frontend, labels, listener.recognise, settings), np.fromfile(spec["timed"], "<i2", 60 * RATE))
     return live.second, facts
 
 
