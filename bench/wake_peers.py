@@ -53,7 +53,11 @@ PEERS = {
         '"hey jarvis"; an embedding of speech and two small nets over 2 s of it, every 80 ms, by TensorFlow Lite; '
         "by its makers' word trained on 200,000 synthetic clips and 31,000 h without the phrase",
     ),
-    "openwakeword-onnx": ("hey_jarvis", "the same model by the project's own package and ONNX Runtime, no speech gate"),
+    "openwakeword-onnx": (
+        "hey_jarvis",
+        '"hey jarvis"; the model of pyopen-wakeword, over 2 s every 80 ms, by the project\'s own package and '
+        "ONNX Runtime, its voice activity detector off",
+    ),
     "porcupine": (
         "jarvis",
         '"jarvis"; closed weights of 2021, every 32 ms; it only says whether it heard the word at one of 21 '
