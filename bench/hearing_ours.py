@@ -54,7 +54,9 @@ def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
         samples = np.fromfile(sound, "<i2")
         said = said_of(samples, frontend, [listener.recognise], settings, len(labels))[0]
         found = said.counted(waiting, settings.smoothing)
-        np.save(Path(scores), found[:, columns])
+        unfinished = Path(scores).with_suffix(".unfinished.npy")
+        np.save(unfinished, found[:, columns])
+        unfinished.replace(scores)
     levels, rule = thresholds_of(labels, settings), rule_of(settings)
     facts = {
         "labels": [labels[column] for column in columns],
@@ -66,7 +68,7 @@ def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
         "weights": {"": listener.weights + listener.second_weights},
         "bytes": np.dtype(np.float32).itemsize * (listener.weights + listener.second_weights),
     }
-    live = Live(Detector(frontend, labels, listener.recognise, settings), np.fromfile(spec["timed"], "<i2"))
+    live = Live(Detector(frontend, labels, listener.recognise, settings), np.fromfile(spec["timed"], "<i2", 60 * RATE))
     return live.second, facts
 
 

@@ -12,15 +12,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -50,7 +53,11 @@ PEERS = {
         '"hey jarvis"; an embedding of speech and two small nets over 2 s of it, every 80 ms, by TensorFlow Lite; '
         "by its makers' word trained on 200,000 synthetic clips and 31,000 h without the phrase",
     ),
-    "openwakeword-onnx": ("hey_jarvis", "the same model by the project's own package and ONNX Runtime, no speech gate"),
+    "openwakeword-onnx": (
+        "hey_jarvis",
+        '"hey jarvis"; the model of pyopen-wakeword, over 2 s every 80 ms, by the project\'s own package and '
+        "ONNX Runtime, its voice activity detector off",
+    ),
     "porcupine": (
         "jarvis",
         '"jarvis"; closed weights of 2021, every 32 ms; it only says whether it heard the word at one of 21 '
@@ -81,6 +88,13 @@ class Listener:
     module: str
     spec: dict[str, Any]
     paths: tuple[Path, ...] = ()
+    mark: str = ""
+    """What tells a pack from another one of that name."""
+
+    def scores(self, folder: Path, scenes: int) -> list[Path]:
+        """Where the scores of each scene are written."""
+        name = re.sub(r"\W+", "-", f"{self.name} {self.mark}".strip())
+        return [folder / f"{name}.{place}.npy" for place in range(scenes)]
 
     def start(self, told: dict[str, Any], path: Path, core: int) -> Worker:
         """A process that has heard what it is told to; Failed where it cannot."""
@@ -90,6 +104,8 @@ class Listener:
 
 def run(given: argparse.Namespace) -> Result:
     """Compose the sound, let everyone listen, and measure CPU time and memory in turns."""
+    if given.scores is not None:
+        _refuse_other_sound(given)
     missing: dict[str, str] = {}
     listeners = [*_packs(given.pack, given.phrase), *_peers(given, missing)]
     words = sorted({label for pack in given.pack for label in _words(load_pack(pack))})
@@ -118,6 +134,17 @@ def run(given: argparse.Namespace) -> Result:
     )
 
 
+def _refuse_other_sound(given: argparse.Namespace) -> None:
+    """Remember in the folder of scores what sound they are of; DataError where it has those of another."""
+    now = {"data": str(given.data.resolve()), "packs": given.pack}
+    now |= {name: getattr(given, name) for name in ("minutes", "voices", "passes", "seed")}
+    file = given.scores / "sound.json"
+    given.scores.mkdir(parents=True, exist_ok=True)
+    if file.is_file() and json.loads(file.read_text()) != now:
+        raise DataError(f"{given.scores} has scores of other sound ({file.name} says which): name another folder.")
+    file.write_text(json.dumps(now))
+
+
 def _words(pack: Pack) -> list[str]:
     return [label for label, word in zip(pack.labels, keyword_mask(pack.labels), strict=True) if word]
 
@@ -139,6 +166,7 @@ def _packs(given: Sequence[str], phrase: str) -> Iterator[Listener]:
             "bench.hearing_ours",
             {"pack": name if not Path(name).exists() else str(Path(name).resolve())},
             paths=(ROOT / "core", ROOT / "learning", ROOT / "edge"),
+            mark=f"{zlib.crc32(msgspec.json.encode(pack.manifest)):08x}",
         )
 
 
@@ -168,8 +196,9 @@ def _all_heard(
     def hear(number: int) -> Heard | str:
         listener = listeners[number]
         say(f"{listener.name}: it listens to {sum(sound.seconds for sound in sounding) / 3600:.2f} hours")
-        scores = [folder / f"{number}.{place}.npy" for place in range(len(sounding))]
-        told = {**_timed(sounding), "sounds": [str(s.sound) for s in sounding], "scores": [str(s) for s in scores]}
+        scores = listener.scores(given.scores or folder, len(sounding))
+        left = [(str(s.sound), str(path)) for s, path in zip(sounding, scores, strict=True) if not path.exists()]
+        told = {**_timed(sounding), "sounds": [sound for sound, _ in left], "scores": [path for _, path in left]}
         try:
             worker = listener.start(told, folder / f"{number}.json", cores[number % len(cores)])
         except Failed as reason:
@@ -238,6 +267,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="listeners that hear at a time; time is measured alone")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="on which time is measured")
     parser.add_argument("--lock", type=Path, help="file that is locked while time is measured")
+    parser.add_argument("--scores", type=Path, help="where scores are kept: what is there already is not heard again")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     found = parser.parse_args(given)

@@ -130,6 +130,24 @@ def test_the_whole_bench_in_small_with_ours_only(
 
 
 @pytest.mark.slow
+def test_scores_that_are_kept_are_not_heard_again(data: Path, tmp_path: Path) -> None:
+    """A run that lacks some scores hears those alone and says the same; scores of other sound are refused."""
+    kept = _small(data, "none", "--scores", str(tmp_path))
+    first = run(arguments(kept))
+    scores = sorted(tmp_path.glob("auricle-home-*.npy"))
+    assert len(scores) == 8
+    scores[0].unlink()
+    before = {path.name: path.stat().st_mtime_ns for path in scores[1:]}
+
+    again = run(arguments(kept))
+
+    assert again.heard == first.heard
+    assert {path.name: path.stat().st_mtime_ns for path in scores[1:]} == before and scores[0].exists()
+    with pytest.raises(DataError, match="scores of other sound"):
+        run(arguments([*kept, "--seed", "1"]))
+
+
+@pytest.mark.slow
 def test_a_peer_that_cannot_be_had_is_named_with_the_reason(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
