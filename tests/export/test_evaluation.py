@@ -33,6 +33,7 @@ class Pooled(nn.Module):
         return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(1, None), [1, None], [None, 1], (1, MELS), [FRAMES, 1]], ids=str)
 def test_a_mean_along_one_axis_is_written_as_one(size: Sequence[int | None]) -> None:
     """Also from a list; the C library has no AveragePool."""
