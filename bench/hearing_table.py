@@ -99,7 +99,7 @@ def rows_of(
             name,
             word or "all words",
             weights.get(word, weights.get("", 0)),
-            _setting(counts, word, 0, _usual(listens, word)),
+            setting_at(counts, word, 0, _usual(listens, word)),
             _swept(counts, word, rate),
         )
         for word, counts in _counted(listens, scores, scenes)
@@ -142,7 +142,8 @@ def shares(word: str) -> bool:
     return word.replace("_", " ").split()[-1:] == [TARGET]
 
 
-def _setting(counts: Counts, word: str, at: int, threshold: float | None) -> Setting:
+def setting_at(counts: Counts, word: str, at: int, threshold: float | None) -> Setting:
+    """What a word's counts ("": of all words) are in row `at`; `threshold` is stated as it is."""
     columns = slice(None) if not word else [counts.labels.index(word)]
     accepts = {kind: int(found[at, columns].sum()) for kind, found in counts.false_accepts.items()}
     by_kind = {kind: _count(events, counts.hours[kind]) for kind, events in accepts.items()}
@@ -159,7 +160,7 @@ def _swept(counts: Counts, word: str, rate: float) -> Setting | None:
     accepts = counts.total(word or None)[1:]
     too_many = np.flatnonzero(accepts > rate * counts.all_hours)
     first = int(too_many[-1]) + 1 if len(too_many) else 0
-    return _setting(counts, word, first + 1, float(GRID[first])) if first < len(GRID) else None
+    return setting_at(counts, word, first + 1, float(GRID[first])) if first < len(GRID) else None
 
 
 def _count(events: int, hours: float) -> Count:

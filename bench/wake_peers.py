@@ -29,8 +29,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.answer import answer
+from bench.hearing_sound import TARGET, recordings_of, takes_of, target_of, wake_scenes, write_scenes
 from bench.hearing_sound import Heard as Sounding
-from bench.hearing_sound import recordings_of, takes_of, target_of, wake_scenes, write_scenes
+from bench.hearing_table import shares
 from bench.step_environments import ENVIRONMENTS, NoEnvironment, environment
 from bench.step_process import ROOT, Failed, Worker, alone, say, workers
 from bench.wake_table import Cost, Heard, Result, heard_of, hours_of, text_of
@@ -150,14 +151,20 @@ def _words(pack: Pack) -> list[str]:
 
 
 def _packs(given: Sequence[str], phrase: str) -> Iterator[Listener]:
-    for name in given:
+    named = set[str]()
+    for name in dict.fromkeys(given):
         pack = load_pack(name)
-        word = target_of(_words(pack), phrase)
+        word = target_of((pack.listening and pack.listening.wake) or _words(pack), phrase)
         if word is None:
-            raise DataError(f'The pack {name} has neither "{phrase}" nor a phrase that ends in "jarvis": leave it out.')
+            raise DataError(
+                f'The pack {name} waits neither for "{phrase}" nor for a phrase that ends in "{TARGET}": leave it out.'
+            )
+        usual = f"auricle {pack.manifest.name}"
+        listener = usual if usual not in named else f"{usual} ({name})"
+        named.add(listener)
         task, second = pack.manifest.task, pack.listening is not None and pack.listening.second_stage
         yield Listener(
-            f"auricle {pack.manifest.name}",
+            listener,
             word,
             f'"{word}" among {len(_words(pack))} words; {task.clip_samples / SAMPLE_RATE:g} s of sound every 0.1 s'
             + (", two stages" if second else "")
@@ -228,19 +235,30 @@ def _costs(
 ) -> dict[str, Cost]:
     """CPU time and memory of processes that hear nothing but the timed sound, in turns on one core.
 
-    The first round is to warm up.
+    The first round is to warm up. A listener that fails has no costs; the others go on.
     """
+    timed: dict[str, Worker] = {}
     for number, listener in enumerate(active):
-        running.append(listener.start(_timed(sounding), folder / f"timed{number}.json", given.core))
-    seconds: list[list[float]] = [[] for _ in active]
-    peaks = [0] * len(active)
+        try:
+            timed[listener.name] = listener.start(_timed(sounding), folder / f"timed{number}.json", given.core)
+        except Failed as reason:
+            say(f"{listener.name}: its costs are not measured: {reason}")
+        else:
+            running.append(timed[listener.name])
+    seconds: dict[str, list[float]] = {name: [] for name in timed}
+    peaks = dict.fromkeys(timed, 0)
     for turn in range(given.rounds + 1):
         say(f"timing: round {turn} of {given.rounds}")
-        for number, worker in enumerate(running):
-            block = worker.block(BLOCK, 1)
-            seconds[number] += block["cpu"] if turn else []
-            peaks[number] = block["memory"]["peak"]
-    return {who.name: _cost(each, peak) for who, each, peak in zip(active, seconds, peaks, strict=True)}
+        for name, worker in list(timed.items()):
+            try:
+                block = worker.block(BLOCK, 1)
+            except Failed as reason:
+                say(f"{name}: its costs are not measured: {reason}")
+                del timed[name]
+                continue
+            seconds[name] += block["cpu"] if turn else []
+            peaks[name] = block["memory"]["peak"]
+    return {name: _cost(seconds[name], peaks[name]) for name in timed}
 
 
 def _cost(seconds: Sequence[float], peak: int) -> Cost:
@@ -275,6 +293,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     found.peers = [peer for peer in PEERS if not found.peer or peer in found.peer]
     if min(found.minutes, found.rounds, found.passes, found.jobs) <= 0 or found.voices < 0:
         parser.error("--minutes, --rounds, --passes and --jobs have to be more than 0, --voices not less")
+    if not shares(found.phrase):
+        parser.error(f'--phrase "{found.phrase}" has to end in "{TARGET}", which is what people say in the recordings')
     if found.core not in os.sched_getaffinity(0):
         parser.error(f"--core {found.core} is not a core that this process may use")
     return found

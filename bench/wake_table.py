@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from bench.comparison_table import table
-from bench.hearing_table import Listens, Setting, rate_text, rows_of, said_as
+from bench.hearing_table import Setting, rate_text, said_as, setting_at
 
 from auricle.hearing.curve import Counts, Mask, Point, curve_of, points
 from auricle.hearing.rule import Posteriors, Rule, Thresholds
@@ -99,13 +99,19 @@ def heard_of(
     only = [rows[:, [column]] for rows in scores]
     rule = Rule(facts["hop"], facts["smoothing"], facts["patience"], REFRACTORY)
     said = [said_as(scene, (word,)) for scene in scenes]
-    counts = curve_of(only, said, (word,), rule, LEVELS)
-    above = "files" in facts
-    listens = Listens((word,), {word: facts["thresholds"][word]}, (), rule, together=False, above=above)
-    (row,) = rows_of(name, listens, only, scenes, {}, RATES[0])
+    usual: float = facts["thresholds"][word]
+    first = np.nextafter(usual, 2.0) if "files" in facts else usual  # peers want more than their threshold
+    counts = curve_of(only, said, (word,), rule, np.concatenate(([first], LEVELS)))
+    default, swept = setting_at(counts, word, 0, usual), _without_first(counts)
     forms = dict.fromkeys(spoken.kind.partition(": ")[0] for spoken in counts.words)
-    hits = {form: _points(counts, form) for form in forms}
-    return Heard(name, word, differs, facts["bytes"], hits, row.default)
+    return Heard(name, word, differs, facts["bytes"], {form: _points(swept, form) for form in forms}, default)
+
+
+def _without_first(counts: Counts) -> Counts:
+    accepts = {kind: rows[1:] for kind, rows in counts.false_accepts.items()}
+    wrong = {kind: rows[1:] for kind, rows in counts.wrong.items()}
+    levels, hit, delay = counts.thresholds[1:], counts.hit[1:], counts.delay[1:]
+    return replace(counts, thresholds=levels, hit=hit, delay=delay, false_accepts=accepts, wrong=wrong)
 
 
 def _points(counts: Counts, form: str) -> dict[str, tuple[Point, ...]]:

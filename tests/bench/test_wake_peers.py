@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import msgspec
@@ -10,13 +11,16 @@ import numpy as np
 import pytest
 from bench import step_environments, wake_peers
 from bench.hearing_peer import Porcupine
-from bench.hearing_sound import ALONE, recordings_of, takes_of, target_of, wake_scenes, write_scenes
+from bench.hearing_sound import ALONE, Heard, recordings_of, takes_of, target_of, wake_scenes, write_scenes
 from bench.step_environments import NoEnvironment, Recipe, environment
+from bench.step_process import workers
 from bench.wake_peers import arguments, run
 from bench.wake_table import EVERYWHERE, RATES, Result, heard_of, hours_of, text_of
 
 from auricle.errors import DataError
 from auricle.hearing.scenes import Scene, Spoken, Stretch
+from auricle.packs.manifest import Listening
+from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.speech.audio import SAMPLE_RATE
 
 HOPS = 36_000
@@ -73,8 +77,52 @@ def test_the_phrase_comes_before_the_word_that_ends_it() -> None:
 
 
 def test_a_pack_without_the_phrase_is_refused(data: Path) -> None:
-    with pytest.raises(DataError, match='gsc12 has neither "hey jarvis" nor a phrase that ends in "jarvis"'):
+    with pytest.raises(DataError, match='gsc12 waits neither for "hey jarvis" nor for a phrase'):
         run(arguments(["--data", str(data), "--pack", "gsc12", "--peer", "none"]))
+
+
+def _copy_of_home(path: Path, wake: tuple[str, ...]) -> str:
+    """The pack home as another one of its name, which waits for these words."""
+    pack = load_pack("home")
+    listening = msgspec.structs.replace(pack.listening or Listening(), wake=wake)
+    path.write_bytes(pack_bytes(Pack(msgspec.structs.replace(pack.manifest, listening=listening), pack.files)))
+    return str(path)
+
+
+def test_packs_of_one_name_are_told_apart_and_a_pack_is_heard_once(tmp_path: Path) -> None:
+    other = _copy_of_home(tmp_path / "home.tar.zst", ("jarvis",))
+    listeners = list(wake_peers._packs(["home", other, "home"], "hey jarvis"))
+    assert [listener.name for listener in listeners] == ["auricle home", f"auricle home ({other})"]
+
+
+def test_a_word_that_a_pack_has_but_does_not_wait_for_is_not_its_phrase(tmp_path: Path) -> None:
+    other = _copy_of_home(tmp_path / "home.tar.zst", ("computer",))
+    with pytest.raises(DataError, match="waits neither"):
+        list(wake_peers._packs([other], "jarvis"))
+
+
+def test_a_phrase_that_nobody_says_in_the_recordings_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        arguments(["--data", ".", "--phrase", "stop"])
+    assert 'has to end in "jarvis"' in capsys.readouterr().err
+
+
+def test_a_listener_that_does_not_start_again_has_no_costs_and_the_others_have(tmp_path: Path) -> None:
+    """One does not start, one ends in the second round; the third takes 0.1 s a second, so 360 s an hour."""
+    answer = json.dumps({"cpu": [0.1] * wake_peers.BLOCK, "memory": {"peak": 7}})
+    script = f"import sys\nprint({{}}, flush=True)\nfor _ in sys.stdin: print('{answer}', flush=True)"
+    (tmp_path / "steady.py").write_text(script)
+    (tmp_path / "short.py").write_text(f"print({{}}, flush=True)\ninput()\nprint('{answer}', flush=True)")
+    active = [
+        wake_peers.Listener(name, "jarvis", "", Path(sys.executable), name, {}, (tmp_path,))
+        for name in ("absent", "short", "steady")
+    ]
+    sound = Heard(Scene(np.zeros(0, np.int16)), tmp_path / "none", 0.0)
+    with workers() as running:
+        costs = wake_peers._costs(active, [sound], tmp_path, arguments(["--data", ".", "--rounds", "3"]), running)
+    assert list(costs) == ["steady"]
+    cost = costs["steady"]
+    assert (cost.cpu_seconds, cost.low, cost.high) == pytest.approx((360, 360, 360)) and cost.peak_bytes == 7
 
 
 def test_a_word_heard_at_a_lower_sensitivity_scores_higher() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.edge.capture_listener import Listener
@@ -30,6 +30,7 @@ from auricle_edge.listening.capture.microphone import by_name, described, of_por
 from auricle_edge.listening.capture.mute_switch import FileSwitch, mute_switch
 from auricle_edge.listening.capture.settings import CaptureSettings, parse_source
 from auricle_edge.listening.sound import RATE
+from auricle_edge.service.process import say_findings
 
 RNG = np.random.default_rng(5)
 NOISE = RNG.integers(-3000, 3000, 4 * RATE).astype(np.int16)
@@ -46,6 +47,25 @@ def test_a_folder_is_heard_sample_for_sample_and_ends(tmp_path: Path) -> None:
     assert max(len(block.samples) for block in listener.blocks) <= 1600
     state = listener.capture.state
     assert (state.running, state.frames, dict(state.restarts)) == (False, len(NOISE), {})
+
+
+def test_a_file_whose_name_is_no_text_is_a_finding_and_the_others_are_heard(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One child, one finding with a question mark for the byte, and a last line of JSON that can be printed."""
+    soundfile.write(tmp_path / "a.wav", NOISE, RATE)
+    try:
+        (tmp_path / os.fsdecode(b"caf\xe9.wav")).write_text("this is a text")
+    except OSError:
+        pytest.skip("this file system takes names that are text only")
+    with Listener(f"folder:{tmp_path}?pace=fast", open_within=60.0, stall_after=60.0) as listener:
+        listener.end()
+    assert np.array_equal(listener.sound, NOISE)
+    assert dict(listener.capture.state.restarts) == {}
+    (finding,) = listener.capture.findings.values()
+    assert "caf?.wav" in finding.sentence
+    say_findings("kitchen-1", [finding], as_json=True)
+    assert json.loads(capsys.readouterr().out)["skipped_files"] == 1
 
 
 def test_a_recording_whose_child_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -285,8 +305,11 @@ def test_frames_come_out_as_they_went_in_however_the_pipe_cuts_them(cuts: list[i
 
 
 @given(st.text(st.characters()), st.integers())
+@example("caf\udce9.wav \U0001f3a4", 1)
 def test_the_child_writes_json_without_the_library_for_it(text: str, number: int) -> None:
-    assert json.loads(child_parts.object_text({"device": text, "rate": number})) == {"device": text, "rate": number}
+    """Half a pair of UTF-16, which is no text, is a question mark."""
+    meant = text.encode("utf-8", "replace").decode()
+    assert json.loads(child_parts.object_text({"device": text, "rate": number})) == {"device": meant, "rate": number}
 
 
 def test_a_child_is_told_what_the_listener_means() -> None:

@@ -194,7 +194,6 @@ def test_with_them_only_they_count_until_one_is_heard_and_commands_have_threshol
         ({"wake": ("yess",)}, "yess"),
         ({"wake": ("_unknown_",)}, "_unknown_"),
         ({"wake": ("yes", "yes")}, "twice"),
-        ({"wake": ("yes", "no", "up")}, "no command"),
         ({"wake": ("yes",), "commands": {"uo": 0.3}}, "uo"),
         ({"wake": ("yes",), "commands": {"yes": 0.3}}, "no command"),
         ({"thresholds": {"maybe": 0.5}}, "maybe"),
@@ -291,6 +290,13 @@ def test_another_wake_word_is_no_command_any_more() -> None:
     assert found.wake == ("no",) and found.commands == {"up": 0.35}
     with pytest.raises(SettingsError, match="noo"):
         detect_settings(DetectTable(wake=("noo",)), PACK)
+
+
+def test_a_detector_whose_wake_words_are_all_keywords_listens_to_all_of_them_always() -> None:
+    rules = make_rules(RULED, DetectSettings(wake=("yes", "no", "up"), thresholds={"no": 0.6}))
+    assert rules.awake is rules.waiting
+    assert rules.waiting.active.tolist() == make_rules(RULED, DetectSettings()).waiting.active.tolist()
+    assert not rules.waiting.yielding.any()
 
 
 def test_wake_words_that_are_all_keywords_of_a_pack_always_count() -> None:

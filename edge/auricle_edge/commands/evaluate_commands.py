@@ -11,6 +11,7 @@ from typing import Annotated, cast
 import typer
 
 from auricle.errors import DataError, SettingsError, nearest
+from auricle.files import normal_form
 from auricle.hearing.scenes import Scene
 from auricle.hearing.splits import PARTS, Part
 from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
@@ -115,7 +116,7 @@ def evaluate(
     chosen, length = _parts(part, validate), loaded.manifest.task.clip_samples
     findings: list[Finding] = []
     settings = detect_settings(DetectTable(threshold=threshold), loaded)
-    given: list[Read] = [partial(_same, s) for s in _recorded(recording or [], labels or [], loaded, findings)]
+    given: list[Read] = [partial(_alone, s) for s in _recorded(recording or [], labels or [], loaded, findings)]
     given += _clips(phrases, phrase, loaded, settings.wake, findings)
     judged = Judged(loaded.labels, LogMel(loaded.manifest.task), settings, waking_of(loaded.labels, settings))
     listeners = listeners_of(weights or [], loaded, choose_runtime(runtime, loaded, threads, training=False).runtime)
@@ -160,8 +161,8 @@ def _keywords_of(pack: Pack) -> list[str]:
     return [label for label in pack.labels if is_keyword(label)]
 
 
-def _same(scene: Scene) -> Scene:
-    return scene
+def _alone(scene: Scene) -> list[Scene]:
+    return [scene]
 
 
 def _clips(
@@ -174,9 +175,9 @@ def _clips(
         return []
     words = _keywords_of(pack)
     usual = list(wake or words)
-    said = usual[0] if phrase is None and len(usual) == 1 else phrase
-    if said is None:
+    if phrase is None and len(usual) > 1:
         raise SettingsError(f"Say which phrase {folder} has: --phrase with one of {', '.join(usual)}.")
+    said = usual[0] if phrase is None else normal_form(phrase)
     if said not in words:
         raise SettingsError(f'The pack {pack.manifest.name} has no word "{said}": {nearest(said, words)}')
     return phrase_set(folder, said, findings)
@@ -215,7 +216,7 @@ def _scenes(
     told = f"{PROGRESS_OF} to {parts[0]}" if parts else PROGRESS_OF
     with progress_bars(hidden=quiet) as bars:
         for number in bars.track(range(len(more) + len(made)), description=told):
-            yield more[number]() if number < len(more) else composed(made, number - len(more), seed)
+            yield from more[number]() if number < len(more) else [composed(made, number - len(more), seed)]
 
 
 def _say(judgement: Judgement, csv: Path | None, html: Path | None, json: bool) -> None:

@@ -25,7 +25,7 @@ def heard_by_detector(
 
     Raises
     ------
-    PackError, SettingsError
+    SettingsError
         As of `Detector`.
     """
     detector, hop = Detector(frontend, labels, recognise, settings), round(settings.hop * RATE)

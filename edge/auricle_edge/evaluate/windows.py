@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import PackError
 from auricle.hearing.second_stage import PROPOSAL, Levels, cascaded, levels_of, proposals
 from auricle.speech.features import Energies, LogMel
 from auricle_edge.listening.detect.hops import hop_frames
@@ -17,7 +16,6 @@ from auricle_edge.listening.detect.recognisers import Cascade, Posteriors, Recog
 from auricle_edge.listening.detect.rules import make_rules
 from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.listening.detect.voice import make_gate
-from auricle_edge.listening.sound import RATE
 
 _AT_ONCE = 256
 """Windows that are finished and recognised together: 4 MB of features."""
@@ -78,8 +76,6 @@ def said_of(
 
     Raises
     ------
-    PackError
-        The pack is for another sample rate.
     SettingsError
         The hop is not a multiple of the front-end's, or longer than a clip.
     """
@@ -104,8 +100,6 @@ def _rows(
 ) -> list[Posteriors]:
     """Posteriors (hops, labels) by each model; 0 where the gate was closed."""
     task = frontend.task
-    if task.sample_rate != RATE:
-        raise PackError(f"The pack is for sound at {task.sample_rate} Hz; a device listens at {RATE} Hz.")
     frames = hop_frames(settings.hop, task.frontend.hop, task.frames)
     hop = frames * task.frontend.hop
     if len(samples) < hop:

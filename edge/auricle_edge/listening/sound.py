@@ -10,7 +10,9 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-RATE = 16_000
+from auricle.packs.manifest import SAMPLE_RATE
+
+RATE = SAMPLE_RATE
 """Hz of every block; what the microphone gives is resampled to it."""
 
 

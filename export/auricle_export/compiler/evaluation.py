@@ -18,6 +18,7 @@ from auricle_export.compiler.classifier import features_of
 from auricle_export.compiler.contract import Net, named, parameters_of, unpack
 from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.onnx_export import to_onnx
+from auricle_export.compiler.pooling import Wanted, adaptive_mean_pool, output_sizes
 
 
 class _Evaluation(nn.Module):
@@ -46,7 +47,7 @@ class _Evaluation(nn.Module):
 
 
 class _Means(TorchFunctionMode):
-    """`AdaptiveAvgPool2d((1, None))` and `((None, 1))` as the mean that they are: the C library has no AveragePool."""
+    """Adaptive pooling to one place along one axis of two as the mean that it is: the C library has no AveragePool."""
 
     def __torch_function__(
         self,
@@ -55,12 +56,14 @@ class _Means(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - whatever the function gives
-        if func is functional.adaptive_avg_pool2d and args[0].dim() == 4 and not kwargs:
-            means = [n == 1 for n in args[1]] if isinstance(args[1], tuple) else []
-            kept = [n is None or n == size for n, size in zip(args[1], args[0].shape[2:], strict=True)] if means else []
-            if means in ([True, False], [False, True]) and kept[means.index(False)]:
-                return args[0].mean(dim=2 + means.index(True), keepdim=True)
+        if func is functional.adaptive_avg_pool2d and args[0].dim() == 4 and not kwargs and _is_along_one_axis(*args):
+            return adaptive_mean_pool(*args)
         return func(*args, **(kwargs or {}))
+
+
+def _is_along_one_axis(x: Tensor, output_size: Wanted) -> bool:
+    """Whether an axis becomes one place and the other stays as it is."""
+    return [n for n, size in zip(output_sizes(x, output_size), x.shape[2:], strict=True) if n != size] in ([1], [])
 
 
 TRACED_LABELS = 37

@@ -159,7 +159,7 @@ def _counted(size: int, kernel: int, stride: int, around: tuple[int, int], count
 
 def adaptive_mean_pool(x: Tensor, output_size: Wanted) -> Tensor:
     """`adaptive_avg_pool1d` and `2d`: means, then windows where they are equal, else a product with constant shares."""
-    wanted = _wanted(x, output_size)
+    wanted = output_sizes(x, output_size)
     whole = tuple(dim for dim, n in enumerate(wanted, 2) if n == 1)
     x = x.mean(dim=whole, keepdim=True) if whole else x
     if list(x.shape[2:]) == wanted:
@@ -177,13 +177,14 @@ def adaptive_max_pool(x: Tensor, output_size: Wanted, return_indices: bool = Fal
     """`adaptive_max_pool1d` and `2d`; where several places of a region hold its maximum they share the gradient."""
     if return_indices:
         raise NotImplementedError("max-pooling with return_indices", "the pooled values")
-    for dim, n in enumerate(_wanted(x, output_size), 2):
+    for dim, n in enumerate(output_sizes(x, output_size), 2):
         parts = [x.narrow(dim, start, end - start).amax(dim, keepdim=True) for start, end in regions(x.shape[dim], n)]
         x = parts[0] if n == 1 else torch.cat(parts, dim)
     return x
 
 
-def _wanted(x: Tensor, output_size: Wanted) -> list[int]:
+def output_sizes(x: Tensor, output_size: Wanted) -> list[int]:
+    """Sizes of an adaptive pooling of x (B, C, *S), one a spatial axis; where none is wanted, that of x."""
     axes = x.dim() - 2
     return [size if n is None else n for n, size in zip(each(output_size, axes), x.shape[2:], strict=True)]
 

@@ -1,9 +1,10 @@
 """An exported graph without what the exporter leaves in it: constants folded, idle operators and repeated ones removed.
 
 The passes are those of `onnxscript.optimizer.optimize_ir`, with rules named here, so that another version's set changes
-no pack. One rule is left out: SlicesSplit compares each slice with every other and lists the whole graph for each
-node. It makes a Split of two halves, which no module here is written as, and took most of the time that a network of
-shifted slices needed.
+no pack. Six of its rules are left out. SlicesSplit compares each slice with every other and lists the whole graph for
+each node; it makes a Split of two halves, which no module here is written as, and took most of the time that a network
+of shifted slices needed. The others are of operators that no graph here has: two of Dropout, which training writes as
+masks and evaluation leaves out, two of paddings before ConvInteger and one of the bias of QLinearConv.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ RULES = (
     common.transpose_transpose_rule,
     common.unsqueeze_unsqueeze_rule,
     common.squeeze_reshape_1d_rule,
+    common.no_op_dynamic_scatter_nd_rule,
+    common.no_op_static_scatter_nd_rule,
     common.normalize_pad_format_conv_rule,
     common.fuse_pad_into_conv_rule,
     common.fuse_batchnorm_into_conv_rule,
@@ -64,27 +67,24 @@ RULES = (
 
 def simplify(model: ir.Model) -> None:
     """Fold, rewrite and remove, in place; the interface stays."""
+    inline, unused = passes.InlinePass(), passes.RemoveUnusedNodesPass()
+    cleaning = (RewritePass(RULES), unused, passes.RemoveUnusedFunctionsPass(), passes.RemoveUnusedOpsetsPass())
+    finishing = (
+        unused,
+        passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
+        passes.LiftSubgraphInitializersToMainGraphPass(),
+        passes.DeduplicateInitializersPass(),
+        passes.CommonSubexpressionEliminationPass(),
+        passes.OutputFixPass(),
+        passes.NameFixPass(),
+    )
     for _ in range(TURNS):
-        _turn(model)
-
-
-def _turn(model: ir.Model) -> None:
-    passes.InlinePass()(model)
-    for _ in range(STEPS):
-        is_changed = fold_constants_ir(model, onnx_shape_inference=True).modified
-        for each in (
-            RewritePass(RULES),
-            passes.RemoveUnusedNodesPass(),
-            passes.RemoveUnusedFunctionsPass(),
-            passes.RemoveUnusedOpsetsPass(),
-        ):
-            is_changed |= each(model).modified
-        if not is_changed:
-            break
-    passes.RemoveUnusedNodesPass()(model)
-    passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-    passes.LiftSubgraphInitializersToMainGraphPass()(model)
-    passes.DeduplicateInitializersPass()(model)
-    passes.CommonSubexpressionEliminationPass()(model)
-    passes.OutputFixPass()(model)
-    passes.NameFixPass()(model)
+        inline(model)
+        for _ in range(STEPS):
+            is_changed = fold_constants_ir(model, onnx_shape_inference=True).modified
+            for each in cleaning:
+                is_changed |= each(model).modified
+            if not is_changed:
+                break
+        for each in finishing:
+            each(model)

@@ -127,8 +127,11 @@ def _value(value: str | int) -> str:
 
 
 def _string(text: str) -> str:
-    """A string of JSON: what is not a plain character is written by its numbers in UTF-16."""
-    units = text.encode("utf-16-be", "surrogatepass")
+    """A string of JSON: what is not a plain character is written by its numbers in UTF-16.
+
+    A name of a file need not be text: what Python keeps of it as half a pair is a question mark.
+    """
+    units = text.encode("utf-16-be", "replace")
     codes = [units[i] << 8 | units[i + 1] for i in range(0, len(units), 2)]
     return '"' + "".join(chr(c) if 32 <= c < 127 and c not in (34, 92) else f"\\u{c:04x}" for c in codes) + '"'
 

@@ -54,8 +54,6 @@ class Detector:
 
     Raises
     ------
-    PackError
-        The pack is for another sample rate than that of the sound.
     SettingsError
         The hop is not a multiple of the front-end's, or longer than a clip; a threshold or wake word that is not a
         keyword; a package is missing.

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import DataError, PackError, SettingsError
+from auricle.errors import DataError, SettingsError
 from auricle.speech.features import LogMel, word_span
 from auricle_edge.listening.sound import RATE
 
@@ -81,8 +81,6 @@ class Hops:
 
     Raises
     ------
-    PackError
-        The pack is for another sample rate than that of the sound.
     SettingsError
         The hop is not a multiple of the front-end's, or longer than a clip.
     """
@@ -90,8 +88,6 @@ class Hops:
     def __init__(self, frontend: LogMel, seconds: float) -> None:
         self._frontend, self._task = frontend, frontend.task
         task, shape = frontend.task, frontend.task.frontend
-        if task.sample_rate != RATE:
-            raise PackError(f"The pack is for sound at {task.sample_rate} Hz; a device listens at {RATE} Hz.")
         self._frames = hop_frames(seconds, shape.hop, task.frames)
         self.size = self._frames * shape.hop
         """Samples of a hop."""

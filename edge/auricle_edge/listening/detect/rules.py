@@ -48,15 +48,15 @@ class Rules:
 def make_rules(labels: Sequence[str], settings: DetectSettings) -> Rules:
     """The rules of a pack's labels (L) under settings.
 
-    Without wake words every keyword always counts. With them, only these count while the device waits; in the window
-    every keyword does, the wake words at their usual thresholds. A wake word is still in the sound then and would hold
-    back the command that follows it: it yields.
+    Without wake words every keyword always counts; so it does where all of them are wake words, since no command could
+    follow. Else only wake words count while the device waits; in the window every keyword does, the wake words at
+    their usual thresholds. A wake word is still in the sound then and would hold back the command that follows it: it
+    yields.
 
     Raises
     ------
     SettingsError
-        A threshold or a wake word that is not a keyword, a wake word twice or among the commands, no command left, or
-        no keyword at all.
+        A threshold or a wake word that is not a keyword, a wake word twice or among the commands, or no keyword at all.
     """
     words = [label for label in labels if is_keyword(label)]
     if not words:
@@ -65,11 +65,10 @@ def make_rules(labels: Sequence[str], settings: DetectSettings) -> Rules:
     _check_wake(settings.wake, words)
     if len(set(settings.wake)) != len(settings.wake):
         raise SettingsError("[detect] wake lists a word twice.")
-    if settings.wake and not set(words) - set(settings.wake):
-        raise SettingsError("[detect] wake names every keyword, so that no command is left: name fewer.")
-    commands = [word for word in words if word not in settings.wake]
+    wake = _waited_for(settings.wake, labels)
+    commands = [word for word in words if word not in wake]
     _check(settings.commands, commands, '[detect.commands]: there is no command "{}"')
-    return _rules(labels, settings)
+    return _rules(labels, settings, wake)
 
 
 def _check(named: Iterable[str], known: Sequence[str], wrong: str) -> None:
@@ -105,16 +104,16 @@ def _typed(word: str) -> str:
     return f'"{word}"' if re.fullmatch(r"\w[\w' -]* [\w' -]*", word) else shlex.quote(word)
 
 
-def _rules(labels: Sequence[str], settings: DetectSettings) -> Rules:
+def _rules(labels: Sequence[str], settings: DetectSettings, waited_for: Sequence[str]) -> Rules:
     def thresholds(special: Mapping[str, float]) -> NDArray[np.float64]:
         usual = {**dict.fromkeys(labels, settings.threshold), **settings.thresholds, **special}
         return np.array([usual[label] for label in labels])
 
     keywords = np.array([is_keyword(label) for label in labels])
-    wake = np.array([label in settings.wake for label in labels])
+    wake = np.array([label in waited_for for label in labels])
     nobody = np.zeros(len(labels), np.bool_)
-    waiting = Rule(wake if settings.wake else keywords, thresholds({}), nobody)
-    return Rules(waiting, Rule(keywords, thresholds(settings.commands), wake) if settings.wake else waiting)
+    waiting = Rule(wake if waited_for else keywords, thresholds({}), nobody)
+    return Rules(waiting, Rule(keywords, thresholds(settings.commands), wake) if waited_for else waiting)
 
 
 T = TypeVar("T")
@@ -130,7 +129,7 @@ def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
     Raises
     ------
     SettingsError
-        A word that is not a keyword of the pack, with the nearest that is; wake words that leave no command.
+        A word that is not a keyword of the pack, with the nearest that is, or a wake word twice.
     """
     listening, said = pack.listening or Listening(), _in_normal_form(said)
     wake = _waited_for(listening.wake if said.wake is None else said.wake, pack.labels)
