@@ -118,6 +118,12 @@ def evaluate(
     settings = detect_settings(DetectTable(threshold=threshold), loaded)
     given: list[Read] = [partial(_alone, s) for s in _recorded(recording or [], labels or [], loaded, findings)]
     given += _clips(phrases, phrase, loaded, settings.wake, findings)
+    sources = read_sources(folders, _keywords_of(loaded), chosen, length)
+    if keywords and not sources.keywords and part == EVERYBODY:
+        named, known_words = ", ".join(map(str, keywords)), ", ".join(_keywords_of(loaded))
+        raise DataError(f"{named} has none of the words of the pack {loaded.manifest.name}: {known_words}.")
+    for kind in sources.missing(folders):
+        typer.echo(f"Nothing of --{kind} belongs to the {part} part: it is left out.", err=True)
     judged = Judged(loaded.labels, LogMel(loaded.manifest.task), settings, waking_of(loaded.labels, settings))
     listeners = listeners_of(weights or [], loaded, choose_runtime(runtime, loaded, threads, training=False).runtime)
     plan = Plan(minutes, passes, rooms=rooms)
@@ -131,12 +137,6 @@ def evaluate(
         known = read_sources(folders, _keywords_of(loaded), ["validation"], length)
         findings += known.findings
         validated = thresholds_from(heard(known, ["validation"], [], events=False), listeners, judged, rate)
-    sources = read_sources(folders, _keywords_of(loaded), chosen, length)
-    if keywords and not sources.keywords and part == EVERYBODY:
-        named, known_words = ", ".join(map(str, keywords)), ", ".join(_keywords_of(loaded))
-        raise DataError(f"{named} has none of the words of the pack {loaded.manifest.name}: {known_words}.")
-    for kind in sources.missing(folders):
-        typer.echo(f"Nothing of --{kind} belongs to the {part} part: it is left out.", err=True)
     began = time.perf_counter()
     stream = heard(sources, chosen, given, events=judged.waking is not None)
     took = time.perf_counter() - began
