@@ -64,7 +64,8 @@ def wakeword(
 ) -> int:
     """Make a pack for an own wake word: synthetic voices say it, a model learns it, and a page says how well.
 
-    Training takes about ten minutes on two cores. Run the same command again after an interruption.
+    People who are to wake it need takes of people: name them with --voices (docs/wake-word.md has figures). Run the
+    same command again after an interruption.
     """
     folder = state if state is not None else out.with_name(f"{out.name}.state")
     written = page if page is not None else out.with_name(f"{out.name.removesuffix('.tar.zst')}.html")
@@ -138,5 +139,5 @@ def show(report: WakeReport, page: Path) -> None:
         f"({bounds.low:.2f} to {bounds.high:.2f} an hour), judged by {report.hearing.data}.",
         f"{report.pack}: {report.size / 1e6:.2f} MB, made in {report.seconds / 60:.0f} min. Page: {page}",
     )
-    for line in lines:
+    for line in (*lines, *([report.caution] if report.caution else [])):
         console.print(line, markup=False, highlight=False)

@@ -252,7 +252,8 @@ def _judges(report: WakeReport) -> str:
         f"{' and '.join(filter(None, who)) or 'Voices'} that were not trained on said it {hearing.words:,} times: "
         f"{spoken}. Sound without it: {hearing.hours:.2f} hours."
     )
-    return f"<h2>Who judged</h2><p>{escaped(told)}</p><p>Judged by {escaped(hearing.data)}.</p>"
+    caution = f"<p><strong>{escaped(report.caution)}</strong></p>" if report.caution else ""
+    return f"<h2>Who judged</h2>{caution}<p>{escaped(told)}</p><p>Judged by {escaped(hearing.data)}.</p>"
 
 
 def _next(report: WakeReport) -> str:

@@ -131,6 +131,15 @@ class WakeReport:
     """Whom the licences of the recordings ask to name."""
 
     @property
+    def caution(self) -> str:
+        """What to know where no person said a phrase, in training or before the judges; else empty."""
+        if self.judges.people or self.training.people:
+            return ""
+        return (
+            "No person said it: people are heard far less often than synthetic voices. Add their takes with --voices."
+        )
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of scene with a phrase, in the order of `spoken`."""
         return tuple(self.spoken)
@@ -160,6 +169,7 @@ class WakeReport:
             "curve": [self._at(point) for point in self.hearing.curve],
             "hours": self.hearing.hours,
             "spoken": dict(self.spoken),
+            "caution": self.caution,
             "judged_by": {"data": self.hearing.data, **asdict(self.judges)},
             "trained_on": asdict(self.training),
             "confusions": [asdict(confusion) for confusion in self.confusions],
