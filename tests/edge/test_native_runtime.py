@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import soundfile
 from onnx import helper
 from tests.core import tiny_pack
 from tests.edge import native_probe
@@ -249,7 +250,9 @@ def test_without_a_compiler_one_sentence_says_what_to_do(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "one").mkdir(parents=True)
+    tone = np.sin(np.arange(16_000, dtype=np.float32) * 0.2) * 0.1
+    soundfile.write(tmp_path / "words" / "one" / "ann_nohash_0.wav", tone, 16_000)
     options = ["--keywords", str(tmp_path / "words"), "--pack", "digits", "--runtime", "native"]
     assert main(["edge", "evaluate", *options]) == 2
     assert "install gcc" in capsys.readouterr().err

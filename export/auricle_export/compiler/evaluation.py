@@ -54,7 +54,7 @@ class _Means(TorchFunctionMode):
         func: Callable[..., Any],
         types: Sequence[type],
         args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        kwargs: Mapping[str, object] | None = None,
     ) -> Any:  # noqa: ANN401 - whatever the function gives
         if func is functional.adaptive_avg_pool2d and args[0].dim() == 4 and not kwargs and _is_along_one_axis(*args):
             return adaptive_mean_pool(*args)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from auricle.hearing.intervals import Interval, rate_interval, share_interval
 from auricle.packs.manifest import HeardAt, Hearing
@@ -153,7 +153,7 @@ class WakeReport:
         """Clopper-Pearson interval, 95 %, of a share of the phrases that were said in a kind of scene."""
         return share_interval(round(share * self.spoken[kind]), self.spoken[kind])
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Everything as plain JSON values, with the intervals of what was measured."""
         rates = {"low": round(self.accepts_interval.low, 4), "high": round(self.accepts_interval.high, 4)}
         return {
@@ -177,7 +177,7 @@ class WakeReport:
             "attribution": list(self.attribution),
         }
 
-    def _at(self, point: HeardAt) -> dict[str, Any]:
+    def _at(self, point: HeardAt) -> dict[str, object]:
         hits = {}
         for kind, share in point.hits.items():
             interval = self.interval(kind, share)
