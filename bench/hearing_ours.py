@@ -45,7 +45,7 @@ def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
     pack = load_pack(spec["pack"])
     settings = detect_settings(DetectTable(), pack)
     frontend, labels = LogMel(pack.manifest.task), pack.labels
-    listener = listeners_of((), pack, choose_runtime("auto", pack, training=False).runtime)[0]
+    listener = listeners_of((), pack, lambda: choose_runtime("auto", pack, training=False).runtime)[0]
     wake = () if pack.listening is None else pack.listening.wake
     names = wake or [label for label, word in zip(labels, keyword_mask(labels), strict=True) if word]
     columns = [labels.index(name) for name in wake or labels]

@@ -104,7 +104,7 @@ def test_with_the_same_model_as_second_stage_the_report_is_that_of_the_first_alo
     sources: Sources, pack: Pack
 ) -> None:
     given = ["one=crnn-lite", "two=crnn-lite,second:crnn-lite"]
-    one, two = _judged(sources, pack, listeners_of(given, pack, RUNTIME))
+    one, two = _judged(sources, pack, listeners_of(given, pack, lambda: RUNTIME))
     assert one == two and one["settings"]
     assert (one["device"] is None) == (pack.listening is None)
 
@@ -141,16 +141,16 @@ def test_a_setting_is_what_a_device_with_these_thresholds_hears(sources: Sources
 
 def test_a_pack_that_names_a_second_stage_is_judged_with_it() -> None:
     pack = with_own_model(bare_pack("gsc12"), "crnn-base")
-    assert listeners_of((), pack, RUNTIME)[0].second_weights == 0
+    assert listeners_of((), pack, lambda: RUNTIME)[0].second_weights == 0
     says = msgspec.structs.replace(pack.manifest, listening=Listening(second_stage="crnn-base"))
-    usual = listeners_of((), Pack(says, pack.files), RUNTIME)
+    usual = listeners_of((), Pack(says, pack.files), lambda: RUNTIME)
     assert [(each.name, each.weights) for each in usual] == [("both stages", pack.table("crnn-lite").size)]
     assert usual[0].second_weights == pack.table("crnn-base").size and isinstance(usual[0].recognise, Cascade)
 
 
 def test_a_stage_may_be_the_mean_of_several_and_a_model_is_made_once() -> None:
     pack = with_own_model(bare_pack("gsc12"), "crnn-base")
-    lite, both = listeners_of(["lite=crnn-lite", "b=crnn-lite,second:crnn-base+crnn-lite"], pack, RUNTIME)
+    lite, both = listeners_of(["lite=crnn-lite", "b=crnn-lite,second:crnn-base+crnn-lite"], pack, lambda: RUNTIME)
     assert isinstance(both.recognise, Cascade) and both.recognise.first is lite.recognise
     assert (both.weights, both.second_weights) == (lite.weights, lite.weights + pack.table("crnn-base").size)
 
@@ -158,7 +158,7 @@ def test_a_stage_may_be_the_mean_of_several_and_a_model_is_made_once() -> None:
 @pytest.mark.parametrize("text", ["a=crnn-lite,second:", "a=,second:crnn-lite", "a=b,second:c,second:d"])
 def test_half_a_cascade_is_refused(text: str) -> None:
     with pytest.raises(AuricleError, match="second"):
-        listeners_of([text], PACK, RUNTIME)
+        listeners_of([text], PACK, lambda: RUNTIME)
 
 
 def test_the_command_says_what_the_second_stage_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

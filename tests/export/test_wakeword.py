@@ -15,6 +15,7 @@ import soundfile
 import torch
 from typer.testing import CliRunner
 
+from auricle.checks.graph_check import check_graph
 from auricle.errors import DataError, PackError, SettingsError
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle.packs.start import start_weights
@@ -30,6 +31,7 @@ from auricle_export.pretrain.warm_start import Teacher, WarmStart, begin_with
 from auricle_export.wakeword import build, voices_sound
 from auricle_export.wakeword.corpus import _carried, joined_sounds, own_takes, read_recordings
 from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of, usual_settings
+from auricle_learning.runtimes import StepRuntime
 
 LABELS = labels_of(("hey robot",), ("stop", "go"))
 
@@ -202,6 +204,19 @@ def test_a_phrase_that_takes_too_long_is_refused(tmp_path: Path) -> None:
         window(2.4)
 
 
+@pytest.mark.slow
+def test_a_long_phrase_gets_models_that_look_at_all_of_it() -> None:
+    """Their graphs take as many frames as the pack says, and begin with the weights of those that look at a second."""
+    base = load_pack("gsc12-res")
+    pack = build._starting_pack(base, labels_of(("good morning robot",), ()), "long", 1.3)
+    assert pack.manifest.task.frames == 130
+    for graph in pack.manifest.graphs:
+        check_graph(pack, graph)
+    features = np.zeros((2, 130, pack.manifest.task.frontend.mels), np.float32)
+    assert StepRuntime(pack).logits(MODEL, np.zeros(pack.table(MODEL).size, np.float32), features).shape == (2, 3)
+    assert pack.table(MODEL).specs[:-2] == base.table(MODEL).specs[:-2]
+
+
 def _small(folder: Path) -> WakeTask:
     settings = replace(usual_settings(), epochs=2, steps=4, batch=16, judged=1, mined=1)
     return WakeTask(("hey robot",), folder, speakers=30, settings=settings)
@@ -257,7 +272,8 @@ def test_from_the_phrase_to_a_pack_that_goes_on_where_it_was_interrupted(tmp_pat
     assert pack.labels == ("hey robot", "_unknown_", "_silence_")
     assert set(pack.manifest.listening.thresholds) == {"hey robot"}
     assert pack.manifest.listening.wake == ()
-    assert pack.manifest.start[MODEL].attribution == load_pack("gsc12-res").manifest.start[MODEL].attribution
+    named = [load_pack(name).manifest.start[MODEL].attribution for name in ("gsc12-res", "home")]
+    assert pack.manifest.start[MODEL].attribution == tuple(dict.fromkeys([*named[0], *named[1]]))
     assert {"speech", "words", "noise"} <= set(pack.manifest.negatives.kinds)
     assert len(pack_bytes(pack)) < 1_000_000
     assert {word.word for word in done.judgement.counts.words} == {"hey robot"}

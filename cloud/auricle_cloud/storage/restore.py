@@ -263,7 +263,7 @@ def _load(tx: sa.Connection, beside: Path, manifest: Manifest) -> None:
 
 
 def _starts(told: str | None) -> int:
-    """The epoch that a backup says; BackupError for what is none."""
+    """The epoch that a backup states; BackupError where that is not an epoch."""
     text = told or "0"
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= MOST_STARTS):
         raise BackupError(

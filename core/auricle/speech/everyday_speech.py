@@ -83,11 +83,6 @@ def everyday_sentences(
     return tuple(found[place] for place in rng.permutation(count))
 
 
-def has_sentences(language: str) -> bool:
-    """Whether there are texts in a language, named as `everyday_sentences` takes it."""
-    return known_code(language) is not None
-
-
 def _code_of(language: str) -> str:
     code = known_code(language)
     if code is None:

@@ -48,7 +48,7 @@ def is_mp3(head: bytes) -> bool:
 
 
 def find_mp3(descriptor: int, size: int) -> Mp3 | None:
-    """Find the first frame, which another one follows or the file's end; None where there is none."""
+    """Find the first frame, which another frame or the file's end follows; None where no frame is found."""
     head = os.pread(descriptor, 10, 0)
     after = 0
     if head[:3] == b"ID3" and len(head) == 10:

@@ -125,7 +125,9 @@ def evaluate(
     for kind in sources.missing(folders):
         typer.echo(f"Nothing of --{kind} belongs to the {part} part: it is left out.", err=True)
     judged = Judged(loaded.labels, LogMel(loaded.manifest.task), settings, waking_of(loaded.labels, settings))
-    listeners = listeners_of(weights or [], loaded, choose_runtime(runtime, loaded, threads, training=False).runtime)
+    listeners = listeners_of(
+        weights or [], loaded, lambda: choose_runtime(runtime, loaded, threads, training=False).runtime
+    )
     plan = Plan(minutes, passes, rooms=rooms)
 
     def heard(sources: Sources, parts: Sequence[Part], more: Sequence[Read], *, events: bool) -> Stream:

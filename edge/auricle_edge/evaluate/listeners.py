@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,12 +37,17 @@ SECOND = ",second:"
 FORMS = "NAME=MODEL, NAME=MODEL:FILE.safetensors, NAME=MODEL+MODEL or NAME=MODEL,second:MODEL"
 
 
-def listeners_of(given: Sequence[str], pack: Pack, runtime: Runtime) -> list[Listener]:
+def listeners_of(given: Sequence[str], pack: Pack, choose: Callable[[], Runtime]) -> list[Listener]:
     """Listeners of `NAME=STAGE[,second:STAGE]`, a stage being `MODEL[:FILE.safetensors][+MODEL[:FILE]...]`.
 
     Several models of a stage judge with the mean of their posteriors; a second stage judges what the first proposes, as
     on a device (`Cascade`). Where none is given, it is what a device listens with that nobody has taught: the pack's
     plug-in, and the second stage that the pack names.
+
+    Parameters
+    ----------
+    choose
+        Gives the runtime; asked once all weights are read.
 
     Raises
     ------
@@ -51,12 +56,14 @@ def listeners_of(given: Sequence[str], pack: Pack, runtime: Runtime) -> list[Lis
     PackError
         The pack has no such model, no weights of it, or the file's are not its.
     """
-    models = _Models(pack, runtime)
-    made = [_listener(text, models) for text in given or [_usual(pack)]]
-    names = [listener.name for listener in made]
+    stages = [_stages(text) for text in given or [_usual(pack)]]
+    names = [name for name, _, _ in stages]
     if len(set(names)) != len(names):
         raise SettingsError(f"--weights names {max(names, key=names.count)} twice: give each its own name.")
-    return made
+    models = {model for _, *both in stages for stage in both if stage for model in stage.split("+")}
+    weights = {model: _weights(pack, model) for model in sorted(models)}
+    made = _Models(pack.labels, weights, choose())
+    return [_listener(name, one, two, made) for name, one, two in stages]
 
 
 def _usual(pack: Pack) -> str:
@@ -67,9 +74,9 @@ def _usual(pack: Pack) -> str:
 class _Models:
     """Models by how they are named, each made once."""
 
-    def __init__(self, pack: Pack, runtime: Runtime) -> None:
-        self.labels = pack.labels
-        self._pack, self._runtime = pack, runtime
+    def __init__(self, labels: Sequence[str], weights: Mapping[str, Flat], runtime: Runtime) -> None:
+        self.labels = labels
+        self._weights, self._runtime = weights, runtime
         self._made: dict[str, tuple[Recognise, int]] = {}
 
     def stage(self, names: str) -> tuple[Recognise, int]:
@@ -80,17 +87,21 @@ class _Models:
 
     def _model(self, name: str) -> tuple[Recognise, int]:
         if name not in self._made:
-            model, _, file = name.partition(":")
-            weights = _weights(self._pack, model, file)
-            self._made[name] = recogniser(self._runtime, model, weights), len(weights)
+            weights = self._weights[name]
+            self._made[name] = recogniser(self._runtime, name.partition(":")[0], weights), len(weights)
         return self._made[name]
 
 
-def _listener(text: str, models: _Models) -> Listener:
+def _stages(text: str) -> tuple[str, str, str]:
+    """A listener's name and its stages, the second one empty where it has none."""
     name, equals, said = text.partition("=")
     one, comma, two = said.partition(SECOND)
     if not equals or not name or not one or bool(comma) != bool(two) or SECOND in two:
         raise SettingsError(f'--weights "{text}" is not {FORMS}.')
+    return name, one, two
+
+
+def _listener(name: str, one: str, two: str, models: _Models) -> Listener:
     first, size = models.stage(one)
     if not two:
         return Listener(name, first, size)
@@ -99,7 +110,9 @@ def _listener(text: str, models: _Models) -> Listener:
     return Listener(name, Cascade(first, second, keywords, DetectSettings().proposal), size, more)
 
 
-def _weights(pack: Pack, model: str, file: str) -> Flat:
+def _weights(pack: Pack, named: str) -> Flat:
+    """The weights (P,) of `MODEL[:FILE]`."""
+    model, _, file = named.partition(":")
     if not file:
         pack.table(model)
         return start_weights(pack, model)

@@ -171,7 +171,7 @@ LONGEST = 2 * 3600
 LONGEST_WORD = 10.0
 """Seconds of a label with a keyword."""
 LATE = 1.0
-"""Seconds by which a label may end after its recording: whoever draws it by hand does so."""
+"""Seconds by which a label may end after its recording, as labels that are drawn by hand do."""
 
 
 def read_labels(path: Path) -> list[tuple[float, float, str]]:

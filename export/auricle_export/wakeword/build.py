@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from msgspec import UNSET, UnsetType
 
 from auricle.errors import SettingsError
 from auricle.hearing.splits import Part
-from auricle.packs.manifest import SPECIAL_LABELS, Listening, Start
+from auricle.packs.manifest import Listening, Start
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.features import LogMel
-from auricle_export.packs.build import assemble, trace_models
+from auricle_export.packs.build import assemble, trace_model
+from auricle_export.packs.models import built_in
 from auricle_export.packs.start_weights import with_negatives, without_start
 from auricle_export.packs.window import task_of
 from auricle_export.pretrain.listening import command_streams, hearing_of
@@ -76,7 +78,7 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     parts = speak_parts(texts, task.language, seed, step, task.speakers)
     pack = _starting_pack(base, labels, name_of(task.phrases), window_of(task, parts))
     frontend = LogMel(pack.manifest.task)
-    corpus = wake_corpus(task, pack, frontend, texts, parts, recorded)
+    corpus = wake_corpus(task, commands, pack, frontend, texts, parts, recorded)
     streams = _with_people(
         make_streams(corpus.corpus.validation, pack.labels, frontend, seed, negatives=WATCHING), corpus
     )
@@ -96,7 +98,7 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     )
     recognise = heeding(recogniser_of(MODEL, pack, trained.weights), stopped)
     with pytorch_threads(task.settings.threads):
-        listening, measured, chosen = _choose(task, pack, corpus, recognise, frontend)
+        listening, measured, chosen = _choose(task, commands, corpus, recognise, frontend)
         judged = make_streams(corpus.corpus.test, pack.labels, frontend, seed + 2, negatives=JUDGING, rule=chosen.rule)
         judgement = judge_phrases(task.phrases, judged, recognise, listening, corpus.parts["test"])
         right, clips = judge_clips(corpus.corpus.test, pack.labels, frontend, recognise)
@@ -143,12 +145,8 @@ def _starting_pack(base: Pack, labels: tuple[str, ...], name: str, seconds: floa
     if seconds == base.manifest.task.seconds:
         return without_start(base).with_labels(labels, name)
     task = task_of(labels, base.manifest.task.frontend.mels, seconds)
-    return assemble(name, labels, trace_models({MODEL: None}, len(labels), task), MODEL, task=task)
-
-
-def commands_in(task: WakeTask, pack: Pack) -> tuple[str, ...]:
-    """The labels of the pack that come after a phrase."""
-    return tuple(label for label in pack.labels if label not in {*SPECIAL_LABELS, *task.phrases})
+    make = partial(built_in, MODEL, mels=task.frontend.mels)
+    return assemble(name, labels, {MODEL: trace_model(make, len(labels), task)}, MODEL, task=task)
 
 
 def _with_people(streams: Streams, corpus: WakeCorpus) -> Streams:
@@ -159,12 +157,12 @@ def _with_people(streams: Streams, corpus: WakeCorpus) -> Streams:
 
 
 def _choose(
-    task: WakeTask, pack: Pack, corpus: WakeCorpus, recognise: Recognise, frontend: LogMel
+    task: WakeTask, after: Sequence[str], corpus: WakeCorpus, recognise: Recognise, frontend: LogMel
 ) -> tuple[Listening, Measured, Streams]:
     """Rule and thresholds for the rate that was asked for, what they do, and the streams that they were chosen on."""
     heard, seed = corpus.corpus.validation, task.settings.seed
-    streams = _with_people(make_streams(heard, pack.labels, frontend, seed + 1, negatives=CHOOSING), corpus)
-    commands = command_streams(heard, streams, task.phrases, seed) if commands_in(task, pack) else None
+    streams = _with_people(make_streams(heard, corpus.corpus.labels, frontend, seed + 1, negatives=CHOOSING), corpus)
+    commands = command_streams(heard, streams, task.phrases, seed) if after else None
     said = None if commands is None else commands.posteriors(recognise)
     sound = best_ruled(Sound(streams, streams.posteriors(recognise), commands, said), task.phrases, task.rate)
     listening = sound.listening(task.phrases, wake_rate=task.rate)

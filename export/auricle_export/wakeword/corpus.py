@@ -20,7 +20,6 @@ from auricle.hearing.sounds import Take, fingerprint
 from auricle.hearing.splits import PARTS, Part, part_of, twin_groups
 from auricle.hearing.utterances import Stretch
 from auricle.packs.listening import read_negatives
-from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.audio import read_recording
 from auricle.speech.clip_folder import scan_folder
@@ -96,6 +95,7 @@ def read_recordings(task: WakeTask, labels: Sequence[str], progress: Progress = 
 
 def wake_corpus(
     task: WakeTask,
+    commands: Sequence[str],
     pack: Pack,
     frontend: LogMel,
     texts: Texts,
@@ -103,7 +103,6 @@ def wake_corpus(
     recorded: Mapping[Part, Heard],
 ) -> WakeCorpus:
     """Lay out what voices say and what was recorded."""
-    commands = {*pack.labels} - {*SPECIAL_LABELS, *task.phrases}
     train, spoken = recorded["train"], parts["train"]
     place = {label: number for number, label in enumerate(pack.labels)}
     whole = hashlib.sha256()

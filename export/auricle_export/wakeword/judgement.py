@@ -25,7 +25,7 @@ _HOP = 10
 
 @dataclass(frozen=True)
 class Mistaken:
-    """A text that is none of the phrases, and how much it is taken for one."""
+    """A text that differs from every phrase, and how strongly the model takes it for one."""
 
     text: str
     kind: str

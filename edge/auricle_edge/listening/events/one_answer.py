@@ -106,7 +106,7 @@ class OneAnswer:
         return mine
 
     def heard(self, arrived: Delivery) -> None:
-        """Take in a message of the broker, in the order in which they come; what is none is passed over."""
+        """Take in a message of the broker, in the order in which they come; pass over what is not a bid or an end."""
         if arrived.retain or len(arrived.payload) > LARGEST:
             return
         try:
