@@ -127,6 +127,32 @@ def test_a_wake_word_or_a_greeting_comes_before_keywords_only() -> None:
     assert set(targets.tolist()) == {0, 1}
 
 
+def test_the_second_window_of_a_sound_is_the_first_a_little_earlier_with_the_same_label() -> None:
+    paired = replace(PLAIN, shift=(7, 7), outside=0.0)
+    x, targets = Composer(bank(), FRONTEND, 2, 3, paired)(40, np.random.default_rng(4))
+    assert x.shape == (40, 100, 40) and np.array_equal(targets[:20], targets[20:])
+
+    def onset(window: np.ndarray) -> int:
+        loud = window.max(axis=1)
+        return int(np.flatnonzero(loud > loud.max() - 1.0)[0])
+
+    assert {onset(x[20 + n]) - onset(x[n]) for n in range(20)} == {7}
+    cut = replace(paired, keywords=0.0, cut=1.0, noise_only=0.0, running=0.0, alike=0.0, shift=(3, 20), visible=0.3)
+    x, targets = Composer(bank(), FRONTEND, 2, 3, cut)(80, np.random.default_rng(5))
+    assert set(targets.tolist()) == {2}
+    peaks = x.max(axis=2)
+    seen = (peaks > np.median(peaks, axis=1, keepdims=True) + 3).sum(axis=1)
+    assert 0 < seen.max() <= 0.3 * 41 + 4  # in neither window more than may be seen of a keyword that is cut
+
+
+def test_both_windows_of_a_sound_have_one_gain_and_one_voice() -> None:
+    changed = replace(PLAIN, shift=(5, 5), gain_db=(-18.0, 10.0), warp=0.1)
+    x, _ = Composer(bank(), FRONTEND, 2, 3, changed)(20, np.random.default_rng(6))
+    for n in range(10):
+        ours, theirs = x[n] - x[n].mean(), x[10 + n] - x[10 + n].mean()
+        np.testing.assert_allclose(ours[:90], theirs[5:95], atol=0.2)
+
+
 def test_an_echo_decays_by_sixty_decibels_in_the_time_that_was_drawn() -> None:
     clap = np.zeros((1, 101, 2), np.float32)
     clap[:, 0] = 1.0

@@ -26,8 +26,9 @@ from auricle_export.pretrain.modules import module_for
 from auricle_export.pretrain.normalised import fold_into, normalised
 from auricle_export.pretrain.sounds import lay_out
 from auricle_export.pretrain.task import Watch
+from auricle_export.pretrain.teachers import Taught, Teachers
 from auricle_export.pretrain.trained import TrainingInterrupted
-from auricle_export.pretrain.warm_start import Teacher, WarmStart, begin_with
+from auricle_export.pretrain.warm_start import WarmStart, begin_with
 from auricle_export.wakeword import build, voices_sound
 from auricle_export.wakeword.corpus import _carried, joined_sounds, own_takes, read_recordings
 from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of, usual_settings
@@ -108,7 +109,7 @@ def test_a_warm_start_computes_what_the_model_that_it_begins_with_does() -> None
 
 def test_a_teacher_says_half_of_a_target_but_not_of_a_word_that_it_does_not_know() -> None:
     base, x = load_pack("home"), _windows(6)
-    teacher = Teacher(WarmStart(base, teaches=True), MODEL, LABELS, torch.device("cpu"), {})
+    teacher = Teachers([Taught(base, MODEL)], LABELS, 0.5, torch.device("cpu"), {})
     y = torch.tensor([0, 1, 2, 3, 4, 0])
     targets = teacher.targets(x, y, 0.05)
     assert targets.sum(dim=1).tolist() == pytest.approx([1.0] * 6, abs=1e-5)

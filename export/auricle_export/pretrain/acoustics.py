@@ -45,10 +45,13 @@ def tilts(count: int, mels: int, rng: np.random.Generator, most_db: float) -> Va
     return factors
 
 
-def warped(energies: Energies, rng: np.random.Generator, most: float) -> Energies:
-    """Sounds (N, T, mels) with the mel axis stretched by up to `most`, as another vocal tract does."""
+def warped(energies: Energies, rng: np.random.Generator, most: float, times: int = 1) -> Energies:
+    """Sounds (N, T, mels) with the mel axis stretched by up to `most`, as another vocal tract does.
+
+    The sounds are N / `times` voices, all of them so many times one after the other.
+    """
     count, _, mels = energies.shape
-    stretch = 1 + rng.uniform(-most, most, (count, 1))
+    stretch = np.tile(1 + rng.uniform(-most, most, (count // times, 1)), (times, 1))
     position = np.clip(np.arange(mels) * stretch, 0, mels - 1)
     distance = np.abs(np.arange(mels)[None, :, None] - position[:, None, :])
     moved: Energies = np.matmul(energies, np.maximum(0, 1 - distance).astype(np.float32))

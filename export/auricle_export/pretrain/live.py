@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -27,9 +28,10 @@ from auricle_export.pretrain.normalised import fold_into, normalised
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.state import Facts, Note, State, damaged, load_state, save_state, state_file
 from auricle_export.pretrain.streams import Recognise, Streams, hits_at
+from auricle_export.pretrain.teachers import Taught, Teachers, unsteadiness
 from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted
 from auricle_export.pretrain.training import Report, Stopped, pytorch_threads
-from auricle_export.pretrain.warm_start import CALIBRATED, Teacher, WarmStart, begin_with
+from auricle_export.pretrain.warm_start import CALIBRATED, WarmStart, begin_with
 from auricle_export.pretrain.windows import Composer
 
 DECAY, CLIP = 0.02, 5.0
@@ -38,8 +40,6 @@ SMOOTHING = 0.05
 """Of the labels."""
 WARMUP = 300
 """Steps in which the learning rate rises to its height."""
-BODY = 0.1
-"""Share of the learning rate for what comes before the classifier, where a training begins with known weights."""
 AVERAGE = 0.999
 """Share of the mean of the weights that stays in each step."""
 
@@ -54,6 +54,7 @@ def train_live(
     *,
     modules: Modules | None = None,
     start: WarmStart | None = None,
+    teachers: Sequence[Taught] = (),
     report: Report = lambda _: None,
     stopped: Stopped = lambda: False,
 ) -> Trained:
@@ -76,6 +77,8 @@ def train_live(
         As in `train_model`.
     start
         Weights to begin with, in place of random ones.
+    teachers
+        Trained models from which it learns beside the labels.
 
     Raises
     ------
@@ -85,7 +88,7 @@ def train_live(
         As in `train_model`.
     """
     with pytorch_threads(settings.threads):
-        training = _Live(model, pack, corpus, streams, settings, modules or {}, start)
+        training = _Live(model, pack, corpus, streams, settings, modules or {}, start, teachers)
         training.resume(folder)
         while training.note.epoch < settings.epochs:
             report(training.run_epoch(folder, stopped))
@@ -118,6 +121,7 @@ class _Live:
         settings: LiveSettings,
         modules: Modules,
         start: WarmStart | None,
+        teachers: Sequence[Taught],
     ) -> None:
         self.model, self.corpus, self.streams, self.settings = model, corpus, streams, settings
         self.table = pack.table(model)
@@ -133,12 +137,12 @@ class _Live:
         self.composer = Composer(
             self.bank, streams.frontend, labels.index(UNKNOWN), labels.index(SILENCE), settings.windows
         )
-        self.teacher: Teacher | None = None
+        self.teachers: Teachers | None = None
+        if teachers:
+            self.teachers = Teachers(teachers, labels, settings.taught, self.device, modules)
         if start is not None:
             x, _ = self.composer(CALIBRATED, np.random.default_rng([settings.seed, 14]))
             begin_with(start, model, self.module, self.twin, labels, torch.from_numpy(x), modules)
-            if start.teaches:
-                self.teacher = Teacher(start, model, labels, self.device, modules)
         self.mean = copy.deepcopy(self.twin).to(self.device)
         self.twin.to(self.device)
         self.tensors = tensors_of(self.module, self.table)
@@ -150,7 +154,7 @@ class _Live:
             {
                 "params": [p for p in parameters if (id(p) in head) == is_head],
                 "weight_decay": decay,
-                "share": 1.0 if start is None or is_head else BODY,
+                "share": 1.0 if start is None or is_head else start.body,
             }
             for parameters, decay in ((matrices, DECAY), (vectors, 0.0))
             for is_head in (False, True)
@@ -158,9 +162,9 @@ class _Live:
         self.optimizer = torch.optim.AdamW([group for group in groups if group["params"]], settings.rate)
         self.mined: Mined | None = None
         self.best = self._flat(self.mean)
-        self.note = Note(facts=self._facts(corpus, start))
+        self.note = Note(facts=self._facts(corpus, start, teachers))
 
-    def _facts(self, corpus: Corpus, start: WarmStart | None) -> Facts:
+    def _facts(self, corpus: Corpus, start: WarmStart | None, teachers: Sequence[Taught]) -> Facts:
         s = self.settings
         shapes = ",".join(f"{spec.name}{spec.shape}" for spec in self.table.specs)
         return {
@@ -174,7 +178,8 @@ class _Live:
             "seed": s.seed,
             "windows": repr(s.windows),
             **s.looks,
-            **({} if start is None else {"start": start.identity}),
+            **({} if start is None else {"start": f"{start.pack.identity} {start.body:g}"}),
+            **({"teachers": ",".join(f"{one.pack.identity}/{one.model}" for one in teachers)} if teachers else {}),
         }
 
     def resume(self, folder: Path) -> None:
@@ -246,11 +251,13 @@ class _Live:
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
         x, y = x.to(self.device), y.to(self.device)
-        logits = self.twin(x)
-        if self.teacher is None:
+        logits, pairs = self.twin(x), s.windows.shift[1] > 0
+        if self.teachers is None:
             loss = nn.functional.cross_entropy(logits, y, label_smoothing=SMOOTHING)
         else:
-            loss = nn.functional.cross_entropy(logits, self.teacher.targets(x, y, SMOOTHING))
+            loss = nn.functional.cross_entropy(logits, self.teachers.targets(x, y, SMOOTHING, pairs=pairs))
+        if s.steady:
+            loss = loss + s.steady * unsteadiness(logits)
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(self.trained, CLIP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import numpy as np
 from auricle.errors import PackError, SettingsError
 from auricle.hearing.scenes import Scene
 from auricle.packs.manifest import SILENCE, UNKNOWN, FileEntry, Listening, Start
-from auricle.packs.pack import Pack
+from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_file
 from auricle.speech.features import Energies, LogMel
 from auricle.speech.sound_faults import Finding
@@ -25,8 +25,10 @@ from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.streams import Streams, make_streams
 from auricle_export.pretrain.task import Watch, heeded, models_of
+from auricle_export.pretrain.teachers import Taught, teachers_of
 from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
+from auricle_export.pretrain.warm_start import WarmStart
 
 WATCHING = 10
 """How often the sound without keywords is heard in other noise while training."""
@@ -88,13 +90,24 @@ def pretrain_live(
     frontend = LogMel(pack.manifest.task)
     corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
     streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING)
+    start, teachers = _known(recipe, pack, models)
     trained: dict[str, Trained] = {}
     total = sum(pack.table(name).size for name in models)
     for model in models:
         watch.begin(model, pack.table(model).size, total)
         settings = recipe.training(model, task.settings)
         trained[model] = train_live(
-            model, pack, corpus, streams, settings, task.folder, modules=modules, report=watch.epoch, stopped=stopped
+            model,
+            pack,
+            corpus,
+            streams,
+            settings,
+            task.folder,
+            modules=modules,
+            start=start,
+            teachers=teachers,
+            report=watch.epoch,
+            stopped=stopped,
         )
     recognise = {
         name: heeding(recogniser_of(name, pack, result.weights, modules), stopped) for name, result in trained.items()
@@ -111,6 +124,26 @@ def pretrain_live(
     for model in models:
         watch.judged(model, trained[model], starts[model])
     return LivePack(done, trained, corpus, chosen.listening)
+
+
+def _known(recipe: Recipe, pack: Pack, models: Sequence[str]) -> tuple[WarmStart | None, list[Taught]]:
+    """What a recipe's training begins with, and learns from beside the labels."""
+    teachers = teachers_of(recipe.teachers, [load_pack(name) for name in recipe.teachers], pack)
+    if not recipe.start:
+        return None, teachers
+    start = load_pack(recipe.start)
+    for model in models:
+        if model not in start.manifest.start or _body(start, model) != _body(pack, model):
+            raise SettingsError(
+                f"The recipe's start, {recipe.start}, has no trained weights of the shape of {model}: name a pack that "
+                "has them, or leave start out."
+            )
+    return WarmStart(start, body=1.0), teachers
+
+
+def _body(pack: Pack, model: str) -> list[tuple[str, tuple[int, ...]]]:
+    """Names and shapes of all tensors but the classifier's, whose rows are the words."""
+    return [(spec.name, tuple(spec.shape)) for spec in pack.table(model).specs[:-2]]
 
 
 def refuse_labels(pack: Pack, recipe: Recipe) -> None:

@@ -40,6 +40,10 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
     running: Annotated[tuple[Folder, ...], msgspec.Meta(min_length=1)]
     noise: tuple[Folder, ...] = ()
     wake: tuple[str, ...] = ()
+    start: str = ""
+    """A pack with trained weights of the same models, to go on from; "": random weights."""
+    teachers: tuple[str, ...] = ()
+    """Packs with trained weights: their mean is learnt from beside the labels."""
     steps: Annotated[int, msgspec.Meta(ge=1)] = 500
     """Batches an epoch."""
     voices: Annotated[int, msgspec.Meta(ge=1)] = 100
@@ -89,15 +93,22 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
 
     def training(self, model: str, usual: LiveSettings) -> LiveSettings:
         """How one model is trained; SettingsError where `[windows]` or `[settings]` is not possible."""
-        made = settings_of(self.settings, usual)
-        return replace(made, epochs=self.epochs[model], steps=self.steps, windows=windows_of(self.windows))
+        made = replace(settings_of(self.settings, usual), windows=windows_of(self.windows))
+        if made.steady and not made.windows.shift[1]:
+            raise SettingsError(
+                "The recipe's steady in [settings] compares two windows of one sound: set shift in [windows], as in "
+                "[3, 20]."
+            )
+        return replace(made, epochs=self.epochs[model], steps=self.steps)
 
     def data(self) -> str:
         """What a manifest says that weights were trained on: folders' names, no path."""
         folders = (*self.words, *self.languages)
         names = (Path(name).name if Path(name).is_absolute() else name for name in folders)
-        said = f"recordings of people in {', '.join(names)}, and espeak-ng"
-        return said if len(said) <= _LONGEST else f"recordings of people in {len(folders)} folders, and espeak-ng"
+        known = [Path(name).name for name in dict.fromkeys((self.start, *self.teachers)) if name]
+        also = f"; what {', '.join(known)} had learnt" if known else ""
+        said = f"recordings of people in {', '.join(names)}, and espeak-ng{also}"
+        return said if len(said) <= _LONGEST else f"recordings of people in {len(folders)} folders, and espeak-ng{also}"
 
 
 def refuse_twice(folders: Sequence[Path]) -> None:

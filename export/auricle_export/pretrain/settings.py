@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 _DEVICES = ("auto", "cpu", "cuda")
+_LATER = ("judged", "mined", "taught", "steady")
 
 
 class _OnDevice:
@@ -91,6 +92,10 @@ class LiveSettings(_OnDevice):
     """Epochs between two looks at the validation streams."""
     mined: int = 8
     """Epochs between two searches for what the model takes for a keyword wrongly."""
+    taught: float = 0.5
+    """Share of the teachers' posteriors in a target, where there are teachers."""
+    steady: float = 0.0
+    """Weight of how far the posteriors of the two windows of one sound are from their mean."""
     seed: int = 0
     device: str = "auto"
     threads: int = 1
@@ -105,12 +110,18 @@ class LiveSettings(_OnDevice):
                 raise SettingsError(f"{name} is {value}: it has to be at least 1.")
         if not (math.isfinite(self.rate) and 0 < self.rate <= 1):
             raise SettingsError(f"rate is {self.rate:g}: it has to be above 0 and at most 1.")
+        if not 0 <= self.taught <= 1:
+            raise SettingsError(f"taught is {self.taught:g}: it has to be 0 to 1.")
+        if not 0 <= self.steady <= 100:
+            raise SettingsError(f"steady is {self.steady:g}: it has to be 0 to 100.")
+        if self.windows.shift[1] and self.batch % 2:
+            raise SettingsError(f"batch is {self.batch}: with shift it has to be even.")
         if self.seed < 0:
             raise SettingsError(f"--seed is {self.seed}: it has to be 0 or more.")
         _refuse_device(self.device)
 
     @property
-    def looks(self) -> dict[str, int]:
-        """How often the model is looked at, by name, where that is not as usual: states of before say nothing of it."""
-        usual = {field.name: field.default for field in fields(self) if field.name in ("judged", "mined")}
+    def looks(self) -> dict[str, int | float]:
+        """What states of before say nothing of, by name, where that is not as usual."""
+        usual = {field.name: field.default for field in fields(self) if field.name in _LATER}
         return {name: getattr(self, name) for name, value in usual.items() if getattr(self, name) != value}

@@ -10,14 +10,15 @@ import msgspec
 
 from auricle.errors import SettingsError, nearest
 from auricle_export.pretrain.settings import LiveSettings
-from auricle_export.pretrain.window_settings import WindowSettings
+from auricle_export.pretrain.window_settings import LEAD, WindowSettings
 
 Number = int | float
 Value = float | tuple[float, float]
 """A number, or a range from which one is drawn."""
 
-VARIED = ("batch", "rate", "judged", "mined")
+VARIED = ("batch", "rate", "judged", "mined", "taught", "steady")
 """Fields of `LiveSettings` that a recipe may set in `[settings]`."""
+_WHOLE = ("batch", "judged", "mined")
 _ELSEWHERE = {
     "epochs": "epochs are in the table [epochs], by model",
     "steps": "steps stands at the top of the recipe",
@@ -71,9 +72,9 @@ def settings_of(said: Mapping[str, Number], usual: LiveSettings) -> LiveSettings
             raise SettingsError(f'The recipe\'s [settings] cannot set "{name}": {_ELSEWHERE[name]}.')
     _refuse_unknown("settings", said, VARIED)
     for name, value in said.items():
-        if name != "rate" and int(value) != value:
+        if name in _WHOLE and int(value) != value:
             raise SettingsError(f"The recipe's {name} in [settings] is {value:g}: it has to be a whole number.")
-    changes = {name: value if name == "rate" else int(value) for name, value in said.items()}
+    changes = {name: int(value) if name in _WHOLE else value for name, value in said.items()}
     try:
         return msgspec.convert(msgspec.to_builtins(usual) | changes, LiveSettings)
     except SettingsError as error:
@@ -95,6 +96,8 @@ def _refuse_value(name: str, value: Value) -> None:
         if not isinstance(value, tuple) and low < 0:
             raise SettingsError(f"{where} is {value:g}: it has to be 0 or more.")
     elif isinstance(value, tuple):
+        if name == "shift" and (high > LEAD or low != int(low) or high != int(high)):
+            raise SettingsError(f"{where} has to be whole frames, at most {LEAD}.")
         if (low < 0 and name != "led_gap") or (name == "decay" and low == 0):
             raise SettingsError(
                 f"{where} begins at {low:g}: it has to be {'above 0' if name == 'decay' else '0 or more'}."

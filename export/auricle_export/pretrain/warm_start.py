@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from auricle.packs.manifest import UNKNOWN
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
@@ -17,8 +15,8 @@ from auricle_export.pretrain.normalised import NormalisedConv, NormalisedLinear
 
 CALIBRATED = 1_024
 """Windows from which the statistics of each normalisation are taken."""
-TAUGHT = 0.5
-"""Share of the known model's posteriors in the target of a window in which nobody says a new word."""
+BODY = 0.1
+"""Share of the learning rate for what comes before the classifier, where words are learnt that the start lacks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +25,8 @@ class WarmStart:
 
     pack: Pack
     """The pack that has them, for words of which some may be others."""
-    teaches: bool = False
-    """Whether its model goes on saying what it hears, so that the words that both know are not forgotten."""
-
-    @property
-    def identity(self) -> str:
-        """What tells one start from another: a state of one does not go on from another."""
-        return f"{self.pack.identity}{' teaches' if self.teaches else ''}"
+    body: float = BODY
+    """Share of the learning rate for what comes before the classifier."""
 
 
 def begin_with(
@@ -102,33 +95,3 @@ def _calibration(bias: Tensor):  # type: ignore[no-untyped-def]
         norm.bias.copy_(mean + bias)
 
     return calibrate
-
-
-class Teacher:
-    """What a start's model says of windows, in another pack's labels."""
-
-    def __init__(
-        self, start: WarmStart, model: str, labels: Sequence[str], device: torch.device, modules: Modules
-    ) -> None:
-        self._module = module_for(model, start.pack, modules)
-        table = start.pack.table(model)
-        write_flat(tensors_of(self._module, table), table, start_weights(start.pack, model))
-        self._module.to(device).eval()
-        column = {word: place for place, word in enumerate(labels)}
-        places = [column.get(word, column[UNKNOWN]) for word in start.pack.labels]
-        self._to = torch.zeros(len(places), len(labels), device=device)
-        self._to[torch.arange(len(places)), torch.tensor(places)] = 1.0
-        fresh = np.array([word not in start.pack.labels for word in labels])
-        self._fresh = torch.from_numpy(fresh).to(device)
-
-    def targets(self, x: Tensor, y: Tensor, smoothing: float) -> Tensor:
-        """Targets (N, L) of windows x (N, T, mels) with labels y (N,): smoothed, and half what this model says.
-
-        Of a window with a word that this model does not know only the label counts.
-        """
-        count = self._to.shape[1]
-        hard = nn.functional.one_hot(y, count).float() * (1 - smoothing) + smoothing / count
-        with torch.no_grad():
-            said = torch.softmax(self._module(x), dim=1) @ self._to
-        share = torch.where(self._fresh[y], 0.0, TAUGHT)[:, None]
-        return (1 - share) * hard + share * said

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from auricle_export.pretrain.acoustics import Range
 
+LEAD = 30
+"""Frames before the window that are put together too: a room carries them into it."""
+
 
 @dataclass(frozen=True)
 class WindowSettings:
@@ -17,6 +20,8 @@ class WindowSettings:
     """Share of the keywords that espeak says."""
     outside: float = 0.12
     """Share of a keyword that may lie outside the window."""
+    shift: Range = (0, 0)
+    """How much earlier a second window of the same sound begins; both have the same label. (0, 0): there is none."""
     noise_only: float = 0.16
     """Of the windows without a keyword: nobody speaks."""
     running: float = 0.27

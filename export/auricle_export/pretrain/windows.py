@@ -14,10 +14,8 @@ from auricle_export.pretrain.acoustics import masked, warped
 from auricle_export.pretrain.mined import Mined, drawn
 from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.surroundings import Surroundings
-from auricle_export.pretrain.window_settings import WindowSettings
+from auricle_export.pretrain.window_settings import LEAD, WindowSettings
 
-LEAD = 30
-"""Frames before the window that are put together too: a room carries them into it."""
 _CUT = 40
 """Frames of running speech beyond the place at which it is cut off before a word."""
 
@@ -93,7 +91,32 @@ class Composer:
         self._surroundings.noise_found = mined.noise
 
     def __call__(self, count: int, rng: np.random.Generator) -> tuple[NDArray[np.float32], Places]:
-        """Log-mels (count, T, mels) and labels (count,)."""
+        """Log-mels (count, T, mels) and labels (count,).
+
+        Where the settings say `shift`, `count` is even, and the second half of the windows are those of the first,
+        each so many frames earlier, with the same labels.
+        """
+        s = self.settings
+        if not s.shift[1]:
+            mixed, targets = self._mixed(count, np.zeros(count), rng)
+            return self._finished(mixed[:, LEAD:], rng), targets
+        shift = rng.integers(int(s.shift[0]), int(s.shift[1]) + 1, count // 2)
+        mixed, targets = self._mixed(count // 2, shift.astype(np.float64), rng)
+        places = LEAD - shift[:, None] + np.arange(self._frames)
+        earlier = np.take_along_axis(mixed, places[:, :, None], axis=1)
+        both = np.concatenate([mixed[:, LEAD:], earlier])
+        return self._finished(both, rng), np.concatenate([targets, targets])
+
+    def _finished(self, window: Energies, rng: np.random.Generator) -> NDArray[np.float32]:
+        """Log-mels (N, T, mels) of windows of energies, as loud as they come, by any voice, parts hidden."""
+        s, count = self.settings, len(window)
+        halves = 2 if s.shift[1] else 1  # both windows of a pair are of one microphone and one voice
+        gain = np.tile(rng.uniform(*s.gain_db, count // halves), halves)
+        louder = window * (10 ** (gain / 10)).astype(np.float32)[:, None, None]
+        return masked(self.frontend.finish(warped(louder, rng, s.warp, halves)), rng, s.masks)
+
+    def _mixed(self, count: int, shift: Values, rng: np.random.Generator) -> tuple[Energies, Places]:
+        """Energies (count, LEAD + T, mels), and labels of windows that begin at frame LEAD or so much earlier."""
         s = self.settings
         mixed = np.zeros((count, len(self._times), self.frontend.task.frontend.mels), np.float32)
         kinds = rng.choice(len(Kind), count, p=self._shares())
@@ -101,7 +124,7 @@ class Composer:
         level = np.ones(count, np.float32)
         first, last = np.zeros(count), np.zeros(count)
         for kind, sounds, which, chosen in self._middles(kinds, rng):
-            first[which], last[which] = self._put(mixed, kind, sounds, which, chosen, rng)
+            first[which], last[which] = self._put(mixed, kind, sounds, which, chosen, shift[which], rng)
             level[which] = sounds.levels[chosen]
             if kind == Kind.KEYWORD:
                 targets[which] = sounds.targets[chosen]
@@ -115,9 +138,7 @@ class Composer:
         self._neighbours(mixed, np.flatnonzero(before), first, level, rng, after=False)
         self._neighbours(mixed, np.flatnonzero(words & (rng.random(count) < s.after)), last, level, rng, after=True)
         self._surroundings(mixed, kinds == Kind.NOISE, level, rng)
-        window = mixed[:, LEAD:] * (10 ** (rng.uniform(*s.gain_db, count) / 10)).astype(np.float32)[:, None, None]
-        logs = self.frontend.finish(warped(window, rng, s.warp))
-        return masked(logs, rng, s.masks), targets
+        return mixed, targets
 
     def _shares(self) -> list[float]:
         s = self.settings
@@ -157,6 +178,7 @@ class Composer:
         sounds: Sounds,
         which: Places,
         chosen: Places,
+        shift: Values,
         rng: np.random.Generator,
     ) -> tuple[Values, Values]:
         """Put the middles into their windows; the frames at which their words begin and end."""
@@ -173,7 +195,7 @@ class Composer:
             start[mistaken] = found.frames[hard] + rng.integers(-5, 6, len(hard))
         speed = 1 + rng.uniform(-s.tempo, s.tempo, count)
         length = (sounds.ends[chosen] - sounds.begins[chosen]) / speed
-        at = self._place(kind, length, rng)
+        at = self._place(kind, length, shift, rng)
         anchor = start if kind == Kind.RUNNING else sounds.begins[chosen]
         if kind > Kind.NOISE:
             back = (rng.random(count) < s.backwards) & ~mistaken
@@ -182,16 +204,16 @@ class Composer:
         self._add(mixed, which, sounds, chosen, (anchor, np.zeros_like(anchor), sounds.lengths[chosen]), at, speed)
         return at, at + length
 
-    def _place(self, kind: Kind, length: Values, rng: np.random.Generator) -> Values:
-        """Frame at which each word begins, counted from the window's first."""
+    def _place(self, kind: Kind, length: Values, shift: Values, rng: np.random.Generator) -> Values:
+        """Frame at which each word begins, counted from the window's first; its label holds `shift` earlier, too."""
         s, frames, count = self.settings, self._frames, len(length)
         if kind == Kind.KEYWORD:
             slack = s.outside * length
-            low, high = -slack * rng.random(count), frames - length + slack * rng.random(count)
+            low, high = -slack * rng.random(count), frames - length + slack * rng.random(count) - shift
             return low + np.maximum(high - low, 0) * rng.random(count)
         if kind == Kind.CUT:
             visible = rng.uniform(0.05, s.visible, count) * length
-            return np.where(rng.random(count) < 0.5, visible - length, frames - visible)
+            return np.where(rng.random(count) < 0.5, visible - length - shift, frames - visible)
         if kind == Kind.RUNNING:
             return np.zeros(count)
         return rng.uniform(-0.6 * length, frames - 0.4 * length)

@@ -27,6 +27,7 @@ from auricle_export.pretrain.second_stage import Measured, Sound, best_ruled
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.streams import Recognise, Streams, make_streams
 from auricle_export.pretrain.task import Watch, heeded
+from auricle_export.pretrain.teachers import Taught
 from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 from auricle_export.pretrain.warm_start import WarmStart
@@ -84,7 +85,7 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     )
     size = pack.table(MODEL).size
     watch.begin(MODEL, size, size)
-    start = WarmStart(base, teaches=bool(commands))
+    teachers = [Taught(base, MODEL)] if commands else []
     trained = train_live(
         MODEL,
         pack,
@@ -92,7 +93,8 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
         streams,
         task.settings,
         task.folder,
-        start=start,
+        start=WarmStart(base),
+        teachers=teachers,
         report=watch.epoch,
         stopped=stopped,
     )
