@@ -17,7 +17,7 @@ from auricle.errors import SettingsError
 from auricle.hearing.curve import curve_of
 from auricle.hearing.rule import Rule, detect
 from auricle.hearing.scenes import Piece, Scene, Spoken, Stretch
-from auricle.hearing.sounds import Take, spoken_span
+from auricle.hearing.sounds import Take, fingerprint, spoken_span
 from auricle.hearing.splits import noise_part, part_of
 from auricle.hearing.waking import CommandCounts, Heard
 from auricle.packs.pack import load_pack, pack_bytes
@@ -28,7 +28,7 @@ from auricle_edge.evaluate.clips import ClipAccuracy, Share, clip_accuracy
 from auricle_edge.evaluate.device import device_events
 from auricle_edge.evaluate.listeners import waking_of
 from auricle_edge.evaluate.plan import Plan, composed, planned
-from auricle_edge.evaluate.report import Events, speakers_of
+from auricle_edge.evaluate.report import Events, setting_of, speakers_of
 from auricle_edge.evaluate.sources import Folders, Sources, read_sources
 from auricle_edge.evaluate.windows import said_of
 from auricle_edge.listening.detect import Detector, DetectSettings, DetectTable, detect_settings
@@ -123,9 +123,25 @@ def test_clips_are_judged_by_their_largest_posterior() -> None:
     def recognise(features: np.ndarray) -> np.ndarray:
         return np.stack([features > 0.1, features < 0.1, features < 0], axis=1).astype(np.float32)
 
-    found = clip_accuracy(sources, ("yes", "_unknown_", "_silence_"), Loudness(PACK.manifest.task), recognise)
+    found, right = clip_accuracy(sources, ("yes", "_unknown_", "_silence_"), Loudness(PACK.manifest.task), recognise)
     assert found == ClipAccuracy(Share(2, 3), Share(1, 2), Share(0, 1), 3)
     assert found.balanced == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
+    assert right == {fingerprint(loud)}
+
+
+def test_of_keywords_that_are_right_alone_it_says_how_many_are_heard() -> None:
+    """Of three in noise two are right alone, one of them is heard; the third is heard, too."""
+    words = [
+        replace(Spoken("yes", 32_000 * n, 32_000 * n + 1600, "a", "noise", 10.0), recording=r)
+        for n, r in enumerate("xyz")
+    ]
+    rows = np.zeros((100, 12), np.float32)
+    rows[[2, 42], PACK.labels.index("yes")] = 0.9
+    scene, hour = np.zeros(0, np.int16), (Stretch("noise", 0, 16_000 * 3600),)
+    given = ({"yes": 0.5}, [rows, rows[:10] * 0], [Scene(scene, tuple(words)), Scene(scene, (), hour)], PACK.labels)
+    known = setting_of("s", *given, Rule(0.1, 1, 1), {"x", "y"})
+    assert known.hits == {"noise": Share(2, 3)} and known.clear == {"noise": Share(1, 2)}
+    assert setting_of("s", *given, Rule(0.1, 1, 1)).clear == {}
 
 
 def test_speakers_are_compared_who_say_five_words_or_more() -> None:

@@ -15,6 +15,7 @@ from auricle.hearing.sounds import (
     active_level,
     as_speech,
     background,
+    fingerprint,
     loudest,
     pcm,
     ratio,
@@ -40,6 +41,8 @@ class Spoken:
     """Of the scene it is in."""
     snr: float
     """dB from the background's loudest half second around the word to the word's own level."""
+    recording: str = ""
+    """The `fingerprint` of the recording that it is; "": not known."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,9 @@ def utter(take: Take, kind: str, rng: np.random.Generator) -> Uttered:
     """A word as loud as speech, give or take 4 dB; its SNR is set when it is laid out."""
     sound = as_speech(take.sound, rng)
     first, last = spoken_span(sound)
-    return Uttered(sound, (Spoken(take.word, first, last, take.speaker, kind, 0.0),), active_level(sound))
+    return Uttered(
+        sound, (Spoken(take.word, first, last, take.speaker, kind, 0.0, fingerprint(take.sound)),), active_level(sound)
+    )
 
 
 def cropped(uttered: Uttered, margin: float = 0.1) -> Uttered:

@@ -12,7 +12,7 @@ from the energy of the sound. Here it is the same for every wake word (`Waking.g
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -71,6 +71,10 @@ class CommandCounts:
     right: int = 0
     wrong: int = 0
     """Taken for another command, or one heard before it was said."""
+    clear: int = 0
+    """Commands whose recording alone is named rightly."""
+    clear_right: int = 0
+    """Of these, taken rightly."""
     alone: int = 0
     """Wake words without a command."""
     false: int = 0
@@ -215,12 +219,19 @@ class _Walk:
         return Heard(self._words[word], (hop + 1) * step, command=not self._wake[word])
 
 
-def command_counts(scene: Scene, found: Sequence[Heard], window: float) -> CommandCounts:
+def command_counts(scene: Scene, found: Sequence[Heard], window: float, clear: Collection[str] = ()) -> CommandCounts:
     """Judge what was heard in a scene of wake words and commands, or in one without keywords.
 
     A command is right when it is heard as itself from its start to a second after its end, wrong when the first command
     heard from the wake word's start on is another one, or the same too early. After a wake word without a command any
     command in its window is false.
+
+    Parameters
+    ----------
+    window
+        Seconds in which commands count after a wake word.
+    clear
+        Fingerprints of recordings that a model names rightly when it hears them alone.
     """
     counts = CommandCounts()
     words = scene.words
@@ -234,7 +245,11 @@ def command_counts(scene: Scene, found: Sequence[Heard], window: float) -> Comma
             false = any(h.command and word.start <= h.decided <= until for h in found)
             counts += CommandCounts(alone=1, false=int(false))
         elif number + 1 < len(words) and words[number + 1].kind == COMMAND:
-            counts += replace(_command(word, words[number + 1], found), commands=1, reached=int(woken))
+            judged = _command(word, words[number + 1], found)
+            known = words[number + 1].recording in clear
+            counts += replace(
+                judged, commands=1, reached=int(woken), clear=int(known), clear_right=judged.right if known else 0
+            )
     for stretch in scene.stretches:
         inside = [h for h in found if stretch.start <= h.decided < stretch.end]
         commands = sum(h.command for h in inside)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auricle.hearing.intervals import Interval, share_interval
-from auricle.hearing.sounds import Sound
+from auricle.hearing.sounds import Sound, fingerprint
 from auricle.packs.manifest import SILENCE, UNKNOWN
 from auricle.speech.features import LogMel
 from auricle_edge.evaluate.sources import Sources
@@ -52,8 +52,10 @@ class ClipAccuracy:
         return (self.words.share * keywords + sum(part.share for part in extra)) / (keywords + len(extra))
 
 
-def clip_accuracy(sources: Sources, labels: tuple[str, ...], frontend: LogMel, recognise: Recognise) -> ClipAccuracy:
-    """Judge every recording by itself.
+def clip_accuracy(
+    sources: Sources, labels: tuple[str, ...], frontend: LogMel, recognise: Recognise
+) -> tuple[ClipAccuracy, frozenset[str]]:
+    """Judge every recording by itself, and say by their fingerprints which of the keywords are right.
 
     Parameters
     ----------
@@ -66,12 +68,14 @@ def clip_accuracy(sources: Sources, labels: tuple[str, ...], frontend: LogMel, r
     best = _best([take.sound for take in sources.keywords], frontend, recognise)
     said = np.array([labels.index(take.word) for take in sources.keywords], np.int64)
     silence = [sound[i : i + length] for sound in sources.noise for i in range(0, len(sound) - length + 1, length)]
-    return ClipAccuracy(
+    right = frozenset(fingerprint(take.sound) for take, ok in zip(sources.keywords, best == said, strict=True) if ok)
+    accuracy = ClipAccuracy(
         Share(int((best == said).sum()), len(said)),
         _special(UNKNOWN, [take.sound for take in sources.words], labels, frontend, recognise),
         _special(SILENCE, silence, labels, frontend, recognise),
         len(labels),
     )
+    return accuracy, right
 
 
 def _special(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,11 @@ def heard_by_detector(
 
 
 def device_events(
-    scenes: Sequence[Scene], found: Sequence[Sequence[Heard]], wake: Sequence[str], window: float
+    scenes: Sequence[Scene],
+    found: Sequence[Sequence[Heard]],
+    wake: Sequence[str],
+    window: float,
+    clear: Collection[str] = (),
 ) -> DeviceEvents:
     """Judge what was heard in each scene, by kind.
 
@@ -45,9 +49,11 @@ def device_events(
     ----------
     window
         Seconds in which commands count after a wake word.
+    clear
+        Fingerprints of the recordings that are named rightly alone.
     """
     said = [each for scene, heard in zip(scenes, found, strict=True) for each in wakes_heard(scene, heard, wake)]
-    counts = [command_counts(scene, heard, window) for scene, heard in zip(scenes, found, strict=True)]
+    counts = [command_counts(scene, heard, window, clear) for scene, heard in zip(scenes, found, strict=True)]
     wakes, commands = ([[h for h in heard if h.command == kind] for heard in found] for kind in (False, True))
     return DeviceEvents(
         _shares((word.kind, heard) for word, heard in said),

@@ -110,6 +110,8 @@ def _rows(report: Report) -> Iterator[_Row]:
 def _of_setting(listener: str, setting: Setting) -> Iterator[_Row]:
     for kind, share in setting.hits.items():
         yield _share(listener, f"hits, {setting.name}", kind, share)
+    for kind, share in setting.clear.items():
+        yield _share(listener, f"hits of those right alone, {setting.name}", kind, share)
     for kind, events in setting.false_accepts.items():
         yield _events(listener, f"false accepts an hour, {setting.name}", kind, events)
     yield from _recordings(listener, f"false accepts, {setting.name}", setting.recordings)
@@ -125,6 +127,7 @@ def _of_device(listener: str, device: DeviceEvents) -> Iterator[_Row]:
         ("right", counts.right, counts.commands),
         ("wrong", counts.wrong, counts.commands),
         ("none said, one heard", counts.false, counts.alone),
+        ("right, of those right alone", counts.clear_right, counts.clear),
     ):
         if of:
             yield _share(listener, table, what, Share(right, of))

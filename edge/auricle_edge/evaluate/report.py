@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -87,6 +87,8 @@ class Setting:
     latency_p50: float | None
     """Seconds from a word's true end to its detection; None without hits."""
     latency_p95: float | None
+    clear: Mapping[str, Share] = field(default_factory=dict)
+    """By kind of scene, of the keywords whose recording alone is named rightly: how many are heard here."""
 
     @property
     def all_false_accepts(self) -> Events:
@@ -247,8 +249,15 @@ def setting_of(
     scenes: Sequence[Scene],
     labels: Sequence[str],
     rule: Rule,
+    clear: Collection[str] = (),
 ) -> Setting:
-    """What a device hears with these thresholds; a keyword without one is never heard."""
+    """What a device hears with these thresholds; a keyword without one is never heard.
+
+    Parameters
+    ----------
+    clear
+        Fingerprints of the recordings that are named rightly alone.
+    """
     levels = np.array([[thresholds.get(label, math.inf) for label in labels]])
     counts = curve_of(posteriors, scenes, labels, rule, levels)
     hit, delays = counts.hit[0], counts.delay[0][counts.hit[0]]
@@ -256,6 +265,7 @@ def setting_of(
     def share(mask: Mask) -> Share:
         return Share(int(hit[mask].sum()), int(mask.sum()))
 
+    known = np.array([word.recording in clear for word in counts.words], dtype=np.bool_)
     p50, p95 = np.percentile(delays, (50, 95)).tolist() if len(delays) else (None, None)
     return Setting(
         name,
@@ -267,4 +277,7 @@ def setting_of(
         recordings_of(counts.origins),
         p50,
         p95,
+        {kind: share(counts.chosen(kind=kind) & known) for kind in dict.fromkeys(word.kind for word in counts.words)}
+        if known.any()
+        else {},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -153,11 +153,15 @@ def reports(
     made = []
     for number, (listener, said) in enumerate(zip(listeners, stream.said, strict=True)):
         settings = {f"{rate:g}/h {way}, {where}": found for way, found in chosen.get(listener.name, {}).items()}
-        report = _report(stream, said, listener, judged, settings)
-        clips = clip_accuracy(sources, judged.labels, judged.frontend, listener.recognise) if sources.keywords else None
+        clips, clear = None, frozenset[str]()
+        if sources.keywords:
+            clips, clear = clip_accuracy(sources, judged.labels, judged.frontend, listener.recognise)
+        report = _report(stream, said, listener, judged, settings, clear)
         device = None
         if judged.waking is not None and stream.events:
-            device = device_events(stream.scenes, stream.events[number], judged.waking.wake, judged.waking.window)
+            device = device_events(
+                stream.scenes, stream.events[number], judged.waking.wake, judged.waking.window, clear
+            )
         made.append(named(replace(report, note=note, clips=clips, device=device), sources.names))
     return made
 
@@ -168,6 +172,7 @@ def _report(
     listener: Listener,
     judged: Judged,
     chosen: dict[str, dict[str, float]],
+    clear: Collection[str],
 ) -> Report:
     rule, labels, waking = rule_of(judged.settings), judged.labels, judged.waking
     counts = curve_of(judged.counted(said, judged.levels()), stream.scenes, labels, rule)
@@ -178,7 +183,7 @@ def _report(
         listener.weights,
         len(counts.words),
         counts.hours,
-        settings=tuple(_setting(name, levels, stream, said, judged) for name, levels in named.items()),
+        settings=tuple(_setting(name, levels, stream, said, judged, clear) for name, levels in named.items()),
         second=_second(said, listener, judged),
     )
     report = swept(report, counts)
@@ -186,10 +191,15 @@ def _report(
 
 
 def _setting(
-    name: str, thresholds: Mapping[str, float], stream: Stream, said: Sequence[Said], judged: Judged
+    name: str,
+    thresholds: Mapping[str, float],
+    stream: Stream,
+    said: Sequence[Said],
+    judged: Judged,
+    clear: Collection[str],
 ) -> Setting:
     rows = judged.counted(said, judged.levels(thresholds))
-    return setting_of(name, thresholds, rows, stream.scenes, judged.labels, rule_of(judged.settings))
+    return setting_of(name, thresholds, rows, stream.scenes, judged.labels, rule_of(judged.settings), clear)
 
 
 def _second(said: Sequence[Said], listener: Listener, judged: Judged) -> SecondStage | None:

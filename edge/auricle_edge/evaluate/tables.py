@@ -94,6 +94,9 @@ def _setting(setting: Setting) -> list[str]:
         lines.append("  hits")
         lines += [f"    {kind:{_NAME}}{_share(share)}" for kind, share in setting.hits.items()]
         lines.append(f"    {setting.wrong} more detections there, of another word or at another time")
+    if setting.clear:
+        lines.append("  hits, of keywords that are right as single recordings")
+        lines += [f"    {kind:{_NAME}}{_share(share)}" for kind, share in setting.clear.items()]
     if setting.false_accepts:
         lines.append("  false accepts")
         every = {**setting.false_accepts, "all": setting.all_false_accepts}
@@ -175,6 +178,8 @@ def _device(device: DeviceEvents | None) -> list[str]:
             f"    {'wrong':{_NAME}}{_share(Share(counts.wrong, counts.commands))}",
             f"    {counts.reached} were said after a wake word that was heard",
         ]
+    if counts.clear:
+        said.append(f"    right, of those right alone {_share(Share(counts.clear_right, counts.clear))}")
     if counts.alone:
         said.append(f"  one heard where none was said {_share(Share(counts.false, counts.alone))}")
     for what, found, recordings in (

@@ -96,6 +96,11 @@ def test_commands_are_right_wrong_or_missed() -> None:
         ([], CommandCounts(wakes=1, commands=1)),
     ):
         assert command_counts(scene, found, 3.0) == expected
+    clear = replace(scene, words=(scene.words[0], replace(scene.words[1], recording="r")))
+    for found, right in (([wake, at("yes", 2.5)], 1), ([wake, at("no", 2.5)], 0), ([], 0)):
+        counts = command_counts(clear, found, 3.0, {"r"})
+        assert (counts.clear, counts.clear_right) == (1, right)
+        assert command_counts(clear, found, 3.0, {"s"}).clear == 0
 
 
 def test_a_command_after_a_wake_word_alone_or_where_nobody_spoke_is_false() -> None:
