@@ -29,6 +29,7 @@ from auricle_export.pretrain.outcome import judge_clips
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.sounds import lay_out
 from auricle_export.pretrain.streams import Streams, hits_at, make_streams
+from auricle_export.pretrain.teachers import Taught
 from auricle_export.pretrain.trained import Epoch, TrainingInterrupted
 from auricle_export.pretrain.window_settings import WindowSettings
 from auricle_export.pretrain.windows import Bank, Composer
@@ -243,6 +244,23 @@ def test_a_model_learns_tones_and_is_kept_by_what_it_hears_in_streams(tmp_path: 
     assert np.array_equal(done.weights, done.weights.astype(np.float16).astype(np.float32))
     right, judged = judge_clips(heard(), LABELS, FRONTEND, recogniser_of("resnet-lite", pack(), done.weights))
     assert judged == 12 and right >= 8  # chance is 3
+
+
+@pytest.mark.slow
+def test_a_model_learns_tones_from_pairs_and_from_another_that_knows_them(tmp_path: Path) -> None:
+    known = train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path / "teacher")
+    start = Start(file="weights/x.safetensors", data="tones", clips=12, speakers=4, accuracy=1.0, judged_clips=12)
+    listening = listening_from(_streams(), _streams().posteriors(_by_tone), None, None, (), open_rate=300)
+    teacher = with_starts(pack(), {"resnet-lite": start}, {"resnet-lite": known}, listening)
+    settings = replace(SETTINGS, steady=1.0, windows=replace(SETTINGS.windows, shift=(3, 20)))
+    given = ("resnet-lite", pack(), _corpus(), _streams(), settings)
+    seen: list[Epoch] = []
+    done = train_live(*given, tmp_path / "taught", teachers=[Taught(teacher, "resnet-lite")], report=seen.append)
+    assert seen[-1].loss < seen[0].loss
+    right, _ = judge_clips(heard(), LABELS, FRONTEND, recogniser_of("resnet-lite", pack(), done.weights))
+    assert right >= 8
+    with pytest.raises(SettingsError, match="teachers"):  # the state of another training
+        train_live(*given, tmp_path / "taught")
 
 
 @pytest.mark.slow

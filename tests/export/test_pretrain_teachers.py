@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -14,6 +15,7 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_weights
 from auricle.speech.features import LogMel
 from auricle_export.pretrain.live import recogniser_of
+from auricle_export.pretrain.live_task import begins_with
 from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.teachers import Taught, Teachers, mean_of_pairs, teachers_of, unsteadiness
@@ -77,6 +79,20 @@ def test_posteriors_that_agree_are_steady_and_others_cost_their_divergence_from_
     apart = torch.log(torch.tensor([[0.9, 0.1], [0.5, 0.5]]))
     each = [0.7 * np.log(0.7 / p) + 0.3 * np.log(0.3 / (1 - p)) for p in (0.9, 0.5)]
     assert float(unsteadiness(apart)) == pytest.approx(np.mean(each), abs=1e-5)
+
+
+def test_a_recipe_goes_on_from_a_pack_with_weights_of_the_same_shape() -> None:
+    home, ten = load_pack("home"), load_pack("gsc12-res")
+    recipe = Recipe(pack="gsc12-res", words=("w",), epochs={"resnet-lite": 1}, running=("r",))
+    assert begins_with(recipe, ten, ["resnet-lite"]) == (None, [])
+    named = msgspec.structs.replace(recipe, start="home", teachers=("gsc12",))
+    start, teachers = begins_with(named, ten, ["resnet-lite"])
+    assert start is not None and (start.pack.identity, start.body) == (home.identity, 1.0)
+    assert [one.model for one in teachers] == ["crnn-lite"]
+    assert "what home, gsc12 had learnt" in named.data()
+    for other in ("gsc12", "gsc35"):  # they have another architecture
+        with pytest.raises(SettingsError, match=f"start, {other}, has no trained weights of the shape of resnet-lite"):
+            begins_with(msgspec.structs.replace(recipe, start=other), ten, ["resnet-lite"])
 
 
 def test_what_cannot_teach_is_refused_in_a_sentence() -> None:

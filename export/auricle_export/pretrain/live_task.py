@@ -90,7 +90,7 @@ def pretrain_live(
     frontend = LogMel(pack.manifest.task)
     corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
     streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING)
-    start, teachers = _known(recipe, pack, models)
+    start, teachers = begins_with(recipe, pack, models)
     trained: dict[str, Trained] = {}
     total = sum(pack.table(name).size for name in models)
     for model in models:
@@ -126,8 +126,14 @@ def pretrain_live(
     return LivePack(done, trained, corpus, chosen.listening)
 
 
-def _known(recipe: Recipe, pack: Pack, models: Sequence[str]) -> tuple[WarmStart | None, list[Taught]]:
-    """What a recipe's training begins with, and learns from beside the labels."""
+def begins_with(recipe: Recipe, pack: Pack, models: Sequence[str]) -> tuple[WarmStart | None, list[Taught]]:
+    """The weights that a recipe's training begins with, and the models that it learns from beside the labels.
+
+    Raises
+    ------
+    PackError, SettingsError
+        A pack is not one, lacks trained weights, or hears other features.
+    """
     teachers = teachers_of(recipe.teachers, [load_pack(name) for name in recipe.teachers], pack)
     if not recipe.start:
         return None, teachers

@@ -21,7 +21,7 @@ class WindowSettings:
     outside: float = 0.12
     """Share of a keyword that may lie outside the window."""
     shift: Range = (0, 0)
-    """How much earlier a second window of the same sound begins; both have the same label. (0, 0): there is none."""
+    """How much earlier a second window of the same sound begins; both have the same label. (0, 0): no second window."""
     noise_only: float = 0.16
     """Of the windows without a keyword: nobody speaks."""
     running: float = 0.27
