@@ -36,7 +36,7 @@ from auricle.hearing.rule import keyword_mask
 from auricle.hearing.scenes import wake_then_command
 from auricle.hearing.sounds import Take, fingerprint
 from auricle.hearing.waking import Waking
-from auricle.packs.manifest import Listening
+from auricle.packs.manifest import UNKNOWN, Listening
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_weights
 from auricle.speech.audio import SAMPLE_RATE
@@ -47,6 +47,7 @@ from auricle_export.pretrain.listening import count_commands
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.second_stage import Sound
 from auricle_export.pretrain.streams import Recognise, Streams, streams_of
+from auricle_export.pretrain.teachers import teachers_of
 
 RATES = (10.0, 5.0, 1.0)
 KINDS = ("noise", "over speech", "after words")
@@ -97,6 +98,7 @@ def measure(given: argparse.Namespace) -> Result:
     for model in (model for mean in means for model in mean):
         if model not in models:
             raise SettingsError(f'There is no model "{model}": name some of {", ".join(models)}.')
+    teachers_of(list(packs), list(packs.values()), first)  # refuses a pack that hears other features
     wake = () if first.listening is None else first.listening.wake
     common = [word for word in first.labels if all(word in pack.labels for pack in packs.values())]
     words = [word for word, known in zip(common, keyword_mask(common), strict=True) if known and word not in wake]
@@ -168,8 +170,7 @@ def _in_labels(pack: Pack, model: str, first: Pack, wake: Sequence[str]) -> Reco
     recognise = recogniser_of(model, pack, start_weights(pack, model))
     to = np.zeros((len(pack.labels), len(first.labels)), np.float32)
     for row, word in enumerate(pack.labels):
-        if word in first.labels:
-            to[row, first.labels.index(word)] = 1
+        to[row, first.labels.index(word if word in first.labels else UNKNOWN)] = 1
     columns = [first.labels.index(word) for word in wake if word not in pack.labels]
     plugin = first.manifest.plugin
     other = recogniser_of(plugin, first, start_weights(first, plugin)) if columns else None
@@ -246,7 +247,8 @@ def _commands(
         assert sound.said is not None
         waking = Waking(listens.wake, listens.thresholds, listens.commands, listens.window, rule=streams.rule)
         counts = count_commands(streams, sound.said, waking)
-        shares = (counts.right / counts.commands, counts.wrong / counts.reached, counts.false / max(counts.alone, 1))
+        wrong, false = counts.wrong / max(counts.reached, 1), counts.false / max(counts.alone, 1)
+        shares = (counts.right / counts.commands, wrong, false)
         found.append(Commands("+".join(second), level, *(round(share, 4) for share in shares)))
     return found
 

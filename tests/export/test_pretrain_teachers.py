@@ -102,6 +102,15 @@ def test_what_cannot_teach_is_refused_in_a_sentence() -> None:
     recipe = Recipe(pack="home", words=("w",), epochs={"resnet-lite": 1}, running=("r",), settings={"steady": 1.0})
     with pytest.raises(SettingsError, match="set shift"):
         recipe.training("resnet-lite", LiveSettings())
+    with pytest.raises(SettingsError, match="name teachers"):
+        msgspec.structs.replace(recipe, settings={"taught": 0.3}).training("resnet-lite", LiveSettings())
+    with pytest.raises(SettingsError, match="named twice"):
+        teachers_of(["home", "again"], [home, home], home)
+    for value in (float("nan"), float("inf"), 10**400):
+        with pytest.raises(SettingsError, match="has to be a number of at most"):
+            msgspec.structs.replace(recipe, settings={"batch": value}).training("resnet-lite", LiveSettings())
+    many = msgspec.structs.replace(recipe, words=("w" * 30,) * 40, teachers=tuple(f"{n}{'t' * 40}" for n in range(12)))
+    assert many.data() == "recordings of people in 40 folders, and espeak-ng; what 12 packs had learnt"
     for name, value in (("taught", 1.5), ("steady", -1.0)):
         with pytest.raises(SettingsError, match=name):
             replace(LiveSettings(), **{name: value})

@@ -7,7 +7,7 @@ import numpy as np
 from auricle.errors import PackError, SettingsError, nearest
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
-from auricle.wire.tensors import Flat
+from auricle.wire.tensors import Flat, TensorTable
 
 STARTS = ("pack", "scratch")
 """Where a training starts: at the pack's trained weights, or at seeded noise."""
@@ -64,7 +64,7 @@ def first_weights(pack: Pack, model: str, seed: int, origin: Pack | None = None)
             f"The pack {source.manifest.name} has no trained weights of {model} to start from: take --start scratch, "
             "or train some with auricle export pretrain."
         )
-    if table.specs[:-2] != known.specs[:-2] or table.specs[-2].shape[1:] != known.specs[-2].shape[1:]:
+    if not same_but_words(table, known):
         raise PackError(f"{model} is another model in the pack {source.manifest.name}: take --start scratch.")
     trained = start_weights(source, model)
     known_all = set(pack.labels) <= set(source.labels)  # then nothing is drawn, and NumPy's generators stay unloaded
@@ -77,3 +77,8 @@ def first_weights(pack: Pack, model: str, seed: int, origin: Pack | None = None)
         for name in ("head.weight", "head.bias"):
             table.tensor(flat, name)[rows] = known.tensor(trained, name)[theirs]
     return flat
+
+
+def same_but_words(one: TensorTable, other: TensorTable) -> bool:
+    """Whether two models differ in nothing but how many words their classifiers have."""
+    return one.specs[:-2] == other.specs[:-2] and one.specs[-2].shape[1:] == other.specs[-2].shape[1:]

@@ -277,7 +277,9 @@ def setting_of(
         recordings_of(counts.origins),
         p50,
         p95,
-        {kind: share(counts.chosen(kind=kind) & known) for kind in dict.fromkeys(word.kind for word in counts.words)}
-        if known.any()
-        else {},
+        {
+            kind: share(mask)
+            for kind in dict.fromkeys(word.kind for word in counts.words)
+            if (mask := counts.chosen(kind=kind) & known).any()
+        },
     )

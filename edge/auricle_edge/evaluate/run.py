@@ -187,7 +187,7 @@ def _report(
         second=_second(said, listener, judged),
     )
     report = swept(report, counts)
-    return report if waking is None else _with_waking(report, stream, said, judged, waking)
+    return report if waking is None else _with_waking(report, stream, said, judged, waking, clear)
 
 
 def _setting(
@@ -210,7 +210,9 @@ def _second(said: Sequence[Said], listener: Listener, judged: Judged) -> SecondS
     return SecondStage(listener.second_weights, Share(windows, sum(int(each.first.any(axis=1).sum()) for each in said)))
 
 
-def _with_waking(report: Report, stream: Stream, said: Sequence[Said], judged: Judged, waking: Waking) -> Report:
+def _with_waking(
+    report: Report, stream: Stream, said: Sequence[Said], judged: Judged, waking: Waking, clear: Collection[str]
+) -> Report:
     """The same with what becomes of wake words while the device sleeps, at every threshold."""
     columns = [judged.labels.index(word) for word in waking.wake]
     counted = judged.counted(said, waiting_levels(judged.labels, judged.settings))
@@ -220,7 +222,7 @@ def _with_waking(report: Report, stream: Stream, said: Sequence[Said], judged: J
     for word in waking.wake:
         alone = [replace(scene, words=tuple(w for w in scene.words if w.word == word)) for scene in scenes]
         level = {word: waking.thresholds[word]}
-        settings.append(setting_of(f"{word} while it sleeps", level, asleep, alone, waking.wake, waking.rule))
+        settings.append(setting_of(f"{word} while it sleeps", level, asleep, alone, waking.wake, waking.rule, clear))
     wake = _asleep(curve_of(asleep, scenes, waking.wake, waking.rule), waking)
     return replace(report, settings=(*settings, *report.settings), wake=wake)
 

@@ -28,7 +28,7 @@ from auricle_export.pretrain.normalised import fold_into, normalised
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.state import Facts, Note, State, damaged, load_state, save_state, state_file
 from auricle_export.pretrain.streams import Recognise, Streams, hits_at
-from auricle_export.pretrain.teachers import Taught, Teachers, unsteadiness
+from auricle_export.pretrain.teachers import Taught, Teachers, identity_of, unsteadiness
 from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted
 from auricle_export.pretrain.training import Report, Stopped, pytorch_threads
 from auricle_export.pretrain.warm_start import CALIBRATED, WarmStart, begin_with
@@ -176,10 +176,10 @@ class _Live:
             "batch": s.batch,
             "rate": s.rate,
             "seed": s.seed,
-            "windows": repr(s.windows),
+            "windows": s.windows.text,
             **s.looks,
-            **({} if start is None else {"start": f"{start.pack.identity} {start.body:g}"}),
-            **({"teachers": ",".join(f"{one.pack.identity}/{one.model}" for one in teachers)} if teachers else {}),
+            **({} if start is None else {"start": start.identity}),
+            **({} if not teachers else {"teachers": identity_of(teachers), "taught": s.taught}),
         }
 
     def resume(self, folder: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from auricle.errors import PackError, SettingsError
 from auricle.hearing.scenes import Scene
+from auricle.packs.first_weights import same_but_words
 from auricle.packs.manifest import SILENCE, UNKNOWN, FileEntry, Listening, Start
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_file
@@ -25,7 +26,7 @@ from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.streams import Streams, make_streams
 from auricle_export.pretrain.task import Watch, heeded, models_of
-from auricle_export.pretrain.teachers import Taught, teachers_of
+from auricle_export.pretrain.teachers import Taught, refuse_features, teachers_of
 from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 from auricle_export.pretrain.warm_start import WarmStart
@@ -86,11 +87,11 @@ def pretrain_live(
     models = models_of(tuple(recipe.epochs), pack)
     refuse_labels(pack, recipe)
     pack = without_start(pack)
+    start, teachers = begins_with(recipe, pack, models)
     step = heeded(watch, stopped)
     frontend = LogMel(pack.manifest.task)
     corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
     streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING)
-    start, teachers = begins_with(recipe, pack, models)
     trained: dict[str, Trained] = {}
     total = sum(pack.table(name).size for name in models)
     for model in models:
@@ -139,17 +140,13 @@ def begins_with(recipe: Recipe, pack: Pack, models: Sequence[str]) -> tuple[Warm
         return None, teachers
     start = load_pack(recipe.start)
     for model in models:
-        if model not in start.manifest.start or _body(start, model) != _body(pack, model):
+        if model not in start.manifest.start or not same_but_words(start.table(model), pack.table(model)):
             raise SettingsError(
                 f"The recipe's start, {recipe.start}, has no trained weights of the shape of {model}: name a pack that "
                 "has them, or leave start out."
             )
+    refuse_features(f"start, {recipe.start},", start, pack)
     return WarmStart(start, body=1.0), teachers
-
-
-def _body(pack: Pack, model: str) -> list[tuple[str, tuple[int, ...]]]:
-    """Names and shapes of all tensors but the classifier's, whose rows are the words."""
-    return [(spec.name, tuple(spec.shape)) for spec in pack.table(model).specs[:-2]]
 
 
 def refuse_labels(pack: Pack, recipe: Recipe) -> None:

@@ -42,7 +42,7 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
     wake: tuple[str, ...] = ()
     start: str = ""
     """A pack with trained weights of the same models, to go on from; "": random weights."""
-    teachers: tuple[str, ...] = ()
+    teachers: Annotated[tuple[str, ...], msgspec.Meta(max_length=16)] = ()
     """Packs with trained weights: their mean is learnt from beside the labels."""
     steps: Annotated[int, msgspec.Meta(ge=1)] = 500
     """Batches an epoch."""
@@ -99,16 +99,24 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
                 "The recipe's steady in [settings] compares two windows of one sound: set shift in [windows], as in "
                 "[3, 20]."
             )
+        if "taught" in self.settings and not self.teachers:
+            raise SettingsError("The recipe's taught in [settings] is a share of what teachers say: name teachers.")
         return replace(made, epochs=self.epochs[model], steps=self.steps)
 
     def data(self) -> str:
         """What a manifest says that weights were trained on: folders' names, no path."""
         folders = (*self.words, *self.languages)
-        names = (Path(name).name if Path(name).is_absolute() else name for name in folders)
+        names = ", ".join(Path(name).name if Path(name).is_absolute() else name for name in folders)
         known = [Path(name).name for name in dict.fromkeys((self.start, *self.teachers)) if name]
-        also = f"; what {', '.join(known)} had learnt" if known else ""
-        said = f"recordings of people in {', '.join(names)}, and espeak-ng{also}"
-        return said if len(said) <= _LONGEST else f"recordings of people in {len(folders)} folders, and espeak-ng{also}"
+        people, packs = (names, f"{len(folders)} folders"), (", ".join(known), f"{len(known)} packs")
+        said = [
+            _trained_on(people[one], packs[other] if known else "") for one, other in ((0, 0), (1, 0), (0, 1), (1, 1))
+        ]
+        return next((text for text in said if len(text) <= _LONGEST), said[-1])
+
+
+def _trained_on(people: str, packs: str) -> str:
+    return f"recordings of people in {people}, and espeak-ng{f'; what {packs} had learnt' if packs else ''}"
 
 
 def refuse_twice(folders: Sequence[Path]) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 _DEVICES = ("auto", "cpu", "cuda")
-_LATER = ("judged", "mined", "taught", "steady")
+_LATER = ("judged", "mined", "steady")
 
 
 class _OnDevice:

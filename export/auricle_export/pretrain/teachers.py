@@ -82,6 +82,11 @@ class Teachers:
         return (1 - share) * hard + share * said
 
 
+def identity_of(taught: Sequence[Taught]) -> str:
+    """What tells these teachers from others: a training's state with one does not go on with another."""
+    return ",".join(f"{one.pack.identity}/{one.model}" for one in taught)
+
+
 def mean_of_pairs(rows: Tensor) -> Tensor:
     """For each row (2 N, L) its mean with that of the other half."""
     one, other = rows.chunk(2)
@@ -89,7 +94,7 @@ def mean_of_pairs(rows: Tensor) -> Tensor:
 
 
 def unsteadiness(logits: Tensor) -> Tensor:
-    """Mean Kullback-Leibler divergence of posteriors from their pair's mean, which is taken as given.
+    """Mean Kullback-Leibler divergence of a pair's mean, which is taken as given, from each of its two posteriors.
 
     Parameters
     ----------
@@ -108,17 +113,24 @@ def teachers_of(names: Sequence[str], packs: Sequence[Pack], learner: Pack) -> l
     Raises
     ------
     SettingsError
-        A pack has no trained weights, or other features than the pack that learns.
+        A pack is named twice, has no trained weights, or other features than the pack that learns.
     """
     taught = []
-    for name, pack in zip(names, packs, strict=True):
+    for place, (name, pack) in enumerate(zip(names, packs, strict=True)):
+        if pack.identity in [other.identity for other in packs[:place]]:
+            raise SettingsError(f"The teacher {name} is named twice: name it once.")
         if not pack.manifest.start:
             raise SettingsError(f"The teacher {name} has no trained weights: name a pack that has them.")
-        ours, theirs = learner.manifest.task, pack.manifest.task
-        if (ours.frontend, ours.sample_rate, ours.frames) != (theirs.frontend, theirs.sample_rate, theirs.frames):
-            raise SettingsError(
-                f"The teacher {name} hears other features than {learner.manifest.name}: name a pack with the same "
-                "window and front-end."
-            )
+        refuse_features(f"teacher {name}", pack, learner)
         taught += [Taught(pack, model) for model in pack.manifest.start]
     return taught
+
+
+def refuse_features(what: str, pack: Pack, learner: Pack) -> None:
+    """Refuse a pack that hears sound otherwise than the one that learns, with a SettingsError."""
+    ours, theirs = learner.manifest.task, pack.manifest.task
+    if (ours.frontend, ours.sample_rate, ours.frames) != (theirs.frontend, theirs.sample_rate, theirs.frames):
+        raise SettingsError(
+            f"The {what} hears other features than {learner.manifest.name}: name a pack with the same window and "
+            "front-end."
+        )

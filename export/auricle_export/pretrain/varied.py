@@ -18,6 +18,8 @@ Value = float | tuple[float, float]
 
 VARIED = ("batch", "rate", "judged", "mined", "taught", "steady")
 """Fields of `LiveSettings` that a recipe may set in `[settings]`."""
+LARGEST_VALUE = 1_000_000_000
+"""Of a number in `[settings]`, with either sign."""
 _WHOLE = ("batch", "judged", "mined")
 _ELSEWHERE = {
     "epochs": "epochs are in the table [epochs], by model",
@@ -72,6 +74,8 @@ def settings_of(said: Mapping[str, Number], usual: LiveSettings) -> LiveSettings
             raise SettingsError(f'The recipe\'s [settings] cannot set "{name}": {_ELSEWHERE[name]}.')
     _refuse_unknown("settings", said, VARIED)
     for name, value in said.items():
+        if not abs(value) <= LARGEST_VALUE:
+            raise SettingsError(f"The recipe's {name} in [settings] has to be a number of at most {LARGEST_VALUE:,}.")
         if name in _WHOLE and int(value) != value:
             raise SettingsError(f"The recipe's {name} in [settings] is {value:g}: it has to be a whole number.")
     changes = {name: int(value) if name in _WHOLE else value for name, value in said.items()}

@@ -28,6 +28,11 @@ class WarmStart:
     body: float = BODY
     """Share of the learning rate for what comes before the classifier."""
 
+    @property
+    def identity(self) -> str:
+        """What tells one start from another: a state of one does not go on from another."""
+        return self.pack.identity if self.body == BODY else f"{self.pack.identity} {self.body:g}"
+
 
 def begin_with(
     start: WarmStart, model: str, module: nn.Module, twin: nn.Module, labels: Sequence[str], x: Tensor, modules: Modules

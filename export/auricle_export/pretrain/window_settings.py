@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from auricle_export.pretrain.acoustics import Range
 
 LEAD = 30
-"""Frames before the window that are put together too: a room carries them into it."""
+"""Frames before the window that are put together too: a room carries them into it. An earlier second window of a pair
+has so many fewer of them as it is earlier."""
 
 
 @dataclass(frozen=True)
@@ -70,3 +71,10 @@ class WindowSettings:
     gain_db: Range = (-18, 10)
     masks: float = 0.35
     """Share of windows with a hidden stretch and a hidden band."""
+
+    @property
+    def text(self) -> str:
+        """All of them for a training's state: `shift`, which states of before do not know, only where there is one."""
+        named = ((field.name, getattr(self, field.name)) for field in fields(self))
+        said = (f"{name}={value!r}" for name, value in named if name != "shift" or value[1])
+        return f"WindowSettings({', '.join(said)})"

@@ -205,7 +205,11 @@ class Composer:
         return at, at + length
 
     def _place(self, kind: Kind, length: Values, shift: Values, rng: np.random.Generator) -> Values:
-        """Frame at which each word begins, counted from the window's first; its label holds `shift` earlier, too."""
+        """Frame at which each word begins, counted from the window's first.
+
+        A window that is `shift` frames earlier has the same label: as much of a keyword is in it, but of one that is
+        longer than the window less `shift`, and no more of one that is cut.
+        """
         s, frames, count = self.settings, self._frames, len(length)
         if kind == Kind.KEYWORD:
             slack = s.outside * length
@@ -216,7 +220,7 @@ class Composer:
             return np.where(rng.random(count) < 0.5, visible - length - shift, frames - visible)
         if kind == Kind.RUNNING:
             return np.zeros(count)
-        return rng.uniform(-0.6 * length, frames - 0.4 * length)
+        return rng.uniform(-0.6 * length, np.maximum(frames - 0.4 * length - shift, -0.6 * length))
 
     def _add(
         self,
