@@ -125,7 +125,8 @@ def measure(given: argparse.Namespace) -> Result:
             rest = [name for name in second if name != plugin]
             if rest or not second:
                 staged += _commands(plugin, rest, heard, asked, first.listening, words)
-    return Result(len(said), sources.speakers, round(live_hours(live), 2), found, plugin, tuple(staged))
+    people = len({take.speaker for take in said})
+    return Result(len(said), people, round(live_hours(live), 2), found, plugin, tuple(staged))
 
 
 def _sources(data: Path, words: Sequence[str], pack: Pack) -> Sources:
