@@ -47,7 +47,7 @@ from auricle_export.pretrain.listening import count_commands
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.second_stage import Sound
 from auricle_export.pretrain.streams import Recognise, Streams, streams_of
-from auricle_export.pretrain.teachers import teachers_of
+from auricle_export.pretrain.teachers import refuse_features
 
 RATES = (10.0, 5.0, 1.0)
 KINDS = ("noise", "over speech", "after words")
@@ -98,7 +98,8 @@ def measure(given: argparse.Namespace) -> Result:
     for model in (model for mean in means for model in mean):
         if model not in models:
             raise SettingsError(f'There is no model "{model}": name some of {", ".join(models)}.')
-    teachers_of(list(packs), list(packs.values()), first)  # refuses a pack that hears other features
+    for name, pack in packs.items():
+        refuse_features(f"pack {name}", pack, first)
     wake = () if first.listening is None else first.listening.wake
     common = [word for word in first.labels if all(word in pack.labels for pack in packs.values())]
     words = [word for word, known in zip(common, keyword_mask(common), strict=True) if known and word not in wake]
@@ -112,8 +113,8 @@ def measure(given: argparse.Namespace) -> Result:
     heard: dict[str, Posteriors] = {}
     for name, (pack, model) in models.items():
         say(f"{name} listens")
-        recognise = _in_labels(pack, model, first, wake)
-        commands = [] if asked is None else asked.posteriors(recognise)
+        recognise = _in_labels(pack, model, first)
+        commands = [] if asked is None else asked.posteriors(_in_labels(pack, model, first, wake))
         heard[name] = Posteriors(live.posteriors(recognise), commands, _alone(said, first, recognise))
     targets = np.array([first.labels.index(take.word) for take in said])
     listeners = [[name] for name in models] + [mean for mean in means if len(mean) > 1]
@@ -121,10 +122,9 @@ def measure(given: argparse.Namespace) -> Result:
     plugin = f"{next(iter(packs))}/{first.manifest.plugin}"
     staged: list[Commands] = []
     if asked is not None and first.listening is not None and plugin in heard:
-        for second in ([], *listeners):
-            rest = [name for name in second if name != plugin]
-            if rest or not second:
-                staged += _commands(plugin, rest, heard, asked, first.listening, words)
+        seconds = [tuple(name for name in each if name != plugin) for each in ([], *listeners)]
+        for second in dict.fromkeys(seconds):
+            staged += _commands(plugin, second, heard, asked, first.listening, words)
     people = len({take.speaker for take in said})
     return Result(len(said), people, round(live_hours(live), 2), found, plugin, tuple(staged))
 
@@ -163,11 +163,8 @@ def joined(streams: Iterable[Streams]) -> Streams:
     return replace(parts[0], scenes=scenes, energies=tuple(energies for part in parts for energies in part.energies))
 
 
-def _in_labels(pack: Pack, model: str, first: Pack, wake: Sequence[str]) -> Recognise:
-    """A model's posteriors in the labels of the first pack.
-
-    Where a pack lacks the wake words, the first pack's own model of that size says them.
-    """
+def _in_labels(pack: Pack, model: str, first: Pack, wake: Sequence[str] = ()) -> Recognise:
+    """A model's posteriors in the labels of the first pack, whose plug-in says the wake words that the pack lacks."""
     recognise = recogniser_of(model, pack, start_weights(pack, model))
     to = np.zeros((len(pack.labels), len(first.labels)), np.float32)
     for row, word in enumerate(pack.labels):

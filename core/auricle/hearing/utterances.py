@@ -76,7 +76,7 @@ class Scene:
     words: tuple[Spoken, ...] = ()
     """The keywords, by their start."""
     stretches: tuple[Stretch, ...] = ()
-    """Where there is none."""
+    """Where no keyword is said."""
     pieces: tuple[Piece, ...] = ()
     """Of which recordings the stretches are made, by their start."""
 

@@ -151,7 +151,7 @@ class Report:
     speakers: Speakers | None = None
     settings: tuple[Setting, ...] = ()
     note: str = ""
-    """Why there is no setting with thresholds for the wanted rate, where there is none."""
+    """Why thresholds for the wanted rate are missing; "": they are there."""
     clips: ClipAccuracy | None = None
     wake: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
     """Each wake word at its own false accepts while the device sleeps: a row for each kind of scene."""
