@@ -84,8 +84,9 @@ def speakers() -> Iterator[tuple[str, Speak]]:
             for pitch in pitches:
                 yield f"{voice}{round(100 * speed)}x{pitch}", flite(voice, speed, pitch)
     for voice in FESTIVAL:
+        first, *_, last = voice.split("_")
         for speed in SPEEDS:
-            yield f"{voice.replace('_', '')}{round(100 * speed)}", festival(voice, speed)
+            yield f"{first}{last}{round(100 * speed)}", festival(voice, speed)
 
 
 if __name__ == "__main__":
