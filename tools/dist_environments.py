@@ -44,6 +44,7 @@ MODULES = {
     "lp": ["scipy"],
     "ray": ["ray"],
     "png": ["resvg_py"],
+    "parquet": ["pyarrow"],
     "fleet": ["amqtt", "espeakng_loader"],
     "tensorboard": ["tensorboardX"],
     "mlflow": ["mlflow"],

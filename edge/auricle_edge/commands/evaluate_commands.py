@@ -23,7 +23,8 @@ from auricle_edge.commands.place import AsJson
 from auricle_edge.evaluate.files import Judgement, as_json, settings_for, write_csv
 from auricle_edge.evaluate.listeners import listeners_of, waking_of
 from auricle_edge.evaluate.page import write_page
-from auricle_edge.evaluate.phrase_set import Read, phrase_set
+from auricle_edge.evaluate.phrase_set import POSITIVE, Read, phrase_set
+from auricle_edge.evaluate.phrase_tables import has_tables, table_set
 from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.run import Judged, Stream, hear, reports, thresholds_from
 from auricle_edge.evaluate.sources import Folders, Sources, labelled_scene, read_sources
@@ -61,7 +62,8 @@ Labels = Annotated[
     Paths, typer.Option("--labels", metavar="FILE", help="start<TAB>end<TAB>word, as Audacity exports.", exists=True)
 ]
 PhraseSet = Annotated[
-    Path | None, _folder("--phrase-set", "positive_test and negative_test, as livekit-wakeword and openWakeWord have.")
+    Path | None,
+    _folder("--phrase-set", "Clips as livekit-wakeword and openWakeWord have them, or Parquet tables."),
 ]
 Weights = Annotated[
     list[str] | None,
@@ -182,7 +184,9 @@ def _clips(
     said = usual[0] if phrase is None else normal_form(phrase)
     if said not in words:
         raise SettingsError(f'The pack {pack.manifest.name} has no word "{said}": {nearest(said, words)}')
-    return phrase_set(folder, said, findings)
+    if (folder / POSITIVE).is_dir() or not has_tables(folder):
+        return phrase_set(folder, said, findings)
+    return table_set(folder, said, findings)
 
 
 def _recorded(recordings: Sequence[Path], labels: Sequence[Path], pack: Pack, findings: list[Finding]) -> list[Scene]:

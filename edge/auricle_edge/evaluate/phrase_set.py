@@ -2,16 +2,18 @@
 
 livekit-wakeword's `generate` and openWakeWord's training write a folder of each kind: `positive_test`, `negative_test`
 (texts that sound like the phrase) and, some, `background_test`. Where in its clip the phrase is said is not written
-down, so the whole clip counts as the phrase.
+down, so the whole clip counts as the phrase. Clips in tables, where it is, are read by `phrase_tables`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +42,18 @@ LONGEST_PHRASE = 60
 """Seconds of a positive clip at most: the whole of it counts as the phrase."""
 
 Read = Callable[[], Iterable[Scene]]
-Clip = tuple[Path, NDArray[np.int16]]
-"""A file and its samples at 16 kHz."""
+
+
+class Clip(NamedTuple):
+    """Sound of a file, or of a row of a table."""
+
+    source: str
+    """What is said of where it lies."""
+    name: str
+    samples: NDArray[np.int16]
+    """(N,) at 16 kHz."""
+    span: tuple[int, int] | None = None
+    """First and last sample of the phrase, where that is known."""
 
 
 def phrase_set(folder: Path, phrase: str, findings: list[Finding]) -> list[Read]:
@@ -91,36 +103,46 @@ def _parts(files: Sequence[Path]) -> list[Sequence[Path]]:
 
 
 def _positive(files: Sequence[Path], phrase: str, findings: list[Finding]) -> Iterator[Scene]:
-    pause = pcm(silence(PAUSE))
-    for clips in _of_a_scene(_clips(files, findings, LONGEST_PHRASE)):
-        yield end_to_end([Scene(pause), *(_clip_with(file, samples, phrase, pause) for file, samples in clips)])
-
-
-def _clip_with(file: Path, samples: NDArray[np.int16], phrase: str, pause: NDArray[np.int16]) -> Scene:
-    word = Spoken(phrase, 0, len(samples) - 1, file.stem, CLIPS, math.nan)
-    return Scene(np.concatenate((samples, pause)), (word,))
+    return with_phrase(_clips(files, findings, LONGEST_PHRASE), phrase)
 
 
 def _without(files: Sequence[Path], kind: str, findings: list[Finding]) -> Iterator[Scene]:
-    """One after another without a pause, so that the hours are those of the clips."""
-    for clips in _of_a_scene(_clips(files, findings)):
-        yield end_to_end([_clip_without(file, samples, kind) for file, samples in clips])
+    return without_phrase(_clips(files, findings), kind)
 
 
-def _clip_without(file: Path, samples: NDArray[np.int16], kind: str) -> Scene:
-    return Scene(samples, (), (Stretch(kind, 0, len(samples)),), (Piece(str(file), 0, len(samples)),))
+def with_phrase(clips: Iterator[Clip], phrase: str) -> Iterator[Scene]:
+    """Clips that say the phrase, with a pause before and after each."""
+    pause = pcm(silence(PAUSE))
+    for together in _of_a_scene(clips):
+        yield end_to_end([Scene(pause), *(_clip_with(clip, phrase, pause) for clip in together)])
+
+
+def _clip_with(clip: Clip, phrase: str, pause: NDArray[np.int16]) -> Scene:
+    first, last = clip.span or (0, len(clip.samples) - 1)
+    return Scene(np.concatenate((clip.samples, pause)), (Spoken(phrase, first, last, clip.name, CLIPS, math.nan),))
+
+
+def without_phrase(clips: Iterator[Clip], kind: str) -> Iterator[Scene]:
+    """Clips of one kind one after another without a pause, so that the hours are those of the clips."""
+    for together in _of_a_scene(clips):
+        yield end_to_end([_clip_without(clip, kind) for clip in together])
+
+
+def _clip_without(clip: Clip, kind: str) -> Scene:
+    size = len(clip.samples)
+    return Scene(clip.samples, (), (Stretch(kind, 0, size),), (Piece(clip.source, 0, size),))
 
 
 def _of_a_scene(clips: Iterator[Clip]) -> Iterator[list[Clip]]:
-    """Clips in turn, as many together as `LONGEST_SCENE` holds, at least one."""
+    """Clips in turn, as many together as `LONGEST_SCENE` holds and `AT_ONCE` allows, at least one."""
     together: list[Clip] = []
     size = 0
     for clip in clips:
-        if together and size + len(clip[1]) > LONGEST_SCENE * SAMPLE_RATE:
+        if together and (len(together) == AT_ONCE or size + len(clip.samples) > LONGEST_SCENE * SAMPLE_RATE):
             yield together
             together, size = [], 0
         together.append(clip)
-        size += len(clip[1])
+        size += len(clip.samples)
     if together:
         yield together
 
@@ -128,19 +150,30 @@ def _of_a_scene(clips: Iterator[Clip]) -> Iterator[list[Clip]]:
 def _clips(files: Iterable[Path], findings: list[Finding], longest: float = MAX_SECONDS) -> Iterator[Clip]:
     """Each file that can be used and is not longer than so many seconds; what is wrong with others is a finding."""
     for file in files:
-        try:
-            recording = read_recording(file)
-        except SoundError as error:
-            findings.append(error.finding)
-            continue
-        seconds = len(recording.samples) / SAMPLE_RATE
-        if seconds > longest:
-            findings.append(
-                SoundFault.LONG.finding(
-                    f"{file} lasts {seconds:.0f} seconds, and all of it would count as the phrase: cut it to what is "
-                    f"said, {longest:g} seconds at most."
-                )
+        clip = read_clip(file, str(file), file.stem, findings, longest)
+        if clip is not None:
+            yield clip
+
+
+def read_clip(file: Path, source: str, name: str, findings: list[Finding], longest: float = MAX_SECONDS) -> Clip | None:
+    """A clip of a file that sentences call `source`; None, and a finding, where it cannot be used."""
+    try:
+        recording = read_recording(file)
+    except SoundError as error:
+        findings.append(_named(error.finding, file, source))
+        return None
+    seconds = len(recording.samples) / SAMPLE_RATE
+    if seconds > longest:
+        findings.append(
+            SoundFault.LONG.finding(
+                f"{source} lasts {seconds:.0f} seconds, and all of it would count as the phrase: cut it to what is "
+                f"said, {longest:g} seconds at most."
             )
-            continue
-        findings += recording.findings
-        yield file, pcm(recording.samples)
+        )
+        return None
+    findings += [_named(each, file, source) for each in recording.findings]
+    return Clip(source, name, pcm(recording.samples))
+
+
+def _named(finding: Finding, file: Path, source: str) -> Finding:
+    return replace(finding, sentence=finding.sentence.replace(str(file), source))
