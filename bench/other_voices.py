@@ -7,6 +7,12 @@ says the phrase once and some other words. The folders are what `auricle export 
 
     python bench/other_voices.py "hey robot" --out voices
     auricle export wakeword "hey robot" --voices voices/phrase --words voices/words --out hey-robot.tar.zst
+
+With `--owner` one voice of flite is the owner of a device, who says the phrase fifty times, each time faster or slower,
+higher or lower: ten takes are in `ten`, the others in `judge`, for `bench/own_wake_word.py --takes`.
+
+    python bench/other_voices.py "hey robot" --owner rms --out owner
+    auricle export wakeword "hey robot" --voices owner/ten --out hers.tar.zst
 """
 
 from __future__ import annotations
@@ -23,6 +29,8 @@ FLITE = {"kal16": (95, 125), "awb": (100, 135), "rms": (85, 115), "slt": (150, 2
 FESTIVAL = ("kal_diphone", "ked_diphone", "cmu_us_slt_arctic_hts")
 SPEEDS = (0.85, 1.0, 1.2)
 """Times the usual length."""
+TAKES = {"ten": 10, "judge": 40}
+"""Of an owner, by folder."""
 SAID = 40
 """Other words that each speaker says."""
 WORDS = """
@@ -58,23 +66,40 @@ def main() -> int:
     parser.add_argument("phrase")
     parser.add_argument("--out", type=Path, required=True, help="folder for phrase/ and words/")
     parser.add_argument("--seed", type=int, default=1, help="of who says which other words")
+    parser.add_argument("--owner", choices=sorted(FLITE), help="the voice that says the phrase fifty times [all, once]")
     given = parser.parse_args()
-    rng, made = random.Random(given.seed), 0
-    others = [word for word in (" ".join(part.split()) for part in WORDS.split(",")) if word != given.phrase]
-    for speaker, speak in speakers():
-        for text in (given.phrase, *rng.sample(others, SAID)):
-            kind = ("phrase", text) if text == given.phrase else ("words", text.replace(" ", "-"))
-            path = given.out.joinpath(*kind, f"{speaker}_nohash_0.wav")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            command, typed = speak(text, path)
-            try:
-                subprocess.run(command, input=typed, check=True, capture_output=True)
-            except (OSError, subprocess.CalledProcessError):
-                print(f"bench: {command[0]} cannot say this as {speaker}: install it and its voices.", file=sys.stderr)
-                return 1
-            made += 1
-        print(f"{speaker}: {made} takes so far", file=sys.stderr)
+    rng = random.Random(given.seed)
+    each = owned(given.phrase, given.owner, rng) if given.owner else spoken(given.phrase, rng)
+    for made, (name, text, speak) in enumerate(each, 1):
+        path = given.out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        command, typed = speak(text, path)
+        try:
+            subprocess.run(command, input=typed, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            print(f"bench: {command[0]} cannot say {name}: install it and its voices.", file=sys.stderr)
+            return 1
+        if made % 25 == 0:
+            print(f"{made} takes so far", file=sys.stderr)
     return 0
+
+
+def owned(phrase: str, owner: str, rng: random.Random) -> Iterator[tuple[str, str, Speak]]:
+    """The takes of one voice: their files, the phrase, and how it is said."""
+    low, high = FLITE[owner]
+    for folder, takes in TAKES.items():
+        for take in range(takes):
+            speed, pitch = rng.uniform(SPEEDS[0], SPEEDS[-1]), rng.randint(low, high)
+            yield f"{folder}/{phrase}/{owner}_nohash_{take}.wav", phrase, flite(owner, round(speed, 3), pitch)
+
+
+def spoken(phrase: str, rng: random.Random) -> Iterator[tuple[str, str, Speak]]:
+    """The takes of all voices: their files, the phrase and other words, and how each is said."""
+    others = [word for word in (" ".join(part.split()) for part in WORDS.split(",")) if word != phrase]
+    for speaker, speak in speakers():
+        yield f"phrase/{phrase}/{speaker}_nohash_0.wav", phrase, speak
+        for text in rng.sample(others, SAID):
+            yield f"words/{text.replace(' ', '-')}/{speaker}_nohash_0.wav", text, speak
 
 
 def speakers() -> Iterator[tuple[str, Speak]]:

@@ -1,11 +1,12 @@
 """How well packs of `auricle export wakeword` hear their phrase, and how often they are wrong.
 
 The phrase is said by people where `wakewords` of the data holds it (all takes, each recording once: no pack of
-synthetic voices alone was trained on them), else by synthetic voices that the pack was not trained on. What is no
-phrase are recordings of the test part of people, readers, other languages and noises, in other noise each time.
+synthetic voices alone was trained on them), else by synthetic voices that the pack was not trained on; with `--takes`
+by whoever is in that folder. What is no phrase are recordings of the test part of people, readers, other languages and
+noises, in other noise each time.
 Thresholds are the pack's, chosen on its validation streams; the curve is that of the judging streams themselves.
 
-    python bench/own_wake_word.py --data DIR PACK... [--repeats 12] [--language en]
+    python bench/own_wake_word.py --data DIR PACK... [--repeats 12] [--language en] [--takes DIR]
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def main() -> int:
     parser.add_argument("packs", nargs="+", metavar="PACK")
     parser.add_argument("--data", type=Path, required=True, help="folder of the recordings")
     parser.add_argument("--repeats", type=int, default=12, help="how often what is no phrase is heard in other noise")
+    parser.add_argument("--takes", type=Path, help="folder of takes that judge, PHRASE/SPEAKER_nohash_N.wav")
     parser.add_argument("--language", default="en", help="of the voices that say a phrase which no person says")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
@@ -73,11 +75,11 @@ def judge(name: str, options: argparse.Namespace) -> list[dict[str, object]]:
     listening = _listening(pack)
     phrases = tuple(listening.thresholds)
     sources = never_heard(data, (data / "gsc-more",), phrases)
-    people = _people(data, phrases)
+    people = _recorded(options.takes or data / "wakewords", phrases)
     rows = []
     for phrase in phrases:
         takes = tuple(take for take in people if take.word == phrase)
-        by_people = bool(takes)
+        said_by = "voices" if not takes else "people" if options.takes is None else options.takes.name
         takes = takes or _voices(phrase, options.language)
         heard = Heard(takes, sources.words, sources.speech, sources.noise, sources.languages)
         frontend = LogMel(pack.manifest.task)
@@ -90,15 +92,15 @@ def judge(name: str, options: argparse.Namespace) -> list[dict[str, object]]:
         streams = make_streams(
             heard, pack.labels, frontend, options.seed, passes=2, negatives=options.repeats, rule=rule
         )
-        rows.append(_row(name, pack, phrase, streams, "people" if by_people else "voices", len(takes)))
+        rows.append(_row(name, pack, phrase, streams, said_by, len(takes)))
     return rows
 
 
-def _people(data: Path, phrases: Sequence[str]) -> list[Take]:
-    """Takes of people, each recording once."""
+def _recorded(folder: Path, phrases: Sequence[str]) -> list[Take]:
+    """Takes of a folder, each recording once."""
     found: dict[str, Take] = {}
-    if (data / "wakewords").is_dir() and any((data / "wakewords" / phrase).is_dir() for phrase in phrases):
-        for take in read_sources(Folders(keywords=(data / "wakewords",)), phrases, ()).keywords:
+    if any((folder / phrase).is_dir() for phrase in phrases):
+        for take in read_sources(Folders(keywords=(folder,)), phrases, ()).keywords:
             found.setdefault(fingerprint(take.sound), take)
     return list(found.values())
 

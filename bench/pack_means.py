@@ -3,13 +3,17 @@
 People of `gsc`, who are in no training of the packs in the wheel but `digits` and `gsc35`, say the words that all packs
 have: alone, in noise, over speech and after other words; and, where the first pack has wake words, after one of those
 (takes of `wakewords`). Sound without them: other words of `gsc` and `fsdd`, words of other languages of `arabic`,
-readers of `stream` and all noises. Every model judges every window of the same sound. Printed are hits at fixed false
-accepts an hour, one threshold for all words, how many recordings are named rightly alone and how many of these are
-heard at five an hour, and what becomes of commands where the first pack's plug-in proposes and another model, or a
-mean of some, judges too: at the thresholds of that pack for its wake words, and some for commands.
+readers of `stream` and all noises. With `--part` it is the people of that part of `gsc-more` and `gsc` instead, and the
+readers and noises of it: so are packs judged that `gsc` trained too. Every model judges every window of the same sound.
+
+Printed are hits at fixed false accepts an hour, one threshold for all words, how many recordings are named rightly
+alone and how many of these are heard at five an hour, and what becomes of commands where the first pack's plug-in
+proposes and another model, or a mean of some, judges too: at the thresholds of that pack for its wake words, and some
+for commands.
 
     python bench/pack_means.py --data DATA [--pack home --pack gsc12-res --pack gsc12] [--minutes 40] [--json]
     python bench/pack_means.py --data DATA --pack home --pack mine.tar.zst --mean home/resnet-base+mine/resnet-base
+    python bench/pack_means.py --data DATA --pack home --pack home-more --part test
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from auricle.hearing.curve import Counts, curve_of, points
 from auricle.hearing.rule import keyword_mask
 from auricle.hearing.scenes import wake_then_command
 from auricle.hearing.sounds import Take, fingerprint
+from auricle.hearing.splits import Part
 from auricle.hearing.waking import Waking
 from auricle.packs.manifest import UNKNOWN, Listening
 from auricle.packs.pack import Pack, load_pack
@@ -76,9 +81,13 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="folder of the recordings")
     parser.add_argument("--pack", action="append", help="names and files [home, gsc12-res, gsc12]")
     parser.add_argument("--mean", action="append", help="PACK/MODEL+PACK/MODEL, several times [all of them]")
+    parser.add_argument("--part", choices=("validation", "test"), help="of the people [all of gsc]")
+    parser.add_argument("--passes", type=int, default=1, help="how often each recording is heard, in other noise")
     parser.add_argument("--minutes", type=float, default=40.0, help="of each kind of sound without keywords")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    if given.passes < 1:
+        parser.error("--passes has to be at least 1")
     given.pack = given.pack or ["home", "gsc12-res", "gsc12"]
     return answer(lambda: measure(given), text_of, as_json=given.json)
 
@@ -105,11 +114,11 @@ def measure(given: argparse.Namespace) -> Result:
     words = [word for word, known in zip(common, keyword_mask(common), strict=True) if known and word not in wake]
     if not words:
         raise SettingsError(f"The packs {', '.join(packs)} have no words in common: name others.")
-    sources = _sources(given.data, [*wake, *words], first)
+    sources = _sources(given.data, given.part, [*wake, *words], first)
     said = tuple(take for take in sources.keywords if take.word in words)
     wakes = [take for take in sources.keywords if take.word in wake]
-    live = _live_streams(replace(sources, keywords=said), given.minutes, first)
-    asked = _command_streams(wakes, said, sources, first) if wakes else None
+    live = _live_streams(replace(sources, keywords=said), Plan(given.minutes, given.passes), first)
+    asked = _command_streams(wakes, said * given.passes, sources, first) if wakes else None
     heard: dict[str, Posteriors] = {}
     for name, (pack, model) in models.items():
         say(f"{name} listens")
@@ -129,20 +138,21 @@ def measure(given: argparse.Namespace) -> Result:
     return Result(len(said), people, round(live_hours(live), 2), found, plugin, tuple(staged))
 
 
-def _sources(data: Path, words: Sequence[str], pack: Pack) -> Sources:
+def _sources(data: Path, part: Part | None, words: Sequence[str], pack: Pack) -> Sources:
+    more = (data / "gsc-more",) if part else ()
     folders = Folders(
-        keywords=(data / "gsc", data / "wakewords"),
+        keywords=(data / "gsc", *more, data / "wakewords"),
         noise=(data / "gsc" / "_background_noise_",),
-        speech=(data / "stream" / "speech",),
-        words=(data / "gsc", data / "fsdd"),
+        speech=(data / ("stream-more" if part else "stream") / "speech",),
+        words=(data / "gsc", *(more or (data / "fsdd",))),
         languages=(data / "arabic",),
     )
-    return read_sources(folders, words, [], pack.manifest.task.clip_samples)
+    return read_sources(folders, words, [part] if part else [], pack.manifest.task.clip_samples)
 
 
-def _live_streams(sources: Sources, minutes: float, pack: Pack) -> Streams:
+def _live_streams(sources: Sources, plan: Plan, pack: Pack) -> Streams:
     """Scenes of the protocol of docs/hearing.md without their samples, which would fill the memory."""
-    made, frontend = planned(sources, (), Plan(minutes)), LogMel(pack.manifest.task)
+    made, frontend = planned(sources, (), plan), LogMel(pack.manifest.task)
     return joined(streams_of([composed(made, number, 0)], pack.labels, frontend) for number in range(len(made)))
 
 
