@@ -25,7 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.answer import answer
-from bench.hearing_sound import Heard, forms_of, plan_scenes, read_recordings, write_scenes
+from bench.hearing_sound import Heard, forms_of, load_stranger, plan_scenes, read_recordings, write_scenes
 from bench.hearing_table import Listens, Row, rows_of, text_of
 from bench.step_environments import MICRO_WAKE_WORD, OPEN_WAKE_WORD, NoEnvironment, environment
 from bench.step_process import ROOT, Failed, Worker, alone, say, workers
@@ -105,7 +105,7 @@ def run(given: argparse.Namespace) -> Result:
 
 
 def _keywords(pack: str) -> list[str]:
-    labels = load_pack(pack).labels
+    labels = load_stranger(pack).labels
     return [label for label, word in zip(labels, keyword_mask(labels), strict=True) if word]
 
 

@@ -7,7 +7,7 @@ and with plug-in and own model as the device combines them. Stated are hits at 1
 devices together, differences owner by owner, what the pack's own thresholds give, each day and each round.
 
 What days are made of and what judges have no corpus of speech or words, no speaker, no reader and no noise in common
-(`listening_sound.py`); owners' takes are split, and no shipped pack was trained on `gsc`.
+(`listening_sound.py`); owners' takes are split, and packs that were trained on `gsc` are refused.
 
     python bench/listening.py --data DATA --results DIR
     python bench/listening.py --data DATA --results DIR --answers 1 --answers 0.1
@@ -28,12 +28,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import msgspec
+from bench.hearing_sound import load_stranger
 from bench.listening_fleet import keep, known, run_fleet
 from bench.listening_result import Asked, Fleet, Result
 from bench.listening_table import report
 
 from auricle.errors import AuricleError
-from auricle.packs.pack import load_pack
 from auricle_edge.training.own_model import own_model
 from auricle_learning.presets import PRESETS
 
@@ -76,7 +76,7 @@ def measure(given: argparse.Namespace) -> list[Fleet]:
     AuricleError
         The pack, the recordings or an earlier result cannot be used.
     """
-    pack = load_pack(given.pack)
+    pack = load_stranger(given.pack)
     asked = Asked(
         pack=f"{pack.manifest.name} {pack.identity[:12]}",
         owners=given.owners,

@@ -2,7 +2,7 @@
 
 Everything that it says on standard output is held against what was said, word by word: wake words heard and missed,
 commands right, wrong and missed, and whatever it heard that nobody said. The sound is of people, readers and noises
-that no shipped pack was trained on: the test parts of `wakewords` and `gsc-more`, and of `stream-more`; other words
+that trained no pack that it takes: the test parts of `wakewords` and `gsc-more`, and of `stream-more`; other words
 also of `gsc`, reading of `stream`, another language where the test part of `arabic` has anybody.
 
     python bench/morning.py --data DATA [--pack home] [--minutes 60] [--seed 0] [--json]
@@ -27,14 +27,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.hearing_sound import never_heard
+from bench.hearing_sound import load_stranger, never_heard
 from bench.morning_sound import a_morning
 
 from auricle.errors import AuricleError, DataError
 from auricle.hearing.rule import keyword_mask
 from auricle.hearing.scenes import Scene
 from auricle.hearing.waking import Heard
-from auricle.packs.pack import load_pack
 from auricle.speech.audio import SAMPLE_RATE
 from auricle_edge.evaluate.device import device_events
 from auricle_edge.evaluate.report import DeviceEvents
@@ -64,7 +63,7 @@ class Morning:
 
 
 def sources_of(data: Path, keywords: Sequence[str], wake: Sequence[str]) -> Sources:
-    """People, readers and noises that no shipped pack was trained on.
+    """People, readers and noises that no pack of `load_stranger` was trained on.
 
     Raises
     ------
@@ -165,7 +164,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     try:
-        pack = load_pack(given.pack)
+        pack = load_stranger(given.pack)
         if pack.listening is None or not pack.listening.wake:
             raise DataError(f"The pack {pack.manifest.name} has no wake word: a morning is for packs that have one.")
         wake, window = pack.listening.wake, pack.listening.window

@@ -1,15 +1,16 @@
 """What packs that were trained apart hear together: each model, their mean, and their mean as a second stage.
 
-People of `gsc`, who are in no training of the packs in the wheel but `digits` and `gsc35`, say the words that all packs
-have: alone, in noise, over speech and after other words; and, where the first pack has wake words, after one of those
-(takes of `wakewords`). Sound without them: other words of `gsc` and `fsdd`, words of other languages of `arabic`,
-readers of `stream` and all noises. With `--part` it is the people of that part of `gsc-more` and `gsc` instead, and the
-readers and noises of it: so are packs judged that `gsc` trained too. Every model judges every window of the same sound.
+People of `gsc`, who are in no training of the packs in the wheel but `digits`, `gsc35` and `home-more`, say the words
+that all packs have: alone, in noise, over speech and after other words; and, where the first pack has wake words, after
+one of those (takes of `wakewords`). Sound without them: other words of `gsc` and `fsdd`, words of other languages of
+`arabic`, readers of `stream` and all noises. With `--part` it is the people of that part of `gsc-more` and `gsc`
+instead, and the readers and noises of it, without `fsdd`: so are packs judged that `gsc` trained too. Every model
+judges every window of the same sound.
 
 Printed are hits at fixed false accepts an hour, one threshold for all words, how many recordings are named rightly
 alone and how many of these are heard at five an hour, and what becomes of commands where the first pack's plug-in
 proposes and another model, or a mean of some, judges too: at the thresholds of that pack for its wake words, and some
-for commands.
+for commands; and as each pack with these wake words listens, at its own thresholds.
 
     python bench/pack_means.py --data DATA [--pack home --pack gsc12-res --pack gsc12] [--minutes 40] [--json]
     python bench/pack_means.py --data DATA --pack home --pack mine.tar.zst --mean home/resnet-base+mine/resnet-base
@@ -26,12 +27,14 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.answer import answer
-from bench.pack_means_table import Commands, Live, Result, text_of
+from bench.hearing_sound import load_stranger
+from bench.pack_means_table import Commands, Live, Own, Result, text_of
 from bench.step_process import say
 
 from auricle.errors import SettingsError
@@ -40,7 +43,7 @@ from auricle.hearing.rule import keyword_mask
 from auricle.hearing.scenes import wake_then_command
 from auricle.hearing.sounds import Take, fingerprint
 from auricle.hearing.splits import Part
-from auricle.hearing.waking import Waking
+from auricle.hearing.waking import CommandCounts, Waking
 from auricle.packs.manifest import UNKNOWN, Listening
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_weights
@@ -100,7 +103,8 @@ def measure(given: argparse.Namespace) -> Result:
     SettingsError
         A mean names a model that is not there, or the packs have no words in common.
     """
-    packs = {Path(name).name.removesuffix(".tar.zst"): load_pack(name) for name in given.pack}
+    load = load_pack if given.part else load_stranger
+    packs = {Path(name).name.removesuffix(".tar.zst"): load(name) for name in given.pack}
     first = next(iter(packs.values()))
     models = {f"{name}/{model}": (pack, model) for name, pack in packs.items() for model in pack.manifest.start}
     means = [each.split("+") for each in given.mean or ["+".join(models)]]
@@ -134,8 +138,9 @@ def measure(given: argparse.Namespace) -> Result:
         seconds = [tuple(name for name in each if name != plugin) for each in ([], *listeners)]
         for second in dict.fromkeys(seconds):
             staged += _commands(plugin, second, heard, asked, first.listening, words)
+    own = _own(packs, heard, asked) if asked is not None else []
     people = len({take.speaker for take in said})
-    return Result(len(said), people, round(live_hours(live), 2), found, plugin, tuple(staged))
+    return Result(len(said), people, round(live_hours(live), 2), found, plugin, tuple(staged), tuple(own))
 
 
 def _sources(data: Path, part: Part | None, words: Sequence[str], pack: Pack) -> Sources:
@@ -244,21 +249,41 @@ def _commands(
     listening: Listening,
     words: Sequence[str],
 ) -> list[Commands]:
-    first = heard[plugin].commands
     found = []
     for level in LEVELS:
         listens = msgspec.structs.replace(listening, commands=dict.fromkeys(words, level))
-        sound = Sound(streams, first, streams, first)
-        if second:
-            other = mean_of(heard, second).commands
-            sound = sound.staged(Sound(streams, other, streams, other), listens)
-        assert sound.said is not None
-        waking = Waking(listens.wake, listens.thresholds, listens.commands, listens.window, rule=streams.rule)
-        counts = count_commands(streams, sound.said, waking)
-        wrong, false = counts.wrong / max(counts.reached, 1), counts.false / max(counts.alone, 1)
-        shares = (counts.right / counts.commands, wrong, false)
-        found.append(Commands("+".join(second), level, *(round(share, 4) for share in shares)))
+        counts = _counted(heard[plugin].commands, mean_of(heard, second).commands if second else None, streams, listens)
+        found.append(Commands("+".join(second), level, *_shares(counts)))
     return found
+
+
+def _own(packs: Mapping[str, Pack], heard: Mapping[str, Posteriors], streams: Streams) -> list[Own]:
+    """Packs with the wake words of the first, each as it listens."""
+    found, wake = [], None
+    for name, pack in packs.items():
+        listening = pack.listening
+        wake = wake or (listening and listening.wake)
+        if listening is None or listening.wake != wake:
+            continue
+        second = None if listening.second_stage is UNSET else heard[f"{name}/{listening.second_stage}"].commands
+        counts = _counted(heard[f"{name}/{pack.manifest.plugin}"].commands, second, streams, listening)
+        found.append(Own(name, round(counts.woken / counts.wakes, 4), *_shares(counts)))
+    return found
+
+
+def _counted(first: Rows, second: Rows | None, streams: Streams, listening: Listening) -> CommandCounts:
+    sound = Sound(streams, first, streams, first)
+    if second is not None:
+        sound = sound.staged(Sound(streams, second, streams, second), listening)
+    assert sound.said is not None
+    waking = Waking(listening.wake, listening.thresholds, listening.commands, listening.window, rule=streams.rule)
+    return count_commands(streams, sound.said, waking)
+
+
+def _shares(counts: CommandCounts) -> tuple[float, float, float]:
+    """Of commands, right; of those after a wake word that was heard, wrong; of wake words alone, with a command."""
+    wrong, false = counts.wrong / max(counts.reached, 1), counts.false / max(counts.alone, 1)
+    return round(counts.right / counts.commands, 4), round(wrong, 4), round(false, 4)
 
 
 if __name__ == "__main__":

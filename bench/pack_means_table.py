@@ -33,6 +33,18 @@ class Commands:
 
 
 @dataclass(frozen=True)
+class Own:
+    """What becomes of wake words and commands as a pack listens: at its own thresholds, with its own second stage."""
+
+    name: str
+    woken: float
+    """Share of the wake words that are heard."""
+    right: float
+    wrong: float
+    false: float
+
+
+@dataclass(frozen=True)
 class Result:
     """Everything that was measured."""
 
@@ -42,6 +54,7 @@ class Result:
     live: tuple[Live, ...]
     first: str
     commands: tuple[Commands, ...]
+    own: tuple[Own, ...] = ()
 
 
 def text_of(found: Result) -> str:
@@ -62,6 +75,12 @@ def text_of(found: Result) -> str:
     for each in found.commands:
         shares = f"{100 * each.right:12.1f}{100 * each.wrong:12.1f}{100 * each.false:9.1f}"
         lines.append(f"{_shortened(each.second or 'nothing'):{NAME}}{each.level:12}{shares}")
+    if found.own:
+        lines += ["", "wake words heard, and commands after them, as each pack listens, %", ""]
+        lines.append(f"{'':{NAME}}{'wake words':>12}{'right':>12}{'wrong':>12}{'false':>9}")
+    for own in found.own:
+        shares = f"{100 * own.woken:12.1f}{100 * own.right:12.1f}{100 * own.wrong:12.1f}{100 * own.false:9.1f}"
+        lines.append(f"{_shortened(own.name):{NAME}}{shares}")
     return "\n".join(lines)
 
 

@@ -29,7 +29,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.answer import answer
-from bench.hearing_sound import TARGET, recordings_of, takes_of, target_of, wake_scenes, write_scenes
+from bench.hearing_sound import TARGET, load_stranger, recordings_of, takes_of, target_of, wake_scenes, write_scenes
 from bench.hearing_sound import Heard as Sounding
 from bench.hearing_table import shares
 from bench.step_environments import ENVIRONMENTS, NoEnvironment, environment
@@ -153,7 +153,7 @@ def _words(pack: Pack) -> list[str]:
 def _packs(given: Sequence[str], phrase: str) -> Iterator[Listener]:
     named = set[str]()
     for name in dict.fromkeys(given):
-        pack = load_pack(name)
+        pack = load_stranger(name)
         word = target_of((pack.listening and pack.listening.wake) or _words(pack), phrase)
         if word is None:
             raise DataError(

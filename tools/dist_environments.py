@@ -60,7 +60,7 @@ for name in sys.argv[1:]:
     for promised in getattr(module, "__all__", ()) if name.startswith("auricle") else ():
         getattr(module, promised)
 import auricle
-packs = ("home", "gsc12", "gsc12-res", "gsc35", "digits")
+packs = ("home", "home-more", "gsc12", "gsc12-res", "gsc35", "digits")
 assert all(auricle.load_pack(pack).identity for pack in packs)
 """
 NATIVE = """

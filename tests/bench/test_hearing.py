@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from bench import hearing, step_environments
 from bench.hearing import Result, arguments, report, run
-from bench.hearing_sound import TARGET, forms_of
+from bench.hearing_sound import TARGET, forms_of, load_stranger
 from bench.hearing_table import Listens, rows_of, shares
 from bench.step_environments import NoEnvironment, Recipe, environment
 from bench.step_process import Failed
 
+from auricle.errors import DataError
 from auricle.hearing.rule import Rule
 from auricle.hearing.scenes import Scene, Spoken, Stretch
 from auricle.hearing.sounds import Take
@@ -137,3 +138,10 @@ def test_a_peer_listens_with_the_models_of_its_wheel(peer: str, data: Path) -> N
     assert rows["hey_jarvis"].default.hits and not rows["alexa"].default.hits
     assert all(10_000 < row.weights < 2_000_000 for row in rows.values())
     assert len(result.cpu_seconds[peer]) == 5
+
+
+@pytest.mark.parametrize("name", ["home-more", "gsc35", "digits"])
+def test_a_pack_that_strangers_trained_is_refused(name: str) -> None:
+    with pytest.raises(DataError, match="People of gsc trained"):
+        load_stranger(name)
+    assert load_stranger("home").manifest.name == "home"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from bench.pack_means import Posteriors, live_hours, mean_of
-from bench.pack_means_table import Commands, Live, Result, text_of
+from bench.pack_means_table import Commands, Live, Own, Result, text_of
 
 from auricle.hearing.rule import Rule
 from auricle.hearing.scenes import Scene, Stretch
@@ -31,7 +31,9 @@ def test_tables_fit_eighty_columns_however_long_a_name_is() -> None:
     hits = dict.fromkeys(("10", "5", "1"), (1.0, 1.0, 1.0))
     names = ("home/resnet-lite", "+".join(["a-pack-with-a-long-name/resnet-base"] * 12))
     live = tuple(Live(name, hits, 1.0, 1.0) for name in names)
-    said = Result(99_999, 9_999, 100.25, live, names[0], tuple(Commands(name, 0.54, 1.0, 1.0, 1.0) for name in names))
+    judged = tuple(Commands(name, 0.54, 1.0, 1.0, 1.0) for name in names)
+    own = tuple(Own(name, 1.0, 1.0, 1.0, 1.0) for name in names)
+    said = Result(99_999, 9_999, 100.25, live, names[0], judged, own)
     text = text_of(said)
     assert max(map(len, text.splitlines())) <= 80
     assert "mean of 12" in text and "100/100/100" in text

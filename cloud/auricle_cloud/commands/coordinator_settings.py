@@ -45,9 +45,9 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
         Meta(description="mqtt://user:password@host:port, the password may be left to AURICLE_PASSWORD; or embedded."),
     ] = None
     state: Annotated[str | None, Meta(description="Folder for key, database and models.")] = None
-    pack: Annotated[str, Meta(description="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst.")] = (
-        DEFAULT_PACK
-    )
+    pack: Annotated[
+        str, Meta(description="home, home-more, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst.")
+    ] = DEFAULT_PACK
     pack_key: Annotated[str | None, Meta(description="Public key in hex: refuse a pack that it has not signed.")] = None
     task: Annotated[Name, Meta(description="Name of what is trained.")] = "keywords"
     approval: Annotated[

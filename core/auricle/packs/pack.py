@@ -64,7 +64,7 @@ __all__ = [
     "pack_bytes",
 ]
 
-SHIPPED = ("digits", "gsc12", "gsc12-res", "gsc35", "home")
+SHIPPED = ("digits", "gsc12", "gsc12-res", "gsc35", "home", "home-more")
 DEFAULT_PACK = "home"
 """The shipped pack of devices and coordinators that were told no other."""
 

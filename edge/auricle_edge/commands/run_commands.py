@@ -53,7 +53,9 @@ def run(
         help="Learn from this folder of labelled recordings, <word>/<speaker>_nohash_<n>.(wav|flac), or this list of "
         "them in CSV, instead of listening.",
     ),
-    pack: str | None = typer.Option(None, help="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst [home]."),
+    pack: str | None = typer.Option(
+        None, help="home, home-more, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst [home]."
+    ),
     pack_key: str | None = typer.Option(None, help="Public key in hex: refuse a pack that it has not signed."),
     local: str | None = typer.Option(None, help="The device's own model [the pack's larger model]."),
     runtime: str | None = typer.Option(None, help="auto, step, native or ort-training [auto]."),

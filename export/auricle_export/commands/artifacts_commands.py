@@ -22,7 +22,7 @@ INSTALL = 'in an environment of its own with Python 3.10 or 3.11 on x86_64, pip 
 
 
 def artifacts(
-    pack: str = typer.Argument(..., help="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst."),
+    pack: str = typer.Argument(..., help="home, home-more, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst."),
     out: Path = typer.Option(..., help="The pack to write, a .tar.zst."),
     models: str = typer.Option("all", help="Models to make them for, separated by commas, or all."),
     words: str | None = typer.Option(None, help="Make the pack for these words, separated by commas [its own]."),
@@ -58,7 +58,7 @@ def _names(pack: Pack, models: str) -> list[str]:
 
 
 def tflite(
-    pack: str = typer.Argument(..., help="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst."),
+    pack: str = typer.Argument(..., help="home, home-more, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst."),
     out: Path = typer.Option(..., help="The pack to write, a .tar.zst."),
     models: str = typer.Option("all", help="Models to translate, separated by commas, or all."),
     precision: str = typer.Option("float32,int8", help="float32, int8, or both separated by a comma."),

@@ -19,7 +19,9 @@ from auricle_export.commands.command_line import import_for
 
 
 def build(
-    names: list[str] | None = typer.Argument(None, help="Packs to build: digits, gsc12, gsc12-res, gsc35, home [all]."),
+    names: list[str] | None = typer.Argument(
+        None, help="Packs to build: digits, gsc12, gsc12-res, gsc35, home, home-more [all]."
+    ),
     model: str | None = typer.Option(
         None,
         help="Your own module, FILE.py:NAME: log-mels (B, frames, mels) to logits (B, labels); or a built-in model.",

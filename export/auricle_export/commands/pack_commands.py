@@ -25,7 +25,7 @@ DIFFERENT = 1
 UNSEEN_WIDTH = 160
 """Columns of a table that goes to a file or a pipe."""
 
-PACK = typer.Argument(..., help="home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst.")
+PACK = typer.Argument(..., help="home, home-more, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst.")
 TRUSTED = typer.Option(None, "--key", help="Public key in hex that must have signed it; may be repeated.")
 KEY_FILE = typer.Option(..., "--key", help="File of the private key, 32 bytes.")
 NEW_KEY = typer.Option(False, "--new-key", help="Draw a new key and keep it in the file of --key.")
@@ -123,7 +123,9 @@ def _beside(pack: str) -> Path:
 
 
 def diff(
-    a: str = typer.Argument(..., help="A pack: home, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst."),
+    a: str = typer.Argument(
+        ..., help="A pack: home, home-more, gsc12-res, gsc12, gsc35, digits, a folder or a .tar.zst."
+    ),
     b: str = typer.Argument(..., help="Another one."),
     as_json: bool = AS_JSON,
 ) -> None:

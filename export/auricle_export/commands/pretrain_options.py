@@ -44,7 +44,7 @@ class PretrainOptions(Struct, frozen=True, kw_only=True):
     recipe: Annotated[
         str | None,
         Meta(
-            description="Train as a recipe says: home, gsc12-res, gsc12, gsc35, digits, or a TOML file "
+            description="Train as a recipe says: home, home-more, gsc12-res, gsc12, gsc35, digits, or a TOML file "
             "(docs/pretrain.md)."
         ),
     ] = None

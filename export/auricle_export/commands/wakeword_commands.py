@@ -39,7 +39,7 @@ def wakeword(
     phrases: list[str] = typer.Argument(..., metavar="PHRASE...", help='What to listen for, as in "hey robot".'),
     out: Path = typer.Option(..., help="The pack to write, a .tar.zst."),
     commands: str | None = typer.Option(
-        None, help="A pack whose words come after the phrase: home, gsc12-res, or one of your own [none]."
+        None, help="A pack whose words come after the phrase: home, home-more, gsc12-res, or your own [none]."
     ),
     voices: list[Path] = typer.Option(
         [], help="A folder or list of takes of the phrase: own recordings, or other voices; once for each."

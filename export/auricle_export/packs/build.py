@@ -42,10 +42,10 @@ Progress = Callable[[str, int, int], None]
 LABELS: dict[str, tuple[str, ...]] = {
     **{name: WORD_SETS[name] for name in ("digits", "gsc12", "gsc35")},
     "gsc12-res": WORD_SETS["gsc12"],
-    "home": ("computer", "jarvis", *WORD_SETS["gsc12"]),
+    **dict.fromkeys(("home", "home-more"), ("computer", "jarvis", *WORD_SETS["gsc12"])),
 }
 """Word lists of the packs in the wheel."""
-RESIDUAL = ("gsc12-res", "home")
+RESIDUAL = ("gsc12-res", "home", "home-more")
 """Packs whose models are the residual networks; the others have the CRNNs of the papers."""
 RESIDUAL_PLUGIN = "resnet-lite"
 

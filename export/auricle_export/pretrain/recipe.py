@@ -26,7 +26,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-SHIPPED = ("digits", "gsc12", "gsc12-res", "gsc35", "home")
+SHIPPED = ("digits", "gsc12", "gsc12-res", "gsc35", "home", "home-more")
 """Recipes of packs in the wheel."""
 _LONGEST = 200
 """Characters of what a manifest says that weights were trained on."""

@@ -102,7 +102,7 @@ class WakeTask:
         if MODEL not in pack.manifest.start or pack.manifest.plugin != MODEL:
             raise PackError(
                 f"The pack {pack.manifest.name} has no trained {MODEL} as plug-in, which a wake word begins with: take "
-                "home, gsc12-res, or a pack that was trained from one of them."
+                "home, home-more, gsc12-res, or a pack that was trained from one of them."
             )
         if pack.manifest.task.frontend != load_pack(BASE).manifest.task.frontend:
             raise PackError(
