@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -64,10 +65,12 @@ def main() -> int:
     """Write the folders."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("phrase")
-    parser.add_argument("--out", type=Path, required=True, help="folder for phrase/ and words/")
+    parser.add_argument("--out", type=Path, required=True, help="folder for phrase/ and words/, or ten/ and judge/")
     parser.add_argument("--seed", type=int, default=1, help="of who says which other words")
     parser.add_argument("--owner", choices=sorted(FLITE), help="the voice that says the phrase fifty times [all, once]")
     given = parser.parse_args()
+    if not re.fullmatch(r"[a-z][a-z' ]*", given.phrase):
+        parser.error(f'"{given.phrase}" is not a phrase in small letters')
     rng = random.Random(given.seed)
     each = owned(given.phrase, given.owner, rng) if given.owner else spoken(given.phrase, rng)
     for made, (name, text, speak) in enumerate(each, 1):

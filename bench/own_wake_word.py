@@ -22,16 +22,16 @@ from msgspec import UNSET
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.hearing_sound import never_heard
+from bench.hearing_sound import load_stranger, never_heard
 
-from auricle.errors import AuricleError, PackError
+from auricle.errors import AuricleError, DataError, PackError
 from auricle.hearing.curve import Counts, curve_of, points
 from auricle.hearing.intervals import count_interval, share_interval
 from auricle.hearing.rule import Rule, refractory_of
 from auricle.hearing.sounds import Take, fingerprint
 from auricle.hearing.splits import part_of
 from auricle.packs.manifest import Listening
-from auricle.packs.pack import Pack, load_pack
+from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
 from auricle.speech.features import LogMel
 from auricle.speech.other_speech import speak_texts
@@ -71,7 +71,7 @@ def main() -> int:
 
 def judge(name: str, options: argparse.Namespace) -> list[dict[str, object]]:
     """What a pack makes of each of its phrases."""
-    pack, data = load_pack(name), options.data
+    pack, data = load_stranger(name), options.data
     listening = _listening(pack)
     phrases = tuple(listening.thresholds)
     sources = never_heard(data, (data / "gsc-more",), phrases)
@@ -79,7 +79,9 @@ def judge(name: str, options: argparse.Namespace) -> list[dict[str, object]]:
     rows = []
     for phrase in phrases:
         takes = tuple(take for take in people if take.word == phrase)
-        said_by = "voices" if not takes else "people" if options.takes is None else options.takes.name
+        if options.takes is not None and not takes:
+            raise DataError(f'{options.takes} has no take of "{phrase}": name a folder with one of that name in it.')
+        said_by = "voices" if not takes else "people" if options.takes is None else str(options.takes)
         takes = takes or _voices(phrase, options.language)
         heard = Heard(takes, sources.words, sources.speech, sources.noise, sources.languages)
         frontend = LogMel(pack.manifest.task)
@@ -163,7 +165,7 @@ def table(rows: Sequence[dict[str, object]]) -> str:
         accepts = row["false_accepts_an_hour"]
         assert isinstance(accepts, list)
         lines.append(
-            f"{row['pack']}: {row['phrase']}, {row['takes']} takes of {row['said_by']}, {row['hours']} h of "
+            f"{row['pack']}: {row['phrase']}, {row['takes']} takes by {row['said_by']}, {row['hours']} h of "
             f"{row['recordings']} recordings without it"
         )
         lines.append(

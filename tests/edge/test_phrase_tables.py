@@ -20,7 +20,7 @@ from auricle.hearing.scenes import Scene
 from auricle.process.cli import main
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.sound_faults import Finding
-from auricle_edge.evaluate.phrase_tables import AT_ONCE, table_set
+from auricle_edge.evaluate.phrase_tables import AT_ONCE, MOST_KINDS, table_set
 
 PAUSE = 3 * SAMPLE_RATE // 2
 
@@ -64,15 +64,16 @@ def test_the_phrase_is_where_its_row_says_and_kinds_are_categories(tmp_path: Pat
     assert [scene.hours * 3600 for scene in (near, background)] == [1, 3]
 
 
-@pytest.mark.parametrize("span", [(None, None), (float("nan"), 0.5), (-1.0, -1.0), (0.6, 0.5), (2.0, 3.0)])
+@pytest.mark.parametrize("span", [(None, 1.0), (float("nan"), 0.5), (-1.0, -1.0), (0.6, 0.5), (2.0, 3.0)])
 def test_a_row_that_does_not_say_where_counts_whole(span: tuple[float | None, float | None], tmp_path: Path) -> None:
     _write(tmp_path / "a.parquet", [_row(1, phrase_onset_s=span[0], phrase_offset_s=span[1]), _row(0)])
     (word,) = _scenes(tmp_path)[0].words
     assert (word.start, word.end) == (PAUSE, PAUSE + SAMPLE_RATE - 1)
 
 
-def test_the_end_of_a_phrase_is_inside_its_clip(tmp_path: Path) -> None:
-    _write(tmp_path / "a.parquet", [_row(1, phrase_onset_s=0.25, phrase_offset_s=9.0), _row(0)])
+@pytest.mark.parametrize("end", [9.0, 1e308])
+def test_the_end_of_a_phrase_is_inside_its_clip(end: float, tmp_path: Path) -> None:
+    _write(tmp_path / "a.parquet", [_row(1, phrase_onset_s=0.25, phrase_offset_s=end), _row(0)])
     (word,) = _scenes(tmp_path)[0].words
     assert (word.start, word.end) == (PAUSE + 4_000, PAUSE + SAMPLE_RATE - 1)
 
@@ -109,17 +110,42 @@ def test_a_row_that_cannot_be_used_is_counted_and_left_out(tmp_path: Path) -> No
     [
         ([{"label": 1}], 'no column "audio"'),
         ([{"audio": _sound(1.0)}], 'no column "label"'),
-        ([_row(1) | {"label": "yes"}], "not a table of clips"),
-        ([_row(1)], "without the phrase"),
-        ([_row(0)], "with the phrase"),
-        ([_row(0), _row(1) | {"audio": {"bytes": b"text"}}], "with the phrase.* could be used"),
+        ([_row(1) | {"label": "yes"}], "label in row 1 of .* is neither 1"),
+        ([_row(0), _row(1), _row(2)], "label in row 3 of .* is neither 1"),
+        ([_row(1) | {"label": None}], "label in row 1"),
+        ([_row(1) | {"split": 3}], 'column "split" in row 1 of'),
+        ([_row(1) | {"audio": [1, 2]}, _row(0) | {"audio": [1]}], 'column "audio" in row 1 of'),
+        ([_row(1)], "There is no clip without the phrase in the tables"),
+        ([_row(0)], "There is no clip with the phrase in the tables"),
+        ([_row(1, split="train"), _row(0, split="test")], "no clip with the phrase in the tables of .*, split test"),
+        ([_row(0), _row(1) | {"audio": {"bytes": b"text"}}], "No clip with the phrase in .* could be used"),
     ],
-    ids=range(6),
+    ids=range(11),
 )
 def test_tables_that_are_none_are_refused(rows: list[dict[str, object]], says: str, tmp_path: Path) -> None:
     _write(tmp_path / "a.parquet", rows)
     with pytest.raises(DataError, match=says):
         table_set(tmp_path, "x", [])
+
+
+def test_a_long_clip_is_heard_where_its_row_says_where_the_phrase_is(tmp_path: Path) -> None:
+    _write(tmp_path / "a.parquet", [_row(1, 61.0, phrase_onset_s=0.5, phrase_offset_s=1.0), _row(0)])
+    (word,) = _scenes(tmp_path)[0].words
+    assert (word.start, word.end) == (PAUSE + 8_000, PAUSE + 16_000)
+
+
+def test_plain_bytes_numbers_and_truth_values_are_read(tmp_path: Path) -> None:
+    rows = [{"audio": _sound(1.0)["bytes"], "label": label, "id": label + 7, "category": 3} for label in (1, 0)]
+    _write(tmp_path / "a.parquet", [row | {"label": row["label"] == 1} for row in rows])
+    positive, without = _scenes(tmp_path)
+    assert positive.words[0].speaker == "8" and without.stretches[0].kind == "3"
+
+
+def test_many_categories_are_one_kind(tmp_path: Path) -> None:
+    (tmp_path / "folder.parquet").mkdir()
+    _write(tmp_path / "a.parquet", [_row(1), *(_row(0, 0.1, f"text {number}") for number in range(MOST_KINDS + 1))])
+    _, without = _scenes(tmp_path)
+    assert {part.kind for part in without.stretches} == {"without the phrase"}
 
 
 def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ AT_ONCE = 32
 """Rows in memory."""
 LONGEST_KIND = 30
 """Letters of a category that are shown."""
+MOST_KINDS = 20
+"""Categories that are told apart: with more, all are one kind."""
+OTHER_KIND = "without the phrase"
 
 
 class _Audio(msgspec.Struct):
@@ -39,12 +42,24 @@ class _Audio(msgspec.Struct):
 
 class _Row(msgspec.Struct):
     label: int
-    audio: _Audio | None = None
-    id: str | None = None
+    audio: _Audio | bytes | None = None
+    id: str | int | None = None
     split: str | None = None
-    category: str | None = None
+    category: str | int | None = None
     phrase_onset_s: float | None = None
     phrase_offset_s: float | None = None
+
+    @property
+    def sound(self) -> bytes:
+        """The file of sound; empty where the row has none."""
+        return (self.audio.content if isinstance(self.audio, _Audio) else self.audio) or b""
+
+    @property
+    def kind(self) -> str:
+        """Of the sound without the phrase."""
+        text = "" if self.category is None else str(self.category)
+        kind = " ".join(text.replace("_", " ").split())[:LONGEST_KIND]
+        return kind if kind.isprintable() and kind else OTHER_KIND
 
 
 class _Choice(NamedTuple):
@@ -52,18 +67,19 @@ class _Choice(NamedTuple):
 
     split: str | None
     label: int
-    kind: str = ""
-    """"" with the phrase."""
+    kind: str | None = None
 
     def holds(self, row: _Row) -> bool:
-        return (
-            row.label == self.label and self.split in (None, row.split) and (self.label == 1 or _kind(row) == self.kind)
-        )
+        return row.label == self.label and self.split in (None, row.split) and self.kind in (None, row.kind)
 
 
 def has_tables(folder: Path) -> bool:
     """Whether a folder holds a Parquet table, at any depth."""
-    return next(folder.rglob("*.parquet"), None) is not None
+    return bool(_tables(folder))
+
+
+def _tables(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.parquet") if path.is_file())
 
 
 def table_set(folder: Path, phrase: str, findings: list[Finding]) -> list[Read]:
@@ -81,28 +97,30 @@ def table_set(folder: Path, phrase: str, findings: list[Finding]) -> list[Read]:
     Raises
     ------
     DataError
-        pyarrow is not installed, a table cannot be read or lacks a column, or no clip with the phrase, or none without
-        it, can be used.
+        pyarrow is not installed, a table cannot be read, lacks a column or has a row that is not one, or no clip with
+        the phrase, or none without it, can be used.
     """
-    tables = sorted(folder.rglob("*.parquet"))
-    places = {(row.split, row.label, _kind(row)) for table in tables for row in _rows(table, with_sound=False)}
+    tables = _tables(folder)
+    places = {(row.split, row.label, row.kind) for table in tables for row in _rows(table, with_sound=False)}
     split = JUDGING if any(place[0] == JUDGING for place in places) else None
     kinds = sorted({kind for part, label, kind in places if label == 0 and split in (None, part)})
-    said, without = _Choice(split, 1), [_Choice(split, 0, kind) for kind in kinds]
-    _refuse_unusable(tables, [said], f"with the phrase in the tables of {folder}")
-    _refuse_unusable(tables, without, f"without the phrase in the tables of {folder}")
+    said = _Choice(split, 1)
+    without = [_Choice(split, 0, kind) for kind in kinds] if len(kinds) <= MOST_KINDS else [_Choice(split, 0)]
+    where = f"the tables of {folder}{f', split {split}' if split else ''}"
+    _refuse_unusable(tables, [said], where, "clip with the phrase")
+    _refuse_unusable(tables, without, where, "clip without the phrase")
     return [
         *(partial(_positive, table, said, phrase, findings) for table in tables),
         *(partial(_without, table, choice, findings) for choice in without for table in tables),
     ]
 
 
-def _refuse_unusable(tables: Sequence[Path], choices: Sequence[_Choice], where: str) -> None:
+def _refuse_unusable(tables: Sequence[Path], choices: Sequence[_Choice], where: str, what: str) -> None:
     """DataError where not one clip can be used; it reads as far as the first that can."""
     findings: list[Finding] = []
     each = (_clips(table, choice, findings) for choice in choices for table in tables)
     if next(chain.from_iterable(each), None) is None:
-        raise DataError(nothing_usable(where, findings, "clip"))
+        raise DataError(nothing_usable(where, findings, what))
 
 
 def _positive(table: Path, choice: _Choice, phrase: str, findings: list[Finding]) -> Iterator[Scene]:
@@ -110,12 +128,7 @@ def _positive(table: Path, choice: _Choice, phrase: str, findings: list[Finding]
 
 
 def _without(table: Path, choice: _Choice, findings: list[Finding]) -> Iterator[Scene]:
-    return without_phrase(_clips(table, choice, findings), choice.kind)
-
-
-def _kind(row: _Row) -> str:
-    kind = " ".join((row.category or "").replace("_", " ").split())[:LONGEST_KIND]
-    return kind if kind.isprintable() and kind else "without the phrase"
+    return without_phrase(_clips(table, choice, findings), choice.kind or OTHER_KIND)
 
 
 def _clips(table: Path, choice: _Choice, findings: list[Finding]) -> Iterator[Clip]:
@@ -125,25 +138,33 @@ def _clips(table: Path, choice: _Choice, findings: list[Finding]) -> Iterator[Cl
         for number, row in enumerate(_rows(table, with_sound=True), 1):
             if not choice.holds(row):
                 continue
-            name = row.id if row.id and row.id.isprintable() else f"row {number}"
+            known = "" if row.id is None else str(row.id)
+            name = known if known and known.isprintable() else f"row {number}"
             source = f"{name} of {table}"
-            if row.audio is None or not row.audio.content:
+            if not row.sound:
                 sentence = f"{source} has no bytes in its column audio: write the sound itself into the table."
                 findings.append(SoundFault.EMPTY.finding(sentence))
                 continue
-            file.write_bytes(row.audio.content)
-            clip = read_clip(file, source, name, findings, LONGEST_PHRASE if choice.label else MAX_SECONDS)
+            file.write_bytes(row.sound)
+            is_whole = choice.label == 1 and _span(row) is None
+            clip = read_clip(file, source, name, findings, LONGEST_PHRASE if is_whole else MAX_SECONDS)
             if clip is not None:
-                yield clip._replace(span=_span(row, len(clip.samples)))
+                yield clip._replace(span=_within(_span(row), len(clip.samples)))
 
 
-def _span(row: _Row, size: int) -> tuple[int, int] | None:
-    """First and last sample of the phrase; None where the row does not say it, or says what cannot be."""
+def _span(row: _Row) -> tuple[float, float] | None:
+    """Seconds in which the phrase is said; None where the row does not say it, or says what cannot be."""
     first, last = row.phrase_onset_s, row.phrase_offset_s
-    if first is None or last is None or not (math.isfinite(first) and math.isfinite(last)):
+    if first is None or last is None or not math.isfinite(last):
         return None
-    begin, end = round(first * SAMPLE_RATE), min(round(last * SAMPLE_RATE), size - 1)
-    return (begin, end) if 0 <= begin < end else None
+    return (first, last) if 0 <= first < last else None
+
+
+def _within(span: tuple[float, float] | None, size: int) -> tuple[int, int] | None:
+    """First and last sample of the phrase in a clip of so many; None where it begins after its end."""
+    if span is None or span[0] * SAMPLE_RATE >= size - 1:
+        return None
+    return round(span[0] * SAMPLE_RATE), round(min(span[1] * SAMPLE_RATE, size - 1))
 
 
 def _rows(table: Path, *, with_sound: bool) -> Iterator[_Row]:
@@ -159,9 +180,22 @@ def _rows(table: Path, *, with_sound: bool) -> Iterator[_Row]:
                 if name not in columns:
                     raise DataError(f'{table} has no column "{name}": a set of clips has {" and ".join(NEEDED)}.')
             known = [name for name in _Row.__struct_fields__ if name in columns and (with_sound or name != "audio")]
+            number = 0
             for batch in opened.iter_batches(batch_size=AT_ONCE, columns=known):
-                yield from msgspec.convert(batch.to_pylist(), list[_Row])
-    except msgspec.ValidationError as error:
-        raise DataError(f"{table} is not a table of clips: {error}.") from error
-    except (OSError, ValueError, arrow.ArrowException) as error:
+                for raw in batch.to_pylist():
+                    number += 1
+                    yield _row(raw, f"row {number} of {table}")
+    except (OSError, ValueError, OverflowError, arrow.ArrowException) as error:
         raise DataError(f"{table} is not a Parquet table that can be read: name another folder.") from error
+
+
+def _row(raw: object, where: str) -> _Row:
+    """A row, checked; DataError names the column that is not as it has to be."""
+    assert isinstance(raw, dict)
+    if raw.get("label") not in (0, 1):
+        raise DataError(f"The label in {where} is neither 1, with the phrase, nor 0, without it: write one of them.")
+    try:
+        return msgspec.convert(raw | {"label": int(raw["label"])}, _Row)
+    except msgspec.ValidationError as error:
+        wrong = next((name for name in _Row.__struct_fields__ if f"$.{name}" in str(error)), "audio")
+        raise DataError(f'The column "{wrong}" in {where} holds something else than a set of clips does.') from error
