@@ -146,10 +146,11 @@ def _clips(table: Path, choice: _Choice, findings: list[Finding]) -> Iterator[Cl
                 findings.append(SoundFault.EMPTY.finding(sentence))
                 continue
             file.write_bytes(row.sound)
-            is_whole = choice.label == 1 and _span(row) is None
+            span = _span(row)
+            is_whole = choice.label == 1 and span is None
             clip = read_clip(file, source, name, findings, LONGEST_PHRASE if is_whole else MAX_SECONDS)
             if clip is not None:
-                yield clip._replace(span=_within(_span(row), len(clip.samples)))
+                yield clip._replace(span=_within(span, len(clip.samples)))
 
 
 def _span(row: _Row) -> tuple[float, float] | None:
