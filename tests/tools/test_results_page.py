@@ -12,7 +12,7 @@ from tools.results_fleets import Fleet, fleet_row, options, read_fleets
 
 from auricle.errors import SettingsError
 from auricle_fleet.suite.plan import Method
-from auricle_fleet.suite.record import Machine, SuiteRecord
+from auricle_fleet.suite.record import Machine, SuiteRecord, Tuned
 from auricle_fleet.suite.tables import Entry, Results
 
 FLEETS = '[[fleets]]\nfleet = "attackers"\nsuite = "headlines"\ncondition = "attack"\nfigure = "unseen"\n'
@@ -113,6 +113,37 @@ def test_the_first_page_says_which_method_and_all_verdicts(tmp_path: Path) -> No
     )
     assert "Not run yet: a tail (`tail`)." in page
     assert "| [headlines](headlines.md) | LPA holds where FedAvg falls. (unseen, attack, by 10) | **shown** |" in page
+
+
+def test_a_page_that_is_made_again_says_how_it_differs_on_top(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = folder(tmp_path)
+    (place / "again.toml").write_text('headlines = "the print has no attack."\n')
+    assert results_page.main([], place) == 0
+    banner = "> **This page is being made again**, for its experiment is another than its name says: "
+    assert (place / "headlines.md").read_text().startswith(f"# headlines\n\n{banner}the print has no attack.\n\nOne")
+    first = (place / "README.md").read_text()
+    assert first.count("[headlines](headlines.md) \\*") == 6 and ", attack: unseen \\* |" in first
+    assert results_page.AGAIN in first
+    for text, said in (
+        ('headline = "x"', 'again.toml: there are no results of "headline": did you mean "headlines"?\n'),
+        ("headlines = 1", "again.toml is not a sentence for each page: Expected `str`, got `int` - at `$[...]`\n"),
+    ):
+        (place / "again.toml").write_text(text)
+        assert results_page.main([], place) == 1 and capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(("reached", "verdict"), [((0.2, 0.2), "**not judged**"), ((0.2, 0.21), "**shown**")])
+def test_a_claim_of_a_method_whose_rate_could_not_be_chosen_is_not_judged(
+    tmp_path: Path, reached: tuple[float, float], verdict: str
+) -> None:
+    tuned = Tuned(method="FedAvg", tried=(("0.3", reached[0]), ("0.1", reached[1])), kept="0.3")
+    place = folder(tmp_path, msgspec.structs.replace(record(), setting="rate", tuned=(tuned,)))
+    assert results_page.main([], place) == 0
+    for page in ("README.md", "headlines.md"):
+        claims = [line for line in (place / page).read_text().splitlines() if "| LPA holds where FedAvg falls." in line]
+        assert [verdict in line for line in claims] == [True]
 
 
 def test_fedavg_is_taken_where_no_difference_is_shown() -> None:
