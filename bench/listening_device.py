@@ -186,8 +186,10 @@ class Device:
         begin, waiting, meant = self._next, list(scene.words), set[Spoken]()
         detections = hits = 0
         for at in range(0, len(scene.samples), BLOCK):
-            block = Block(scene.samples[at : at + BLOCK], begin + at, 0.0)
-            self._next, self._now = block.end, self._now + COMPRESSION * len(block.samples) / SAMPLE_RATE
+            samples = scene.samples[at : at + BLOCK]
+            self._now += COMPRESSION * len(samples) / SAMPLE_RATE
+            block = Block(samples, begin + at, self._now)
+            self._next = block.end
             for detection in self.detector.feed(block):
                 detections += 1
                 self.labeller.detected(detection)

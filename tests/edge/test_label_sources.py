@@ -29,6 +29,7 @@ class Room:
 
     def __init__(self, sound: NDArray[np.int16]) -> None:
         self.sound, self.newest, self.speaking = sound, len(sound), False
+        self.arrived: float | None = 0.0
 
     @property
     def oldest(self) -> int:
@@ -75,6 +76,7 @@ class Home:
         while self.clock.now < seconds:
             self.clock.now += 1
             self.ears.newest += LENGTH
+            self.ears.arrived = self.clock.now
             done += self.labeller.tick()
         return done
 
@@ -141,11 +143,11 @@ def test_a_denial_that_has_no_label_in_the_pack_keeps_no_clip(tmp_path: Path, co
 
 def test_the_newest_detection_is_that_of_the_moment_of_the_answer(home: Home) -> None:
     first = home.hears(1)
-    pressed = home.labeller.newest
+    pressed = home.labeller.moment
     second = home.hears(2, "no")
-    assert home.labeller.confirm(newest=pressed).detection == first
+    assert home.labeller.confirm(moment=pressed).detection == first
     with pytest.raises(DataError, match=f"id {first}"):
-        home.labeller.confirm(newest=pressed)
+        home.labeller.confirm(moment=pressed)
     assert home.labeller.deny().detection == second
 
 
@@ -258,12 +260,58 @@ def test_a_missed_word_that_was_just_kept_as_something_else_gets_its_label(home:
     assert home.kept == [("yes", "confirmed", 1.0)]
 
 
-def test_a_missed_word_ends_the_wait_of_the_detection_that_it_was_taken_for(home: Home) -> None:
-    home.hears(score=0.99)
-    home.labeller.missed("no")
-    home.clock.now = 100.0
-    home.labeller.tick()
-    assert home.kept == [("no", "missed", 0.8)]
+@pytest.mark.parametrize("answer", ["none", "confirmed", "another word", "settled", "sound not held"])
+def test_what_was_accepted_is_not_missed_unless_it_is_denied(home: Home, answer: str) -> None:
+    name = home.hears(score=0.99) if answer != "sound not held" else ""
+    if answer == "confirmed":
+        home.labeller.confirm()
+    elif answer == "another word":
+        home.labeller.deny(word="no")
+    elif answer == "settled":
+        home.clock.now = home.ears.arrived = 16.0
+        home.labeller.tick()
+    elif answer == "sound not held":
+        with home.labeller.paused():
+            name = home.hears(2)
+    before = home.kept
+    remedy = "takes no answer" if answer in ("settled", "sound not held") else f"auricle edge deny {name}, with --word"
+    with pytest.raises(DataError, match=f'heard as "yes" .id {name}.*{remedy}'):
+        home.labeller.missed("no")
+    assert home.kept == before
+
+
+def test_a_missed_word_beside_an_accepted_one_is_taken_and_the_accepted_one_stays(home: Home) -> None:
+    home.ears.sound = spoken(12.0, at=7.6) + spoken(12.0, at=9.6, level=9000)
+    heard = home.hears(start=round(9.4 * 16_000))
+    answer = home.labeller.missed("no")
+    assert answer.seconds_ago == pytest.approx(4.15, abs=0.06) and answer.clip is not None
+    assert answer.said == f'4 s ago: what was said was kept as "no" (clip {answer.clip}).'
+    assert home.labeller.confirm().detection == heard
+    assert set(home.kept) == {("no", "missed", 0.8), ("yes", "confirmed", 1.0)}
+
+
+def test_the_last_seconds_are_those_of_the_clock_whether_sound_came_or_not(home: Home) -> None:
+    """With the microphone gone, nothing of before is taken; an answer that waits is about the moment it was given."""
+    pressed = home.labeller.moment
+    home.clock.now = 40.0
+    with pytest.raises(DataError, match=r"no sound came in the last 5 seconds.*edge status"):
+        home.labeller.missed("no")
+    assert home.kept == []
+    home.ears.newest, home.ears.arrived = home.ears.newest + 2 * LENGTH, 2.0
+    assert home.labeller.missed("no", moment=pressed).seconds_ago == pytest.approx(2.75, abs=0.06)
+    home.ears.arrived = None
+    home.clock.now = 0.0
+    assert home.labeller.missed("no").word == "no", "it was just heard, whatever the number of its block"
+
+
+def test_a_denied_detection_that_was_missed_is_named_and_its_answer_may_be_changed_again(home: Home) -> None:
+    name = home.hears()
+    home.labeller.deny()
+    answer = home.labeller.missed("no")
+    assert (answer.detection, answer.heard) == (name, "yes")
+    assert answer.said.endswith(f'the clip {answer.clip} of what was said is now "no", no longer _unknown_ (denied).')
+    assert home.labeller.confirm(name).clip == answer.clip
+    assert home.kept == [("yes", "confirmed", 1.0)]
 
 
 # -- words that were almost heard

@@ -42,6 +42,16 @@ class Heard:
         return f"{self.detection.word}, heard {ago(now - self.at)} ago (id {self.detection.id})"
 
 
+@dataclass(frozen=True)
+class Moment:
+    """When a person answered, where what becomes of it is settled later."""
+
+    newest: str | None
+    """Id of the detection that was the newest then; None: there was none."""
+    at: float
+    """By the labeller's clock."""
+
+
 @dataclass(frozen=True, eq=False)
 class Judged:
     """A detection that was answered."""
@@ -67,6 +77,7 @@ class Answers:
         self._seconds = seconds
         self._waiting: deque[Heard] = deque()
         self._judged: deque[Judged] = deque(maxlen=MOST_JUDGED)
+        self._reported: deque[Detection] = deque(maxlen=MOST_WAITING + MOST_JUDGED)
         self._newest: Heard | None = None
 
     @property
@@ -80,9 +91,15 @@ class Answers:
         return tuple(self._waiting)
 
     @property
-    def confirmed(self) -> tuple[Detection, ...]:
-        """Those of the last ones that were said to be right."""
-        return tuple(each.heard.detection for each in self._judged if each.source == "confirmed")
+    def accepted(self) -> tuple[Detection, ...]:
+        """The last detections without those that were denied: their sound was not missed."""
+        wrong = {each.detection.id for each in self.denied}
+        return tuple(each for each in self._reported if each.id not in wrong)
+
+    @property
+    def denied(self) -> tuple[Heard, ...]:
+        """Those of the last ones that were said to be wrong, and were no other word, or one that was missed."""
+        return tuple(each.heard for each in self._judged if each.source in ("denied", "missed"))
 
     def heard(self, detection: Detection, samples: NDArray[np.int16] | None, now: float) -> None:
         """A detection was reported; from now on it is the newest. A command says that its wake word was followed."""
@@ -91,20 +108,19 @@ class Answers:
                 replace(each, followed=True) if each.detection.id == detection.wake else each for each in self._waiting
             )
         self._newest = Heard(detection, samples, now, now + self._seconds)
+        self._reported.append(detection)
         if samples is not None:
             self._waiting.append(self._newest)
 
-    def meant(self, identity: str | None, newest: str | None, now: float) -> Heard | Judged:
+    def meant(self, identity: str | None, moment: Moment) -> Heard | Judged:
         """The detection that an answer is about.
 
         Parameters
         ----------
         identity
             Named by the person; None: the newest one is meant.
-        newest
-            Id of the one that was the newest when the person answered; None: the one that is now.
-        now
-            By the labeller's clock.
+        moment
+            When the person answered.
 
         Returns
         -------
@@ -116,7 +132,7 @@ class Answers:
         DataError
             There is no such detection, it takes no answer any more, or it has one and its id was not named.
         """
-        wanted = identity or newest or self.newest
+        now, wanted = moment.at, identity or moment.newest
         if wanted is None:
             raise DataError("Nothing was heard yet, so there is nothing to confirm or deny.")
         judged = next((each for each in reversed(self._judged) if each.heard.detection.id == wanted), None)
@@ -143,6 +159,19 @@ class Answers:
         if newest.samples is None:
             return f"{which} cannot be answered: its sound was not held. Nothing was changed."
         return f"{which} takes no answer any more: it took one for {self._seconds:g} seconds. Nothing was changed."
+
+    def not_missed(self, detection: Detection, now: float) -> str:
+        """Why nothing is kept as missed where the newest sound was accepted, and what to say where that was wrong."""
+        try:
+            self.meant(detection.id, Moment(None, now))
+        except DataError:
+            remedy = "It takes no answer any more."
+        else:
+            remedy = f"Where that was wrong, say auricle edge deny {detection.id}, with --word for what it was."
+        return (
+            f'Nothing was kept: what was said last was heard as "{detection.word}" (id {detection.id}), and what was '
+            f"accepted was not missed. {remedy}"
+        )
 
     def answered(self, judged: Judged) -> None:
         """Remember an answer in the place of the wait, or of an earlier answer, of the same detection."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -71,10 +72,6 @@ class Keeper:
         with self._lock:
             return list(self._kept)
 
-    def at(self, start: int, length: int) -> Kept | None:
-        """What was just kept of the same sound."""
-        return next((kept for kept in self.places if overlap(kept, start, length)), None)
-
     def remember(self, clip: str, start: int, end: int) -> None:
         """Where in the sound a clip is."""
         with self._lock:
@@ -101,6 +98,28 @@ class Keeper:
         clip = self.add(heard.samples, word, source, heard.detection)
         self.remember(clip, heard.detection.start, heard.detection.end)
         return clip, f'The clip was kept as "{word}" ({source}).'
+
+    def keep_missed(
+        self, samples: NDArray[np.int16], start: int, word: str, accepted: Sequence[Detection]
+    ) -> tuple[str, str]:
+        """Keep the clip of a word that was missed, or label what was kept of it again; its id and a sentence.
+
+        What was kept of detections that were `accepted` stays what it is.
+        """
+        length, right = len(samples), {(each.start, each.end) for each in accepted}
+        places = [kept for kept in self.places if (kept.start, kept.end) not in right]
+        earlier = next((kept for kept in places if overlap(kept, start, length)), None)
+        if earlier is not None:
+            try:
+                before = self._store.get(earlier.clip).record
+            except DataError:
+                before = None  # it was deleted
+            if before is not None and self.relabel(earlier.clip, word, "missed"):
+                label = before.source if before.word is None else f"{before.word} ({before.source})"
+                return earlier.clip, f'the clip {earlier.clip} of what was said is now "{word}", no longer {label}.'
+        clip = self.add(samples, word, "missed")
+        self.remember(clip, start, start + length)
+        return clip, f'what was said was kept as "{word}" (clip {clip}).'
 
     def change(self, judged: Judged, word: str, source: Source, now: float) -> tuple[str | None, str]:
         """Change an answer that was given before; its clip gets the other label, or goes where there is none for it."""

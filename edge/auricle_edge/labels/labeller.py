@@ -13,15 +13,15 @@ from auricle.errors import AuricleError, DataError, SettingsError
 from auricle.files import normal_form
 from auricle.packs.manifest import UNKNOWN
 from auricle_edge.clips import ClipStore, NoRoomError, Source
-from auricle_edge.labels.answers import Answers, Heard, Judged
+from auricle_edge.labels.answers import Answers, Heard, Judged, Moment, ago
 from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.keeping import Keeper, Labelled, overlap
+from auricle_edge.labels.missed import missed_clip
 from auricle_edge.labels.near_misses import NearMisses, Standing
 from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.labels.surroundings import HOUR, Chances, Ears, Place, Surroundings
-from auricle_edge.labels.takes import loudest_word
 from auricle_edge.listening.detect.decision import NearMiss
-from auricle_edge.listening.sound import RATE, Detection
+from auricle_edge.listening.sound import Detection
 
 _log = logging.getLogger(__name__)
 
@@ -92,9 +92,9 @@ class Labeller:
                 self._around.pass_over()
 
     @property
-    def newest(self) -> str | None:
-        """Id of the newest detection; None before there was one."""
-        return self._answers.newest
+    def moment(self) -> Moment:
+        """Now, for an answer that is taken in later."""
+        return Moment(self._answers.newest, self._clock())
 
     def detected(self, detection: Detection) -> None:
         """Remember a detection's sound until it is answered."""
@@ -113,42 +113,42 @@ class Labeller:
         if not self._pauses:
             self._near.found(near)
 
-    def confirm(self, identity: str | None = None, *, newest: str | None = None) -> Labelled:
+    def confirm(self, identity: str | None = None, *, moment: Moment | None = None) -> Labelled:
         """It was that word.
 
         Parameters
         ----------
         identity
             Of the detection that is meant; None: the newest. An answer that was given before is changed only by id.
-        newest
-            Id of the detection that was the newest when the person answered, where that is some time ago.
+        moment
+            When the person answered, where that is some time ago.
 
         Raises
         ------
         DataError
             There is no such detection, it takes no answer any more, or it was answered already: nothing was changed.
         """
-        return self._answer(identity, newest, "confirmed", None)
+        return self._answer(identity, moment, "confirmed", None)
 
-    def deny(self, identity: str | None = None, word: str | None = None, *, newest: str | None = None) -> Labelled:
+    def deny(self, identity: str | None = None, word: str | None = None, *, moment: Moment | None = None) -> Labelled:
         """It was not that word, but `word`; None: no keyword. Errors as of `confirm`; SettingsError: no such word."""
         if word is not None:
             word = normal_form(word)
             self._store.check(word, "confirmed")
-        return self._answer(identity, newest, "denied", word)
+        return self._answer(identity, moment, "denied", word)
 
-    def missed(self, word: str | None = None) -> Labelled:
+    def missed(self, word: str | None = None, *, moment: Moment | None = None) -> Labelled:
         """A word was said and not detected: keep the loudest clip of the last seconds that may be it.
 
-        What the device has just kept of the same sound under another label gets this one instead, but what somebody
-        confirmed is not a word that was missed.
+        What the device has just kept of the same sound under another label gets this one instead, but a detection that
+        nobody denied is not a word that was missed. Seconds are those before the answer, whether sound came or not.
 
         Raises
         ------
         SettingsError
             No word is named, or the pack does not know it.
         DataError
-            Nothing of the last seconds sounds like a word.
+            Nothing of the last seconds sounds like a word, or what does was accepted.
         """
         word = word or self._settings.missed_word
         if word is None:
@@ -156,37 +156,31 @@ class Labeller:
         word = normal_form(word)
         self._store.check(word, "missed")
         with self._answering:
-            return self._taken_for_missed(word)
+            return self._taken_for_missed(word, (moment or self.moment).at)
 
-    def _taken_for_missed(self, word: str) -> Labelled:
-        newest = self._ears.newest
-        begin = max(self._ears.oldest, newest - round(self._settings.missed_seconds * RATE))
-        sound = self._ears.audio(begin, newest)
+    def _taken_for_missed(self, word: str, at: float) -> Labelled:
         with self._lock:
-            known = [(each.start - begin, each.end - begin) for each in self._answers.confirmed]
-        place = loudest_word(sound, self._length, known=known)
-        if place is None:
-            seconds = len(sound) / RATE
-            raise DataError(
-                f"Nothing in the last {seconds:.1f} seconds sounds like a word: say it, and tell me sooner."
-            )
-        start = begin + place
+            accepted = self._answers.accepted
+        found = missed_clip(self._ears, accepted, self._settings.missed_seconds, self._length, at)
+        if isinstance(found, Detection):
+            with self._lock:
+                raise DataError(self._answers.not_missed(found, at))
         with self._lock:
-            self._near.forget(start, start + self._length)
-            taken = [w for w in self._answers.waiting if overlap(w.detection, start, self._length)]
-            earlier = self._keeper.at(start, self._length)
-        if earlier is not None and self._keeper.relabel(earlier.clip, word, "missed"):
-            clip, said = earlier.clip, f'The clip is now "{word}".'
-        else:
-            clip, said = (
-                self._keeper.add(sound[place : place + self._length], word, "missed"),
-                f'What was said was kept as "{word}".',
-            )
-            self._keeper.remember(clip, start, start + self._length)
+            self._near.forget(found.start, found.start + self._length)
+            wrong = [each for each in self._answers.denied if overlap(each.detection, found.start, self._length)]
+        clip, what = self._keeper.keep_missed(found.samples, found.start, word, accepted)
         with self._lock:
-            for heard in taken:
+            for heard in wrong:
                 self._answers.answered(Judged(heard, "missed", word, clip))
-        return Labelled(clip=clip, word=word, source="missed", said=said)
+        return Labelled(
+            clip=clip,
+            word=word,
+            source="missed",
+            said=f"{ago(found.seconds_ago)} ago: {what}",
+            detection=wrong[-1].detection.id if wrong else None,
+            heard=wrong[-1].detection.word if wrong else None,
+            seconds_ago=round(found.seconds_ago, 1),
+        )
 
     def tick(self) -> list[Labelled]:
         """Settle detections that nobody answered in time, take a negative when chance says so, delete what is too old.
@@ -251,12 +245,13 @@ class Labeller:
             said=f"Nobody answered and {why}: the sound is forgotten.",
         )
 
-    def _answer(self, identity: str | None, newest: str | None, verdict: Source, word: str | None) -> Labelled:
+    def _answer(self, identity: str | None, moment: Moment | None, verdict: Source, word: str | None) -> Labelled:
         """Take an answer: nobody else answers meanwhile, and where the disk refuses it may be given again."""
         with self._answering:
-            now = self._clock()
+            moment = moment or self.moment
+            now = moment.at
             with self._lock:
-                found = self._answers.meant(identity, newest, now)
+                found = self._answers.meant(identity, moment)
             heard = found.heard if isinstance(found, Judged) else found
             label = word or (heard.detection.word if verdict == "confirmed" else UNKNOWN)
             source: Source = "confirmed" if word is not None else verdict

@@ -82,6 +82,10 @@ class Ears(Protocol):
         """Number of the sample that comes next."""
 
     @property
+    def arrived(self) -> float | None:
+        """When the one before it came, by `time.monotonic()`; None: none has come."""
+
+    @property
     def speaking(self) -> bool:
         """Whether there is, or just was, speech."""
 

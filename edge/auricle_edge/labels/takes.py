@@ -50,13 +50,17 @@ def loudest_word(
     """First sample of the clip of `length` samples around the loudest stretch that may be a word; None without one.
 
     A stretch is what stands `above` dB over the room, with pauses of at most 150 ms, and may be a word if it lasts
-    80 ms to one and a half clips. The clip has it in its middle as far as the sound reaches. Nothing counts in `known`:
-    ranges (first, after) of samples of which it is clear already what they are.
+    80 ms to one and a half clips. The clip has it in its middle as far as the sound reaches. Nothing counts in `known`,
+    ranges (first, after) of samples of which it is clear already what they are, nor the rest of a loud run of which
+    half or more lies in one: a word may last longer than the window in which it was heard.
     """
     found = levels(samples)
     loud = found > room(found) + above
+    taken = np.zeros(len(loud), np.bool_)
     for first, after in known:
-        loud[max(0, first) // FRAME : max(0, after) // FRAME] = False
+        taken[max(0, first) // FRAME : max(0, after) // FRAME] = True
+    for first, after in stretches(loud, 0):
+        loud[first:after] &= ~taken[first:after] & (2 * taken[first:after].sum() < after - first)
     candidates = [
         (float(10 * np.log10(np.sum(10 ** (found[a:b] / 10)))), -a, b)
         for a, b in stretches(loud, 15)

@@ -15,6 +15,7 @@ from auricle import __version__
 from auricle.errors import AuricleError
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.labels import Enrolment, Labelled, Step
+from auricle_edge.labels.answers import Moment
 from auricle_edge.listening.events.buttons import Press
 from auricle_edge.listening.sound import Detection, Event, Feedback, Timeout
 from auricle_edge.service.answers import ListeningStatus, LiveLine, Muted, TrainingStatus
@@ -55,22 +56,22 @@ class Questions:
         """How the device is: its parts' own words."""
         return status(self._parts, time.monotonic() - self._began, self._last)
 
-    def answer(self, feedback: Feedback, newest: str | None = None) -> Labelled:
+    def answer(self, feedback: Feedback, moment: Moment | None = None) -> Labelled:
         """Take feedback; AuricleError when there is nothing that it could be about.
 
         Parameters
         ----------
-        newest
-            Id of the detection that was the newest when the feedback came, where that is some time ago.
+        moment
+            When the feedback came, where that is some time ago.
         """
         if feedback.verdict == "confirm":
-            done = self._parts.labeller.confirm(feedback.id, newest=newest)
+            done = self._parts.labeller.confirm(feedback.id, moment=moment)
         elif feedback.verdict == "deny":
-            done = self._parts.labeller.deny(feedback.id, feedback.word, newest=newest)
+            done = self._parts.labeller.deny(feedback.id, feedback.word, moment=moment)
             if done.detection is not None:
                 self._parts.detector.denied(done.detection)
         else:
-            done = self._parts.labeller.missed(feedback.word)
+            done = self._parts.labeller.missed(feedback.word, moment=moment)
             self._parts.reporter.missed()
         return done
 
@@ -113,10 +114,10 @@ class Questions:
     def answer_later(self, feedback: Feedback) -> Future[msgspec.Struct]:
         """Feedback from the loop's thread, or a button's: it may write to the disk, so another thread takes it.
 
-        What is the newest detection is settled now, not when that thread gets to it.
+        Which detection is the newest, and how long ago it was, is settled now, not when that thread gets to it.
         """
-        newest = self._parts.labeller.newest
-        done: Future[msgspec.Struct] = self._parts.labelling.submit(self.answer, feedback, newest)
+        moment = self._parts.labeller.moment
+        done: Future[msgspec.Struct] = self._parts.labelling.submit(self.answer, feedback, moment)
         done.add_done_callback(report)
         return done
 

@@ -250,6 +250,12 @@ class Detector:
         return self._ring.newest
 
     @property
+    def arrived(self) -> float | None:
+        """When the newest block came, as `Block.arrived`; None before there was one."""
+        with self._lock:
+            return self._arrivals[-1][1] if self._arrivals else None
+
+    @property
     def oldest(self) -> int:
         """Number of the first sample that `audio` can still give."""
         return self._ring.oldest
