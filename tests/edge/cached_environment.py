@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import sysconfig
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,24 +46,55 @@ def cached_python(name: str, needs: Sequence[str]) -> Path:
     python = _interpreter()
     if python is None:
         pytest.skip(f"{name} needs Python {' or '.join(PYTHONS)}, and there is none on the path")
-    needs = sorted(needs)
+
+    def make(folder: Path) -> subprocess.CompletedProcess[str]:
+        subprocess.run([python, "-m", "venv", str(folder)], check=True, capture_output=True)
+        return _pip(folder / "bin" / "python", *needs)
+
+    return _kept(name, [python, *sorted(needs)], make) / "bin" / "python"
+
+
+def cached_package(name: str, need: str) -> Path:
+    """A folder with this package and nothing that it needs; skips the test, saying why, on another Python."""
+    if _interpreter() != sys.executable:
+        pytest.skip(f"{name} needs Python {' or '.join(PYTHONS)}, and this is another")
+
+    def make(folder: Path) -> subprocess.CompletedProcess[str]:
+        options = ("--no-deps", "--no-compile", "--only-binary=:all:", "--target", str(folder))
+        installed = _pip(Path(sys.executable), *options, need)
+        assert installed.returncode == 0, installed.stderr
+        return installed
+
+    return _kept(name, ["alone", sys.executable, need], make)
+
+
+def linked_packages(folder: Path, *without: str) -> Path:
+    """The packages of this environment, linked into a folder; without those whose names begin so."""
+    folder.mkdir()
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if not path.name.startswith(without):
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+def _pip(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _kept(name: str, key: Sequence[str], make: Callable[[Path], subprocess.CompletedProcess[str]]) -> Path:
+    """What is made once; it is made again where `key` is another."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    mark = hashlib.sha256("\n".join([python, *needs]).encode()).hexdigest()[:12]
+    mark = hashlib.sha256("\n".join(key).encode()).hexdigest()[:12]
     folder = Path(base) / "auricle" / f"{name}-{mark}"
     with alone(folder.with_name(f"{folder.name}.lock"), print):
         if not (folder / READY).exists():
             shutil.rmtree(folder, ignore_errors=True)
-            subprocess.run([python, "-m", "venv", str(folder)], check=True, capture_output=True)
-            installed = subprocess.run(
-                [folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *needs],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            installed = make(folder)
             if installed.returncode != 0:
                 pytest.skip(f"{name} cannot be installed: {installed.stderr.strip()[-300:]}")
             (folder / READY).touch()
-    return folder / "bin" / "python"
+    return folder
 
 
 def run_there(

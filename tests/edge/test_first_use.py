@@ -92,6 +92,26 @@ def test_what_cannot_be_imported_says_why(tmp_path: Path, monkeypatch: pytest.Mo
     assert said is not None and "cannot be used (ImportError: GLIBC_2.38 not found) on this" in said
 
 
+def test_what_can_train_is_tried_without_the_modules_of_it_that_need_pytorch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package as onnxruntime-training is, on a device that has no PyTorch."""
+    installed(tmp_path, monkeypatch, LIVES.format(count=str(tmp_path / "count")))
+    place = tmp_path / "site"
+    put_package(place, "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')", "torch")
+    training = place / "onnxruntime" / "training"
+    training.mkdir()
+    for name, code in {"__init__": "from . import amp, optim", "amp": "import torch", "optim": "import torch"}.items():
+        (training / f"{name}.py").write_text(code)
+
+    said = death_of("ort-training")
+    assert said is not None and said.startswith("The runtime ort-training needs onnxruntime-training"), "it has no api"
+
+    (training / "api.py").write_text("")
+    first_use._tried.cache_clear()
+    assert death_of("ort-training") is None
+
+
 def test_what_lives_is_tried_once_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = tmp_path / "count"
     installed(tmp_path, monkeypatch, LIVES.format(count=str(count)))

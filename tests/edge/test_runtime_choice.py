@@ -6,12 +6,12 @@ import importlib.util
 import os
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.core import tiny_pack
+from tests.edge.cached_environment import linked_packages
 
 from auricle.errors import AuricleError
 from auricle.packs.manifest import Buffer, OrtTraining, Tflite
@@ -73,9 +73,7 @@ def test_a_runtime_that_only_recognises_refuses_to_train() -> None:
 
 def test_without_onnxruntime_the_sentence_says_how_to_get_it(tmp_path: Path) -> None:
     """In an environment that has everything but onnxruntime, and no compiled library."""
-    for path in Path(sysconfig.get_path("purelib")).iterdir():
-        if not path.name.startswith("onnxruntime"):
-            (tmp_path / path.name).symlink_to(path)
+    packages = linked_packages(tmp_path / "packages", "onnxruntime")
     program = (
         "from tests.core import tiny_pack\nfrom auricle.errors import AuricleError\n"
         "from auricle_edge.runtimes import choose_runtime\n"
@@ -83,7 +81,7 @@ def test_without_onnxruntime_the_sentence_says_how_to_get_it(tmp_path: Path) -> 
     )
     paths = {
         "PYTHONPATH": os.pathsep.join(
-            map(str, [tmp_path, *(ROOT / part for part in (".", "core", "learning", "edge"))])
+            map(str, [packages, *(ROOT / part for part in (".", "core", "learning", "edge"))])
         ),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }

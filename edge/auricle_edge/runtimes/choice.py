@@ -149,8 +149,6 @@ def _missing_native(pack: Pack, training: bool) -> str | None:
 
 
 def _missing_ort_training(pack: Pack, _training: bool) -> str | None:
-    if importlib.util.find_spec("onnxruntime") is None:
-        return 'The runtime step needs onnxruntime, which is not installed: pip install "auricle[edge]".'
     if not _has_training():
         return (
             "The runtime ort-training needs onnxruntime-training, which is not installed: in an environment of its own "

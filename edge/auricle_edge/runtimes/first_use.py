@@ -37,11 +37,11 @@ _ORT = (
 )
 PROGRAMS = {
     "step": _ORT,
-    "ort-training": f"import onnxruntime.training; {_ORT}",
+    "ort-training": f"from auricle_edge.runtimes.ort_model import load_api; load_api(); {_ORT}",
     "native": "from auricle_edge.runtimes.native.self_test import tested_library; tested_library()",
     "tflite": "from auricle_edge.runtimes.tflite import interpreter_class; interpreter_class()",
 }
-"""What a child does, by runtime."""
+"""What a child does, by runtime: it imports what the runtime imports, and as the runtime does."""
 PACKAGES = {
     "step": ("onnxruntime", "onnxruntime-gpu", "onnxruntime-training"),
     "ort-training": ("onnxruntime-training",),
@@ -114,6 +114,8 @@ def _ended(name: str) -> str | None:
         return _sentence(name, f"dies of {_signal(-done.returncode)}")
     if done.returncode and name in ("step", "ort-training"):  # the others say themselves what is wrong
         last = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"])[-1]
+        if ours := re.match(r"auricle\S*Error: (.+)", last):
+            return ours[1]
         return _sentence(name, f"cannot be used ({last[:200].rstrip('.')})")
     return None
 
