@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import json
 import random
+import signal
 import sys
 from pathlib import Path
 
@@ -116,4 +117,8 @@ def _say(row: dict[str, object], result: Result) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # as Ctrl-C does, it ends the child first
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)

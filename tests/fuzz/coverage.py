@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from tests.fuzz.run import Fuzzer
+from tests.fuzz.scratch import scratch_folder, use
 from tests.fuzz.target import Target
 
 
@@ -14,23 +16,27 @@ def reached(target: Target, seed: int, cases: int) -> dict[str, object]:
     """Lines of the target's modules, how many of them were reached, and which were not, by module."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_measured, args=(target.name, seed, cases, theirs))
-    child.start()
-    theirs.close()
-    try:
-        answer: dict[str, object] = ours.recv()
-    except EOFError:
-        answer = {}
-    child.join()
+    with scratch_folder() as folder:
+        child = context.Process(target=_measured, args=(target.name, seed, cases, folder, theirs))
+        child.start()
+        theirs.close()
+        try:
+            answer: dict[str, object] = ours.recv()
+        except EOFError:
+            answer = {}
+        finally:
+            child.kill()
+            child.join()
     return answer
 
 
-def _measured(name: str, seed: int, cases: int, answer: Connection) -> None:
+def _measured(name: str, seed: int, cases: int, folder: Path, answer: Connection) -> None:
     import coverage
 
     from tests.fuzz.target import TARGETS
     from tests.fuzz.targets import load
 
+    use(folder)
     measure = coverage.Coverage(data_file=None, config_file=False, messages=False)
     measure.start()
     load()

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,24 +72,3 @@ def target(
         return decode
 
     return enter
-
-
-@cache
-def _scratch(process: int) -> Path:
-    inside = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
-    folder = Path(tempfile.mkdtemp(prefix="auricle-fuzz-", dir=inside))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def scratch() -> Path:
-    """A folder of this process, in memory where that is possible, removed at its end."""
-    return _scratch(os.getpid())
-
-
-def written(data: bytes, name: str = "input") -> Path:
-    """A file with this content."""
-    path = scratch() / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    return path

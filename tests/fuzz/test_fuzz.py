@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import mmap
+import multiprocessing
 import os
 import random
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +19,7 @@ import pytest
 from tests.fuzz.__main__ import main, write_corpus
 from tests.fuzz.protobuf import changed, encode, parse
 from tests.fuzz.run import Fuzzer
+from tests.fuzz.scratch import MEMORY, PREFIX, scratch_folder, written
 from tests.fuzz.target import FOUND, TARGETS, Target
 from tests.fuzz.targets import load
 from tests.fuzz.watched import watched
@@ -101,6 +107,60 @@ def test_an_input_that_kills_the_process_is_kept(tmp_path: Path, monkeypatch: py
     (finding,) = result.findings.values()
     assert finding.what == "the process ended with 7"
     assert b"]" not in finding.input
+
+
+@pytest.mark.parametrize("ends", [lambda: None, lambda: os._exit(7), lambda: os.kill(os.getpid(), signal.SIGKILL)])
+def test_a_target_leaves_no_folder_whatever_ends_its_process(
+    ends: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.fuzz.scratch.MEMORY", tmp_path)
+
+    def decode(data: bytes) -> None:
+        assert written(data).is_relative_to(tmp_path) and list(tmp_path.glob(f"{PREFIX}*"))
+        ends()
+
+    result = watched(_made("files", decode, tmp_path / "corpus", monkeypatch), 1, 3, None, None)
+
+    assert result.cases and "AssertionError" not in str(result.findings)
+    assert list(tmp_path.glob(f"{PREFIX}*")) == []
+
+
+def test_a_folder_whose_process_was_killed_is_removed_by_the_next_one_and_no_other(tmp_path: Path) -> None:
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+
+    def other() -> None:
+        with scratch_folder(tmp_path):
+            theirs.send("open")
+            signal.pause()
+
+    child = multiprocessing.get_context("fork").Process(target=other, daemon=True)
+    with scratch_folder(tmp_path) as held:
+        child.start()
+        assert ours.poll(30) and ours.recv() == "open"
+        with scratch_folder(tmp_path):
+            assert len(list(tmp_path.iterdir())) == 3
+        child.kill()
+        child.join()
+        assert len(list(tmp_path.iterdir())) == 2
+        with scratch_folder(tmp_path) as mine:
+            assert sorted(tmp_path.iterdir()) == sorted([held, mine])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_ended_leaves_no_folder_and_no_process(sent: signal.Signals) -> None:
+    command = [sys.executable, "-m", "tests.fuzz", "backup", "--cases", "1000000", "--seconds", "60"]
+    before = set(MEMORY.glob(f"{PREFIX}*"))
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
+        assert run.stderr is not None
+        while "cases" not in run.stderr.readline():
+            """The first progress comes after five seconds of inputs."""
+        (folder, *_) = set(MEMORY.glob(f"{PREFIX}*")) - before
+        run.send_signal(sent)
+        assert "Traceback" not in run.stderr.read()  # read to its end: the child has ended as well
+    assert not folder.exists()
 
 
 @pytest.mark.slow

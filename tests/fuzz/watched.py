@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import multiprocessing
+import os
+import shutil
+import signal
 import struct
+import sys
 import time
 from collections.abc import Callable
 
 from tests.fuzz.run import Finding, Fuzzer, Result
+from tests.fuzz.scratch import scratch_folder
 from tests.fuzz.target import Target
 
 LONGEST = 30.0
@@ -21,10 +27,17 @@ class Board:
 
     def __init__(self, largest: int) -> None:
         self._shared = mmap.mmap(-1, _HEAD.size + largest + (1 << 20))
-        self._count = 0
+        self._count, self._reader = 0, os.getpid()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the process that reads this is still there; asked by its child."""
+        return os.getppid() == self._reader
 
     def write(self, data: bytes) -> None:
-        """Say which input comes now."""
+        """Say which input comes now; SystemExit where nobody reads this any more."""
+        if not self.is_read:
+            sys.exit(1)
         self._count += 1
         data = data[: len(self._shared) - _HEAD.size]
         self._shared[: _HEAD.size + len(data)] = _HEAD.pack(self._count, len(data)) + data
@@ -44,27 +57,38 @@ def watched(target: Target, seed: int, cases: int, seconds: float | None, progre
     ours, theirs = context.Pipe(duplex=False)
 
     def fuzzed() -> None:
-        theirs.send(Fuzzer(target, seed, board.write).run(cases, seconds, progress))
+        os.setpgid(0, 0)  # what is decoded may start processes, which end with this one
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        try:
+            theirs.send(Fuzzer(target, seed, board.write).run(cases, seconds, progress))
+        finally:
+            if not board.is_read:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.killpg(0, signal.SIGKILL)
 
-    child = context.Process(target=fuzzed)
-    child.start()
-    theirs.close()
-    last, since = 0, time.monotonic()
-    try:
-        while not ours.poll(0.5):
-            count, _ = board.read()
-            if count != last:
-                last, since = count, time.monotonic()
-            elif time.monotonic() - since > LONGEST and count:
-                return _ended(target, seed, board, f"no answer within {LONGEST:g} s")
-        result: Result = ours.recv()
-        return result
-    except EOFError:
-        child.join()
-        return _ended(target, seed, board, f"the process ended with {child.exitcode}")
-    finally:
-        child.kill()
-        child.join()
+    with scratch_folder() as folder:
+        child = context.Process(target=fuzzed)
+        child.start()
+        theirs.close()
+        last, since = 0, time.monotonic()
+        try:
+            while not ours.poll(0.5):
+                count, _ = board.read()
+                if count != last:
+                    last, since = count, time.monotonic()
+                elif time.monotonic() - since > LONGEST and count:
+                    return _ended(target, seed, board, f"no answer within {LONGEST:g} s")
+            result: Result = ours.recv()
+            return result
+        except EOFError:
+            child.join()
+            return _ended(target, seed, board, f"the process ended with {child.exitcode}")
+        finally:
+            assert child.pid is not None
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.kill()
+            child.join()
 
 
 def _ended(target: Target, seed: int, board: Board, what: str) -> Result:

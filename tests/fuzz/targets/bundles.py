@@ -33,7 +33,8 @@ from auricle_export.flash.bundle.verify import verify_bundle
 from tests.core.tars import tar_of
 from tests.edge.slots_bundle import FACTS
 from tests.edge.update_site import NOW, ROLES, Repository, at
-from tests.fuzz.target import scratch, target, written
+from tests.fuzz.scratch import scratch, written
+from tests.fuzz.target import target
 from tests.fuzz.targets.packs import summed
 from tests.fuzz.targets.wire import HASH
 

@@ -26,7 +26,8 @@ from auricle_cloud.storage.restore import restore_backup
 from auricle_cloud.storage.store import Store
 from auricle_learning.aggregation.server_optimizer import OptimizerState
 from tests.fuzz.certificates import site
-from tests.fuzz.target import scratch, target, written
+from tests.fuzz.scratch import scratch, written
+from tests.fuzz.target import target
 from tests.fuzz.targets.wire import _name, messages
 
 

@@ -32,7 +32,8 @@ from auricle_edge.listening.events.home_mqtt import log as events
 from auricle_edge.listening.events.wyoming_client import LARGEST_LINE, Client, Offer
 from auricle_edge.listening.sound import Feedback
 from auricle_edge.settings import read_settings
-from tests.fuzz.target import target, written
+from tests.fuzz.scratch import written
+from tests.fuzz.target import target
 from tests.fuzz.targets.wire import HASH
 
 

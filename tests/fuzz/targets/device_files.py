@@ -41,7 +41,8 @@ from auricle_edge.training.judge.comparison import Heard
 from auricle_edge.training.local_store import LocalStore
 from auricle_learning.training.train import LocalState
 from tests.core import tiny_pack
-from tests.fuzz.target import scratch, target, written
+from tests.fuzz.scratch import scratch, written
+from tests.fuzz.target import target
 from tests.fuzz.targets.wire import HASH, KEY, messages
 
 TABLE = TensorTable(tiny_pack.TABLE)

@@ -21,7 +21,8 @@ from auricle_export.pretrain.recipe import load_recipe
 from auricle_fleet.results.compare import _summary
 from auricle_fleet.results.metrics import Metrics
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from tests.fuzz.target import scratch, target, written
+from tests.fuzz.scratch import scratch, written
+from tests.fuzz.target import target
 
 CHECKOUT = Path(__file__).parents[3]
 FLEET = b"""\

@@ -25,7 +25,8 @@ from auricle.wire.tensors import TensorTable
 from tests.core import tiny_pack
 from tests.core.tars import tar_of
 from tests.core.test_tflite_check import small, with_file
-from tests.fuzz.target import target, written
+from tests.fuzz.scratch import written
+from tests.fuzz.target import target
 
 
 @cache

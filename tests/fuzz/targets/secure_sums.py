@@ -17,7 +17,8 @@ from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumBoxes, SumNe
 from auricle_edge.fleet.device_messages import DeviceMessages
 from auricle_edge.fleet.secure_sum.kept import FILE, Kept, KeptSum
 from auricle_edge.fleet.secure_sum.part import SumPart
-from tests.fuzz.target import scratch, target, written
+from tests.fuzz.scratch import scratch, written
+from tests.fuzz.target import target
 
 PLACE: dict[str, Any] = {"task": "keywords", "round": 3, "epoch": 1, "sum": "5" * 32}
 LINES = {"fleet": "home", "device": "kitchen", "boot": "b00t", "nonce": "0123456789abcdef"}

@@ -26,7 +26,8 @@ from auricle_export.speech.import_speech import ImportSettings, import_speech
 from auricle_fleet.commands import read_settings as read_fleet_settings
 from auricle_fleet.emulation.traces import _rows_of
 from auricle_fleet.suite.plan import read_suite
-from tests.fuzz.target import scratch, target
+from tests.fuzz.scratch import scratch
+from tests.fuzz.target import target
 from tests.fuzz.user_files import UserFile, make_user_file
 
 Reader = Callable[[Path], object]
