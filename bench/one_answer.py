@@ -4,6 +4,7 @@ Each device has a link of its own and hears a word up to 100 ms later than anoth
 counted from the first device's hearing until the last device knows. Needs mosquitto.
 
     python bench/one_answer.py [--devices 2 3 5 10] [--words 40]
+    python bench/one_answer.py --attacks    # words of six that are answered while somebody else bids
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from auricle_edge.listening.events.home_mqtt import HomeMqtt
 from auricle_edge.listening.sound import Detection
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.edge.bid_attacks import ATTACKS, answers_under, false_answer
 from tests.home_broker import home_broker
 
+KEY = b"a key that the devices of a house share"
 APART = 0.1
 """Seconds between the first and the last that hear a word."""
 
@@ -42,6 +45,20 @@ async def main(sizes: list[int], words: int) -> None:
                 await _measure(address, size, words)
         finally:
             await process.stop()
+
+
+async def attacks() -> None:
+    """Print one line for each attack: words that were answered, and by how many devices."""
+    print("attack          answered  devices that answered each")
+    rows = [("none", None, None), *((name, attack, None) for name, attack in ATTACKS.items())]
+    for name, attack, key in (*rows, ("false answers", false_answer, None), ("... with a key", false_answer, KEY)):
+        with tempfile.TemporaryDirectory() as folder:
+            process, address = await home_broker(Path(folder))
+            try:
+                told = await answers_under(address, attack, key)
+            finally:
+                await process.stop()
+        print(f"{name:14} {sum(map(bool, told)):4} of {len(told)}  {told}")
 
 
 async def _measure(address: BrokerAddress, size: int, words: int) -> None:
@@ -102,8 +119,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=number_of(2), nargs="+", default=[2, 3, 5, 10])
     parser.add_argument("--words", type=number_of(1), default=40)
+    parser.add_argument("--attacks", action="store_true", help="what somebody else who bids can do")
     given = parser.parse_args()
     try:
-        asyncio.run(main(given.devices, given.words))
+        asyncio.run(attacks() if given.attacks else main(given.devices, given.words))
     except AuricleError as error:
         sys.exit(str(error))

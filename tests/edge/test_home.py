@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import logging
 import time
 from concurrent.futures import Future
 from pathlib import Path
@@ -13,20 +14,22 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from tests.edge.bid_attacks import ATTACKS, answers_under, false_answer
 from tests.edge.test_outputs import CLOSED, STOP, WAKE, YES, Slow, run, until
 from tests.home_broker import home_broker
 from tests.system.tls_site import NEEDS_MOSQUITTO
 
-from auricle.errors import SettingsError
+from auricle.errors import DataError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
 from auricle_edge.listening.detect.loudness import loudness
-from auricle_edge.listening.events.bids import Bid, Close, winner
-from auricle_edge.listening.events.chosen import require_asked
+from auricle_edge.listening.events.bids import MOST_SILENT, Answer, Answerers, Bid, Close, decode, encode, winner
+from auricle_edge.listening.events.chosen import bids_key, require_asked
 from auricle_edge.listening.events.home_assistant import HomeState, Topics, discovery, event_payload
 from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.home_mqtt import HomeMqtt
 from auricle_edge.listening.events.one_answer import OneAnswer
 from auricle_edge.listening.events.outputs import EventSettings, Outputs
+from auricle_edge.listening.events.sparse_log import SparseLog
 from auricle_edge.listening.sound import RATE, Detection
 
 TOPIC = "auricle-events/{device}"
@@ -164,6 +167,60 @@ def test_the_bid_that_stands_out_most_wins_and_of_equal_ones_the_first_name() ->
     assert winner([*bids, Bid("room-3", "yes", "000000000003", 12.1)]).device == "room-3"
 
 
+def test_who_wins_ten_times_and_answers_none_is_passed_over_until_it_answers() -> None:
+    real, loud = Bid("hall-1", "yes", "000000000001", 20.0), Bid("loud-1", "yes", "000000000002", 120.0)
+    house = Answerers()
+    assert [house.silent("loud-1") for _ in range(MOST_SILENT - 1)] == [False] * (MOST_SILENT - 1)
+    assert house.first([real, loud]) is loud
+    assert house.silent("loud-1"), "the tenth"
+    assert house.first([real, loud]) is real and house.first([loud]) is loud
+    house.answered("loud-1")
+    assert house.first([real, loud]) is loud
+
+
+def test_where_the_first_does_not_answer_names_that_never_answered_are_not_waited_for() -> None:
+    own = Bid("room-3", "yes", "00000000000a", 5.0)
+    near = Bid("hall-1", "yes", "00000000000b", 20.0)
+    forged = [Bid(f"new-{number}", "yes", f"{number:012x}", 120.0) for number in range(40)]
+    house = Answerers()
+    assert house.second([*forged, near, own], own) is own, "nobody is known yet"
+    house.answered("hall-1")
+    assert house.second([*forged, near, own], own) is near
+    assert house.second([near, own], own) is own, "the first was asked already"
+
+
+def test_a_bid_counts_where_it_is_signed_with_the_key_of_the_home(tmp_path: Path) -> None:
+    bid, key = Bid("hall-1", "yes", "000000000001", 20.0), b"a secret of the home"
+    signed = encode(bid, key)
+    assert decode(signed, key) == bid and decode(encode(bid, None), None) == bid
+    with pytest.raises(DataError, match="not signed"):
+        decode(signed.replace(b"hall-1", b"hall-2"), key)
+    with pytest.raises(DataError, match="not signed"):
+        decode(encode(bid, b"another secret"), key)
+    for payload in (encode(bid, None), b"no json"):
+        with pytest.raises(msgspec.MsgspecError):
+            decode(payload, key)
+    file = tmp_path / "bids.key"
+    file.write_text("short")
+    with pytest.raises(SettingsError, match=r"fewer than 16 characters.*openssl rand"):
+        bids_key(EventSettings(mqtt_one_answer_key_file=str(file)))
+    file.write_text("0123456789abcdef\n")
+    assert bids_key(EventSettings(mqtt_one_answer_key_file=str(file))) == b"0123456789abcdef"
+
+
+def test_what_a_stranger_can_cause_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    sparse = SparseLog(logging.getLogger("auricle.events"), lambda: now[0])
+    for second in range(130):
+        now[0] = float(second)
+        sparse.warning("A message on %s was ignored: 100 %% %s.", "topic", second)
+    assert [record.getMessage() for record in caplog.records] == [
+        "A message on topic was ignored: 100 % 0.",
+        "A message on topic was ignored: 100 % 60. (59 more like it since it was last said.)",
+        "A message on topic was ignored: 100 % 120. (59 more like it since it was last said.)",
+    ]
+
+
 async def homes(address: BrokerAddress, names: list[str]) -> list[HomeMqtt]:
     outputs = [HomeMqtt(address, TOPIC, name, no_answer, bids="auricle-bids") for name in names]
     for output in outputs:
@@ -259,10 +316,11 @@ def test_a_device_whose_broker_is_away_answers_at_once_and_a_slow_one_by_what_it
         deciding = asyncio.create_task(seen.answers(heard_by(1, 1.0)))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        louder = msgspec.json.encode(Bid("hall-1", "computer", "00000000aaaa", 2.0))
-        for payload in (said[0], louder):
+        louder = Bid("hall-1", "computer", "00000000aaaa", 2.0)
+        answer = Answer("hall-1", "computer", louder.id)
+        for payload in (said[0], *map(msgspec.json.encode, (louder, answer))):
             seen.heard(Delivery("auricle-bids", payload, 0, False, False, 0, 0))
-        assert not await deciding, "no close came, and another was louder"
+        assert not await deciding, "no close came, and another was louder and answers"
         assert msgspec.json.decode(said[1], type=Close).opened == heard_by(1, 1.0).id
 
     run(story())
@@ -297,3 +355,23 @@ def test_a_command_is_answered_by_who_answered_its_wake_word(tmp_path: Path) -> 
     near, far = run(story())
     assert [getattr(event, "word", None) for event in near.got] == ["computer", "stop", None]
     assert far.got == []
+
+
+@NEEDS_MOSQUITTO
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.parametrize(("attack", "key"), [*((attack, None) for attack in ATTACKS), ("false answers", b"key" * 6)])
+def test_who_may_publish_bids_silences_no_house(
+    tmp_path: Path, attack: str, key: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every word is answered, and a stranger's noise is a few lines of log."""
+
+    async def story() -> list[int]:
+        process, address = await home_broker(tmp_path)
+        try:
+            return await answers_under(address, ATTACKS.get(attack, false_answer), key)
+        finally:
+            await process.stop()
+
+    assert all(run(story())), "each word is answered, the first ones perhaps by more than one device"
+    assert len(caplog.records) < 20

@@ -63,6 +63,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "mqtt_discovery_prefix",
         "mqtt_one_answer",
         "mqtt_one_answer_topic",
+        "mqtt_one_answer_key_file",
         "mqtt_topic",
         "wyoming",
         "wyoming_network",

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import SettingsError
+from auricle.files import read_text
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.mqtt_link.private_link import is_loopback
 from auricle_edge.listening.events.home_device import HomeDevice
@@ -56,11 +57,31 @@ def chosen_outputs(events: EventSettings, device: Device) -> list[Output]:
         token = device.token() if events.mqtt_feedback else None
         home = (device.home, events.mqtt_discovery_prefix) if device.home and events.mqtt_discovery else None
         bids = events.mqtt_one_answer_topic if events.mqtt_one_answer else None
-        broker = home_broker(events)
-        outputs.append(HomeMqtt(broker, events.mqtt_topic, device.name, device.answer, token, home=home, bids=bids))
+        broker, key = home_broker(events), None if bids is None else bids_key(events)
+        outputs.append(
+            HomeMqtt(broker, events.mqtt_topic, device.name, device.answer, token, home=home, bids=bids, bids_key=key)
+        )
     if events.wyoming is not None:
         outputs.append(WyomingService(events.wyoming, device.words, device.model, device.spotter))
     return outputs
+
+
+SHORTEST_KEY = 16
+"""Characters."""
+
+
+def bids_key(events: EventSettings) -> bytes | None:
+    """The secret with which devices of the home sign their bids; SettingsError where its file holds none."""
+    if events.mqtt_one_answer_key_file is None:
+        return None
+    path = Path(events.mqtt_one_answer_key_file)
+    key = read_text(path, "events.mqtt_one_answer_key_file", most=4096).strip()
+    if len(key) < SHORTEST_KEY:
+        raise SettingsError(
+            f"events.mqtt_one_answer_key_file {path} holds fewer than {SHORTEST_KEY} characters: make one with "
+            "openssl rand -hex 32, and copy it to each device of the home."
+        )
+    return key.encode()
 
 
 def chosen_answers(outputs: Sequence[Output]) -> OneAnswer | None:

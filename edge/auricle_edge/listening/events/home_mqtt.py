@@ -18,6 +18,7 @@ from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.one_answer import OneAnswer
 from auricle_edge.listening.events.outputs import line_of
 from auricle_edge.listening.events.presence import Presence
+from auricle_edge.listening.events.sparse_log import SparseLog
 from auricle_edge.listening.sound import Detection, Event, Feedback
 
 log = logging.getLogger("auricle.events")
@@ -58,6 +59,8 @@ class HomeMqtt:
         Of whom Home Assistant is told by discovery, and its prefix; None: it is not.
     bids
         Topic at which devices settle which of them answers; None: this one answers everything.
+    bids_key
+        With which they sign what they say there; None: they do not.
     """
 
     name = "mqtt"
@@ -72,17 +75,21 @@ class HomeMqtt:
         *,
         home: tuple[HomeDevice, str] | None = None,
         bids: str | None = None,
+        bids_key: bytes | None = None,
     ) -> None:
         try:
             self._topic = topic.format(device=device)
         except (KeyError, IndexError, ValueError) as error:
             raise SettingsError(f"events.mqtt_topic takes no field but {{device}}: {topic}") from error
         self._device, self._answer, self._token = device, answer, token
+        self._sparse = SparseLog(log)
         self._telling: set[asyncio.Task[None]] = set()
         handlers: dict[str, Handler] = {} if token is None else {f"{self._topic}/feedback": self._heard}
         self._presence = None if home is None else Presence(home[1], Topics(self._topic), home[0])
         self._bids = bids or ""
-        self.one_answer = None if bids is None else OneAnswer(device, self._bid, lambda: self.link.connected)
+        self.one_answer = (
+            None if bids is None else OneAnswer(device, self._bid, lambda: self.link.connected, key=bids_key)
+        )
         """Who settles which device answers; None: this one does."""
         if self.one_answer is not None:
             handlers[self._bids] = self.one_answer.heard
@@ -123,15 +130,15 @@ class HomeMqtt:
 
     async def _heard(self, arrived: Delivery) -> None:
         if arrived.retain or len(arrived.payload) > LARGEST_FEEDBACK:
-            log.warning("Feedback on %s was ignored: it is retained, or longer than an answer.", arrived.topic)
+            self._sparse.warning("Feedback on %s was ignored: it is retained, or longer than an answer.", arrived.topic)
             return
         try:
             said = msgspec.json.decode(arrived.payload, type=_Shown)
         except UNDECODABLE as error:
-            log.warning("Feedback on %s was ignored: %s", arrived.topic, plain(str(error))[:LONGEST_REASON])
+            self._sparse.warning("Feedback on %s was ignored: %s", arrived.topic, plain(str(error))[:LONGEST_REASON])
             return
         if self._token is None or not hmac.compare_digest(said.token.encode(), self._token.encode()):
-            log.warning("Feedback on %s was ignored: it does not carry this device's token.", arrived.topic)
+            self._sparse.warning("Feedback on %s was ignored: it does not carry this device's token.", arrived.topic)
             return
         feedback = Feedback(said.verdict, said.id, said.word)
         telling = asyncio.create_task(self._tell(self._answer(feedback)))

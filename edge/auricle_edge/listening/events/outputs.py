@@ -46,6 +46,8 @@ class EventSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Settle at the home's broker which device answers where several hear the same word."""
     mqtt_one_answer_topic: Topic = "auricle-bids"
     """Devices that settle with each other have the same."""
+    mqtt_one_answer_key_file: str | None = None
+    """File with a secret that these devices share: nobody else's bids count. `openssl rand -hex 32` makes one."""
     mqtt_topic: Topic = "auricle-events/{device}"
     """Events are published here; `{device}` is the device's name. Answers, with `mqtt_feedback`, under `/feedback`."""
     wyoming: str | None = None

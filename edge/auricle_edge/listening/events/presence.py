@@ -22,6 +22,7 @@ from auricle_edge.listening.events.home_assistant import (
     event_payload,
 )
 from auricle_edge.listening.events.home_device import HomeDevice
+from auricle_edge.listening.events.sparse_log import SparseLog
 from auricle_edge.listening.sound import Detection
 
 log = logging.getLogger("auricle.events")
@@ -47,6 +48,7 @@ class Presence:
 
     def __init__(self, prefix: str, topics: Topics, device: HomeDevice) -> None:
         self._prefix, self._topics, self._device = prefix, topics, device
+        self._sparse = SparseLog(log)
         self._word: str | None = None
         self._said: HomeState | None = None
         self._said_at = 0.0
@@ -120,7 +122,7 @@ class Presence:
 
     async def _mute(self, arrived: Delivery) -> None:
         if arrived.retain or arrived.payload not in (ON, OFF):
-            log.warning("A message on %s was ignored: it is retained, or neither ON nor OFF.", arrived.topic)
+            self._sparse.warning("A message on %s was ignored: it is retained, or neither ON nor OFF.", arrived.topic)
             return
         self._begin(self._muted(arrived.payload == ON))
 
