@@ -19,6 +19,7 @@ from auricle.process.times import about, how_many, iso_time
 from auricle_edge.commands.place import AsJson, Config, State, state_folder, why_absent
 from auricle_edge.control.client import ControlClient
 from auricle_edge.fleet.agent_context import Standing
+from auricle_edge.fleet.sent_updates import SentStatus
 from auricle_edge.service.answers import (
     FleetStatus,
     ListeningStatus,
@@ -128,6 +129,26 @@ def _of_fleet(fleet: FleetStatus) -> Iterator[str]:
         yield f"{fleet.word[0].upper()}{fleet.word[1:].removesuffix('.')}."
     if fleet.other_pack:
         yield fleet.other_pack
+    if fleet.sent is not None:
+        yield from of_sent(fleet.sent)
+
+
+def of_sent(sent: SentStatus) -> Iterator[str]:
+    """What left the device in rounds, and what its owner insists on."""
+    kinds = ((sent.masked, "masked sum"), (sent.noisy, "noisy update"), (sent.plain, "plain update"))
+    counts = ", ".join(how_many(count, kind) for count, kind in kinds if count)
+    if sent.last_kind is None:
+        yield "Nothing left the device in rounds."
+    else:
+        last = f"last in round {sent.last_round}, a {sent.last_kind}"
+        yield f"In rounds left the device: {counts}, {how_many(sent.bytes, 'byte')}; {last}."
+    if sent.precision or sent.largest_epsilon is not None:
+        spent = "more than 700" if sent.epsilon is None else f"{sent.epsilon:.4g}"
+        most = "" if sent.largest_epsilon is None else f" of at most {sent.largest_epsilon:g}"
+        bare = "; its plain updates are covered by no epsilon" if sent.plain else ""
+        yield f"Epsilon {spent}{most} (delta {sent.delta:g}) towards who sees its updates{bare}."
+    if sent.require is not None:
+        yield f"It takes part only in rounds with a {sent.require.replace('-', ' ')}."
 
 
 def _states(told: ListeningStatus) -> Iterator[str]:

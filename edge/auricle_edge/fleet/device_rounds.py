@@ -20,6 +20,7 @@ from auricle_edge.fleet.device_messages import DeviceMessages
 from auricle_edge.fleet.gate_watch import Declined, GateWatch, RoundControl
 from auricle_edge.fleet.round_work import Readiness, require_room
 from auricle_edge.fleet.secure_sum.part import SumTalk
+from auricle_edge.fleet.sent_updates import SentLedger
 from auricle_edge.fleet.update_delivery import Pending, UpdateDelivery
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
@@ -92,6 +93,8 @@ class DeviceRounds:
         self._store = LocalStore(settings.folder, pack.identity, table, durable=durable)
         self.local: LocalState = self._store.read() or self._store.previous() or trainer.first_state()
         """What the device has learnt and never sends."""
+        self.sent = SentLedger(settings.folder, trainer.settings, durable=durable)
+        """What left the device in rounds."""
         self.base: str | None = None
         """The fleet's model of the last round that was kept since the start."""
         self._judge: RoundJudge | None = None
@@ -157,6 +160,7 @@ class DeviceRounds:
             if await self._readiness.renew():
                 await self._uplink.say("reg", self._messages.register())
             self._readiness.require_willing(asked.plan if isinstance(asked, Invite) else None)
+            await asyncio.to_thread(self.sent.require, asked)
         except AuricleError as error:
             await self._report(asked, error)
             raise
@@ -223,7 +227,7 @@ class DeviceRounds:
             await self._refuse(verdict, result)
             raise Declined(verdict.reason)
         pending, result = await self._pending(invite, plugin, result)
-        await self._delivery.keep(pending, lambda: self._keep(result.local, verdict, pending))
+        await self._delivery.keep(pending, lambda: self._keep(invite, result.local, verdict, pending))
         return pending, result, verdict
 
     async def _pending(self, invite: Invite, received: Flat, result: RoundResult) -> tuple[Pending, RoundResult]:
@@ -250,8 +254,9 @@ class DeviceRounds:
             return result, Verdict(None, plugin)
         return result, self._judge.judge(invite.plan, invite.round, plugin, local, result)
 
-    def _keep(self, local: LocalState, verdict: Verdict, pending: Pending) -> None:
+    def _keep(self, invite: Invite, local: LocalState, verdict: Verdict, pending: Pending) -> None:
         """The best states first: a crash after that leaves one that was judged but not kept, which is still a state."""
+        self.sent.note(invite.plan, invite.round, len(pending.body))
         if pending.update.sum:
             self._sums.note_masked()
         if self._judge is not None:

@@ -14,6 +14,7 @@ from auricle.errors import AuricleError
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.agent_context import Standing
 from auricle_edge.fleet.report.period import HearingFigures
+from auricle_edge.fleet.sent_updates import SentStatus
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect.decision import State
 from auricle_edge.listening.detect.figures import DetectFigures
@@ -30,6 +31,8 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str | None
     other_pack: str | None = None
     word: str = ""
+    sent: SentStatus | None = None
+    """What left the device in rounds; None where its file is damaged."""
 
 
 class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auricle import __version__
+from auricle.errors import SettingsError
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import DEFAULT_PACK
 from auricle_edge.fleet.agent import Agent
+from auricle_edge.fleet.sent_updates import SentStatus
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.sound import Detection
@@ -120,7 +122,15 @@ def fleet_status(agent: Agent) -> FleetStatus:
         last_error=agent.link.last_error,
         other_pack=agent.other_pack,
         word=agent.word.sentence,
+        sent=_sent(agent),
     )
+
+
+def _sent(agent: Agent) -> SentStatus | None:
+    try:
+        return agent.rounds.sent.status
+    except SettingsError:
+        return None
 
 
 def summary(parts: Parts) -> str:

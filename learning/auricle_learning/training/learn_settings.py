@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -31,6 +31,13 @@ class LearnSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     vectors: Annotated[tuple[Token, ...], Meta(max_length=16)] = ()
     """Names of further vectors that may leave the device with an update, where a round's method asks for them; where it
     requires one that is not named here, the device declines."""
+    require: Literal["secure-sum"] | None = None
+    """What a round must have for the device to take part: a secure sum, in which no single update is seen."""
+    largest_epsilon: Annotated[float, Meta(gt=0, le=700)] | None = None
+    """Most that all its rounds with noise together may give away towards who sees its updates; a round without noise,
+    or that would exceed it, is declined. None: rounds need no noise."""
+    delta: Annotated[float, Meta(gt=0, lt=1)] = 1e-5
+    """Chance that `largest_epsilon` does not hold."""
     carried: Annotated[float, Meta(ge=0, le=0.9)] = 0.5
     """Share of a batch's weight that windows of the pack's negatives have, less where the device has own negatives; 0:
     rounds train on the device's clips alone."""
