@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import json
 import re
@@ -22,6 +23,7 @@ from tests.cloud.api_server import GENEROUS, serving
 from tests.cloud.arrivals import register
 from tests.cloud.filled_store import Filled
 
+import auricle_cloud.identity.certificates as making
 import auricle_edge.fleet.identity_claim.claim as steps
 from auricle.errors import REFUSED, AuricleError, DataError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress
@@ -39,7 +41,7 @@ from auricle_cloud.identity.issuing import FleetTold
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.schema import certificates
 from auricle_cloud.storage.store import FILE, Store
-from auricle_edge.fleet.identity_claim.claim_server import ClaimError, ClaimServer, TryLaterError
+from auricle_edge.fleet.identity_claim.claim_server import ClaimError, ClaimServer, TryLaterError, mended_by_time
 from auricle_edge.settings import agent_settings, read_settings
 
 NUMBERS = itertools.count(1)
@@ -255,6 +257,29 @@ def test_who_shows_the_right_authority_without_its_certificate_is_not_told_the_t
         with pytest.raises(ClaimError, match="does not hold"):
             site.claim()
         assert site.pending
+
+
+def test_a_clock_that_is_behind_is_mended_by_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As before 2020, when no certificate of ours is valid yet: the unit claims again, and the token stays."""
+    tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(making, "START", tomorrow)
+        with certifying(tmp_path / "cloud") as found:
+            site = new_site(found, tmp_path)
+            assert main(["edge", "claim", *site.options]) == 75
+            said = capsys.readouterr().err
+            assert "not valid yet by the clock of this side." in said and "try again" in said
+            assert site.pending and site.token_file.exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "kept", "mended"),
+    [(9, True, True), (9, None, True), (10, True, False), (10, None, True), (10, False, True), (62, False, False)],
+)
+def test_what_a_right_clock_would_mend_is_tried_again(code: int, kept: bool | None, mended: bool) -> None:
+    assert mended_by_time(code, kept) is mended
 
 
 def test_refusals_are_told_in_the_coordinators_words(site: ClaimSite, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,15 +11,16 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from auricle.errors import AuricleError, SettingsError, because
+from auricle.errors import LATER, AuricleError, SettingsError, because
 from auricle.mqtt_link.private_link import is_loopback
 from auricle.wire.claims import UNREADABLE, AuthorityShown, Certified, Claim, Renewal, pin
 from auricle.wire.kinds import UNDECODABLE
+from auricle_edge.board.trusted_time import synchronised
 
 SECONDS = 30.0
 LARGEST = 64 << 10
 """Bytes of an answer."""
-LATER = (408, 429, 500, 502, 503, 504)
+BUSY = (408, 429, 500, 502, 503, 504)
 
 
 class ClaimError(AuricleError):
@@ -27,9 +28,26 @@ class ClaimError(AuricleError):
 
 
 class TryLaterError(ClaimError):
-    """The coordinator cannot be reached or cannot answer now."""
+    """The coordinator cannot be reached or cannot answer now, or this device's clock is not set yet."""
 
-    exit_code = 75
+    exit_code = LATER
+
+
+NOT_YET_VALID, EXPIRED = 9, 10
+"""Of OpenSSL, why a certificate does not hold."""
+
+
+def mended_by_time(code: int, kept: bool | None) -> bool:
+    """Whether a certificate may hold later: it is not valid yet, or has run out by a clock that nothing keeps right.
+
+    Parameters
+    ----------
+    code
+        OpenSSL's reason.
+    kept
+        Whether something keeps the clock right; None: nobody knows.
+    """
+    return code == NOT_YET_VALID or (code == EXPIRED and not kept)
 
 
 class _Problem(msgspec.Struct):
@@ -110,6 +128,11 @@ class ClaimServer:
             answer = connection.getresponse()
             content = answer.read(LARGEST + 1)
         except ssl.SSLCertVerificationError as error:
+            if mended_by_time(error.verify_code, synchronised()):
+                raise TryLaterError(
+                    f"{self._named}: {because(error)}. Set the device's clock, or let the network set it, and "
+                    "try again."
+                ) from error
             raise ClaimError(
                 f"{self._named}: {because(error)}. Look at the device's clock, and at the names in the coordinator's "
                 "certificate."
@@ -130,7 +153,7 @@ class ClaimServer:
             connection.close()
         if answer.status == 200 and len(content) <= LARGEST:
             return content
-        kind = TryLaterError if answer.status in LATER else ClaimError
+        kind = TryLaterError if answer.status in BUSY else ClaimError
         raise kind(f"{self._host} refuses: {_detail(content) or answer.status}")
 
 
