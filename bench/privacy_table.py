@@ -3,7 +3,7 @@
 Ten command words, the whole plug-in, federated averaging from a model that has learnt some rounds from other people.
 Rounds draw devices as the coordinator does; each has ten clips of the recordings, which others have too where there are
 more devices than clips. For each epsilon of the fleet view that noise multiplier is taken which gives it after all
-rounds.
+rounds. Noise is of a seeded generator, so that the table can be repeated; that of devices is not.
 
     python bench/privacy_table.py --data DIR [--data DIR2] [--rounds 5] [--epsilons 8] [--json]
 """
@@ -33,6 +33,7 @@ from auricle_learning.training.noise import with_noise
 
 CLIPS = 10
 """Of a device."""
+NOISE = "noise of a seeded generator"
 OFTEN = replace(PLAN, epochs=5)
 
 
@@ -71,7 +72,7 @@ def multiplier_for(fleet: Fleet, rounds: int, epsilon: float) -> float:
     low, high = 1, 100_000
     while low < high:
         middle = (low + high) // 2
-        spent = fleet_epsilon([Release(fleet.sampling, middle / 100)] * rounds, fleet.delta)
+        spent = fleet_epsilon([Release(fleet.sampling, middle / 100)] * rounds, fleet.delta).epsilon
         low, high = (low, middle) if spent <= epsilon else (middle + 1, high)
     return low / 100
 
@@ -119,7 +120,7 @@ def printed(rows: Sequence[Row], start: float) -> str:
         for row in rows
     ]
     head = ["devices", "a round", "epsilon", "delta", "multiplier", "epsilon of the device view", "right"]
-    return f"the first model: {100 * start:.1f} %\n{table(head, lines)}"
+    return f"the first model: {100 * start:.1f} %; {NOISE}\n{table(head, lines)}"
 
 
 def main() -> int:
@@ -141,7 +142,7 @@ def main() -> int:
         for row in rows_of(speech, start, fleet, told, told.clip):
             rows.append(row)
             if told.json:
-                print(json.dumps({**row._asdict(), "start": right}), flush=True)
+                print(json.dumps({**row._asdict(), "start": right, "noise": NOISE}), flush=True)
     if not told.json:
         print(printed(rows, right))
     return 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import time
 from collections.abc import Callable
@@ -49,7 +50,7 @@ def measure(count: int, size: int) -> dict[str, float]:
     """One sum; bytes and seconds a device, and seconds of the server."""
     draw = np.random.default_rng(count)
     names = [f"dev-{i:05d}" for i in range(count)]
-    graph = neighbours(names, degree_of(count), 1)
+    graph = neighbours(names, degree_of(count), random.Random(1))
     degree = len(graph[names[0]])
     threshold = threshold_of(degree)
     server, devices = ServerSum(graph, threshold, size), Meter()

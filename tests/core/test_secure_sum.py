@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Sequence
+from random import Random
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ class Sum:
     def __init__(self, count: int, degree: int, threshold: int, seed: int = 0) -> None:
         draw = np.random.default_rng(seed)
         self.names = [f"dev-{i:03d}" for i in range(count)]
-        self.graph = neighbours(self.names, degree, seed)
+        self.graph = neighbours(self.names, degree, Random(seed))
         self.words = {name: draw.integers(0, 1 << 32, SIZE, np.uint32) for name in self.names}
         self.devices = {name: DeviceSum(name, self.graph[name], threshold) for name in self.names}
         self.server = ServerSum(self.graph, threshold, SIZE)
@@ -123,14 +124,14 @@ def test_any_threshold_of_shares_gives_the_secret_and_fewer_do_not() -> None:
 
 def test_every_device_has_the_same_number_of_neighbours_who_have_it_too() -> None:
     names = [f"d{i}" for i in range(50)]
-    graph = neighbours(names, 10, 3)
+    graph = neighbours(names, 10, Random(3))
     assert all(len(set(others)) == 10 and name not in others for name, others in graph.items())
     assert all(name in graph[other] for name, others in graph.items() for other in others)
-    assert graph == neighbours(names[::-1], 10, 3) != neighbours(names, 10, 4)
-    assert all(len(others) == 3 for others in neighbours(names[:4], 10, 0).values())
+    assert graph == neighbours(names[::-1], 10, Random(3)) != neighbours(names, 10, Random(4))
+    assert all(len(others) == 3 for others in neighbours(names[:4], 10, Random(0)).values())
     for few, degree in ((names[:2], 2), (names, 3), (["a", "a", "b"], 2)):
         with pytest.raises(WireError):
-            neighbours(few, degree, 0)
+            neighbours(few, degree, Random(0))
 
 
 def test_two_devices_agree_and_a_third_does_not() -> None:

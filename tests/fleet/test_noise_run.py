@@ -35,9 +35,9 @@ def test_a_run_says_after_each_round_what_was_given_away_and_ends_at_its_budget(
     state = {"AURICLE_STATE": str(tmp_path / "run" / "state" / "coordinator")}
     why = told(auricle("rounds", "why", "1", "--json", **state))
     assert (why["privacy"]["clip"], why["privacy"]["counted"], why["privacy"]["rounds"]) == (0.5, 4, 1)
-    assert why["privacy"]["epsilon"] == epsilons[0]
+    assert why["privacy"]["epsilon"] == epsilons[0] and why["privacy"]["accounting"] == done[0].accounting == "PLD"
     shown = auricle("rounds", "show", "1", **state).stdout
-    assert "After 1 round with noise epsilon is " in shown
+    assert f"After 1 round with noise epsilon is {epsilons[0]:.4g} (by PLD) towards who sees models" in shown
     ended = auricle("rounds", "why", str(len(done) + 1), **state).stdout
     assert "the privacy budget is spent: after another round epsilon would be" in ended.replace("The", "the")
     store = Store(tmp_path / "run" / "state" / "coordinator" / FILE)

@@ -225,10 +225,12 @@ def _about_privacy(told: PrivacyReport | None, secure: SecureReport | None = Non
     ]
     if told.epsilon is None or told.device_epsilon is None:
         return said
+    how = "" if told.accounting is None else f" (by {told.accounting})"
     limit = "" if told.budget is None else f"; the budget is {told.budget:g} of the {told.view} view"
     said.append(
-        f"After {how_many(told.rounds or 0, 'round')} with noise epsilon is {told.epsilon:.4g} towards who sees models "
-        f"and {told.device_epsilon:.4g} towards who sees a device's single updates (delta {told.delta:g}){limit}."
+        f"After {how_many(told.rounds or 0, 'round')} with noise epsilon is {told.epsilon:.4g}{how} towards who sees "
+        f"models and {told.device_epsilon:.4g} towards who sees a device's single updates "
+        f"(delta {told.delta:g}){limit}."
     )
     if secure is not None:
         said.append("The coordinator saw the sum alone: towards it the first figure holds as well.")

@@ -112,6 +112,8 @@ class PrivacyWhy(Answer, frozen=True, kw_only=True):
     """Standard deviation of the noise in the sum, over the clip."""
     epsilon: float | None
     """Of all rounds so far, towards who sees models."""
+    accounting: str | None
+    """What computed `epsilon`: PLD, by privacy loss distributions, or RDP, by Renyi differential privacy."""
     device_epsilon: float | None
     """Of all rounds so far, towards who sees single updates, of the device that was in most rounds."""
     delta: float | None

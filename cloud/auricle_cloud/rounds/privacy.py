@@ -109,11 +109,13 @@ class PrivacyLedger:
         earlier = self._earlier(number)
         rounds = [*earlier.values(), this]
         worst = sorted(each.single for each in rounds)
+        fleet = fleet_epsilon((each.release for each in rounds if each.counted), self._told.delta)
         most = self._rounds.most_invited(self._settings.task, [*earlier, *([] if more else [number])]) + more
         return {
             **to_builtins(this),
             "multiplier": this.release.multiplier,
-            "epsilon": _told(fleet_epsilon((each.release for each in rounds if each.counted), self._told.delta)),
+            "epsilon": _told(fleet.epsilon),
+            "accounting": fleet.accounting,
             "device_epsilon": _told(device_epsilon(list(islice(worst, most)), self._told.delta)),
             "delta": self._told.delta,
             "rounds": len(rounds),

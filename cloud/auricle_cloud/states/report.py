@@ -106,6 +106,8 @@ class PrivacyReport(Part, frozen=True, kw_only=True):
     """Standard deviation of the noise in the sum, over the clip."""
     epsilon: float | None = None
     """Of all rounds so far, towards who sees models."""
+    accounting: str | None = None
+    """What computed `epsilon`: PLD, by privacy loss distributions, or RDP, by Renyi differential privacy."""
     device_epsilon: float | None = None
     """Of all rounds so far, towards who sees single updates, of the device that was in most rounds."""
     delta: float | None = None

@@ -108,6 +108,7 @@ class Record:
             alarm=bool(found.get("fires")),
             harmful=tuple(sorted(found.get("bad") or ())),
             epsilon=noise.get("epsilon"),
+            accounting=noise.get("accounting"),
             device_epsilon=noise.get("device_epsilon"),
             left_out_by_rule=done.left_out,
             left_out=left_out(done.report),

@@ -65,6 +65,8 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     """Devices that detection blamed for it."""
     epsilon: float | None = None
     """Given away by all rounds so far towards who sees models; None without noise on devices."""
+    accounting: str | None = None
+    """What computed it: PLD, by privacy loss distributions, or RDP, by Renyi differential privacy."""
     device_epsilon: float | None = None
     """Towards who sees a device's single updates."""
     labelled_devices: int | None = None

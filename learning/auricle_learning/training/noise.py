@@ -2,10 +2,16 @@
 
 User-level differential privacy of federated averaging (McMahan et al., https://arxiv.org/abs/1710.06963); devices draw
 the noise: the sum of m devices' noise has sqrt(m) times the standard deviation of one.
+
+Who knows the state of a generator takes the noise off again, so a device draws it of ChaCha20 under a key of the
+system's randomness. Sums of floating-point numbers tell by their lowest bits what was added (Mironov 2012,
+https://doi.org/10.1145/2382196.2382264), so an update and its noise are whole steps of one grid: the sum is the rounded
+sum of the update, which is on the grid, and real noise, and rounding gives nothing away.
 """
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import replace
 
@@ -13,8 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.wire.plan import Noise, Plan
+from auricle.wire.secure_sum.masks import KEY, stream
 from auricle.wire.tensors import Flat
 from auricle_learning.training.train import RoundResult
+
+GRID_BITS = 20
+"""Of the grid of update and noise: its step is a power of two, 2^-20 to 2^-21 of the noise's standard deviation."""
 
 
 def clipped(update: NDArray[np.float64], clip: float) -> NDArray[np.float64]:
@@ -36,8 +46,28 @@ def clipped(update: NDArray[np.float64], clip: float) -> NDArray[np.float64]:
     return update if norm <= clip else update * (clip / norm)
 
 
+def cryptographic_normals(size: int) -> NDArray[np.float64]:
+    """Draw numbers of a standard normal distribution that nobody can predict or repeat.
+
+    Box and Muller's transform of ChaCha20's key stream under a key of the system's randomness, two uniform numbers of
+    53 bits for two normal ones. None is beyond 8.7.
+
+    Returns
+    -------
+    array (size,)
+    """
+    half = -(-size // 2)
+    bits = stream(secrets.token_bytes(KEY), 4 * half).view(np.uint64)
+    uniform = ((bits >> np.uint64(11)) + 0.5) * 2.0**-53
+    radius, angle = np.sqrt(-2 * np.log(uniform[:half])), 2 * np.pi * uniform[half:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size]
+
+
 def with_noise(received: Flat, trained: Flat, noise: Noise, generator: np.random.Generator | None = None) -> Flat:
     """The weights that a device sends in place of the trained ones: w^t + clip(w_k - w^t) + N(0, deviation^2).
+
+    Update and noise are each rounded to the grid; the update is clipped to a norm that is less by what rounding can
+    add, step * sqrt(P) / 2.
 
     Parameters
     ----------
@@ -46,16 +76,22 @@ def with_noise(received: Flat, trained: Flat, noise: Noise, generator: np.random
     noise
         The plan's.
     generator
-        Draws the noise; without, one that the system's own randomness has seeded, as it must be for real ones.
+        Draws the noise where it has to be repeated, as in a benchmark; a device has none, but ChaCha20.
 
     Returns
     -------
     array (P,)
         float32.
     """
-    draw = generator or np.random.Generator(np.random.PCG64(secrets.randbits(128)))
-    moved = clipped(trained.astype(np.float64) - received, noise.clip)
-    return np.asarray(received + moved + draw.normal(0.0, noise.deviation, trained.size), np.float32)
+    moved = trained.astype(np.float64) - received
+    if noise.deviation < np.finfo(np.float32).tiny:
+        return np.asarray(received + clipped(moved, noise.clip), np.float32)
+    size = trained.size
+    step = math.ldexp(1.0, math.frexp(noise.deviation)[1] - 1 - GRID_BITS)
+    drawn = cryptographic_normals(size) if generator is None else generator.standard_normal(size)
+    within = clipped(moved, max(0.0, noise.clip - step * math.sqrt(size) / 2))
+    steps = np.rint(within / step) + np.rint(drawn * (noise.deviation / step))
+    return np.asarray(received + steps * step, np.float32)
 
 
 def noised(result: RoundResult, received: Flat, plan: Plan) -> RoundResult:

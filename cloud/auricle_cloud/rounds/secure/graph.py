@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 from collections.abc import Collection, Mapping
 
 from auricle.wire.secure_sum.kinds import degree_of, neighbours, threshold_of
@@ -20,7 +20,7 @@ def seated(names: Collection[str]) -> dict[str, tuple[int, list[int]]]:
         There are fewer than three devices.
     """
     seats = {f"{seat:05d}": name for seat, name in enumerate(sorted(names), 1)}
-    drawn = neighbours(seats, degree_of(len(seats)), secrets.randbits(64))
+    drawn = neighbours(seats, degree_of(len(seats)), random.SystemRandom())
     return {seats[text]: (int(text), [int(other) for other in near]) for text, near in drawn.items()}
 
 

@@ -29,7 +29,7 @@ def threshold_of(near: int) -> int:
     return max(near // 2 + 1, math.ceil(0.6 * near - 1e-9))
 
 
-def neighbours(names: Collection[str], degree: int, seed: int) -> dict[str, tuple[str, ...]]:
+def neighbours(names: Collection[str], degree: int, generator: random.Random) -> dict[str, tuple[str, ...]]:
     """Each device's neighbours in ascending order: a circle in random order, k / 2 to each side (Bell et al., 3).
 
     Parameters
@@ -38,8 +38,9 @@ def neighbours(names: Collection[str], degree: int, seed: int) -> dict[str, tupl
         At least 3, each once.
     degree
         k, even; with fewer than k + 1 others everybody is a neighbour of everybody.
-    seed
-        Drawn after the devices are known, so that none of them chooses its place.
+    generator
+        Draws the circle: the system's own randomness where the sum hides something. The devices are known before, so
+        that none of them chooses its place.
 
     Raises
     ------
@@ -54,7 +55,7 @@ def neighbours(names: Collection[str], degree: int, seed: int) -> dict[str, tupl
     if degree >= len(circle) - 1:
         return {name: tuple(other for other in circle if other != name) for name in circle}
     order = list(circle)
-    random.Random(seed).shuffle(order)
+    generator.shuffle(order)
     steps = [step for away in range(1, degree // 2 + 1) for step in (away, -away)]
     return {name: tuple(sorted(order[(i + s) % len(order)] for s in steps)) for i, name in enumerate(order)}
 
