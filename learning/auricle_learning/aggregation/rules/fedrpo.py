@@ -15,6 +15,7 @@ from auricle_learning.aggregation.options import check_choice, check_count, chec
 from auricle_learning.aggregation.relaxed_pareto import relaxed_pareto
 from auricle_learning.aggregation.rules.average import unchanged
 from auricle_learning.aggregation.rules.weighting import (
+    have_direction,
     moved,
     of_clients,
     products_with,
@@ -72,8 +73,9 @@ def fedrpo(
     """Step along the direction that helps most and hurts no labelled party, and unlabelled ones little.
 
     With g_k = (w^t - w_k) / η_local, ĝ_k = g_k / ‖g_k‖ and Q = Ĝ Ĝᵀ: max αᵀ Q w with (Qα)_i ≥ 0 for labelled i and ≥ c
-    for the others, Σ α = 1, α ≥ 0 (A32, A33). d = (Σ w_k ‖g_k‖) Σ α_k ĝ_k, w ← w - η d. Updates of length 0 are left
-    out. The coordinator's own training on its labelled clips is one more labelled party.
+    for the others, Σ α = 1, α ≥ 0 (A32, A33). d = (Σ w_k ‖g_k‖) Σ α_k ĝ_k, w ← w - η d. Updates of length 0, or so
+    short beside the longest that rounding decides their direction, are left out. The coordinator's own training on its
+    labelled clips is one more labelled party.
 
     Parameters
     ----------
@@ -125,13 +127,14 @@ def fedrpo(
     products, norms = update_products(cohort), np.append(update_norms(cohort), np.sqrt(own @ own))
     with_own = np.append(products_with(cohort, -own), own @ own)
     whole = np.vstack([np.column_stack([products, with_own[:-1]]), with_own])
+    long = have_direction(norms)
     labels = np.append(np.zeros(norms.size - 1) if extras.labelled is None else extras.labelled, 1.0) > 0
     sizes = np.append(cohort.samples, extras.reference_samples or cohort.samples.mean())
-    priority = (sizes if weighting == "samples" and sizes.sum() > 0 else np.ones(norms.size)) * (norms > 0)
+    priority = (sizes if weighting == "samples" and sizes.sum() > 0 else np.ones(norms.size)) * long
     if not priority.any():
         return unchanged(cohort, STATIONARY)
     priority /= priority.sum()
-    used = np.flatnonzero(norms > 0)
+    used = np.flatnonzero(long)
     cosines = whole[np.ix_(used, used)] / np.outer(norms[used], norms[used])
     alpha = np.zeros(norms.size)
     if combine == "average":
@@ -139,7 +142,7 @@ def fedrpo(
     else:
         alpha[used] = relaxed_pareto(cosines, priority[used], labels[used], c)
     length = lr * float(priority @ norms) / rate
-    counted = length * alpha / np.where(norms > 0, norms, 1.0)
+    counted = length * alpha / np.where(long, norms, 1.0)
     weights = moved(cohort, counted[:-1]) - counted[-1] * own
     angles = np.full(norms.size, np.nan)
     angles[used] = angles_to(cosines, alpha[used])

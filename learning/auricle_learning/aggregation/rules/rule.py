@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import Tuning
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.needs import Need
+from auricle_learning.aggregation.rules.average import unchanged
+
+NOT_FINITE = "the rule's model is not finite: the model is unchanged"
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,9 @@ class Rule:
     """Whether it is itself the server's step, which no server optimizer then follows."""
 
     def __call__(self, cohort: Cohort) -> Aggregate:
-        """Aggregate one round."""
-        return self.function(cohort, **self.options)
+        """Aggregate one round; where the rule's numbers are not finite, model and state stay, with a flag."""
+        made = self.function(cohort, **self.options)
+        return made if _is_finite(made) else replace(unchanged(cohort, NOT_FINITE), state=cohort.extras.state)
 
     def plan_for(self, plan: Plan) -> Plan:
         """The devices' plan in its rounds, with these options."""
@@ -67,3 +73,10 @@ class Rule:
         """Every option the rule knows, with its default."""
         parameters = inspect.signature(self.function).parameters.values()
         return {option.name: option.default for option in parameters if option.kind is option.KEYWORD_ONLY}
+
+
+def _is_finite(made: Aggregate) -> bool:
+    """Whether all that a round leaves behind is: the model, those of single clients, and the rule's state."""
+    models = None if made.clusters is None else made.clusters.models
+    kept = () if made.state is None else made.state.arrays.values()
+    return all(values is None or np.isfinite(values).all() for values in (made.weights, made.evaluated, models, *kept))

@@ -10,6 +10,9 @@ from auricle_learning.aggregation.rules.average import sample_share
 from auricle_learning.aggregation.rules.fedvsa import check_limit, limit_losses, softmax_share
 
 WEIGHTINGS = ("samples", "uniform", "fedvsa")
+SHORTEST, LEAST_LENGTH = 1e-12, 1e-140
+"""An update shorter than this part of the longest, or than this, has no direction: rounding decides it, and its square
+may be 0."""
 NO_CLIPS = "the rule needs labelled clips at the coordinator, or the update that they gave."
 
 
@@ -63,6 +66,12 @@ def update_norms(cohort: Cohort) -> Float64Array:
     """(K,) ||w_k - w^t||."""
     whole = [(slice(0, cohort.start.size),)]
     return cohort.matrix.layer_norms(whole, centre=cohort.start.astype(np.float64))[:, 0]
+
+
+def have_direction(norms: Float64Array, beside: float = 0.0) -> BoolArray:
+    """(K,) whose update, of the lengths `norms` (K,) and next to one of the length `beside`, has a direction."""
+    longest = max(float(norms.max(initial=0.0)), beside)
+    return np.asarray(norms > max(SHORTEST * longest, LEAST_LENGTH))
 
 
 def update_products(cohort: Cohort) -> Float64Array:

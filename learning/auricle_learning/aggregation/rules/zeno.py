@@ -12,6 +12,7 @@ from auricle_learning.aggregation.rules.average import ten_digits, unchanged
 from auricle_learning.aggregation.rules.weighting import (
     check_weighting,
     client_share,
+    have_direction,
     moved,
     of_clients,
     products_with,
@@ -65,7 +66,8 @@ def zeno(
     """Take the clients whose direction the coordinator's own training on labelled clips agrees with.
 
     g_k = w^t - w_k, g̃_k = g_k ‖g_r‖ / ‖g_k‖, accepted where γ⟨g_r, g̃_k⟩ - ρ‖g̃_k‖² ≥ -γε; w ← w - γ mean(accepted g̃)
-    (A51). The normalised update is applied, so a scaled one counts for no more. An update of length 0 is not accepted.
+    (A51). The normalised update is applied, so a scaled one counts for no more. An update of length 0, or so short that
+    rounding decides its direction, is not accepted.
 
     Parameters
     ----------
@@ -96,10 +98,11 @@ def zeno(
         return unchanged(cohort)
     reference = reference_of(cohort, epochs=epochs, lr=lr)
     length, norms = math.sqrt(float(reference @ reference)), update_norms(cohort)
-    scale = np.where(norms > 0, length / np.where(norms > 0, norms, 1.0), 0.0)
+    long = have_direction(norms, length)
+    scale = np.where(long, length / np.where(long, norms, 1.0), 0.0)
     along = products_with(cohort, -reference) * scale  # ⟨g_r, g̃_k⟩
     score = ten_digits(gamma * along - rho * np.square(scale * norms))
-    accepted = (score >= -gamma * epsilon) & (norms > 0)
+    accepted = (score >= -gamma * epsilon) & long
     share = client_share(cohort, weighting, clip=clip, limit=limit, kept=accepted)
     if not share.any():
         return unchanged(cohort, NOBODY)
