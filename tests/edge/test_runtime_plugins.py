@@ -24,6 +24,12 @@ raising = RuntimeKind("raising", lambda pack, training: 1 / 0, lambda pack, thre
 failing = RuntimeKind("failing", lambda pack, training: None, lambda pack, threads: {}["driver"])
 empty = RuntimeKind("empty", lambda pack, training: None, lambda pack, threads: object())
 number = 7
+one = RuntimeKind("one", lambda pack: None, lambda pack, threads: None)
+text = RuntimeKind("text", lambda pack, training: None, "make")
+half = RuntimeKind("half", lambda pack, training: None, lambda pack, threads: Half())
+
+class Half:
+    name, pack, logits, embeddings, has, begin = "half", None, 7, print, print, print
 """
 
 Install = Callable[[str, str, str], None]
@@ -80,6 +86,9 @@ def test_nothing_of_another_package_is_imported_before_it_is_asked_for(install: 
         ("raising", r"acme_bad failed \(division by zero\)"),
         ("failing", r"acme_bad failed \('driver'\)"),
         ("empty", "has no name, pack, logits, embeddings, has, begin, end_training"),
+        ("one", r"has a missing that is no function of \(pack, training\)"),
+        ("text", r"has a make that is no function of \(pack, threads\)"),
+        ("half", "has no end_training, logits"),
         ("number", "no auricle_edge.runtimes.RuntimeKind but a int"),
     ],
 )

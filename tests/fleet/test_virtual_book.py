@@ -182,3 +182,18 @@ def test_whose_answer_came_too_late_and_who_said_nothing_is_told(
     with asked(none) as do:
         assert [(row.state, row.base_version) for row in do.list_rounds().rounds] == [("aborted", 0)] * 2
         assert [row.version for row in do.list_models().models] == [0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["virtual", "live"])
+def test_a_model_beyond_the_limits_is_not_published(tmp_path: Path, engine: str) -> None:
+    """A server's step that is 10^12 times too long: both engines abort both rounds, and keep the first model."""
+    far: dict[str, Any] = {"server_optimizer": "momentum", "server_rate": 1e12, "preset": "fedavg", "devices": 3}
+    settings = virtual(**far) if engine == "virtual" else small(**far)
+
+    result = FleetRun(settings, tmp_path).run()
+
+    assert [row.state for row in result.rounds] == ["aborted", "aborted"]
+    with asked(tmp_path) as do:
+        reasons = [do.why_round(number).sentences for number in (1, 2)]
+    assert all(any("a weight no model learns" in said for said in each) for each in reasons)

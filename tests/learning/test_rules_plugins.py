@@ -284,3 +284,86 @@ def test_a_rule_says_what_clients_are_weighed_by() -> None:
     assert Rule("a", plain, unchecked).weighed_by == "samples"
     assert Rule("a", plain, unchecked, weight="fedvsa").weighed_by == "fedvsa"
     assert not Rule("a", plain, unchecked).mean
+
+
+ODD = """
+odd = Rule("odd", first, check, {})
+"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "sentence"),
+    [
+        ('needs=("moon",)', "needs 'moon', which no coordinator has; there is: device-half, labelled-clips, "),
+        ('needs="steps"', "needs='steps', which is no tuple of words: there is: device-half"),
+        ("needs=None", "needs=None, which is no tuple of words"),
+        ("needs=(7,)", "needs 7, which no coordinator has"),
+        ('options={"plase": 1}', 'sets an option "plase", which its function does not take; did you mean "place"?'),
+        ('options={"weighting": "samples"}', "which its function does not take; there is: place."),
+        ("options=7", "options=7, which is no dict of names and values"),
+        ('mean="yes"', "mean='yes'; it must be True or False"),
+        ("plan=7", "plan=7, which is no function"),
+        ("tunes=7", "tunes=7, which is no function"),
+        ('weight="moons"', 'weighs by "moons"; there is: fedvsa, samples, uniform.'),
+    ],
+)
+def test_what_a_rule_says_of_itself_is_refused_with_what_there_is(
+    install: Install, declared: str, sentence: str
+) -> None:
+    install("acme-rules", "odd = acme_rules:odd", GOOD + ODD.format(declared))
+    with pytest.raises(SettingsError) as refusal:
+        get_rule("odd")
+    assert str(refusal.value).startswith('the method "odd" of acme-rules ')
+    assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "sentence"),
+    [
+        ("Rule('x', lambda: 0, lambda: None)", "has a function that is not called with a cohort alone"),
+        ("Rule('x', lambda cohort, *, a: 0, lambda *, a: None)", 'has an option "a" without a default'),
+        ("Rule('x', lambda cohort, *, a=1: 0, lambda: None)", "does not take its function's options; they are: a."),
+        ("Rule('x', 7, lambda: None)", "has function=7, which is no function"),
+        ("Rule('x', lambda cohort: 0, None)", "has check=None, which is no function"),
+    ],
+)
+def test_functions_that_could_not_be_called_are_refused(install: Install, made: str, sentence: str) -> None:
+    install("acme-rules", "odd = acme_rules:odd", f"{GOOD}\nodd = {made}\n")
+    with pytest.raises(SettingsError, match='the method "odd" of acme-rules') as refusal:
+        get_rule("odd")
+    assert sentence in str(refusal.value)
+
+
+VECTORS = """
+from auricle_learning.methods.method import Method, Needs, Vector
+odd = Method(rule, {})
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "sentence"),
+    [
+        ('Needs(up=(Vector("Big One", 3),))', "has a vector 'Big One'; a name has up to 32 small letters"),
+        ('Needs(up=Vector("h", 3))', "has vectors up that are no tuple of Vector"),
+        ('Needs(down=("h",))', "has vectors down that are no tuple of Vector"),
+        ('Needs(down=(Vector("a"), Vector("b"), Vector("c")))', "has 3 vectors down; there may be 2"),
+        ('Needs(up=(Vector("a"), Vector("a")))', "has 2 vectors up; there may be 4, each of a name"),
+        ('Needs(up=(Vector("a", -1),))', "size=-1; it must be a number of at least 0"),
+        ('Needs(up=(Vector("a", "many"),))', "size='many'; it must be a number of at least 0"),
+        ('Needs(up=(Vector("a", 3, check=7),))', 'has a vector "a" whose check is no function'),
+        ("before=7", "has before=7, which is no function"),
+        ("travels=None", "has travels=None, which is no function"),
+    ],
+)
+def test_vectors_and_halves_that_could_not_travel_are_refused(install: Install, made: str, sentence: str) -> None:
+    install("acme-rules", "odd = acme_rules:odd", GOOD + VECTORS.format(made))
+    with pytest.raises(SettingsError, match='the method "odd" of acme-rules') as refusal:
+        get_rule("odd")
+    assert sentence in str(refusal.value)
+
+
+def test_options_that_a_package_sets_are_its_rules_defaults(install: Install) -> None:
+    install("acme-rules", "odd = acme_rules:odd", GOOD + ODD.format('options={"place": 1}'))
+
+    assert get_rule("odd")(two_clients()).weights.tolist() == [3, 4]
+    assert get_rule("odd", place=0)(two_clients()).weights.tolist() == [1, 2]

@@ -38,10 +38,12 @@ ABORTED = {
     "inviting -> aborted": "after planned -> inviting",
     "collecting -> aborted": "after inviting -> collecting",
 }  # after which point an operator asks to abort the round
+REFUSED = ["closing -> aborted"]
+"""A model that must not be published, in `tests/cloud/test_model_check.py`."""
 
 
 def test_the_matrix_has_every_transition() -> None:
-    assert sorted([*PLAIN, *TWO_PHASE, *ABORTED, *SECURE, *SECURE_ABORTED]) == sorted(
+    assert sorted([*PLAIN, *TWO_PHASE, *ABORTED, *SECURE, *SECURE_ABORTED, *REFUSED]) == sorted(
         label(old, new) for old, new in TRANSITIONS
     )
 

@@ -29,6 +29,7 @@ def subset(cohort: Cohort, members: BoolArray) -> Cohort:
         samples=cohort.samples[members],
         losses=cohort.losses[members],
         registered=None if cohort.registered is None else cohort.registered[members],
+        extras=cohort.extras.taken(np.flatnonzero(members).tolist(), len(cohort.ids)),
     )
 
 

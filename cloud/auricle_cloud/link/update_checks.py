@@ -95,11 +95,37 @@ def require_body(
         require_values(vectors, declared, limits.weight)
     except WireError as error:
         raise WireError(f"values: {error}") from error
-    if largest > limits.weight:
+    require_weights(weights, base, limits, largest, moved)
+    return weights
+
+
+def require_weights(
+    weights: Flat, base: Flat | None, limits: Limits, largest: float | None = None, moved: float | None = None
+) -> None:
+    """Refuse weights that no update may have, and no model that is published.
+
+    Parameters
+    ----------
+    weights
+        (P,).
+    base
+        (P,) what they may not be too far from; None: anything.
+    limits
+        What an update may be.
+    largest, moved
+        Their largest by size, and how far they are from `base`; None: that is to be measured.
+
+    Raises
+    ------
+    WireError
+        One is beyond a limit, or not finite.
+    """
+    if largest is None:
+        largest = float(np.abs(weights).max(initial=0.0))
+    if not largest <= limits.weight:
         raise WireError("values: a weight no model learns")
     if base is not None and _distance(weights, base, limits.norm, moved) > limits.norm:
         raise WireError(f"norm: further from the round's model than {limits.norm:g}")
-    return weights
 
 
 def _read(

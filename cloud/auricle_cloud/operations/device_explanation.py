@@ -195,16 +195,24 @@ def _counted(known: Indexed, name: str, number: int, update: CountedUpdate) -> D
 BOUNDED = {
     "samples": "It said {said:,.0f} training samples, which counted as {counted:,.0f}",
     "loss": "It said a loss of {said:.4g}, which counted as {counted:.4g}",
+    "steps": "It said {said:,.0f} training steps, which counted as {counted:,.4g}",
+    "counts": "It said {said:,.0f} clips of its words, of which {counted:,.0f}, its training samples, counted",
     "length": "Its update was {said:.4g} long and was shortened to {counted:.4g}",
     "share": "The rule alone would have given it a share of up to {said:.4f}, it got {counted:.4f}",
 }
 
 
+VECTOR = "Its vector {name} was {said:.4g} long and was shortened to {counted:.4g}"
+"""Where `what` is `vector` and the vector's name."""
+
+
 def _about_bound(entry: BoundedReport) -> str:
     said, counted = finite(entry.said), finite(entry.counted)
-    if said is None or counted is None or entry.what not in BOUNDED:
+    kind, _, name = entry.what.partition(" ")
+    sentence_of = VECTOR if kind == "vector" and name else BOUNDED.get(entry.what)
+    if said is None or counted is None or sentence_of is None:
         return "What it said of itself was bounded: no device may outweigh the others."
-    return BOUNDED[entry.what].format(said=said, counted=counted) + ": no device may outweigh the others."
+    return sentence_of.format(name=name, said=said, counted=counted) + ": no device may outweigh the others."
 
 
 def _score(known: Indexed, name: str) -> _Score | None:

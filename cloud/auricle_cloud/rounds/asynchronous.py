@@ -15,7 +15,7 @@ import msgspec
 from auricle.wire.messages import Status, Update
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
-from auricle_cloud.rounds.closing import Closing
+from auricle_cloud.rounds.closing import Closing, RoundAbortedError
 from auricle_cloud.rounds.context import Pace, RoundContext
 from auricle_cloud.rounds.policy import idle_devices, is_buffer_full, is_late, oldest_counting
 from auricle_cloud.states.round import FINISHED
@@ -63,9 +63,12 @@ class Asynchronous:
             while row.state not in FINISHED:
                 self._row = row
                 if row.request == "abort" and row.state in ("planned", "collecting"):
-                    await self._abort(row)
+                    await self._abort(row, "aborted by an operator")
                 else:
-                    await self._step(row)
+                    try:
+                        await self._step(row)
+                    except RoundAbortedError as error:
+                        await self._abort(row, str(error))
                 row = await self._read(number)
                 self.site.announcements.tell("state", round=number, state=row.state)
         finally:
@@ -90,9 +93,9 @@ class Asynchronous:
     async def _read(self, number: int) -> RoundRow:
         return await asyncio.to_thread(self.site.store.rounds.get, self._task, number)
 
-    async def _abort(self, row: RoundRow) -> None:
-        """End a round at an operator's request, and tell those that still work for it."""
-        number, reason = row.round, "aborted by an operator"
+    async def _abort(self, row: RoundRow, reason: str) -> None:
+        """End a round before its model is made, and tell those that still work for it why."""
+        number = row.round
         report = await asyncio.to_thread(self._closing.report, number, {"reason": reason})
         await asyncio.to_thread(
             lambda: self.site.store.rounds.move(self._task, number, row.state, "aborted", report=report)

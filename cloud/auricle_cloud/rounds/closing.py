@@ -18,6 +18,7 @@ from auricle.errors import AuricleError, StorageError
 from auricle.wire.tensors import Flat, encode
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.context import POLL, RoundContext
+from auricle_cloud.rounds.model_check import UnsoundModelError, require_model
 from auricle_cloud.rounds.personal import groups_told, keep_made, synthesis_told
 from auricle_cloud.rounds.privacy import NoisyRound
 from auricle_cloud.rounds.rule_events import note_rule
@@ -111,11 +112,17 @@ class Closing:
             Columns of the round that change as well.
         before
             Enters what comes before the model, in the same transaction: a repaired one.
+
+        Raises
+        ------
+        RoundAbortedError
+            The model must not be published.
         """
         changes = changes or {}
         row = replace(row, **changes)
         site, number = self.site, row.round
         aggregate = made.aggregate
+        await asyncio.to_thread(self._require, row, made)
         site.warn(*aggregate.warnings, aggregate.flag)
 
         def commit() -> None:
@@ -148,6 +155,14 @@ class Closing:
                     site.store.personal.enter(tx, self._task, version, parent=parent, number=number, made=personal)
 
         await asyncio.to_thread(commit)
+
+    def _require(self, row: RoundRow, made: NextModel) -> None:
+        """Abort the round whose model must not be published."""
+        try:
+            require_model(made.aggregate, made.weights, self.site.weights(row.begun.base), self.site.settings.limits)
+        except UnsoundModelError as error:
+            log.error("round %d: %s", row.round, error)
+            raise RoundAbortedError(str(error)) from error
 
     def _score(self, weights: Flat) -> tuple[float | None, float | None]:
         """A model's accuracy and loss on the operator's validation set, where there is one."""

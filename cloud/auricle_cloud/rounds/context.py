@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,9 +35,10 @@ from auricle_cloud.storage.store import Store
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort, Float64Array
 from auricle_learning.aggregation.compute.matrix import NumpyMatrix, Opener
-from auricle_learning.aggregation.extras import MAGIC, NOTHING, Extras, RuleState
+from auricle_learning.aggregation.extras import MAGIC, NOTHING, Extras, PlannedSteps, RuleState
 from auricle_learning.aggregation.next_model import optimizer_in
 from auricle_learning.aggregation.server_optimizer import OptimizerState
+from auricle_learning.methods.passes import planned_steps
 from auricle_learning.methods.vectors import declared
 
 log = logging.getLogger("auricle.cloud")
@@ -137,10 +139,19 @@ class RoundContext:
         extras = replace(
             self.extras(row),
             steps=np.array([update.steps for update in counted], np.float64),
+            planned=self._planned(plan),
             rate=plan.rate,
             starts=starts,
         )
         return self.read(start, counted, base_of, extras)
+
+    def _planned(self, plan: Plan) -> PlannedSteps | None:
+        """How many steps a round's plan has devices take; None where its rule needs none, or its method is gone."""
+        if "steps" not in self.rule.rule.needs:
+            return None
+        with contextlib.suppress(SettingsError):  # a method of a package that is not installed any more
+            return planned_steps(self.pack, plan)
+        return None
 
     def declared_in(self, number: int) -> tuple[Declared, ...] | None:
         """The vectors that updates of a round may bring, as its plan had it when it began; None before that."""

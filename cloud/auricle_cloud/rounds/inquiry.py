@@ -18,7 +18,8 @@ from auricle_cloud.detection.coalitions import fedvsa_models, rule_models, worth
 from auricle_cloud.detection.repair import Repair, hotfix, reaggregate
 from auricle_cloud.detection.shapley import Shapley, shapley
 from auricle_cloud.evaluation.evaluator import Evaluator
-from auricle_cloud.settings import Detection
+from auricle_cloud.rounds.model_check import UnsoundModelError, require_model
+from auricle_cloud.settings import Detection, Limits
 from auricle_cloud.states.report import Document
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort
@@ -69,12 +70,15 @@ class Judge:
         Accuracy on the operator's validation set.
     seed
         Of the run.
+    limits
+        What an update may be, and so a model.
     """
 
     settings: Detection
     rule: BoundedRule
     evaluator: Evaluator
     seed: int
+    limits: Limits = field(default_factory=Limits)
 
     def find(
         self,
@@ -116,6 +120,10 @@ class Judge:
             return Found(f"Nobody in round {number} {cost}: the model stays.", {**detail, "repair": None})
         repair = self._repair(cohort, values.bad, before, server)
         weights = np.asarray(repair.weights, np.float32)
+        try:
+            require_model(repair.aggregate, weights, before.weights, self.limits)
+        except UnsoundModelError:
+            return last_good(number, before, f"Without {', '.join(values.bad)} the model could not be published")
         after = self._accuracy(weights)
         sentence = (
             f"Round {number} was poisoned by {', '.join(values.bad)}. {repair.sentence} "

@@ -107,7 +107,7 @@ class Judgement:
             cohort = site.cohort(judged, counted)
         except StorageError:  # an operator went back to a model whose updates retention has given up
             return last_good(judged.round, before, f"The updates of round {judged.round} are not kept any more")
-        judge = Judge(self._settings, site.rule, self._evaluator, site.settings.seed)
+        judge = Judge(self._settings, site.rule, self._evaluator, site.settings.seed, site.settings.limits)
         server = site.settings.preset.server_for(judged.round, site.horizon)
         return judge.find(cohort, judged.round, before, site.weights(current.blob), server, progress)
 

@@ -82,11 +82,20 @@ def slow_told(slow: Mapping[str, int], number: int, deadline: float) -> list[tup
 
 
 def note_bounded(tx: sa.Connection, bounded: Sequence[Bounded], *, task: str, number: int) -> None:
-    """Enter an event for each device that counted for less than it said; that an update was long is no news."""
+    """Enter an event for each device that counted for something else than it said; that an update was long is no news.
+
+    A device may have said too little: of steps.
+    """
     lies = [entry for entry in bounded if entry.what != "length"]
-    for entry in sorted(lies, key=lambda entry: -entry.said / max(entry.counted, 1e-9))[:MOST_NAMED]:
+    for entry in sorted(lies, key=_how_far, reverse=True)[:MOST_NAMED]:
         detail = f"{entry.what} {entry.said:.6g} counted as {entry.counted:.6g}"
         note(tx, "bounded", device=entry.device, task=task, number=number, detail=detail)
+
+
+def _how_far(entry: Bounded) -> float:
+    """How many times what was said is what was counted, or the other way round."""
+    said, counted = max(abs(entry.said), 1e-9), max(abs(entry.counted), 1e-9)
+    return max(said / counted, counted / said)
 
 
 def _count_rounds(tx: sa.Connection, names: Sequence[str], rounds: int | sa.ColumnElement[int]) -> None:

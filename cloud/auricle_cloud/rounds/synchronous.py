@@ -71,7 +71,7 @@ class Synchronous:
             while row.state not in FINISHED:
                 await progress.enter(row)
                 try:
-                    if (row.state, "aborted") in TRANSITIONS:
+                    if row.state != "closing" and (row.state, "aborted") in TRANSITIONS:
                         await obey(self.site, number)
                     await steps[row.state](row)
                 except RoundAbortedError as error:

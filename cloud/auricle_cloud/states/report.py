@@ -61,7 +61,8 @@ class BoundedReport(Part, frozen=True, kw_only=True):
 
     device: str
     what: str = "samples"
-    """`samples` or `loss` as it said them, `length` of its update, or `share` as the rule gave it."""
+    """`samples`, `loss`, `steps` or `counts` (clips by class) as it said them, `vector` and the name of one for its
+    length, `length` of its update, or `share` as the rule gave it."""
     said: float | None = None
     counted: float | None = None
 

@@ -58,9 +58,11 @@ TRANSITIONS: tuple[tuple[State, State], ...] = (
     ("inviting", "aborted"),
     ("collecting", "aborted"),
     ("revealing", "aborted"),
+    ("closing", "aborted"),
 )
 """`losses` and `alarm` only in two-phase FedVSA rounds, `keys`, `shares` and `revealing` only in secure sums; an
-asynchronous round collects until its buffer is full."""
+asynchronous round collects until its buffer is full. `closing` is aborted only for a model that must not be
+published."""
 
 
 def counted_words(counted: int, invited: int, left_out: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -81,6 +82,27 @@ def guarded(function: Callable[P, R], what: str, where: str, kind: type[AuricleE
             raise kind(f"{where} failed ({_reason(error)}); choose another {what} or update the package.") from error
 
     return call
+
+
+def takes(function: object, count: int, *names: str) -> bool:
+    """Whether something can be called with so many values in order, and with these names.
+
+    Parameters
+    ----------
+    function
+        Of another package; one that does not say what it takes is believed.
+    count, names
+        What it will be called with.
+    """
+    if not callable(function):
+        return False
+    try:
+        inspect.signature(function).bind(*range(count), **dict.fromkeys(names))
+    except TypeError:
+        return False
+    except ValueError:  # one written in C
+        return True
+    return True
 
 
 def _reason(error: Exception) -> str:

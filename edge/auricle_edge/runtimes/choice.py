@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.packs.pack import Pack
-from auricle.process.plugins import guarded, load, offered
+from auricle.process.plugins import guarded, load, offered, takes
 from auricle_edge.runtimes.first_use import RuntimeDiesError, death_of, library_is_there, refuse_dead
 from auricle_learning.runtimes.interface import Runtime
 
@@ -22,8 +22,9 @@ GROUP = "auricle.runtimes"
 AUTO, STEP, NATIVE, ORT_TRAINING, TFLITE = "auto", "step", "native", "ort-training", "tflite"
 _LITERT = ("ai_edge_litert", "tflite_runtime")
 """Modules that run `.tflite`, the newer one first."""
-_INTERFACE = ("name", "pack", "logits", "embeddings", "has", "begin", "end_training")
-"""What a runtime has."""
+_CALLED = ("logits", "embeddings", "has", "begin", "end_training")
+_INTERFACE = ("name", "pack", *_CALLED)
+"""What a runtime has, and what of it is called."""
 
 
 @dataclass(frozen=True)
@@ -246,11 +247,17 @@ def _loaded(name: str, entries: list[EntryPoint]) -> RuntimeKind:
             "package."
         )
 
+    for part, given in (("missing", "pack, training"), ("make", "pack, threads")):
+        if not takes(getattr(kind, part), 2):
+            raise SettingsError(
+                f"{where} has a {part} that is no function of ({given}); update or uninstall the package."
+            )
     made = guarded(kind.make, "runtime", where, SettingsError)
 
     def make(pack: Pack, threads: int) -> Runtime:
         runtime = made(pack, threads)
         lacking = [part for part in _INTERFACE if not hasattr(runtime, part)]
+        lacking += [part for part in _CALLED if part not in lacking and not callable(getattr(runtime, part))]
         if lacking:
             raise SettingsError(f"{where} has no {', '.join(lacking)}; choose another runtime or update the package.")
         return runtime

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def watch_of(settings: FleetSettings, preset: Preset, rule: BoundedRule, evaluator: Evaluator) -> Watch:
     """What looks for who poisons in a run with these settings, which begins."""
-    judge = Judge(settings.detection, rule, evaluator, settings.seed)
+    judge = Judge(settings.detection, rule, evaluator, settings.seed, settings.limits)
     return Watch(judge, lambda number: preset.server_for(number, settings.rounds), settings.limits)
 
 

@@ -20,6 +20,7 @@ from auricle.wire.vectors import Declared, bytes_of, split_vectors
 from auricle_cloud.evaluation.labelled_clips import LabelledClips
 from auricle_cloud.link.update_checks import require_body, require_header
 from auricle_cloud.rounds.cohort_progress import Doubts
+from auricle_cloud.rounds.model_check import UnsoundModelError, require_model
 from auricle_cloud.rounds.policy import Timing, total_failure
 from auricle_cloud.rounds.read_cohort import with_labels, with_vectors
 from auricle_cloud.settings import Limits
@@ -39,6 +40,7 @@ from auricle_learning.aggregation.extras import MAGIC, Extras, RuleState
 from auricle_learning.aggregation.feature_synthesis import lent_after
 from auricle_learning.aggregation.next_model import next_model, optimizer_in
 from auricle_learning.aggregation.server_optimizer import OptimizerState
+from auricle_learning.methods.passes import planned_steps
 from auricle_learning.methods.vectors import declared, lent_sizes, method_of
 from auricle_learning.training.train import LocalState
 
@@ -139,10 +141,16 @@ class VirtualRounds:
         weights = length_of(table, order.plan.codec)
         more = [split_vectors(answers[name].body, weights, updates[name][0].vectors or ())[1] for name in sorted(names)]
         came = [updates[name] for name in sorted(names)]
+        asked_before = judged
         judged, start = in_passing(self, order, judged, [update for update, _ in came], model)
         if start is not model:
             came = [(update, put_onto(start.weights, model.weights, trained)) for update, trained in came]
         made = next_model(self.cohort(came, start, order, more), self.rule, order.server, self._optimizer(start))
+        try:
+            require_model(made.aggregate, made.weights, start.weights, self.limits)
+        except UnsoundModelError as error:
+            told = {**report, "reason": str(error)}
+            return Ended(None, False, tuple(invited), 0, 0, answers, fetched, told, seconds, None, heard, asked_before)
         following = Model(made.weights, made.kept, own_models(start, made.aggregate))
         counted = [update for update, _ in came]
         told, out = {**report, **explained(made.aggregate, counted)}, len(made.aggregate.left_out)
@@ -263,6 +271,7 @@ class VirtualRounds:
         clips = sum(device.registered for device in self.fleet.values())
         return replace(
             found,
+            planned=planned_steps(self.pack, order.plan) if "steps" in self.rule.rule.needs else None,
             clients=len(self.fleet),
             total_samples=float(clips),
             state=self._state(model),

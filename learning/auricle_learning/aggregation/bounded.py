@@ -1,8 +1,8 @@
-"""A bound on what one device decides, around every rule: what it says of itself is capped before, its shares after.
+"""A bound on what one device decides, around every rule: what it says of itself is held before, its shares after.
 
-Sample counts and losses are self-reported (PROTOCOL section 5; FedVSA leaves it to trust), and a rule computes what its
-paper says. So the numbers are bounded before a rule sees them, and the shares of a rule that is a mean after it.
-Gradients of the classifier, of which `acmu` with PKCF takes a mean, have no such bound, only `Limits.weight`.
+What devices say is self-reported (PROTOCOL section 5; FedVSA leaves it to trust), and a rule computes what its paper
+says. So the numbers and vectors are bounded before a rule sees them (`auricle_learning.aggregation.claims`), and the
+shares of a rule that is a mean after it.
 """
 
 from __future__ import annotations
@@ -13,27 +13,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auricle_learning.aggregation.cohort import Aggregate, Bounded, BoundedWhat, Cohort, Float64Array, FloatArray
-from auricle_learning.aggregation.extras import COUNTS, Extras
+from auricle_learning.aggregation.claims import ENOUGH, SLACK, ceiling, changes, hold
+from auricle_learning.aggregation.claims import FEWEST as FEWEST
+from auricle_learning.aggregation.claims import HALF as HALF
+from auricle_learning.aggregation.claims import UNBOUNDED as UNBOUNDED
+from auricle_learning.aggregation.claims import bound as bound
+from auricle_learning.aggregation.claims import cap_losses as cap_losses
+from auricle_learning.aggregation.claims import cap_samples as cap_samples
+from auricle_learning.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, FloatArray
 from auricle_learning.aggregation.options import check_number
 from auricle_learning.aggregation.rules.average import average, fraction_of
 from auricle_learning.aggregation.rules.declaration import check_declaration
-from auricle_learning.aggregation.rules.fedvsa import limit_losses
 from auricle_learning.aggregation.rules.rule import Rule
 
-HALF = 0.49
-"""Largest share of one device from `FEWEST` devices on: nobody has half of a round."""
-UNBOUNDED = 1e9
-"""A factor from which on nobody's numbers or shares are bounded."""
 TWO = "Of two devices one has more than half of the round, which nothing bounds: from three devices on none has."
-SLACK = 1e-9
-"""Relative: a share that is above its bound by rounding alone is left as it is."""
 FEW = 0.2
 """Share of a small cohort that LPA leaves out where its own fraction removes nobody; at least one device."""
-FEWEST = 3
-"""With fewer devices nothing tells which of them is the odd one."""
-ENOUGH = 5
-"""With fewer devices the farthest is as a rule the one that sounds different: nobody is left out for that."""
 LONGEST = 2.0
 """Among fewer than `ENOUGH` devices the longest update that counts whole, as a multiple of the middle one."""
 
@@ -131,37 +126,8 @@ class BoundedRule:
         if not cohort.ids:
             return cohort, []
         cohort, found = shorten(cohort, LONGEST) if fitted.shortens else (cohort, [])
-        capped, more = self._said_less(cohort)
+        capped, more = hold(cohort, self.rule, self.factor)
         return capped, [*found, *more]
-
-    def _said_less(self, cohort: Cohort) -> tuple[Cohort, list[Bounded]]:
-        """The cohort with the numbers that its rule weighs by brought into bounds, and whose were."""
-        weight = self.rule.weighed_by
-        if weight == "samples":
-            samples = cap_samples(cohort.samples, cohort.registered, self.factor)
-            counted = replace(cohort, samples=samples, extras=_counts_within(cohort.extras, samples))
-            return counted, _changes(cohort, "samples", cohort.samples, samples)
-        if weight == "fedvsa":
-            settings = self.rule.defaults | self.options
-            clip, limit = float(str(settings["clip"])), str(settings["limit"])
-            limited = limit_losses(cohort.losses, clip=clip, limit=limit)
-            losses = cap_losses(limited, self.factor)
-            lower = losses < limited
-            if lower.any():
-                said = np.where(lower, cohort.losses, losses)
-                return replace(cohort, losses=losses), _changes(cohort, "loss", said, losses)
-        return cohort, []
-
-
-def _counts_within(extras: Extras, samples: Float64Array) -> Extras:
-    """The clips by class that clients say of themselves, scaled down to sum to no more than their samples (K,)."""
-    said = extras.vectors.get(COUNTS)
-    if said is None:
-        return extras
-    rows = [
-        one if one is None or one.sum() <= n else one * (n / one.sum()) for one, n in zip(said, samples, strict=True)
-    ]
-    return replace(extras, vectors={**extras.vectors, COUNTS: rows})
 
 
 def shorten(cohort: Cohort, factor: float) -> tuple[Cohort, list[Bounded]]:
@@ -186,90 +152,7 @@ def shorten(cohort: Cohort, factor: float) -> tuple[Cohort, list[Bounded]]:
     for k in np.flatnonzero(norms > limit):
         weights[k] = start + limit / norms[k] * (cohort.weights[k] - start)
     counted = np.minimum(norms, limit)
-    return replace(cohort, weights=weights), _changes(cohort, "length", norms, counted)
-
-
-def cap_samples(samples: Float64Array, registered: Float64Array | None, factor: float) -> Float64Array:
-    """Bound sample counts.
-
-    With m the median of n (of an even number the lower of the middle two), n_k becomes the least of n_k, `factor` m,
-    and, where k registered r_k clips, max(`factor` r_k, m): clips grow between two registrations, and what goes
-    beyond that counts up to what is usual. Then the largest are cut until none is more than `bound` says of the sum.
-
-    Parameters
-    ----------
-    samples
-        (K,) n_k, at least one.
-    registered
-        (K,) r_k, NaN where not known; None: not known of any.
-    factor
-        At least 1.
-    """
-    middle = float(np.sort(samples)[(samples.size - 1) // 2])
-    capped = np.minimum(samples, factor * middle) if middle > 0 else samples.copy()
-    if registered is not None:
-        known = np.isfinite(registered)
-        capped[known] = np.minimum(capped, np.maximum(factor * registered, middle))[known]
-    return np.minimum(capped, ceiling(capped, factor))
-
-
-def cap_losses(limited: Float64Array, factor: float) -> Float64Array:
-    """Cut the largest losses until none has more of the softmax over those that are known than `bound` says.
-
-    Parameters
-    ----------
-    limited
-        (K,) losses as the rule limits them; NaN stays NaN.
-    factor
-        At least 1.
-    """
-    known = ~np.isnan(limited)
-    if not known.any():
-        return limited
-    top = float(limited[known].max())
-    highest = ceiling(np.exp(np.where(known, limited, -math.inf) - top), factor)
-    return limited if math.isinf(highest) else np.minimum(limited, top + math.log(highest))
-
-
-def bound(counting: int, of: int, factor: float) -> float:
-    """The largest share of one device: `factor` / m, and from three devices on less than half.
-
-    min(`factor` / m, `HALF`) for m of at least three that count. Two that are left of three or more count alike, 1/2
-    each; one that is left alone, and two of two, have no bound but `factor` / m.
-
-    Parameters
-    ----------
-    counting
-        m, how many count, at least 1.
-    of
-        Devices of the round.
-    factor
-        At least 1.
-    """
-    if factor >= UNBOUNDED or of < FEWEST or counting == 1:
-        return factor / counting
-    return min(factor / counting, HALF if counting >= FEWEST else 0.5)
-
-
-def ceiling(weights: Float64Array, factor: float) -> float:
-    """The largest c with which no min(w_k, c) has more of their sum than `bound` says, m counting those above 0.
-
-    Infinite where the weights keep this as they are. With b the bound and the j largest cut, c is b (rest) / (1 - j b);
-    the least j is taken for which nobody else is above it.
-    """
-    descending = np.sort(weights[weights > 0])[::-1]
-    count = descending.size
-    share = bound(count, weights.size, factor) if count else 1.0
-    if share >= 1:
-        return math.inf
-    rest = descending[::-1].cumsum()[::-1]
-    if descending[0] <= share * rest[0] * (1 + SLACK):
-        return math.inf
-    for cut in range(1, count):
-        highest = float(share * rest[cut] / (1 - cut * share)) if cut * share < 1 else math.inf
-        if descending[cut] <= highest * (1 + SLACK):
-            return highest
-    return float(descending[-1])
+    return replace(cohort, weights=weights), changes(cohort, "length", norms, counted)
 
 
 def _bounded(cohort: Cohort, factor: float, rule: Rule, *, said_less: bool) -> Aggregate:
@@ -320,8 +203,3 @@ def _moved(cohort: Cohort, share: Float64Array) -> FloatArray:
         for span in layer.slices:
             total[span] += rest * cohort.start[span]
     return total.astype(cohort.start.dtype)
-
-
-def _changes(cohort: Cohort, what: BoundedWhat, said: Float64Array, counted: Float64Array) -> list[Bounded]:
-    lower = np.flatnonzero((counted < said) & ~np.isclose(counted, said, rtol=SLACK, atol=0.0))
-    return [Bounded(cohort.ids[k], what, float(said[k]), float(counted[k])) for k in lower]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -142,12 +142,13 @@ class Cohort:
         )
 
 
-BoundedWhat = Literal["samples", "loss", "share", "length"]
-"""What of a client was bounded: what it said of itself, the weight that a rule gave it, or the norm of its update."""
+BoundedWhat = str
+"""What of a client was bounded: `samples`, `loss`, `steps` or `counts` (clips by class) as it said them, `vector` and
+its name for the length of one, `share` that a rule gave it, `length` of its update."""
 
 
 class Bounded(NamedTuple):
-    """A client that counted for less than it said or the rule gave it, see `BoundedRule`."""
+    """A client that counted for something else than it said or the rule gave it, see `BoundedRule`."""
 
     device: str
     what: BoundedWhat

@@ -21,7 +21,9 @@ Objective = Callable[[Float64Array], tuple[float, Float64Array]]
 """Mean cross-entropy of a model (P,) on a batch of the coordinator's labelled clips, and its gradient (P,)."""
 
 COUNTS = "counts"
-"""Name of the vector that says how many clips of each class a client has; its sum is bounded as its samples are."""
+"""Name of the vector that says how many clips of each class a client has; vectors beside it are class by class."""
+BY_CLASS = (COUNTS, "histogram")
+"""Names of vectors of clips by class, whose sums are bounded as samples are."""
 
 MAGIC = b"AURS"
 """What a saved state begins with."""
@@ -110,12 +112,35 @@ def _read(data: bytes) -> _Saved:
         raise DataError("the rule's state is damaged; restore an older checkpoint.") from error
 
 
+@dataclass(frozen=True)
+class PlannedSteps:
+    """How many steps a round's plan has a device take, whatever its own settings."""
+
+    fewest_epochs: int
+    """Of the passes whose steps a device counts."""
+    most_epochs: int
+    """Of all passes."""
+    batch: int | None
+    """Most clips of a step; None: a pass may have a single one."""
+
+    def fewest(self, samples: Float64Array) -> Float64Array:
+        """(K,) of devices with so many clips (K,): full batches, and all places the clips'."""
+        in_epoch = np.ones(samples.size) if self.batch is None else np.maximum(1.0, np.ceil(samples / self.batch))
+        return np.asarray(self.fewest_epochs * in_epoch)
+
+    def most(self, samples: Float64Array) -> Float64Array:
+        """(K,) the same with one clip a step."""
+        return np.asarray(self.most_epochs * np.maximum(1.0, np.ceil(samples)))
+
+
 @dataclass(frozen=True, eq=False)
 class Extras:
     """What some rules need. Rows of the (K, ...) arrays are the clients of `Cohort.build`, in the order given there."""
 
     steps: Float64Array | None = None
     """(K,) local steps that each client took."""
+    planned: PlannedSteps | None = None
+    """What the round's plan allows of them; None: that is not known."""
     class_counts: Float64Array | None = None
     """(K, C) training clips of each class."""
     maps: Float64Array | None = None

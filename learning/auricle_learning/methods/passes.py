@@ -1,4 +1,4 @@
-"""The passes of a device's round: which step graph each needs, and whether a pack has it."""
+"""The passes of a device's round: which step graph each needs, whether a pack has it, and how many steps they take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from auricle.errors import PackError
 from auricle.packs.pack import Pack
 from auricle.wire.gradient_terms import TERMS, Term
 from auricle.wire.plan import Plan
+from auricle_learning.aggregation.extras import PlannedSteps
 from auricle_learning.methods.method import NO_CHANGES, JobChanges, Method, Received
+from auricle_learning.methods.vectors import method_of, with_all_options
 
 
 def plan_of_pass(plan: Plan, changes: JobChanges) -> Plan:
@@ -60,6 +62,33 @@ def terms_of(plan: Plan, changes: JobChanges = NO_CHANGES) -> tuple[Term, ...]:
     return tuple(dict.fromkeys((*asked, *changes.terms)))
 
 
+def planned_steps(pack: Pack, plan: Plan) -> PlannedSteps:
+    """How many steps a round of this plan takes on a device, whatever the device's own settings are.
+
+    Raises
+    ------
+    SettingsError
+        This version does not have the plan's method, or an option of it is not allowed.
+    """
+    method, graphs, manifest = method_of(plan), pack.manifest.graphs, pack.manifest
+    told = plan if method is None else with_all_options(plan, method)
+    passes = (NO_CHANGES,) if method is None else first_passes(pack, told, method)
+    epochs = [(changes.trains == "plugin", plan_of_pass(told, changes).epochs) for changes in passes]
+    counted = [count for plugin, count in epochs if plugin] or [count for _, count in epochs]
+    batches = [graph.batch for graph in graphs if graph.batch] + [made.batch for made in manifest.ort_training.values()]
+    batch = None if plan.fixmatch else max(batches, default=None)  # of clips without labels few may be sure
+    return PlannedSteps(sum(counted), sum(count for _, count in epochs), batch)
+
+
+def first_passes(pack: Pack, plan: Plan, method: Method) -> tuple[JobChanges, ...]:
+    """The passes of a method's first round on a device, whose plan has all of its options."""
+    table = pack.plugin_table
+    vectors = {each.name: np.zeros(each.numbers(pack, plan), np.float32) for each in method.needs.down}
+    width = table.specs[-2].shape[1]
+    received = Received(plan, np.zeros(table.size, np.float32), vectors, head=head_size(pack), width=width)
+    return method.before(received, {}).passes
+
+
 def require_graphs(pack: Pack, plan: Plan, method: Method, architectures: Collection[str]) -> None:
     """Refuse a pack that lacks a step graph which a method's rounds need.
 
@@ -75,11 +104,8 @@ def require_graphs(pack: Pack, plan: Plan, method: Method, architectures: Collec
     PackError
         It lacks one.
     """
-    plugin, table = pack.manifest.plugin, pack.plugin_table
-    width = table.specs[-2].shape[1]
-    vectors = {each.name: np.zeros(each.numbers(pack, plan), np.float32) for each in method.needs.down}
-    received = Received(plan, np.zeros(table.size, np.float32), vectors, head=head_size(pack), width=width)
-    for changes in method.before(received, {}).passes:
+    plugin = pack.manifest.plugin
+    for changes in first_passes(pack, plan, method):
         told = plan_of_pass(plan, changes)
         own = changes.trains == "local" or told.mode == "mutual"
         for model in sorted(architectures) if own else (plugin,):

@@ -126,8 +126,9 @@ def get_method(name: str, /, **options: object) -> Method:
     for option in options:
         if option not in defaults:
             raise SettingsError(f'the method "{name}" has no option "{option}"; {_known(option, defaults)}')
-    rule.check(**{**defaults, **options})
-    chosen = replace(rule, options=dict(options))
+    told = {**rule.options, **options}
+    rule.check(**{**defaults, **told})
+    chosen = replace(rule, options=told)
     check_declaration(chosen)
     return replace(method, rule=chosen)
 

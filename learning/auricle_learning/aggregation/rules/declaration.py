@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 
 from auricle.errors import AuricleError, SettingsError, nearest
+from auricle.process.plugins import takes
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Layer
 from auricle_learning.aggregation.extras import Extras
+from auricle_learning.aggregation.needs import WHAT
 from auricle_learning.aggregation.rules.fedvsa import check_limit
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.aggregation.rules.weighting import WEIGHTINGS
@@ -28,10 +33,15 @@ def check_declaration(rule: Rule, where: str | None = None) -> None:
     Raises
     ------
     SettingsError
-        It weighs by something that does not exist, by losses without options `clip` and `limit` that limit them, or
-        prunes at the far end without an option for the near one.
+        A part of it is of another kind, it needs something that does not exist, sets an option that its function does
+        not take, weighs by something that does not exist, by losses without options `clip` and `limit` that limit them,
+        or prunes at the far end without an option for the near one.
     """
-    where, settings = where or f'the rule "{rule.name}"', rule.defaults | dict(rule.options)
+    where = where or f'the rule "{rule.name}"'
+    _check_kinds(rule, where)
+    check_named_needs(rule.needs, where)
+    _check_options(rule, where)
+    settings = rule.defaults | dict(rule.options)
     if rule.weighed_by not in WEIGHTINGS:
         raise SettingsError(f'{where} weighs by "{rule.weighed_by}"; {nearest(rule.weighed_by, WEIGHTINGS)}')
     if rule.weighed_by == "fedvsa":
@@ -46,6 +56,58 @@ def check_declaration(rule: Rule, where: str | None = None) -> None:
         raise SettingsError(
             f'{where} has an option "prune_high" and no "prune_low": give it both, or another name to this one.'
         )
+
+
+def check_named_needs(needs: object, where: str) -> None:
+    """Refuse needs that are not some of those that there are.
+
+    Raises
+    ------
+    SettingsError
+        They are no tuple of words, or a word is none of `WHAT`.
+    """
+    if isinstance(needs, str) or not isinstance(needs, tuple | list | frozenset | set):
+        raise SettingsError(f"{where} has needs={needs!r}, which is no tuple of words: {_listed(WHAT)}")
+    for need in needs:
+        if not isinstance(need, str) or need not in WHAT:
+            raise SettingsError(f"{where} needs {need!r}, which no coordinator has; {_listed(WHAT)}")
+
+
+def _listed(known: Iterable[str]) -> str:
+    return f"there is: {', '.join(sorted(known))}."
+
+
+def _check_kinds(rule: Rule, where: str) -> None:
+    """Refuse parts of a rule that are of another kind than `Rule` says."""
+    for part in ("function", "check", "plan", "tunes"):
+        value = getattr(rule, part)
+        if not callable(value) and not (value is None and part in ("plan", "tunes")):
+            raise SettingsError(f"{where} has {part}={value!r}, which is no function; give it one.")
+    for part in ("mean", "moves", "by_distance", "step"):
+        value = getattr(rule, part)
+        if not isinstance(value, bool):
+            raise SettingsError(f"{where} has {part}={value!r}; it must be True or False.")
+    if not isinstance(rule.options, Mapping):
+        raise SettingsError(f"{where} has options={rule.options!r}, which is no dict of names and values.")
+
+
+def _check_options(rule: Rule, where: str) -> None:
+    """Refuse options that the rule's function or check does not take, and those of it that have no default."""
+    defaults = rule.defaults
+    if not takes(rule.function, 1, *defaults):
+        raise SettingsError(
+            f"{where} has a function that is not called with a cohort alone; give it (cohort, *, options)."
+        )
+    without = sorted(name for name, value in defaults.items() if value is inspect.Parameter.empty)
+    if without:
+        raise SettingsError(f'{where} has an option "{without[0]}" without a default; give it one.')
+    for option in rule.options:
+        if option not in defaults:
+            known = nearest(str(option), defaults) if defaults else "it takes none."
+            raise SettingsError(f'{where} sets an option "{option}", which its function does not take; {known}')
+    if not takes(rule.check, 0, *defaults):
+        known = ", ".join(sorted(defaults)) or "none"
+        raise SettingsError(f"{where} has a check that does not take its function's options; they are: {known}.")
 
 
 def check_mean(rule: Rule, where: str) -> None:
