@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from safetensors.numpy import load
 from tests.cloud.filled_store import TASK, Filled, fill
 
@@ -17,6 +18,7 @@ from auricle_cloud.api.remote import checked
 from auricle_cloud.operations.operating import ConflictError, NotFoundError
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.schema import updates
 from auricle_cloud.storage.store import Store
 
 ODD_LABELS = (
@@ -54,6 +56,16 @@ def test_a_round_is_tallied_by_samples(do: Operations) -> None:
     assert (row.invited, row.failed, row.counted, row.samples) == (4, 1, 2, 40)
     assert row.loss == pytest.approx((10 * 1.5 + 30 * 0.5) / 40)
     assert (row.plugin_accuracy, row.personal_accuracy) == (0.5, 0.75)
+
+
+def test_a_device_that_says_many_held_out_clips_does_not_decide_the_accuracy(do: Operations, filled: Filled) -> None:
+    """0.5 of one and 1.0 of the other are 0.75, whatever number of clips one of them says."""
+    name, _ = sorted(update.device for update in do.show_round(1).cohort if update.samples)
+    with filled.store.database.writing() as tx:
+        lie = sa.update(updates).where(updates.c.device == name)
+        tx.execute(lie.values(held_out=1 << 40, plugin_accuracy=1.0))
+
+    assert do.show_round(1).row.plugin_accuracy == 0.75
 
 
 def test_pages_fit_together_and_end(do: Operations) -> None:

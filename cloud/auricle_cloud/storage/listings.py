@@ -43,7 +43,7 @@ class UpdateTally(Row, frozen=True):
 
 
 class Tally(Row, frozen=True, kw_only=True):
-    """A round in figures: who was invited and failed (or declined), what was counted or left out, means by samples."""
+    """A round in figures: who was invited and failed (or declined), what was counted or left out, means."""
 
     round: int
     invited: int = 0
@@ -106,6 +106,8 @@ class Listings:
         asked = sa.func.count().label("invited"), sa.func.sum(_one(_GAVE_UP)).label("failed")
         cohorts = sa.select(invitations.c.round, *asked).where(invitations.c.task == task)
         cohorts = cohorts.where(invitations.c.round.in_(wanted)).group_by(invitations.c.round)
+        # Once for each device: by held-out clips, of which one may say any number, it would decide.
+        judged = _one(updates.c.held_out > 0)
         bodies = sa.select(
             updates.c.counted_in.label("round"),
             sa.func.sum(_one(~updates.c.left_out)).label("counted"),
@@ -114,8 +116,8 @@ class Listings:
                 "samples"
             ),
             _mean(sa.case((_HIDDEN, None), else_=updates.c.loss), updates.c.samples).label("loss"),
-            _mean(updates.c.plugin_accuracy, updates.c.held_out).label("plugin_accuracy"),
-            _mean(updates.c.personal_accuracy, updates.c.held_out).label("personal_accuracy"),
+            _mean(updates.c.plugin_accuracy, judged).label("plugin_accuracy"),
+            _mean(updates.c.personal_accuracy, judged).label("personal_accuracy"),
         )
         bodies = bodies.where((updates.c.task == task) & updates.c.counted_in.in_(wanted)).group_by(
             updates.c.counted_in
@@ -212,7 +214,7 @@ def _one(condition: sa.ColumnElement[bool]) -> sa.Case[int]:
     return sa.case((condition, 1), else_=0)
 
 
-def _mean(value: sa.ColumnElement[Any], weight: sa.Column[Any]) -> sa.ColumnElement[Any]:
+def _mean(value: sa.ColumnElement[Any], weight: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """Weighted mean over the finite values; NULL without any."""
     usable = value.between(-LARGEST, LARGEST)
     total = sa.func.sum(sa.case((usable, weight), else_=0))
