@@ -5,7 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 from collections.abc import Iterable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 INVALID = 2
 """Exit code: an option, a setting or a file that is not valid. Also of errors that have no code of their own."""
@@ -91,6 +96,81 @@ def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
     choices = sorted(known)
     close = closest(word, choices, least)
     return f"there is: {', '.join(choices)}." if close is None else f'did you mean "{close}"?'
+
+
+# -- how to install what is missing, as it works where this interpreter runs
+
+
+def pip_command(*requirements: str) -> str:
+    """The command that installs packages beside this interpreter, e.g. `pip install wandb`.
+
+    Where `pip` is not this interpreter's, as on a Debian whose environment is not activated, the interpreter is named.
+
+    Parameters
+    ----------
+    requirements
+        Packages and options as pip takes them; quoted where a shell would read them otherwise.
+    """
+    words = (f'"{each}"' if set(each) & set("[]<> ") else each for each in requirements)
+    return f"{_pip()} install {' '.join(words)}"
+
+
+def extra_command(extra: str, *, elsewhere: bool = False) -> str:
+    """The command that adds an extra to this installation, e.g. `pip install -e "/home/anna/auricle[mic]"`.
+
+    No index has Auricle: it comes from the checkout or wheel that this installation was made from, or, where that is
+    not known or gone, from the folder of a checkout.
+
+    Parameters
+    ----------
+    extra
+        A name in `[project.optional-dependencies]`.
+    elsewhere
+        Whether it is for an environment of its own, whose `pip` is not this interpreter's.
+    """
+    source = _source()
+    if source is None:
+        return f'pip install ".[{extra}]" in a checkout of Auricle'
+    wanted = f"{source}[{extra}]" if source.is_dir() else f"auricle[{extra}] @ {source.as_uri()}"
+    if elsewhere:
+        return f'pip install "{wanted}"'
+    linked = ("-e",) if source == _checkout() else ()  # its own files run, and have to go on doing so
+    return pip_command(*linked, wanted)
+
+
+def _pip() -> str:
+    from pathlib import Path
+    from shutil import which
+
+    pip, here = which("pip"), Path(sys.executable).parent
+    own = pip is not None and Path(pip).parent == here and sys.prefix != sys.base_prefix
+    return "pip" if own else f"{sys.executable} -m pip"
+
+
+def _checkout() -> Path | None:
+    """The checkout whose files run; None where an installed copy does."""
+    from pathlib import Path
+
+    checkout = Path(__file__).resolve().parents[2]
+    return checkout if (checkout / "pyproject.toml").is_file() else None
+
+
+def _source() -> Path | None:
+    """The checkout or wheel that this was installed from; None where nobody wrote it down, or it is not there now."""
+    import json  # for a mistake only: a device that listens does without
+    from importlib.metadata import Distribution, PackageNotFoundError
+    from pathlib import Path
+    from urllib.parse import unquote, urlsplit
+
+    if (checkout := _checkout()) is not None:
+        return checkout
+    try:
+        written = Distribution.from_name("auricle").read_text("direct_url.json")
+        url = urlsplit(json.loads(written or "{}").get("url", ""))
+    except (PackageNotFoundError, OSError, ValueError, AttributeError):
+        return None
+    place = Path(unquote(url.path))
+    return place if url.scheme == "file" and place.is_absolute() and place.exists() else None
 
 
 # -- why the system, the network or TLS refused something, without numbers and names of a library

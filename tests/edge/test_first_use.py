@@ -16,7 +16,7 @@ from tests.edge.slots_guard import folder as folder
 from tests.edge.slots_guard import old as old
 from tests.edge.slots_guard import on_trial, run
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, pip_command
 from auricle_edge.ota.bundle_request import BundleRequest
 from auricle_edge.ota.installation import Installation
 from auricle_edge.ota.records import FAILED, FOLDER, Failed, Progress, Wanted, own_record
@@ -39,7 +39,7 @@ class InferenceSession:
 """
 SENTENCE = (
     'onnxruntime 9.9.1 dies of {} on this {} processor: choose --runtime native (runtime = "native"), or install '
-    'another version (pip install "onnxruntime<9.9").'
+    "another version ({})."
 )
 
 
@@ -73,7 +73,7 @@ def test_what_dies_in_the_child_is_one_sentence_and_this_process_lives(
 ) -> None:
     installed(tmp_path, monkeypatch, DIES.format(name))
     words = (signal.strsignal(signal.Signals[name]) or "").lower()
-    due = SENTENCE.format(f"{name} ({words})", os.uname().machine)
+    due = SENTENCE.format(f"{name} ({words})", os.uname().machine, pip_command("onnxruntime<9.9"))
 
     assert death_of("step") == due
     assert not usable()
@@ -182,7 +182,7 @@ def test_the_commands_of_a_device_say_it_and_exit_with_an_error(command: str, tm
 AGENT = """\
 import sys
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, pip_command
 from auricle_edge.ota.following import note_failure
 from auricle_edge.runtimes.first_use import refuse_dead
 from auricle_edge.settings import EdgeSettings

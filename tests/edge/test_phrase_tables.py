@@ -160,7 +160,7 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: py
 
     _write(tmp_path / "a.parquet", [_row(1), _row(0)])
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(DataError, match=r"pip install 'auricle\[parquet\]'"):
+    with pytest.raises(DataError, match=r"pip install .*\[parquet\]"):
         table_set(tmp_path, "x", [])
 
 

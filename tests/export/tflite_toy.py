@@ -30,7 +30,7 @@ def needs_litert() -> None:
 
 def needs_schema() -> None:
     """Skip where `.tflite` files cannot be written."""
-    pytest.importorskip("tflite", reason='the schema package tflite is not installed: pip install "auricle[export]"')
+    pytest.importorskip("tflite", reason='the schema package tflite is not installed: pip install ".[export]"')
 
 
 def pack_around(content: bytes, specs: Sequence[TensorSpec], labels: int, frames: int, mels: int) -> Pack:

@@ -129,6 +129,6 @@ def test_a_png_is_drawn_from_the_svg_with_its_text() -> None:
 
 def test_without_the_extra_it_is_said_how_to_get_png(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "resvg_py", None)  # as if it were not installed
-    assert "pip install 'auricle[png]'" in why_not()
-    with pytest.raises(ImportError, match="auricle"):
+    assert "[png]" in why_not()
+    with pytest.raises(ImportError, match="pip install"):
         png_of("<svg/>")

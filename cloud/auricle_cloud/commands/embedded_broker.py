@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from auricle.errors import BrokerError
+from auricle.errors import BrokerError, extra_command
 from auricle.wire.kinds import UNDECODABLE
 
 EMBEDDED = "embedded"
@@ -75,7 +75,7 @@ def _said(line: str) -> EmbeddedBroker:
         return msgspec.json.decode(line, type=EmbeddedBroker)
     except UNDECODABLE as error:
         raise BrokerError(
-            'No broker could be started here: pip install "auricle[fleet]" brings the embedded one, apt install '
+            f"No broker could be started here: {extra_command('fleet')} brings the embedded one, apt install "
             "mosquitto another."
         ) from error
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.checks.graph_check import check_graph
-from auricle.errors import AuricleError, DataError, PackError, SettingsError, nearest
+from auricle.errors import AuricleError, DataError, PackError, SettingsError, extra_command, nearest
 from auricle.packs.graph_interface import PARTS, Graph
 from auricle.packs.pack import Pack
 from auricle_cloud.evaluation.validation_set import ValidationSet
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 DEVICES = ("auto", "cpu", "cuda")
-INSTALL = 'pip install "auricle[cloud]"'
 GPU, PROCESSOR = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
@@ -189,7 +188,9 @@ def _onnxruntime() -> ModuleType:
     try:
         return importlib.import_module("onnxruntime")
     except ModuleNotFoundError as error:
-        raise AuricleError(f"Judging models needs onnxruntime, which is not installed: {INSTALL}.") from error
+        raise AuricleError(
+            f"Judging models needs onnxruntime, which is not installed: {extra_command('cloud')}."
+        ) from error
 
 
 def open_session(pack: Pack, graph: Graph, provider: str = PROCESSOR) -> InferenceSession:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
-from auricle.errors import SettingsError, StorageError
+from auricle.errors import SettingsError, StorageError, extra_command
 from auricle.files import describe, sync_folder, write_whole
 from auricle.wire.tensors import digest
 from auricle_cloud.storage.pack_files import FEWEST, SMALL, PackFiles
@@ -220,7 +220,7 @@ class RemoteBlobs:
         try:
             import fsspec
         except ModuleNotFoundError as error:
-            raise SettingsError('Blobs behind a URL need fsspec: pip install "auricle[s3]"') from error
+            raise SettingsError(f"Blobs behind a URL need fsspec: {extra_command('s3')}") from error
         try:
             # Without the driver's memory of listings and of others with this URL: what lies there is asked every time.
             fresh = {"use_listings_cache": False, "skip_instance_cache": True}

@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from auricle.errors import LATER, NOT_FOUND, StorageError
+from auricle.errors import LATER, NOT_FOUND, StorageError, extra_command
 from auricle.files import make_private
 from auricle_cloud.storage.schema import meta
 
@@ -267,7 +267,7 @@ def _engine(url: sa.URL, *, durable: bool) -> sa.Engine:
         quick = {"json_serializer": _json, "json_deserializer": _read_json}
         engine = sa.create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite", **quick)
     except ModuleNotFoundError as error:
-        raise StorageError('PostgreSQL needs psycopg: pip install "auricle[postgres]"') from error
+        raise StorageError(f"PostgreSQL needs psycopg: {extra_command('postgres')}") from error
     if url.get_backend_name() == "sqlite":
         sa.event.listen(engine, "connect", partial(_prepare, synchronous="FULL" if durable else "OFF"))
         sa.event.listen(engine, "begin", _begin)

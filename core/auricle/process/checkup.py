@@ -18,7 +18,6 @@ import msgspec
 from auricle.errors import AuricleError, BrokerError, because
 from auricle.files import write_durably
 from auricle.mqtt_link.link import BrokerAddress
-from auricle.process.ending import with_checkout
 
 EARLIEST = 1_767_225_600.0
 """Seconds since 1970: a clock before 2026 was never set."""
@@ -42,12 +41,12 @@ def finding(check: str, examine: Callable[[], str | tuple[Verdict, str]]) -> Fin
     try:
         found = examine()
     except AuricleError as error:
-        return Finding(check=check, verdict="bad", sentence=with_checkout(str(error)))
+        return Finding(check=check, verdict="bad", sentence=str(error))
     except OSError as error:
         return Finding(check=check, verdict="bad", sentence=f"It failed: {because(error)}.")
     if isinstance(found, str):
-        return Finding(check=check, verdict="good", sentence=with_checkout(found))
-    return Finding(check=check, verdict=found[0], sentence=with_checkout(found[1]))
+        return Finding(check=check, verdict="good", sentence=found)
+    return Finding(check=check, verdict=found[0], sentence=found[1])
 
 
 def versions_of(libraries: Iterable[str]) -> Iterator[str]:

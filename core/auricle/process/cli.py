@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from auricle import __version__
-from auricle.errors import INVALID, AuricleError, nearest
+from auricle.errors import INVALID, AuricleError, extra_command, nearest
 from auricle.process import ending
 from auricle.process.ending import begin_log, fail
 from auricle.process.wrong_line import of_the_system, wrong_line
@@ -121,7 +121,7 @@ def _load(part: str) -> typer.Typer:
         if error.name is None or error.name.split(".")[0].startswith("auricle"):
             raise
         raise MissingPartError(
-            f'"auricle {part}" needs {error.name}, which is not installed: pip install "auricle[{part}]"'
+            f'"auricle {part}" needs {error.name}, which is not installed: {extra_command(part)}'
         ) from error
     return app
 
@@ -238,6 +238,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AuricleError as error:
         return fail(str(error), error.exit_code, as_json)
     except CommandLineError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group alone, as a part alone above
+            print(error.format_message())
+            return 0
         return fail(wrong_line(error), INVALID, as_json)
     except OSError as error:  # what no part has a sentence of its own for, such as a folder that may not be read
         return fail(of_the_system(error), INVALID, as_json)

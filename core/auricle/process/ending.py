@@ -8,7 +8,6 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 
 NARROW = 20
 """Columns that a sentence gets at least."""
@@ -34,15 +33,8 @@ def begin_log(as_json: bool, *, verbose: bool = False) -> None:
         logging.getLogger("auricle").setLevel(logging.INFO)
 
 
-def with_checkout(text: str) -> str:
-    """Let `pip install "auricle[...]"` name the checkout that runs, where one does: its version is on no index."""
-    root = Path(__file__).resolve().parents[3]
-    return text.replace('"auricle[', f'"{root}[') if (root / "pyproject.toml").is_file() else text
-
-
 def fail(message: str, code: int, as_json: bool) -> int:
     """Say why a command failed; its exit code."""
-    message = with_checkout(message)
     if as_json:
         print(json.dumps({"error": message}), flush=True)
     print(f"auricle: {message}", file=sys.stderr)

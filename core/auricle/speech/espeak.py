@@ -14,7 +14,7 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import DataError
+from auricle.errors import DataError, extra_command
 from auricle.speech.audio import SAMPLE_RATE, resample
 
 INSTEAD = "name a folder of recordings with --data DIR instead"
@@ -51,7 +51,7 @@ def require_espeak() -> None:
         It is not.
     """
     if find_spec("espeakng_loader") is None:
-        raise DataError(f'Synthetic speech needs espeak-ng: pip install "auricle[fleet]", or {INSTEAD}.')
+        raise DataError(f"Synthetic speech needs espeak-ng: {extra_command('fleet')}, or {INSTEAD}.")
 
 
 def spoken(voice: str, utterances: Sequence[Utterance]) -> Iterator[NDArray[np.float32]]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import DataError, because
+from auricle.errors import DataError, because, extra_command
 from auricle.speech.sound_faults import Finding, SoundError, SoundFault
 from auricle.speech.sound_header import read_header
 
@@ -253,7 +253,7 @@ def _soundfile() -> ModuleType:
     try:
         import soundfile
     except ModuleNotFoundError as error:
-        raise DataError('Reading audio needs soundfile: pip install "auricle[edge]".') from error
+        raise DataError(f"Reading audio needs soundfile: {extra_command('edge')}.") from error
     return soundfile  # type: ignore[no-any-return]
 
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import DataError, StorageError
+from auricle.errors import DataError, StorageError, extra_command
 from auricle.files import describe, write_durably
 from auricle.packs.manifest import is_label
 from auricle.speech.clip_folder import SPEAKER_MARK
@@ -106,7 +106,7 @@ def play(samples: NDArray[np.int16], path: str | None = None) -> str:
         said.append(f"sounddevice: {failure}")
     if said:
         raise DataError(f"The clip cannot be played ({'; '.join(said)}): check the loudspeaker, or export the clip.")
-    raise DataError('Playing needs aplay (package alsa-utils), paplay, or: pip install "auricle[mic]"')
+    raise DataError(f"Playing needs aplay (package alsa-utils), paplay, or: {extra_command('mic')}")
 
 
 def _piped(command: list[str], samples: NDArray[np.int16]) -> str | None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from auricle.errors import DataError
+from auricle.errors import DataError, extra_command
 from auricle.hearing.scenes import Scene
 from auricle.speech.audio import MAX_SECONDS, SAMPLE_RATE
 from auricle.speech.sound_faults import Finding, SoundFault, nothing_usable
@@ -173,7 +173,7 @@ def _rows(table: Path, *, with_sound: bool) -> Iterator[_Row]:
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise DataError(f"{table} is a Parquet table, which needs pyarrow: pip install 'auricle[parquet]'.") from error
+        raise DataError(f"{table} is a Parquet table, which needs pyarrow: {extra_command('parquet')}.") from error
     try:
         with parquet.ParquetFile(table) as opened:
             columns = opened.schema_arrow.names

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auricle.errors import AuricleError, SettingsError, nearest
+from auricle.errors import AuricleError, SettingsError, extra_command, nearest
 from auricle.packs.pack import Pack
 from auricle.process.plugins import guarded, load, offered, takes
 from auricle_edge.runtimes.first_use import RuntimeDiesError, death_of, library_is_there, refuse_dead
@@ -141,7 +141,7 @@ def _why(chosen: str, missing: dict[str, str | None]) -> str:
 
 def _missing_step(pack: Pack, training: bool) -> str | None:
     if importlib.util.find_spec("onnxruntime") is None:
-        return 'The runtime step needs onnxruntime, which is not installed: pip install "auricle[edge]".'
+        return f"The runtime step needs onnxruntime, which is not installed: {extra_command('edge')}."
     return _missing_graphs(STEP, pack, training)
 
 
@@ -153,7 +153,7 @@ def _missing_ort_training(pack: Pack, _training: bool) -> str | None:
     if not _has_training():
         return (
             "The runtime ort-training needs onnxruntime-training, which is not installed: in an environment of its own "
-            'with Python 3.10 or 3.11 on x86_64, pip install "auricle[ort-training]".'
+            f"with Python 3.10 or 3.11 on x86_64, {extra_command('ort-training', elsewhere=True)}."
         )
     if not pack.manifest.ort_training:
         return f"The pack {pack.manifest.name} has no files for the runtime ort-training: auricle export artifacts."
@@ -177,7 +177,7 @@ def _missing_tflite(pack: Pack, training: bool) -> str | None:
     if training:
         return "The runtime tflite recognises and does not train: choose --runtime step."
     if not any(importlib.util.find_spec(module) for module in _LITERT):
-        return 'The runtime tflite needs LiteRT, which is not installed: pip install "auricle[tflite]".'
+        return f"The runtime tflite needs LiteRT, which is not installed: {extra_command('tflite')}."
     if not pack.manifest.tflite:
         return f"The pack {pack.manifest.name} has no .tflite model: auricle export tflite."
     return None

@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, pip_command
 from auricle_learning.native import compiling, library
 
 LONGEST = 120.0
@@ -134,7 +134,7 @@ def _sentence(name: str, what: str) -> str:
     if package:
         older = re.match(r"\d+\.\d+", version)
         before = f"{package}<{older[0]}" if older else package
-        other += f' (runtime = "{INSTEAD[name]}"), or install another version (pip install "{before}")'
+        other += f' (runtime = "{INSTEAD[name]}"), or install another version ({pip_command(before)})'
     return f"{library} {what} on this {platform.machine()} processor: {other}."
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.checks.graph_check import check_foreign_graph
-from auricle.errors import AuricleError, PackError
+from auricle.errors import AuricleError, PackError, extra_command
 from auricle.packs.graph_interface import PARTS, SLOTS
 from auricle.packs.manifest import OrtTraining
 from auricle.packs.pack import Pack
@@ -58,7 +58,7 @@ def load_api() -> ModuleType:
     except ImportError as error:
         raise AuricleError(
             "The runtime ort-training needs onnxruntime-training, which is not installed: in an environment of its "
-            'own with Python 3.10 or 3.11 on x86_64, pip install "auricle[ort-training]".'
+            f"own with Python 3.10 or 3.11 on x86_64, {extra_command('ort-training', elsewhere=True)}."
         ) from error
     found: ModuleType = api
     return found

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from auricle.checks.tflite_check import check_tflite
 from auricle.checks.tflite_weights import with_weights
-from auricle.errors import AuricleError, PackError
+from auricle.errors import AuricleError, PackError, extra_command
 from auricle.packs.manifest import Tflite
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
@@ -150,6 +150,4 @@ def interpreter_class() -> Callable[..., Any]:
         except ImportError as error:
             reasons.append(f"{package}: {error}")
     why = "; ".join(reasons)
-    raise AuricleError(
-        f'The runtime tflite needs LiteRT, pip install "auricle[tflite]", or choose --runtime step: {why}.'
-    )
+    raise AuricleError(f"The runtime tflite needs LiteRT, {extra_command('tflite')}, or choose --runtime step: {why}.")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle import __version__
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, extra_command
 from auricle.mqtt_link.link import BrokerAddress, LinkSettings
 from auricle.packs.pack import Pack
 from auricle.process.checkup import Finding, Verdict, broker_reached, clock, disk, finding, size, versions_of
@@ -142,7 +142,7 @@ def versions() -> tuple[Verdict, str]:
         found = brought_library() if library_is_there() and death_of("native") is None else None
         if found is not None and fault_of(found) is None:
             return "good", f"{sentence} Without onnxruntime: the wheel brings what runs models here."
-        return "bad", f'{sentence} onnxruntime is missing: pip install "auricle[edge]".'
+        return "bad", f"{sentence} onnxruntime is missing: {extra_command('edge')}."
     if platform.machine() not in VECTORS:
         return "bad", f"{sentence} There is no onnxruntime wheel for {platform.machine()}: use a 64-bit system."
     return "good", sentence

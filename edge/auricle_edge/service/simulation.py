@@ -8,9 +8,10 @@ from __future__ import annotations
 import importlib
 from importlib.util import find_spec
 
-from auricle.errors import SettingsError
+from auricle.errors import SettingsError, extra_command
 from auricle.process.checkup import Finding, Verdict, finding
 from auricle_edge.board.gate import GateSettings, Readings
+from auricle_edge.listening.capture.microphone import NO_PORTAUDIO
 from auricle_edge.listening.capture.settings import CaptureSettings, check_source, parse_source
 from auricle_edge.listening.events.buttons import ButtonSettings
 from auricle_edge.service.checkup import sensors
@@ -41,7 +42,7 @@ def expected_microphone(capture: CaptureSettings) -> str:
         try:
             importlib.import_module("sounddevice")
         except OSError as error:
-            raise SettingsError(f"sounddevice finds no PortAudio ({error}): apt install libportaudio2.") from error
+            raise SettingsError(NO_PORTAUDIO) from error
     given: dict[str, int | None] = {"Hz": capture.rate, "channels": capture.channels}
     told = "".join(f", {value} {unit}" for unit, value in given.items() if value is not None)
     return f"Simulated: {capture.source}{told} is taken to be there; what reads it is installed."
@@ -55,7 +56,7 @@ def expected_lines(capture: CaptureSettings, buttons: ButtonSettings) -> str:
     if not lines:
         return "The settings use no GPIO line."
     if find_spec("gpiod") is None:
-        raise SettingsError('Buttons and switches need gpiod: pip install "auricle[gpio]".')
+        raise SettingsError(f"Buttons and switches need gpiod: {extra_command('gpio')}.")
     told = ", ".join(f"{name} {line}" for name, line in lines.items())
     return f"Simulated: {told} are taken to be wired; gpiod is installed."
 

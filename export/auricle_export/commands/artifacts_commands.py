@@ -18,7 +18,7 @@ from auricle.wire.tensors import Flat
 from auricle_export.commands.command_line import import_for
 from auricle_export.packs.facts import describe_pack
 
-INSTALL = 'in an environment of its own with Python 3.10 or 3.11 on x86_64, pip install "auricle[ort-training]".'
+ENVIRONMENT = "in an environment of its own with Python 3.10 or 3.11 on x86_64, "
 
 
 def artifacts(
@@ -29,7 +29,7 @@ def artifacts(
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
 ) -> None:
     """Add what the runtime ort-training needs (run it where onnxruntime-training is installed; no PyTorch)."""
-    maker = import_for("artifacts", "packs.ort_artifacts", INSTALL)
+    maker = import_for("artifacts", "packs.ort_artifacts", "ort-training", ENVIRONMENT)
     loaded = load_pack(pack)
     if words is not None:
         loaded = loaded.with_labels(_parted(words), loaded.manifest.name)

@@ -15,28 +15,25 @@ from types import ModuleType
 
 import typer
 
-from auricle.errors import AuricleError, SettingsError, StorageError
+from auricle.errors import AuricleError, SettingsError, StorageError, extra_command
 from auricle.files import describe
 
-EXTRA = 'pip install "auricle[export]"'
 
-
-def import_for(command: str, module: str, install: str = EXTRA) -> ModuleType:
+def import_for(command: str, module: str, extra: str = "export", where: str = "") -> ModuleType:
     """Import `auricle_export.MODULE` for `auricle export COMMAND`.
 
     Raises
     ------
     AuricleError
-        A library that it needs is not installed; `install` says how to get it.
+        A library that it needs is not installed; the sentence says how to get `extra`, and `where`.
     """
     try:
         return importlib.import_module(f"auricle_export.{module}")
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0].startswith("auricle"):
             raise
-        raise AuricleError(
-            f'"auricle export {command}" needs {error.name}, which is not installed: {install}'
-        ) from error
+        how = f"{where}{extra_command(extra, elsewhere=bool(where))}"
+        raise AuricleError(f'"auricle export {command}" needs {error.name}, which is not installed: {how}.') from error
 
 
 def given(**options: int | None) -> dict[str, int]:

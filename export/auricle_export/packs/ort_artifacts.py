@@ -24,7 +24,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from auricle.errors import AuricleError, PackError
+from auricle.errors import AuricleError, PackError, extra_command
 from auricle.packs.graph_interface import PARTS
 from auricle.packs.manifest import FileEntry, OrtTraining
 from auricle.packs.pack import Graph, Pack
@@ -56,7 +56,7 @@ def training_packages() -> tuple[ModuleType, ModuleType]:
     except ImportError as error:
         raise AuricleError(
             "onnxruntime-training is not installed here: in an environment of its own with Python 3.10 or 3.11 on "
-            'x86_64, pip install "auricle[ort-training]".'
+            f"x86_64, {extra_command('ort-training', elsewhere=True)}."
         ) from error
     return artifacts, onnxblock
 

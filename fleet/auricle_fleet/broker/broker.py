@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from auricle.errors import BrokerError, SettingsError, because, nearest
+from auricle.errors import BrokerError, SettingsError, because, extra_command, nearest
 from auricle.mqtt_link.broker_rights import Roles, check_names
 from auricle.mqtt_link.link import BrokerAddress
 from auricle_fleet.broker.mosquitto import find_mosquitto, mosquitto, write_passwords
@@ -232,7 +232,9 @@ def amqtt(folder: Path, users: Mapping[str, str], roles: Roles, *, port: int) ->
         amqtt is not installed either.
     """
     if importlib.util.find_spec("amqtt") is None:
-        raise BrokerError("no broker: install mosquitto (apt install mosquitto) or amqtt (pip install amqtt)")
+        raise BrokerError(
+            f"There is no broker here: apt install mosquitto, or for the embedded one {extra_command('fleet')}."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     passwords, config = folder / "passwords", folder / "amqtt.json"

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from auricle import __version__
-from auricle.errors import AuricleError, SettingsError
+from auricle.errors import AuricleError, SettingsError, extra_command
 from auricle.process.clock import SYSTEM_CLOCK
 from auricle_fleet.emulation.crew import LOOK, A, Asked, Clients, Site, Task, cores
 from auricle_fleet.emulation.fleet_clips import FleetClips
@@ -39,7 +39,7 @@ TASK = 0.5
 def require_ray() -> None:
     """SettingsError where Ray is not installed."""
     if find_spec("ray") is None:
-        raise SettingsError("--ray needs Ray, which is not installed here: pip install 'auricle[ray]'.")
+        raise SettingsError(f"--ray needs Ray, which is not installed here: {extra_command('ray')}.")
 
 
 def _require_there(address: str) -> None:

@@ -6,11 +6,11 @@ import importlib
 from collections.abc import Callable
 from typing import cast
 
+from auricle.errors import extra_command
 from auricle_fleet.results.drawing import FONTS
 
 ZOOM = 2.0
 """Pixels a unit of the SVG: sharp in print and on fine screens."""
-MISSING = "Pictures are SVG only: for PNG, too, pip install 'auricle[png]'."
 NO_FONTS = "Pictures are SVG only: PNG needs a font, and this machine has none (e.g. apt install fonts-dejavu-core)."
 _A_LETTER = (
     f'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40"><text x="5" y="30" font-family="{FONTS}" '
@@ -22,7 +22,7 @@ def why_not() -> str:
     """Why there can be no PNG here, a sentence that says what to do; empty where there can be."""
     drawn = _render()
     if drawn is None:
-        return MISSING
+        return f"Pictures are SVG only: for PNG, too, {extra_command('png')}."
     return "" if drawn(_A_LETTER) != drawn(_A_LETTER.replace(">M<", "><")) else NO_FONTS
 
 
@@ -30,7 +30,7 @@ def png_of(svg: str) -> bytes:
     """Draw an SVG as PNG, `ZOOM` pixels a unit. ImportError without the extra: ask `why_not` before."""
     drawn = _render()
     if drawn is None:
-        raise ImportError(MISSING)
+        raise ImportError(why_not())
     return drawn(svg)
 
 

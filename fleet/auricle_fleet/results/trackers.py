@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
-from auricle.errors import SettingsError, nearest
+from auricle.errors import SettingsError, nearest, pip_command
 from auricle_fleet.results.card import HIDDEN
 from auricle_fleet.results.result import RoundRow
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -111,7 +111,7 @@ class Tracking:
         try:
             self._package = importlib.import_module(PACKAGES[kind])
         except ImportError as error:
-            raise SettingsError(f"--track {kind} needs {PACKAGES[kind]}: pip install {PACKAGES[kind]}.") from error
+            raise SettingsError(f"--track {kind} needs {PACKAGES[kind]}: {pip_command(PACKAGES[kind])}.") from error
         self._tracker: Tracker | None = None
         self._failed = False
         self._begin: Callable[[], Tracker] | None = None

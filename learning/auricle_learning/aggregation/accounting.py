@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from auricle.errors import SettingsError
+from auricle.errors import SettingsError, extra_command
 
 ORDERS = (*range(2, 65), 80, 96, 128, 192, 256, 384, 512, 1024)
 """Of the Renyi divergence; the least epsilon over them holds, and more of them could only lower it."""
@@ -53,7 +53,7 @@ def require_accounting() -> None:
         import dp_accounting  # noqa: F401
     except ImportError as error:
         raise SettingsError(
-            'Rounds with noise are accounted for by dp-accounting: pip install "auricle[privacy]".'
+            f"Rounds with noise are accounted for by dp-accounting: {extra_command('privacy')}."
         ) from error
 
 

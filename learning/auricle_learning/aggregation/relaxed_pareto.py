@@ -10,7 +10,7 @@ import importlib
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, extra_command
 from auricle_learning.aggregation.compute.distances import Float64Array
 
 
@@ -74,4 +74,4 @@ def _scipy() -> object:
     try:
         return importlib.import_module("scipy.optimize")
     except ModuleNotFoundError as error:
-        raise AuricleError('FedRPO needs SciPy, which is not installed: pip install "auricle[lp]".') from error
+        raise AuricleError(f"FedRPO needs SciPy, which is not installed: {extra_command('lp')}.") from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import SettingsError
+from auricle.errors import SettingsError, extra_command
 from auricle_edge.listening.capture.channels import Downmix
 from auricle_edge.listening.capture.frames import Sound
 from auricle_edge.listening.sound import RATE
@@ -62,7 +62,7 @@ def _resampler(rate: int) -> ResampleStream:
     try:
         from soxr import ResampleStream
     except ImportError as error:
-        raise SettingsError(f'Sound at {rate} Hz needs soxr: pip install "auricle[mic]".') from error
+        raise SettingsError(f"Sound at {rate} Hz needs soxr: {extra_command('mic')}.") from error
     return ResampleStream(rate, RATE, 1, dtype="int16", quality="HQ")
 
 

@@ -21,6 +21,7 @@ UNAVAILABLE = -9985
 """PortAudio's word for a device that is busy."""
 BUFFER_SECONDS = 0.3
 """What the driver keeps while this process does not get the processor."""
+NO_PORTAUDIO = "A microphone needs PortAudio, which is not installed: sudo apt install libportaudio2."
 
 
 class Input(TypedDict):
@@ -57,8 +58,12 @@ def portaudio() -> ModuleType:
     """The package sounddevice; Refusal where the library that it binds is missing."""
     try:
         import sounddevice
-    except (ImportError, OSError) as error:
-        raise Refusal("no-portaudio", f"{error}: pip install sounddevice, apt install libportaudio2.") from error
+    except ImportError as error:
+        from auricle.errors import extra_command
+
+        raise Refusal("no-portaudio", f"A microphone needs sounddevice: {extra_command('mic')}.") from error
+    except OSError as error:
+        raise Refusal("no-portaudio", NO_PORTAUDIO) from error
     found: ModuleType = sounddevice
     return found
 

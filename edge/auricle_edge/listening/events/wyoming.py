@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from auricle import __version__
-from auricle.errors import SettingsError, WireError, because
+from auricle.errors import SettingsError, WireError, because, extra_command
 from auricle_edge.listening.events.wyoming_client import LARGEST_LINE, Client, Offer, Spotter
 from auricle_edge.listening.sound import Detection, Event
 
@@ -47,7 +47,7 @@ def require_wyoming() -> None:
     try:
         import wyoming.info  # noqa: F401
     except ModuleNotFoundError as error:
-        raise SettingsError('events.wyoming needs wyoming: pip install "auricle[wyoming]".') from error
+        raise SettingsError(f"events.wyoming needs wyoming: {extra_command('wyoming')}.") from error
 
 
 def wyoming_place(url: str) -> tuple[str, int]:

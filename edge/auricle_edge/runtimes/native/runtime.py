@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, extra_command
 from auricle.packs.pack import Graph, Pack
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes.first_use import refuse_dead, usable
@@ -120,7 +120,7 @@ class NativeRuntime:
         if find_spec("onnxruntime") is None:
             raise AuricleError(
                 f"The runtime native cannot run {graph.file} ({self.reasons[graph.file]}), and onnxruntime, which "
-                'could, is not installed: pip install "auricle[edge]".'
+                f"could, is not installed: {extra_command('edge')}."
             )
         refuse_dead("step")
         from auricle_learning.runtimes.step import StepRuntime

@@ -204,7 +204,7 @@ def _gpu(torch: ModuleType, kind: str, device: str) -> Accelerator:
     try:
         total = int(torch.cuda.get_device_properties(device).total_memory)
         works = float(torch.ones(2, dtype=torch.float64, device=device).sum()) == 2.0
-        free, why = _free(torch, device), "" if works else "it adds up wrong"
+        free, why = _free(torch, device), "" if works else "its sums are wrong"
         name = str(torch.cuda.get_device_name(device))
     except RuntimeError as error:  # what PyTorch raises for a driver or a card that does not do
         why = f"it does not work: {str(error).splitlines()[0]}"

@@ -114,12 +114,12 @@ def processor_opener() -> Opener:
 
 
 def how_sums_are_made() -> str:
-    """With what the processor adds up, and why not with the library."""
+    """With what the processor sums updates, and why not with the library."""
     library = found_library()
     if library is None:
-        return "NumPy adds up, since the C library is not there"
+        return "NumPy sums updates, since the C library is not there"
     fault = fault_of(library)
-    return f"the C library adds up ({library.level})" if fault is None else f"NumPy adds up: {fault}"
+    return f"the C library sums updates ({library.level})" if fault is None else f"NumPy sums updates: {fault}"
 
 
 @cache
