@@ -89,7 +89,14 @@ SERVE = "cloud serve --fleet f --state x --broker"
         ("cloud rounds start 3", "--rounds 3"),
         ("cloud rounds start --mode fast", "sync or async"),
         ("cloud rounds show pi-001", "ROUND"),
-        ("cloud devices remove pi-1", 'did you mean "revoke"?'),
+        ("cloud devices remove pi-1", 'did you mean "forget"?'),
+        ("cloud status", 'did you mean "overview"?'),
+        ("cloud stauts", 'did you mean "overview"?'),
+        ("cloud devices why pi-1", 'did you mean "auricle cloud why"?'),
+        ("cloud rollback", "auricle cloud models rollback"),
+        ("edge start", 'did you mean "run"?'),
+        ("edge run --wake computer", "[detect] wake is a setting of the file that --config names"),
+        ("edge run --wakeword computer", "auricle edge run --help"),
         ("edge run --device dev-a", "state"),
         ("edge run --device dev-a --state x --fleet f", "broker and coordinator"),
         ("edge run --config /no/such.toml", "/no/such.toml"),
@@ -115,6 +122,14 @@ def test_a_mistake_gets_one_sentence_and_exit_code_2(
     assert captured.err.startswith("auricle: ")
     assert len(captured.err.splitlines()) == 1
     assert says in captured.err
+
+
+@pytest.mark.several
+@pytest.mark.parametrize("line", ["cloud", "cloud releases", "edge clips"])
+def test_a_group_alone_says_its_commands(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "" and captured.out.startswith(f"Usage: auricle {line} ")
 
 
 @pytest.mark.several

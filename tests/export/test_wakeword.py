@@ -13,10 +13,13 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from hypothesis import given, settings
+from hypothesis.strategies import text
 from typer.testing import CliRunner
 
 from auricle.checks.graph_check import check_graph
 from auricle.errors import DataError, PackError, SettingsError
+from auricle.packs.manifest import refuse_label
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle.packs.start import start_weights
 from auricle.speech.features import LogMel
@@ -31,7 +34,15 @@ from auricle_export.pretrain.trained import TrainingInterrupted
 from auricle_export.pretrain.warm_start import WarmStart, begin_with
 from auricle_export.wakeword import build, voices_sound
 from auricle_export.wakeword.corpus import _carried, joined_sounds, own_takes, read_recordings
-from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of, usual_settings
+from auricle_export.wakeword.task import (
+    MODEL,
+    WakeTask,
+    labels_of,
+    name_of,
+    refuse_phrase,
+    usual_phrase,
+    usual_settings,
+)
 from auricle_learning.runtimes import StepRuntime
 
 LABELS = labels_of(("hey robot",), ("stop", "go"))
@@ -305,3 +316,30 @@ def test_commands_come_after_the_phrase(tmp_path: Path, quick: None) -> None:
 def _written(path: Path, content: bytes) -> str:
     path.write_bytes(content)
     return str(path)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "usual"),
+    [
+        ("Hey Robot!", "hey robot"),
+        ("  HEY,   robot...", "hey robot"),
+        ("hey_robot", "hey robot"),
+        ("„Guten Morgen“", "guten morgen"),
+        ("'o'clock-'", "o'clock"),
+        ("Re\u0301my", "r\u00e9my"),
+        ("42", ""),
+        ("!?", ""),
+    ],
+)
+def test_the_form_that_is_named_is_the_one_that_is_taken(phrase: str, usual: str) -> None:
+    assert usual_phrase(phrase) == usual
+    with pytest.raises(SettingsError, match=f'write "{usual}"' if usual else "name words of letters"):
+        refuse_phrase(phrase)
+
+
+@settings(max_examples=40)
+@given(text(max_size=80))
+def test_whatever_is_written_the_form_that_is_named_is_taken(phrase: str) -> None:
+    if usual := usual_phrase(phrase):
+        refuse_phrase(usual)
+        refuse_label(usual, "a pack")

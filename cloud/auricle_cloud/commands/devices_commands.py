@@ -123,6 +123,7 @@ def approve(do: Operations, devices: MaybeDevices = None, every: All = False, re
 @operator_command(app, "quarantine")
 def quarantine(do: Operations, devices: Devices, reason: Reason = "", yes: Yes = False) -> Changed:
     """Keep devices out of rounds until they are released."""
+    _require(do, devices)
     confirm(f"Quarantine {', '.join(devices)}?", yes=yes)
     return do.quarantine_devices(devices, reason)
 
@@ -136,6 +137,7 @@ def release(do: Operations, devices: Devices, reason: Reason = "") -> Changed:
 @operator_command(app, "revoke")
 def revoke(do: Operations, devices: Devices, reason: Reason = "", yes: Yes = False) -> Changed:
     """Never trust devices' keys again; this cannot be undone."""
+    _require(do, devices)
     confirm(f"Revoke {', '.join(devices)} for good?", yes=yes)
     return do.revoke_devices(devices, reason)
 
@@ -143,5 +145,12 @@ def revoke(do: Operations, devices: Devices, reason: Reason = "", yes: Yes = Fal
 @operator_command(app, "forget")
 def forget(do: Operations, device: Device, reason: Reason = "", yes: Yes = False) -> Done:
     """Forget a device that has left; rounds that it was in stay as they were."""
+    _require(do, [device])
     confirm(f"Forget {device}?", yes=yes)
     return do.forget_device(device, reason)
+
+
+def _require(do: Operations, devices: list[str]) -> None:
+    """Refuse names of no device before anybody is asked about them."""
+    for device in devices:
+        do.show_device(device, 1)

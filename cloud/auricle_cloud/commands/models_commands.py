@@ -59,6 +59,7 @@ def promote(
     yes: Yes = False,
 ) -> ModelRow:
     """Make a version current: it is sent out, and the next round begins with it."""
+    do.show_model(version)  # nobody is asked about one that is not there
     confirm(f"Make version {version} current in place of the one that is?", yes=yes)
     return do.promote_model(version, reason, hearing_hours if hold_on_hearing else None)
 
@@ -74,6 +75,8 @@ def rollback(
     yes: Yes = False,
 ) -> ModelRow:
     """Go back to an earlier version."""
+    if version is not None:
+        do.show_model(version)
     confirm(f"Roll back to {'the version before' if version is None else f'version {version}'}?", yes=yes)
     return do.rollback_model(version, reason)
 

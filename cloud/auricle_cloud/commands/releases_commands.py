@@ -71,6 +71,7 @@ def add(
     ],
     key: Annotated[str | None, typer.Option(help="Public key, hex or file: refuse what it has not signed.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Accept it even if its version is not higher.")] = False,
+    as_json: bool = False,
 ) -> ReleaseRow | Done:
     """Verify a bundle or pack, sign it, and offer it to devices; a rollout then installs it."""
     from auricle_cloud.ota.candidate import newest, read_candidate
@@ -88,7 +89,9 @@ def add(
         return Done(
             done=f"{', '.join(paths)} {'is' if len(paths) == 1 else 'are'} added, but not released yet.{waiting}"
         )
-    return rows[paths[0]] if len(paths) == 1 else Done(done=f"Released: {', '.join(paths)}.")
+    if as_json and len(paths) == 1:
+        return rows[paths[0]]
+    return Done(done=f"Released: {', '.join(paths)}. To install: auricle cloud rollouts start {' '.join(paths)}")
 
 
 @operator_command(app, "list")

@@ -131,6 +131,7 @@ def resume(
 @operator_command(app, "abort")
 def abort(do: Operations, rollout: Rollout, reason: Reason = "", yes: Yes = False) -> RolloutRow:
     """End a rollout: nobody is asked any more; devices that have begun continue on their own."""
+    do.show_rollout(rollout)  # nobody is asked about one that is not there
     confirm(f"End the rollout {rollout} for good?", yes=yes)
     return do.abort_rollout(rollout, reason)
 

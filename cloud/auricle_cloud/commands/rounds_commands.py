@@ -113,6 +113,7 @@ def why(
 @operator_command(app, "abort")
 def abort(do: Operations, number: Round, reason: Reason = "", yes: Yes = False) -> RoundRow:
     """Abort a round that is not finished; what was counted in it is lost."""
+    do.show_round(number)  # nobody is asked about one that is not there
     confirm(f"Abort round {number}?", yes=yes)
     return do.abort_round(number, reason)
 

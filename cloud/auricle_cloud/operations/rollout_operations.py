@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from auricle.errors import StorageError
+from auricle.errors import StorageError, closest
 from auricle.wire.kinds import DeviceId, Token
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer
 from auricle_cloud.operations.rollout_answers import (
@@ -157,7 +157,7 @@ class RolloutOperations(Operator):
         known = self.store.releases.all()
         found = [row for row in known if row.path == name or row.identity.startswith(name)]
         if not found:
-            raise NotFoundError(f'There is no release "{name}"; auricle cloud releases list shows what there is.')
+            raise NotFoundError(f'There is no release "{name}": {_meant(name, known)}')
         if len(found) > 1:
             raise ConflictError(f'"{name}" begins several identities: write more of it, or a path.')
         return found[0]
@@ -182,6 +182,14 @@ class RolloutOperations(Operator):
         with self._changing():
             self.store.rollouts.abort(rollout, who=self.who, reason=reason)
         return self._rollout(rollout)
+
+
+def _meant(name: str, known: Sequence[Released]) -> str:
+    """Which releases somebody meant who named a version or a part of a path; else where they are listed."""
+    meant = [row.path for row in known if name in (row.version, row.path.rpartition("/")[2])]
+    if not meant and (near := closest(name, (row.path for row in known), 0.6)):
+        meant = [near]
+    return f"did you mean {' or '.join(meant)}?" if meant else "auricle cloud releases list shows what there is."
 
 
 def _require_distinct(targets: Sequence[Released]) -> None:

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import typer
 
-from auricle.errors import because, nearest
+from auricle.errors import because, closest
+
+ALIKE = 0.6
+"""How alike the name of an option or a command has to be to be meant, at most 1."""
+ALMOST = 0.8
+"""The same, where a word has to be meant itself."""
+MANY = 12
+"""With more options they are not all named in a sentence."""
+MEANINGS = (
+    ("overview", "status", "state", "info", "show", "inspect", "doctor"),
+    ("serve", "run", "start", "up", "launch"),
+    ("list", "ls", "all"),
+    ("forget", "remove", "rm", "delete", "abort", "stop", "revoke"),
+    ("logs", "log", "journal", "events"),
+    ("add", "new", "create", "init", "build", "make"),
+)
+"""Names of commands that mean nearly the same; of those that a group has the first is offered for another."""
 
 _BOUND = re.compile(r"Input should be (?P<sign>greater|less) than (?P<equal>or equal to )?(?P<limit>\S+)")
 _EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((\S+).*\)$", re.DOTALL)
@@ -45,9 +61,9 @@ def wrong_line(error: typer.BadParameter) -> str:
         return f'There is no option {meant[1:]}: did you mean "{meant}"?'
     said = error.format_message()
     if given and said.startswith("No such option"):
-        return f"There is no option {given}: {_near(given, _options(error))}"
+        return f"There is no option {given}: {_near(given, error)}"
     if command := _COMMAND.match(said):
-        return f'There is no command "{command[1]}": {nearest(command[1], _commands(error), 0.6)}'
+        return f'There is no command "{command[1]}": {_near_command(command[1], error)}'
     if extra := _EXTRA.match(said):
         if extra[1][0] in _DASHES:
             return f'"{extra[1]}" begins with the long dash of a text editor: options begin with two short ones, --.'
@@ -74,13 +90,37 @@ def _wanted(why: str) -> str:
     return f": {why}"
 
 
-def _near(given: str, options: list[str]) -> str:
-    """The nearest option: by its name alone, since all begin alike."""
-    known = {name.lstrip("-"): name for name in options}
-    hint = nearest(given.lstrip("-"), known)
-    for bare, name in known.items():
-        hint = hint.replace(f'"{bare}"', f'"{name}"')
-    return hint if "did you mean" in hint else f"there is: {', '.join(sorted(known.values()))}."
+def _near(given: str, error: typer.BadParameter) -> str:
+    """The nearest option, by its name alone, since all begin alike; or the setting of that name."""
+    name = given.lstrip("-")
+    known = {option.lstrip("-"): option for option in _options(error)}
+    if meant := closest(name, known, ALIKE):
+        return f'did you mean "{known[meant]}"?'
+    context: Any = error.ctx
+    places: Mapping[str, str] = context.obj() if context is not None and callable(context.obj) else {}
+    if place := places.get(name.replace("-", "_")):
+        return f"{place} is a setting of the file that --config names."
+    if context is not None and len(known) > MANY:
+        return f"{context.command_path} --help lists the {len(known)} that there are."
+    return f"there is: {', '.join(sorted(known.values()))}."
+
+
+def _near_command(given: str, error: typer.BadParameter) -> str:
+    """The command of the group with the same meaning or the nearest name, or one of that name elsewhere."""
+    here, context = _commands(error), cast("Any", error.ctx)
+    word = closest(given, (word for words in MEANINGS for word in words), ALMOST)
+    same = next((words for words in MEANINGS if word in words), ())
+    if meant := next((word for word in same if word in here), None) or closest(given, here, ALIKE):
+        return f'did you mean "{meant}"?'
+    above, below = context.parent if context is not None else None, []
+    while above is not None:
+        if given in getattr(above.command, "commands", {}):
+            return f'did you mean "{above.command_path} {given}"?'
+        above = above.parent
+    for name in here:
+        if given in getattr(context.command.commands[name], "commands", {}):
+            below.append(f"{context.command_path} {name} {given}")
+    return f"there is: {', '.join(below or sorted(here))}."
 
 
 def _typed() -> list[str]:

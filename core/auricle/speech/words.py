@@ -117,7 +117,8 @@ def _listed_words(spec: str, counts: Mapping[str, int], where: str) -> tuple[str
         if label in labels[:index]:
             raise SettingsError(f'--words "{spec}" names "{label}" twice: name it once.')
         if label not in counts and label not in SPECIAL_LABELS:
-            known = counts if len(labels) > 1 else [*counts, *WORD_SETS]
+            left = [word for word in counts if word not in labels]  # what is named already is not what was meant
+            known = left if len(labels) > 1 else [*left, *WORD_SETS]
             raise SettingsError(f'There is no word "{label}" in {where}: {nearest(label, known)}')
     return labels
 

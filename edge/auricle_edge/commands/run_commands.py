@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import typer
+from msgspec.structs import fields
 
 from auricle.packs.first_weights import chosen_weights
 from auricle.process import ending
@@ -25,7 +26,7 @@ from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.process import say, serve
 from auricle_edge.service.questions import TrainingOnly
-from auricle_edge.settings import EdgeSettings, agent_settings, read_settings
+from auricle_edge.settings import TABLES, EdgeSettings, agent_settings, read_settings
 from auricle_edge.training.own_model import own_model, passed_over
 from auricle_learning.training.speech_data import load_clips
 from auricle_learning.training.train import Trainer
@@ -33,7 +34,13 @@ from auricle_learning.training.train import Trainer
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(run)
+    app.command(context_settings={"obj": _places})(run)
+
+
+def _places() -> dict[str, str]:
+    """Where a setting that is not an option stands in the file of --config, by its name."""
+    tables = {field.name: f"[{table}] {field.name}" for table, kind in TABLES.items() for field in fields(kind)}
+    return {**tables, **{field.name: field.name for field in fields(EdgeSettings)}}
 
 
 def run(

@@ -7,14 +7,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from unicodedata import category
 
 from msgspec import UNSET
 
 from auricle.errors import PackError, SettingsError
 from auricle.files import normal_form
-from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN, refuse_label
+from auricle.packs.manifest import JOINERS, LONGEST_LABEL, SILENCE, SPECIAL_LABELS, UNKNOWN, is_label
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.clip_folder import refuse_both_roles
+from auricle.wire.kinds import plain
 from auricle_export.pretrain.recipe import refuse_twice
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.window_settings import WindowSettings
@@ -24,6 +26,8 @@ BASE = "gsc12-res"
 """The pack whose weights a wake word begins with, where no command comes after it: it heard a thousand people."""
 MODEL = "resnet-lite"
 """The model that is trained."""
+INSIDE = f"-'’{JOINERS}"
+"""Signs that stand inside of words."""
 RATE = 0.5
 """False accepts an hour that are allowed for each phrase."""
 EPOCHS = 16
@@ -127,16 +131,29 @@ def refuse_phrase(phrase: str) -> None:
 
     Raises
     ------
-    SettingsError, PackError
-        The sentence says what to write.
+    SettingsError
+        The sentence says what to write, which is then accepted.
     """
-    if phrase != " ".join(normal_form(phrase).lower().split()):
-        written = " ".join(normal_form(phrase).lower().split())
-        hint = f'write "{written}"' if written else "name the words to listen for"
-        raise SettingsError(f'"{phrase}" is not a valid phrase, which has small letters and single spaces: {hint}.')
-    if "_" in phrase or not any(letter.isalpha() for letter in phrase):
-        raise SettingsError(f'"{phrase}" is not a valid phrase: name words of letters, as in "hey robot".')
-    refuse_label(phrase, "the phrase")
+    usual = usual_phrase(phrase)
+    if usual and phrase == usual:
+        return
+    hint = f'write "{usual}"' if usual else 'name words of letters, as in "hey robot"'
+    shown = plain(phrase if len(phrase) <= LONGEST_LABEL else f"{phrase[:LONGEST_LABEL]}...")
+    raise SettingsError(
+        f'"{shown}" is not a valid phrase, which has small letters, single spaces and at most {LONGEST_LABEL} '
+        f"characters: {hint}."
+    )
+
+
+def usual_phrase(text: str) -> str:
+    """A phrase as a pack holds it: small letters, single spaces, no sign but hyphens and apostrophes inside of words.
+
+    Empty where it has no letter, or more than a label may have.
+    """
+    kept = (sign if sign in INSIDE or category(sign)[0] in "LMN" else " " for sign in normal_form(text).lower())
+    words = (word.strip(INSIDE) for word in "".join(kept).split())
+    phrase = normal_form(" ".join(filter(None, words)))
+    return phrase if any(sign.isalpha() for sign in phrase) and is_label(phrase) else ""
 
 
 def labels_of(phrases: Sequence[str], commands: Sequence[str]) -> tuple[str, ...]:

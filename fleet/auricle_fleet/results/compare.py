@@ -28,7 +28,7 @@ FIGURES = tuple(name for name in Summary.__struct_fields__ if name not in LISTS)
 """Of a run's summary, what is one value."""
 COLUMNS = (
     Column("runs", 0),
-    Column("told differently", 0, is_sentence=True),
+    Column("settings that differ", 0, is_sentence=True),
     Column("seeds", 1),
     Column("unseen", 0),
     Column("own models", 2),
