@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import time
+from pathlib import Path
 
 from rich.console import Console
+from rich.progress import Progress
 
+from auricle.process.bars import TimeLeft
 from auricle.process.table import Column, Grid, moment
 
+ROOT = Path(__file__).parents[2]
 LONG = "kitchen-window-left-of-the-door-17"
 COLUMNS = (Column("device", 0), Column("seen", 2), Column("extra", 3), Column("why", 1, is_sentence=True))
 
@@ -50,3 +54,23 @@ def test_a_short_time_leaves_out_what_everybody_knows() -> None:
     ):
         then = time.mktime(time.strptime(at, "%Y-%m-%d %H:%M:%S"))
         assert (moment(then, short=True, now=now), moment(then, short=False)) == (says, at)
+
+
+def test_a_bar_never_stands_at_no_time_left() -> None:
+    words = []
+    with Progress(TimeLeft(), console=Console(file=io.StringIO(), force_terminal=True), auto_refresh=False) as bars:
+        task = bars.add_task("training", total=4)
+        for done in range(5):
+            bars.update(task, completed=done)
+            words.append(TimeLeft().render(bars.tasks[0]).plain)
+        time_of = [word.removeprefix("left ") for word in words]
+    assert time_of[0] == "-:--:--" and time_of[-1] == ""
+    assert "0:00:00" not in time_of
+
+
+def test_every_bar_of_the_product_says_its_time_left_by_that_column() -> None:
+    parts = ("core", "learning", "edge", "cloud", "export", "fleet")
+    files = [path for part in parts for path in (ROOT / part).rglob("*.py")]
+    assert [str(path.relative_to(ROOT)) for path in files if "TimeRemainingColumn" in path.read_text()] == [
+        "core/auricle/process/bars.py"
+    ]

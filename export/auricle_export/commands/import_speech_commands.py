@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from auricle.files import normal_form
+from auricle.process.bars import TimeLeft
 from auricle.process.table import progress_bars
 from auricle.process.times import how_many
 from auricle.speech.sound_faults import findings_table
@@ -53,7 +54,7 @@ def import_speech(
         _listed(without),
         window,
     )
-    columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeLeft())
     with progress_bars(*columns, hidden=as_json) as bar:
         task = bar.add_task("importing", total=None)
         report = work.import_speech(settings, lambda done, total: bar.update(task, completed=done, total=total))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 from msgspec import UNSET
-from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from auricle.process.bars import TimeLeft
 from auricle.process.table import progress_bars
 from auricle.process.times import how_many
 
@@ -25,8 +26,8 @@ class View:
 
     def __init__(self, as_json: bool) -> None:
         self._json = as_json
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left"))
-        self._bars = progress_bars(*columns, TimeRemainingColumn(), hidden=as_json)
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeLeft())
+        self._bars = progress_bars(*columns, hidden=as_json)
         self._reading: dict[str, TaskID] = {}
         self._training: TaskID | None = None
         self._finished, self._weights = 0, 0

@@ -13,10 +13,11 @@ from typing import cast
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from auricle.errors import SettingsError
 from auricle.files import write_durably
+from auricle.process.bars import TimeLeft
 from auricle.process.checkup import size
 from auricle.process.times import how_many
 from auricle_export.flash.board import System
@@ -120,7 +121,7 @@ def _bars(*, hidden: bool) -> Iterator[Heard]:
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
+        TimeLeft(),
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=hidden or not sys.stderr.isatty()) as bar:

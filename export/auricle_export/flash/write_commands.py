@@ -12,9 +12,10 @@ from pathlib import Path
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from auricle.errors import SettingsError
+from auricle.process.bars import TimeLeft
 from auricle.process.checkup import size
 from auricle.process.table import Column, print_grid
 from auricle_export.flash.write.card import Heard, Step, Target, Written, opened, write_image
@@ -130,7 +131,7 @@ def _bar(total: int, *, hidden: bool) -> Iterator[Heard]:
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
-        TimeRemainingColumn(),
+        TimeLeft(),
     )
     with Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
         tasks = {

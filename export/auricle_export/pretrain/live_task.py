@@ -114,12 +114,12 @@ def pretrain_live(
         name: heeding(recogniser_of(name, pack, result.weights, modules), stopped) for name, result in trained.items()
     }
     with pytorch_threads(task.settings.threads):
-        chosen = choose(corpus, pack, frontend, recipe, recognise, seed)
+        chosen = choose(corpus, pack, frontend, recipe, recognise, seed, step)
         for stage in chosen.stages:
             watch.staged(stage)
         if chosen.measured is not None:
             watch.chosen(chosen.listening, chosen.measured)
-        starts = judge(corpus, pack, frontend, recipe, models, recognise, chosen.streams.rule, seed)
+        starts = judge(corpus, pack, frontend, recipe, models, recognise, chosen.streams.rule, seed, step)
     done = with_starts(pack, starts, trained, chosen.listening)
     done = with_negatives(done, carried(chosen.streams))
     for model in models:

@@ -13,7 +13,7 @@ from auricle.hearing.rule import Rule
 from auricle.packs.manifest import UNKNOWN, Listening, Start
 from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
-from auricle_export.pretrain.corpus import Corpus, Heard
+from auricle_export.pretrain.corpus import Corpus, Heard, Progress
 from auricle_export.pretrain.listening import command_streams, hearing_of
 from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.second_stage import Measured, Sound, Staged, best_ruled, compare_stages
@@ -49,6 +49,8 @@ def _middle(sound: NDArray[np.float32], length: int) -> NDArray[np.float32]:
 
 CHOOSING, JUDGING = 16, 10
 """How often the sound without keywords is heard in other noise: to choose thresholds, and to judge."""
+VALIDATION, TEST = "validation streams", "test streams"
+"""What a bar calls them."""
 JUDGES = "people, readers and noises of the test part"
 
 
@@ -77,7 +79,13 @@ def heeding(recognise: Recognise, stopped: Stopped) -> Recognise:
 
 
 def choose(
-    corpus: Corpus, pack: Pack, frontend: LogMel, recipe: Recipe, recognise: Mapping[str, Recognise], seed: int
+    corpus: Corpus,
+    pack: Pack,
+    frontend: LogMel,
+    recipe: Recipe,
+    recognise: Mapping[str, Recognise],
+    seed: int,
+    progress: Progress = lambda *_: None,
 ) -> Chosen:
     """Rule and thresholds on hours of validation streams, and a second stage where one hears more.
 
@@ -85,8 +93,12 @@ def choose(
     ----------
     recognise
         The trained models; thresholds are for the plug-in where it is among them, else for the first.
+    progress
+        Told how far it is.
     """
-    streams = make_streams(corpus.validation, pack.labels, frontend, seed + 1, negatives=CHOOSING)
+    streams = make_streams(
+        corpus.validation, pack.labels, frontend, seed + 1, negatives=CHOOSING, what=VALIDATION, progress=progress
+    )
     commands = command_streams(corpus.validation, streams, recipe.wake, seed) if recipe.wake else None
 
     def heard(model: str) -> Sound:
@@ -115,9 +127,12 @@ def judge(
     recognise: Mapping[str, Recognise],
     rule: Rule,
     seed: int,
+    progress: Progress = lambda *_: None,
 ) -> dict[str, Start]:
     """What the manifest says of each model, on people of the test part, heard by this rule."""
-    streams = make_streams(corpus.test, pack.labels, frontend, seed, negatives=JUDGING, rule=rule)
+    streams = make_streams(
+        corpus.test, pack.labels, frontend, seed, negatives=JUDGING, rule=rule, what=TEST, progress=progress
+    )
     starts = {}
     for model in models:
         right, judged = judge_clips(corpus.test, pack.labels, frontend, recognise[model])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from auricle.hearing.scenes import (
 )
 from auricle.hearing.word_thresholds import thresholds_for
 from auricle.speech.features import Energies, LogMel, stream_energies
-from auricle_export.pretrain.corpus import Heard
+from auricle_export.pretrain.corpus import Heard, Progress
 
 Features = NDArray[np.float32]
 Recognise = Callable[[Features], NDArray[np.float32]]
@@ -42,6 +43,8 @@ class Streams:
     labels: tuple[str, ...]
     frontend: LogMel
     rule: Rule
+    progress: Callable[[int, int], None] = lambda _done, _all: None
+    """Told how many of the scenes were heard, of how many."""
 
     def posteriors(self, recognise: Recognise) -> list[NDArray[np.float32]]:
         """Posteriors (hops, L) of every scene, every window judged; hop h ends where the detector's does."""
@@ -58,6 +61,7 @@ class Streams:
                 batch = windows[start : start + _WINDOWS].transpose(0, 2, 1)[: hops - first - start]
                 rows[first + start : first + start + len(batch)] = recognise(self.frontend.finish(batch))
             found.append(rows)
+            self.progress(len(found), len(self.energies))
         return found
 
     def counts(self, recognise: Recognise) -> Counts:
@@ -79,12 +83,15 @@ def make_streams(
     negatives: int = 4,
     seconds: float = 300,
     rule: Rule | None = None,
+    what: str = "",
+    progress: Progress = lambda *_: None,
 ) -> Streams:
     """Compose streams from the recordings of one part.
 
     Keywords in noise, over speech and after other words, `passes` times; then, `negatives` times in other noise each
     time, running speech, other words one by one and, for so many `seconds`, run together, noise, and words of other
-    languages where there are some.
+    languages where there are some. `progress` is told how this goes on, and later how a model hears them, in words that
+    end with `what`.
 
     Raises
     ------
@@ -102,12 +109,14 @@ def make_streams(
     rng = np.random.default_rng([seed, 11])
     others = [take.sound for take in heard.others]
     scenes: list[Scene] = []
+    every = 3 * passes + (5 if heard.languages else 4) * negatives
     for _ in range(passes):
         scenes += [
             keywords_in_noise(heard.keywords, heard.noise, rng),
             keywords_over_speech(heard.keywords, heard.running, rng),
             keywords_after_words(heard.keywords, heard.others, heard.noise, rng),
         ]
+        progress(f"composing {what}", len(scenes), every)
     for _ in range(negatives):
         scenes += [
             without_keywords("speech", heard.running, heard.noise, rng),
@@ -117,7 +126,8 @@ def make_streams(
         ]
         if heard.languages:
             scenes.append(without_keywords("languages", [take.sound for take in heard.languages], heard.noise, rng))
-    return streams_of(scenes, labels, frontend, rule)
+        progress(f"composing {what}", len(scenes), every)
+    return replace(streams_of(scenes, labels, frontend, rule), progress=partial(progress, f"hearing {what}"))
 
 
 def streams_of(scenes: Sequence[Scene], labels: Sequence[str], frontend: LogMel, rule: Rule | None = None) -> Streams:

@@ -19,10 +19,11 @@ from auricle_export.packs.build import assemble, trace_model
 from auricle_export.packs.models import built_in
 from auricle_export.packs.start_weights import with_negatives, without_start
 from auricle_export.packs.window import task_of
+from auricle_export.pretrain.corpus import Progress
 from auricle_export.pretrain.listening import command_streams, hearing_of
 from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.live_task import carried, with_starts
-from auricle_export.pretrain.outcome import heeding, judge_clips
+from auricle_export.pretrain.outcome import TEST, VALIDATION, heeding, judge_clips
 from auricle_export.pretrain.second_stage import Measured, Sound, best_ruled
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.streams import Recognise, Streams, make_streams
@@ -100,8 +101,14 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     )
     recognise = heeding(recogniser_of(MODEL, pack, trained.weights), stopped)
     with pytorch_threads(task.settings.threads):
-        listening, measured, chosen = _choose(task, commands, corpus, recognise, frontend)
-        judged = make_streams(corpus.corpus.test, pack.labels, frontend, seed + 2, negatives=JUDGING, rule=chosen.rule)
+        listening, measured, chosen = _choose(task, commands, corpus, recognise, frontend, step)
+        judged = make_streams(
+            *(corpus.corpus.test, pack.labels, frontend, seed + 2),
+            negatives=JUDGING,
+            rule=chosen.rule,
+            what=TEST,
+            progress=step,
+        )
         judgement = judge_phrases(task.phrases, judged, recognise, listening, corpus.parts["test"])
         right, clips = judge_clips(corpus.corpus.test, pack.labels, frontend, recognise)
     begin = Start(
@@ -159,11 +166,19 @@ def _with_people(streams: Streams, corpus: WakeCorpus) -> Streams:
 
 
 def _choose(
-    task: WakeTask, after: Sequence[str], corpus: WakeCorpus, recognise: Recognise, frontend: LogMel
+    task: WakeTask,
+    after: Sequence[str],
+    corpus: WakeCorpus,
+    recognise: Recognise,
+    frontend: LogMel,
+    progress: Progress,
 ) -> tuple[Listening, Measured, Streams]:
     """Rule and thresholds for the rate that was asked for, what they do, and the streams that they were chosen on."""
     heard, seed = corpus.corpus.validation, task.settings.seed
-    streams = _with_people(make_streams(heard, corpus.corpus.labels, frontend, seed + 1, negatives=CHOOSING), corpus)
+    streams = make_streams(
+        heard, corpus.corpus.labels, frontend, seed + 1, negatives=CHOOSING, what=VALIDATION, progress=progress
+    )
+    streams = _with_people(streams, corpus)
     commands = command_streams(heard, streams, task.phrases, seed) if after else None
     said = None if commands is None else commands.posteriors(recognise)
     sound = best_ruled(Sound(streams, streams.posteriors(recognise), commands, said), task.phrases, task.rate)

@@ -8,10 +8,11 @@ import time
 import msgspec
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from auricle.process.bars import TimeLeft
 from auricle.speech.sound_faults import findings_table
 from auricle_fleet.results.result import RoundRow, Summary
 from auricle_fleet.units import duration, false_accepts, percent, size
@@ -80,7 +81,7 @@ class View(Silent):
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TimeRemainingColumn(),
+            TimeLeft(),
             console=self._console,
         )
         self._tasks: dict[str, TaskID] = {}
