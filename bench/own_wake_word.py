@@ -6,7 +6,7 @@ by whoever is in that folder. The sound without the phrase is recordings of the 
 languages and noises, in other noise each time.
 Thresholds are the pack's, chosen on its validation streams; the curve is that of the judging streams themselves.
 
-    python bench/own_wake_word.py --data DIR PACK... [--repeats 12] [--language en] [--takes DIR]
+    python bench/own_wake_word.py --data DIR PACK... [--repeats 12] [--language en] [--takes DIR] [--record FILE]
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from msgspec import UNSET
 
@@ -40,6 +41,7 @@ from auricle_edge.evaluate.sources import Folders, read_sources
 from auricle_export.pretrain.corpus import Heard
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.streams import Streams, make_streams
+from auricle_export.wakeword.people import PeopleHearing
 
 RATES = (0.2, 0.5, 1.0, 5.0)
 VOICES_SEED = 1_000
@@ -56,6 +58,8 @@ def main() -> int:
     parser.add_argument("--takes", type=Path, help="folder of takes that judge, PHRASE/SPEAKER_nohash_N.wav")
     parser.add_argument("--language", default="en", help="of the voices that say a phrase which no person says")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--trained-on", type=int, default=0, help="takes of people in their training, for --record")
+    parser.add_argument("--record", type=Path, help="a record of packs heard by people that gets these rows")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.repeats < 1:
@@ -66,7 +70,18 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     print(json.dumps(rows) if options.json else table(rows))
+    if options.record is not None:
+        _keep(options.record, [{**row, "trained_on": options.trained_on} for row in rows])
     return 0
+
+
+def _keep(record: Path, rows: Sequence[dict[str, object]]) -> None:
+    """Write rows into a record in place of those of the same phrase."""
+    phrases = {row["phrase"] for row in rows}
+    before = json.loads(record.read_text()) if record.exists() else []
+    names = [field.encode_name for field in msgspec.structs.fields(PeopleHearing)]
+    kept = [row for row in before if row["phrase"] not in phrases]
+    record.write_text(json.dumps([*kept, *({name: row[name] for name in names} for row in rows)], indent=1) + "\n")
 
 
 def judge(name: str, options: argparse.Namespace) -> list[dict[str, object]]:

@@ -18,6 +18,7 @@ import pytest
 from auricle.hearing.intervals import Interval, rate_interval, share_interval
 from auricle.packs.manifest import HeardAt, Hearing
 from auricle_export.wakeword.page import CONFUSIONS, NEAR_WORDS, wake_page
+from auricle_export.wakeword.people import people_record
 from auricle_export.wakeword.report import (
     Confusion,
     Judges,
@@ -267,3 +268,40 @@ def test_a_phone_shows_it_without_scrolling_to_the_side(browser: Any, tmp_path: 
     )
     assert asked == [place.as_uri()]
     page.close()
+
+
+def test_where_no_person_judged_the_page_says_so_above_its_figures_and_what_people_may_expect() -> None:
+    nobody = replace(REPORT, judges=Judges(voices=29), training=replace(REPORT.training, people=0, recordings=0))
+    page = wake_page(nobody)
+    text = Document(page).text
+
+    assert page.index("29 synthetic voices") < page.index('class="tiles"')
+    assert all(row.sentence in text for row in people_record())
+    assert text.index(people_record()[-1].sentence) < text.index("Heard in noise")
+    assert "Add takes of people with --voices" in text
+    assert text.count("by synthetic voices, ") == len(SPOKEN)
+    assert [row["phrase"] for row in json.loads(json.dumps(nobody.facts()))["people"]] == ["computer", "jarvis"]
+
+
+def test_where_people_judged_nothing_is_said_of_others() -> None:
+    page = wake_page(REPORT)
+    assert 'class="banner"' not in page and "by synthetic voices, " not in Document(page).text
+    assert REPORT.facts()["people"] == []
+
+
+def test_takes_of_people_in_training_alone_do_not_hide_that_voices_judged() -> None:
+    text = Document(wake_page(replace(REPORT, judges=Judges(voices=29)))).text
+    assert "These figures are of 29 synthetic voices" in text and "Add takes" not in text
+
+
+def test_what_people_may_expect_is_what_the_page_of_wake_words_has() -> None:
+    told = (Path(__file__).parents[2] / "docs/wake-word.md").read_text()
+    alone, taught = people_record()
+
+    assert f"| {alone.takes} takes of people, at 0.5 an hour" in told
+    assert re.search(rf"at the pack's own threshold \| {alone.heard:.0%}".replace("%", " %"), told)
+    assert f'| "{taught.phrase}", {taught.takes} takes of people | with {taught.trained_on} takes of others' in told
+    assert re.search(rf"at the pack's own threshold \| {taught.heard:.0%}".replace("%", " %"), told)
+    low, high = taught.interval.low, taught.interval.high
+    assert (low, high) == (share_interval(139, 188).low, share_interval(139, 188).high)
+    assert f"heard {taught.heard:.0%} ({100 * low:.0f} to {100 * high:.0f} %)" in taught.sentence

@@ -139,5 +139,6 @@ def show(report: WakeReport, page: Path) -> None:
         f"({bounds.low:.2f} to {bounds.high:.2f} an hour), judged by {report.hearing.data}.",
         f"{report.pack}: {report.size / 1e6:.2f} MB, made in {report.seconds / 60:.0f} min. Page: {page}",
     )
-    for line in (*lines, *([report.caution] if report.caution else [])):
+    told = [report.caution, *(row.sentence for row in report.people), report.advice]
+    for line in (*lines, *filter(None, told)):
         console.print(line, markup=False, highlight=False)

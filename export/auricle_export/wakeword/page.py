@@ -17,6 +17,8 @@ NEAR_WORDS, CONFUSIONS = 24, 12
 """How many of each are listed at the most."""
 SPEAKERS = {"people": "by people", "synthetic": "by synthetic voices", "recorded": "nobody speaks"}
 
+SOURCE = "With a phrase of your own it may be more or less; docs/wake-word.md has the commands of these measurements."
+
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --faint: #59636e; --rule: #d8dee4; --paper: #fff; --box: #f5f7f9;
   --one: #0b5cad; --two: #b5480a; --three: #17733b; --four: #7b3fa0; --five: #8a6d00; --six: #a3165b; }
@@ -32,6 +34,8 @@ dl.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1
 dl.tiles div { background: var(--box); border-radius: .5rem; padding: .6rem .8rem; }
 dl.tiles dt { color: var(--faint); font-size: .85rem; } dl.tiles dd { margin: 0; font-size: 1.35rem; font-weight: 600; }
 dl.tiles small { display: block; font-size: .8rem; font-weight: 400; }
+aside.banner { border-left: .35rem solid var(--two); background: var(--box); padding: .6rem .9rem; margin: 1rem 0; }
+aside.banner p, aside.banner ul { margin: .2rem 0 .5rem; }
 figure { margin: 0; max-width: 34rem; } figure > svg { width: 100%; height: auto; display: block; }
 svg text { fill: var(--faint); font-size: 12px; } svg .rule { stroke: var(--rule); fill: none; }
 svg .unknown { fill: var(--rule); opacity: .45; } svg .band { opacity: .13; }
@@ -64,6 +68,7 @@ def wake_page(report: WakeReport) -> str:
     parts = [
         f"<h1>{escaped(title)}</h1>",
         f'<p class="faint">{escaped(_lead(report))}</p>',
+        _banner(report),
         _tiles(report),
         _curve(report),
         _thresholds(report),
@@ -85,6 +90,16 @@ def _lead(report: WakeReport) -> str:
     commands = sum(not each.is_wake for each in report.thresholds)
     after = f", and {how_many(commands, 'command')} after it" if commands else ""
     return f"{what}{after}. Language of the voices: {report.language}. Seed {report.seed}."
+
+
+def _banner(report: WakeReport) -> str:
+    """Whose voices the figures below are of, and what was measured on people, where no person judged."""
+    if not report.caution:
+        return ""
+    rows = "".join(f"<li>{escaped(row.sentence)}</li>" for row in report.people)
+    told = f"<p><strong>{escaped(report.caution)}</strong></p><p>Of people other packs heard:</p><ul>{rows}</ul>"
+    advice = f"<p>{escaped(report.advice)}</p>" if report.advice else ""
+    return f'<aside class="banner">{told}{advice}<small>{escaped(SOURCE)}</small></aside>'
 
 
 def _tiles(report: WakeReport) -> str:
@@ -116,7 +131,8 @@ def _tiles(report: WakeReport) -> str:
 
 
 def _of(report: WakeReport, point: HeardAt, kind: str) -> str:
-    return f"of {report.spoken[kind]:,}, {_range(report.interval(kind, point.hits[kind]))}"
+    by = " by synthetic voices" if report.caution else ""
+    return f"of {report.spoken[kind]:,}{by}, {_range(report.interval(kind, point.hits[kind]))}"
 
 
 def _range(interval: Interval) -> str:
@@ -252,8 +268,7 @@ def _judges(report: WakeReport) -> str:
         f"{' and '.join(filter(None, who)) or 'Voices'} that were not trained on said it {hearing.words:,} times: "
         f"{spoken}. Sound without it: {hearing.hours:.2f} hours."
     )
-    caution = f"<p><strong>{escaped(report.caution)}</strong></p>" if report.caution else ""
-    return f"<h2>Who judged</h2>{caution}<p>{escaped(told)}</p><p>Judged by {escaped(hearing.data)}.</p>"
+    return f"<h2>Who judged</h2><p>{escaped(told)}</p><p>Judged by {escaped(hearing.data)}.</p>"
 
 
 def _next(report: WakeReport) -> str:

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+import msgspec
+
 from auricle.hearing.intervals import Interval, rate_interval, share_interval
 from auricle.packs.manifest import HeardAt, Hearing
+from auricle.process.times import how_many
+from auricle_export.wakeword.people import PeopleHearing, people_record
 
 Speaker = Literal["people", "synthetic", "recorded"]
 """Whose sound it is: recordings of people, synthetic voices, or recordings in which nobody speaks."""
@@ -132,12 +136,23 @@ class WakeReport:
 
     @property
     def caution(self) -> str:
-        """What to know where no person said a phrase, in training or before the judges; else empty."""
-        if self.judges.people or self.training.people:
+        """Whose voices the figures are of, where no person was among the judges; else empty."""
+        if self.judges.people:
             return ""
+        who = how_many(self.judges.voices, "synthetic voice")
         return (
-            "No person said it: people are heard far less often than synthetic voices. Add their takes with --voices."
+            f"These figures are of {who} that were left out of training, and of no person: people are heard less often."
         )
+
+    @property
+    def advice(self) -> str:
+        """What to do where no person said a phrase, in training or before the judges; else empty."""
+        return "" if self.judges.people or self.training.people else "Add takes of people with --voices."
+
+    @property
+    def people(self) -> tuple[PeopleHearing, ...]:
+        """What other packs heard of people, where none of this one's judges was one; else nothing."""
+        return () if self.judges.people else people_record()
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -170,6 +185,10 @@ class WakeReport:
             "hours": self.hearing.hours,
             "spoken": dict(self.spoken),
             "caution": self.caution,
+            "people": [
+                {**msgspec.structs.asdict(row), "low": round(row.interval.low, 4), "high": round(row.interval.high, 4)}
+                for row in self.people
+            ],
             "judged_by": {"data": self.hearing.data, **asdict(self.judges)},
             "trained_on": asdict(self.training),
             "confusions": [asdict(confusion) for confusion in self.confusions],
