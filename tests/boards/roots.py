@@ -9,7 +9,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,15 +41,19 @@ Listing = dict[str, tuple[str, ...]]
 
 def base_root(board: Board, system: System) -> DebianRoot:
     """The Debian or Ubuntu that a board's system is made of."""
-    machine = MACHINES[board.architecture]
-    folder = cache_folder(f"boards-{machine}-{system.base}")
-    if system.base not in UBUNTU:
-        return DebianRoot(folder, machine, system.base, PACKAGES)
+    return root_with("boards", MACHINES[board.architecture], system.base, PACKAGES)
+
+
+def root_with(kind: str, machine: str, suite: str, packages: tuple[str, ...]) -> DebianRoot:
+    """A Debian or Ubuntu with these packages; roots of one kind have the same."""
+    folder = cache_folder(f"{kind}-{machine}-{suite}")
+    if suite not in UBUNTU:
+        return DebianRoot(folder, machine, suite, packages)
     folder.mkdir(parents=True, exist_ok=True)
     keyring = folder / "ubuntu.gpg"
     keyring.write_bytes(base64.b64decode(UBUNTU_KEY.read_bytes()))
     options = (f"--keyring={keyring}", "--components=main,universe")
-    return DebianRoot(folder, machine, system.base, PACKAGES, options, UBUNTU_SCRIPT)
+    return DebianRoot(folder, machine, suite, packages, options, UBUNTU_SCRIPT)
 
 
 def qemu_cpu(board: Board) -> str | None:
@@ -80,9 +84,11 @@ class Root:
     cpu: str | None = None
     """Which processor qemu is to be, where it is needed; None: its default."""
 
-    def run(self, *arguments: str, offline: bool = False) -> subprocess.CompletedProcess[str]:
-        """Run a program in it to its end."""
-        return tried(self.command(*arguments, offline=offline), env=INSIDE)
+    def run(
+        self, *arguments: str, offline: bool = False, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program in it to its end; `env` is added to `INSIDE`."""
+        return tried(self.command(*arguments, offline=offline), env={**INSIDE, **(env or {})})
 
     def command(self, *arguments: str, offline: bool = False) -> list[str]:
         """The command line that runs a program in it, with `env=INSIDE`; a signal to the process reaches it.
