@@ -14,6 +14,8 @@ from email.message import Message
 from email.parser import BytesParser
 from pathlib import Path
 
+from auricle.process.cli import PARTS as COMMANDS
+
 NOT_FOR_USERS = {"check", "check-core", "dev"}
 """Extras with what tests need."""
 
@@ -27,7 +29,7 @@ PARTS = {
     "fleet": ["auricle_learning", "auricle_edge", "auricle_cloud", "auricle_fleet"],
     "export": ["auricle_export"],
 }
-"""The parts that run with an extra alone: each name that they promise is imported, their command is asked for help."""
+"""The parts that run with an extra alone: what they promise is imported, their commands are asked for help."""
 
 MODULES = {
     "mic": ["soxr"],
@@ -204,11 +206,7 @@ def _with(wheel: Path, extra: str, folder: Path, python: Path, resolve: Sequence
         return "its packages are there, not installed"
     install(inside, f"{wheel}[{extra}]")
     used([sys.executable, "-m", "pip", "--python", inside, "check"])
-    parts = PARTS.get(extra, [])
-    used([inside, "-I", "-c", IMPORT, "auricle", *parts, *MODULES.get(extra, [])])
-    command = inside.with_name("auricle")
-    for part in parts:
-        used([command, part.removeprefix("auricle_"), "--help"])
+    command = try_parts(inside, extra)
     if extra == "native":
         used([inside, "-I", "-c", NATIVE])
     if extra == "fleet":
@@ -218,3 +216,18 @@ def _with(wheel: Path, extra: str, folder: Path, python: Path, resolve: Sequence
             raise CheckError("a fleet run left no report")
     megabytes = sum(path.lstat().st_blocks for path in folder.rglob("*")) * 512 / 2**20
     return f"imports, help{' and a round of two devices' if extra == 'fleet' else ''}; {megabytes:.0f} MB"
+
+
+def commands_of(parts: Sequence[str]) -> list[str]:
+    """The commands of these parts; `auricle_learning` has none."""
+    return [name for name, (module, _) in COMMANDS.items() if module.partition(".")[0] in parts]
+
+
+def try_parts(inside: Path, extra: str) -> Path:
+    """Import what an extra promises and have the commands of its parts answer; the path of `auricle`."""
+    parts = PARTS.get(extra, [])
+    used([inside, "-I", "-c", IMPORT, "auricle", *parts, *MODULES.get(extra, [])])
+    command = inside.with_name("auricle")
+    for name in commands_of(parts):
+        used([command, name, "--help"])
+    return command

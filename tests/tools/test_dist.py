@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.edge.cached_environment import linked_packages
+
+from auricle.process.cli import PARTS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
@@ -69,6 +73,35 @@ def test_every_extra_for_users_is_tried_with_what_it_is_for() -> None:
     # Those of libraries that have no wheel for every Python: installed where there is one.
     assert offered - dist_environments.NOT_FOR_USERS - known == {"cloud-base", "ort-training", "tflite-runtime"}
     assert known <= offered
+
+
+def test_every_part_of_the_wheel_is_tried_and_every_command_asked() -> None:
+    """What a part is and which commands it has follows from the tree: `learning` is a part, and no command."""
+    packages = {Path(place).name for place in TARGETS["wheel"]["only-include"] if "/auricle" in place}
+    parts = {part for of_extra in dist_environments.PARTS.values() for part in of_extra}
+    assert parts == packages - {"auricle"}
+
+    asked = {extra: dist_environments.commands_of(of_extra) for extra, of_extra in dist_environments.PARTS.items()}
+    assert {name for names in asked.values() for name in names} == set(PARTS)
+    assert asked["edge"] == ["edge"] and asked["export"] == ["export", "flash"]
+
+
+@pytest.mark.slow
+@pytest.mark.several
+def test_every_part_of_the_wheel_answers_without_the_checkout(tmp_path: Path) -> None:
+    """The last commit's wheel, without the C library, where our packages are and our sources are not."""
+    pytest.importorskip("hatchling")
+    source = dist.check_out("HEAD", tmp_path / "source")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
+    dist.run(build, source, {**os.environ, "HATCH_BUILD_NO_HOOKS": "true"})
+    (wheel,) = tmp_path.glob("*.whl")
+    inside = dist_environments.environment(tmp_path / "environment", Path(sys.executable))
+    packages = linked_packages(tmp_path / "site-packages", "auricle", "_auricle")
+    (own,) = (tmp_path / "environment").glob("lib/python*/site-packages")
+    (own / "others.pth").write_text(f"{packages}\n")
+    dist_environments.install(inside, "--no-deps", wheel)
+    for extra in ("fleet", "export"):  # all parts
+        dist_environments.try_parts(inside, extra)
 
 
 @pytest.mark.slow
