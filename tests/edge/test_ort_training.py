@@ -149,7 +149,7 @@ def test_it_recognises_like_the_step_runtime(results: dict[str, np.ndarray]) -> 
 def test_it_works_without_pytorch_and_auto_leaves_it_aside(facts: dict[str, Any]) -> None:
     assert not facts["torch"]
     assert facts["onnxruntime"] == "1.19.2"
-    assert facts["auto"] == "step"
+    assert facts["auto"] in ("native", "step"), "native where its library was compiled before"
 
 
 def test_the_oldest_onnxruntime_that_is_allowed_loads_every_graph(facts: dict[str, Any]) -> None:
