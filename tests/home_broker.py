@@ -7,7 +7,7 @@ from pathlib import Path
 
 from auricle.errors import SettingsError
 from auricle.mqtt_link.link import BrokerAddress
-from auricle_fleet.broker.mosquitto import find_mosquitto
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle_fleet.broker.process import BrokerProcess
 
 

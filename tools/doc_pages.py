@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PROGRAMS = re.compile(
     r"auricle|auricle-cloud|make|python[0-9.]*|pytest|pip|sudo|apt|mosquitto|export|alias|docker|compose|kubectl|deploy/prepare|"
-    r"mkdir|cd|git|openssl|install|umask|systemctl|systemd-analyze|\.|[\w./]+/bin/\w+"
+    r"mkdir|cd|git|openssl|install|umask|systemctl|systemd-analyze|\.|[\w./]+/s?bin/\w+"
 )
 """A block without a language whose first word is one of these programs holds commands."""
 SHELL = ("sh", "console", "bash")

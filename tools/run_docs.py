@@ -63,7 +63,7 @@ PAGES: dict[str, str] = {
     "docs/wake-word.md": "needs a device that listens",
 }
 """Pages of which nothing is run, and why."""
-SERVES = re.compile(r"^(auricle (cloud serve|edge run|fleet broker)|mosquitto)\b")
+SERVES = re.compile(r"^(auricle (cloud serve|edge run|fleet broker)|(/usr/sbin/)?mosquitto)\b")
 SHORT = "--words yes,no --devices 4 --unseen 2 --takes 3 --min-clips 4 --rounds 2 --local crnn-lite"
 """What a `make fleet` without options is given here."""
 DEADLINE = 240.0

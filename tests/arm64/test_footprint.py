@@ -19,9 +19,9 @@ import pytest
 from bench.edge_footprint import keep_clips, speech
 from bench.process_memory import GUEST, Memory, memory
 
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle.wire.identity import Identity
 from auricle_fleet.broker.broker import start_broker
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.arm64.board import Board
 from tests.arm64.conftest import Shared
 from tests.arm64.test_round import BoardCommand, ended

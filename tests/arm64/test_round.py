@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle.packs.pack import load_pack
 from auricle_fleet.broker.broker import start_broker
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.arm64.board import Board
 from tests.arm64.conftest import Shared
 from tests.system.conftest import Command

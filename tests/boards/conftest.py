@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from auricle_fleet.broker.mosquitto import find_mosquitto
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from tests.arm64.emulation import UnavailableError
 from tests.arm64.wheels import UnreachableError
 from tests.boards.roots import Root, base_root, fresh_root, qemu_cpu

@@ -17,6 +17,7 @@ import pytest
 
 from auricle.errors import SettingsError
 from auricle.mqtt_link.broker_rights import Roles
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle.mqtt_link.private_link import OVERRIDDEN, OVERRIDE
 from auricle.process.cli import main
 from auricle.process.until_signal import broker_of
@@ -24,7 +25,6 @@ from auricle.wire.frames import UP
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_files import Listener, emqx_acl
 from auricle_cloud.identity.broker_folder import mosquitto_process, read_duration, reload_mosquitto
-from auricle_fleet.broker.mosquitto import find_mosquitto
 
 Enrol = Callable[..., Any]
 

@@ -91,6 +91,7 @@ SERVE = "cloud serve --fleet f --state x --broker"
         ("cloud rounds show pi-001", "ROUND"),
         ("cloud devices remove pi-1", 'did you mean "forget"?'),
         ("cloud status", 'did you mean "overview"?'),
+        ("cloud rounds strat", 'did you mean "start"?'),
         ("cloud stauts", 'did you mean "overview"?'),
         ("cloud devices why pi-1", 'did you mean "auricle cloud why"?'),
         ("cloud rollback", "auricle cloud models rollback"),

@@ -16,9 +16,9 @@ from tests.core.tcp_proxy import Proxy
 
 from auricle.errors import BrokerDistrustError, BrokerError
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink, Will
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle_fleet.broker import mosquitto as broker_mosquitto
 from auricle_fleet.broker.broker import Broker, Kind, start_broker
-from auricle_fleet.broker.mosquitto import find_mosquitto
 
 T = "auricle/1/f"
 UP, UPS = f"{T}/d/dev-a/up/upd", f"{T}/d/+/up/#"

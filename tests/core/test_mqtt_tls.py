@@ -20,7 +20,7 @@ from tests.core.tcp_proxy import Proxy
 
 from auricle.errors import BrokerDistrustError, BrokerError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
-from auricle_fleet.broker.mosquitto import find_mosquitto
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle_fleet.broker.process import BrokerProcess
 
 pytestmark = pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from tests.edge.agent_site import FLEET, USERS, Site, digits, until, with_broker
 
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle.mqtt_link.settings import BrokerAddress, Protocol
 from auricle.wire.messages import Get, Status, Update
 from auricle_edge.fleet.update_delivery import UNANSWERED
 from auricle_fleet.broker import mosquitto
 from auricle_fleet.broker.broker import Broker, start_broker
-from auricle_fleet.broker.mosquitto import find_mosquitto
 
 FEW = 4 * digits().pack.plugin_table.size + 250
 """Bytes that hold a model, and not an update with its header."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from auricle_fleet.broker.mosquitto import find_mosquitto
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from tests.arm64.emulation import UnavailableError
 from tests.firstboot.card import Card, blank_card
 from tests.firstboot.house import House, auricle, house

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from auricle_fleet.broker.mosquitto import find_mosquitto
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from tests.arm64.emulation import tried
 from tests.system.conftest import Command
 

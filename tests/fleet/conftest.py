@@ -7,8 +7,8 @@ from importlib.util import find_spec
 import pytest
 from tests.system.conftest import pytest_pyfunc_call as pytest_pyfunc_call
 
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle_fleet.broker.broker import Kind
-from auricle_fleet.broker.mosquitto import find_mosquitto
 
 
 @pytest.fixture(params=["mosquitto", "amqtt"])

@@ -18,9 +18,9 @@ import pytest
 
 from auricle.errors import BrokerError, SettingsError
 from auricle.mqtt_link.link import LinkSettings, MqttLink
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle_fleet.broker import broker as broker_module
 from auricle_fleet.broker.broker import Kind, connect_broker, start_broker
-from auricle_fleet.broker.mosquitto import find_mosquitto
 
 USERS = {"coordinator": "c-secret", "dev-a": "a-secret"}
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle.process.cli import main
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from tests.core.test_mqtt_tls import self_signed
 from tests.mistakes import places
 from tests.mistakes.before import Before, UnavailableError

@@ -83,6 +83,7 @@ def _sentences(mistake: Mistake, outcome: Outcome) -> Iterator[str]:
 
 
 MASKS = (
+    (re.compile(r"/usr/s?bin/mosquitto(?= -c)"), "mosquitto"),
     (re.compile(r"\S*/bin/python[\d.]* -m pip(?= install)"), "pip"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "KEY"),
     (re.compile(r"(?<=[:@])[\w-]{22}(?=@)"), "PASSWORD"),

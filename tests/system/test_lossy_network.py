@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from auricle_fleet.broker.mosquitto import find_mosquitto
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 
 DEVICES, ROUNDS, WORST = (50, 3, 0.3) if "AURICLE_FULL_SIZE" in os.environ else (9, 1, 0.2)
 MOST_SENT = 5

@@ -17,13 +17,13 @@ import pytest
 
 from auricle.errors import BrokerError
 from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle.mqtt_link.private_link import IdentityFiles
 from auricle.packs.pack import load_pack
 from auricle.wire.messages import Invite
 from auricle_cloud.storage.store import FILE, Store
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from auricle_fleet.broker.process import BrokerProcess
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.train import Trainer

@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 from auricle.errors import BrokerError
 from auricle.mqtt_link.broker_rights import Roles, covers
 from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle.wire.frames import UP
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_files import LARGEST_PACKET
@@ -28,7 +29,6 @@ from auricle_cloud.identity.certificates import Key, new_key
 from auricle_cloud.identity.issuing import DAY
 from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet.broker.broker import Broker
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from auricle_fleet.broker.process import BrokerProcess
 from tests.nightly import nightly_but
 from tests.system.canary import start_canaries

@@ -14,6 +14,7 @@ import pytest
 
 from auricle.errors import BrokerError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, Handler, LinkSettings, MqttLink
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle.mqtt_link.private_link import IdentityFiles
 from auricle.wire.frames import Topics
 from auricle_cloud.identity.authority import Authority, key_pem
@@ -22,7 +23,6 @@ from auricle_cloud.identity.certificates import Key, new_key
 from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.identity.issuing import DAY
 from auricle_cloud.storage.store import FILE, Store
-from auricle_fleet.broker.mosquitto import find_mosquitto
 from auricle_fleet.broker.process import BrokerProcess
 
 FLEET = "f"

@@ -12,6 +12,7 @@ import typer
 
 from auricle.errors import SettingsError
 from auricle.files import write_durably
+from auricle.mqtt_link.mosquitto_program import mosquitto_command
 from auricle.mqtt_link.private_link import FOLDER as IDENTITY
 from auricle.mqtt_link.private_link import IdentityFiles
 from auricle.process.table import console
@@ -199,7 +200,7 @@ def broker(
         if asks and own.certificate.is_file():
             write_login(own.login, COORDINATOR, enrolment.authority.passwords().of(COORDINATOR))
         told = settings.write(folder, enrolment, who=user())
-    start = f"mosquitto -c {folder / 'mosquitto.conf'}" if kind == "mosquitto" else f"include {folder / 'emqx.conf'}"
+    start = mosquitto_command(folder / "mosquitto.conf") if kind == "mosquitto" else f"include {folder / 'emqx.conf'}"
     old = old_authority(folder)
     if as_json:
         show(Written(folder=str(folder), reloaded=told, restart=old), as_json=True)

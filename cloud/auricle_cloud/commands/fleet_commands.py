@@ -10,6 +10,7 @@ import typer
 
 from auricle.errors import REFUSED, SettingsError, StorageError
 from auricle.files import describe, write_durably
+from auricle.mqtt_link.mosquitto_program import mosquitto_command
 from auricle.mqtt_link.private_link import FOLDER as IDENTITY
 from auricle.mqtt_link.private_link import is_loopback
 from auricle.wire.identity import Identity
@@ -123,7 +124,7 @@ def new(
     say(f"Keep {keys} apart, with a copy, and root.key of {state / AUTHORITY}: neither is needed to run the fleet.")
     say("Next:")
     for line in (
-        f"mosquitto -c {folder / 'broker' / 'mosquitto.conf'}",
+        mosquitto_command(folder / "broker" / "mosquitto.conf"),
         f"auricle cloud serve --config {folder / 'coordinator.toml'}",
         f"auricle cloud use {name} --state {state}",
         f"auricle cloud enrol token --count 50 --prefix pi --ttl 7d --out {folder / 'tokens'}",

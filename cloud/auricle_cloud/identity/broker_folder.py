@@ -15,6 +15,7 @@ import msgspec
 from auricle.errors import SettingsError, StorageError
 from auricle.files import write_durably
 from auricle.mqtt_link.broker_rights import Roles
+from auricle.mqtt_link.mosquitto_program import mosquitto_command
 from auricle.wire.kinds import UNDECODABLE, FleetName
 from auricle_cloud.identity.authority import key_pem
 from auricle_cloud.identity.broker_files import (
@@ -181,7 +182,7 @@ def old_authority(folder: Path) -> str | None:
     return (
         f"The mosquitto of {folder} (process {pid}) was started with another authority, which most versions keep until "
         f"they start again, and so refuse certificates of the new one: restart its unit (systemctl restart mosquitto), "
-        f"or end it and start mosquitto -c {folder / 'mosquitto.conf'}."
+        f"or end it and start {mosquitto_command(folder / 'mosquitto.conf')}."
     )
 
 

@@ -108,9 +108,8 @@ def _near(given: str, error: typer.BadParameter) -> str:
 def _near_command(given: str, error: typer.BadParameter) -> str:
     """The command of the group with the same meaning or the nearest name, or one of that name elsewhere."""
     here, context = _commands(error), cast("Any", error.ctx)
-    word = closest(given, (word for words in MEANINGS for word in words), ALMOST)
-    same = next((words for words in MEANINGS if word in words), ())
-    if meant := next((word for word in same if word in here), None) or closest(given, here, ALIKE):
+    almost = closest(given, (word for words in MEANINGS for word in words), ALMOST) or ""
+    if meant := _same(given, here) or closest(given, here, ALIKE) or _same(almost, here):
         return f'did you mean "{meant}"?'
     above, below = context.parent if context is not None else None, []
     while above is not None:
@@ -121,6 +120,12 @@ def _near_command(given: str, error: typer.BadParameter) -> str:
         if given in getattr(context.command.commands[name], "commands", {}):
             below.append(f"{context.command_path} {name} {given}")
     return f"there is: {', '.join(below or sorted(here))}."
+
+
+def _same(word: str, here: Sequence[str]) -> str | None:
+    """The command here that means nearly what this one does elsewhere."""
+    words = next((words for words in MEANINGS if word in words), ())
+    return next((each for each in words if each in here), None)
 
 
 def _typed() -> list[str]:

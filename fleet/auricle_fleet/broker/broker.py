@@ -17,7 +17,8 @@ from typing import Literal
 from auricle.errors import BrokerError, SettingsError, because, extra_command, nearest
 from auricle.mqtt_link.broker_rights import Roles, check_names
 from auricle.mqtt_link.link import BrokerAddress
-from auricle_fleet.broker.mosquitto import find_mosquitto, mosquitto, write_passwords
+from auricle.mqtt_link.mosquitto_program import find_mosquitto
+from auricle_fleet.broker.mosquitto import mosquitto, write_passwords
 from auricle_fleet.broker.process import BrokerProcess
 
 Kind = Literal["mosquitto", "amqtt"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import pwd
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,15 +13,6 @@ from auricle.wire.broker_passwords import hashed
 from auricle_fleet.broker.process import BrokerProcess
 
 log = logging.getLogger("auricle.broker")
-
-# Debian puts it where a user's PATH does not look.
-_PLACES = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
-
-
-def find_mosquitto() -> Path | None:
-    """Return the program, or None if it is not installed."""
-    found = shutil.which("mosquitto") or shutil.which("mosquitto", path=os.pathsep.join(_PLACES))
-    return None if found is None else Path(found)
 
 
 def mosquitto(
