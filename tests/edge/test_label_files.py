@@ -36,7 +36,7 @@ def _labels(folder: Path, text: str, encoding: str = "utf-8") -> Path:
 def test_labels_are_the_same_however_they_were_saved(tmp_path: Path, encoding: str, end: str, form: str) -> None:
     text = normalize(form, "1,5\t2.25\tFür\n\\\t100\t2000\n0\t0\tnote\n\n")
     path = _labels(tmp_path, text.replace("\n", end), encoding)
-    assert read_labels(path) == [(0, 0, "note"), (1.5, 2.25, "für")]
+    assert read_labels(path) == [(0, 0, "note"), (1.5, 2.25, "Für")]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from auricle.errors import DataError
 from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
+from auricle.speech.sound_faults import SoundFault
 from auricle_learning.training.speech_data import Clips, device_data, load_clips, split_held_out
 
 PACK = load_pack("gsc12")
@@ -96,7 +97,8 @@ def test_a_folder_gives_the_words_of_the_pack_and_says_what_it_could_not_read(tm
     assert data.noise is not None
     assert data.noise.shape == (200, 40)
     broken, damaged = sorted(
-        (finding.sentence for finding in findings), key=lambda reason: "anna_nohash_9.wav" in reason
+        (finding.sentence for finding in findings if finding.reason != SoundFault.NOT_CHOSEN.value),
+        key=lambda reason: "anna_nohash_9.wav" in reason,
     )
     assert "broken.wav" in broken and "anna_nohash_9.wav" in damaged
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from auricle.errors import DataError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.packs.pack import Pack
-from auricle.speech.audio import read_clip
-from auricle.speech.clip_folder import ClipFolder, scan_folder
+from auricle.speech.audio import fit_clip
+from auricle.speech.clip_folder import ClipFile, ClipFolder, scan_folder
 from auricle.speech.features import LogMel
-from auricle.speech.folder import read_each
+from auricle.speech.folder import read_each, read_labelled
 from auricle.speech.sound_faults import Finding, SoundError, nothing_usable, sentences_of
 from auricle.speech.speech_set import mean_word_clips, silence_clips, to_float
 from auricle_cloud.evaluation.feature_cache import Clip, FeatureCache, Features
@@ -63,8 +63,9 @@ def load_validation(
 ) -> ValidationSet:
     """Read labelled clips, `<word>/<speaker>_nohash_<n>.(wav|flac)`, for the labels of a pack.
 
-    `_unknown_` is drawn from the folder's other words and `_silence_` from its background noise, as many of each as a
-    word has on average. Where there are more clips than `most`, every label gives equally many as far as it has them.
+    `_unknown_` and `_silence_` have the clips of their folders; where these are fewer than a word has on average, the
+    others are drawn from the folder's other words and from its background noise. Where there are more clips than
+    `most`, every label gives equally many as far as it has them.
 
     Parameters
     ----------
@@ -109,7 +110,8 @@ def _compute(found: ClipFolder, clips: Sequence[Clip], pack: Pack, rng: np.rando
     unread: list[Finding] = []
     files = [(target, path) for target, path in clips if path is not None]
     for start in range(0, len(files), _CHUNK):
-        audio = _read_chunk([path for _, path in files[start : start + _CHUNK]], length, unread)
+        some = [ClipFile(path, pack.labels[target], "") for target, path in files[start : start + _CHUNK]]
+        audio = _read_chunk(some, length, unread)
         targets += [files[start + place][0] for place in audio]
         if audio:
             features.append(frontend(np.stack(list(audio.values()))))
@@ -131,9 +133,9 @@ def _by_label(found: ClipFolder, pack: Pack, rng: np.random.Generator) -> list[l
     for clip in found.clips:
         if clip.word in files:
             files[clip.word].append(clip.path)
-        else:
+        elif clip.word != SILENCE:
             others.append(clip.path)
-    words = [len(paths) for paths in files.values() if paths]
+    words = [len(paths) for label, paths in files.items() if paths and label not in SPECIAL_LABELS]
     if not words:
         raise DataError(
             f"{found.root} has no word of the pack {pack.manifest.name}: it takes one sub-folder for each of "
@@ -141,10 +143,10 @@ def _by_label(found: ClipFolder, pack: Pack, rng: np.random.Generator) -> list[l
         )
     special = mean_word_clips(sum(words), len(words))
     if UNKNOWN in files:
-        chosen = rng.choice(len(others), size=min(len(others), special), replace=False)
-        files[UNKNOWN] = [others[place] for place in np.sort(chosen)]
+        size = min(len(others), max(0, special - len(files[UNKNOWN])))
+        files[UNKNOWN] += [others[place] for place in np.sort(rng.choice(len(others), size=size, replace=False))]
     if SILENCE in files:
-        files[SILENCE] = [None] * special
+        files[SILENCE] += [None] * (special - len(files[SILENCE]))
     return list(files.values())
 
 
@@ -160,17 +162,17 @@ def _capped(files: list[list[Path | None]], most: int, rng: np.random.Generator)
     return sorted(turns[:most], key=lambda clip: (clip[0], str(clip[1])))
 
 
-def _read_chunk(paths: Sequence[Path], length: int, unread: list[Finding]) -> dict[int, NDArray[np.float32]]:
+def _read_chunk(clips: Sequence[ClipFile], length: int, unread: list[Finding]) -> dict[int, NDArray[np.float32]]:
     """Read clips of `length` samples, by their place; what cannot be read goes to `unread`."""
 
-    def read(path: Path) -> NDArray[np.float32] | Finding:
+    def read(clip: ClipFile) -> NDArray[np.float32] | Finding:
         try:
-            return read_clip(path, length)
+            return fit_clip(read_labelled(clip).samples, length)
         except SoundError as error:
             return error.finding
 
     with ThreadPoolExecutor(_READERS) as readers:
-        found = list(readers.map(read, paths))
+        found = list(readers.map(read, clips))
     unread += [problem for problem in found if isinstance(problem, Finding)]
     return {place: audio for place, audio in enumerate(found) if not isinstance(audio, Finding)}
 

@@ -15,7 +15,8 @@ from typing import Literal
 
 from auricle.errors import DataError
 from auricle.files import read_lines
-from auricle.speech.clip_folder import SPEAKER_MARK, ClipFile
+from auricle.speech.clip_folder import ClipFile
+from auricle.speech.list_rows import SPEAKER_MARK
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")

@@ -11,6 +11,7 @@ from itertools import zip_longest
 
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.espeak import phonemes_of
+from auricle.speech.spelling import small_letters
 
 _VOICE = "en-us"
 _VOWELS = frozenset("aeiouyæøœɐɑɒɔəɘɚɛɜɝɞɤɨɪɯɵɶʉʊʌʏᵻ")
@@ -191,7 +192,7 @@ def holds_any(text: str, keywords: Iterable[str]) -> bool:
 
     A keyword of several words is held where all of them follow each other.
     """
-    padded = f" {' '.join(text.lower().split())} "
+    padded = f" {small_letters(text)} "
     return any(
         f" {spelling} " in padded for keyword in keywords for spelling in (keyword, *HOMOPHONES.get(keyword, ()))
     )

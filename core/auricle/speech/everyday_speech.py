@@ -14,6 +14,7 @@ from auricle.errors import SettingsError, nearest
 from auricle.speech.confusables import holds_any
 from auricle.speech.everyday_english import OWN_SENTENCES, PATTERNS, WORDS
 from auricle.speech.other_speech import ENGLISH, FOREIGN
+from auricle.speech.spelling import small_letters
 from auricle.speech.voices import ENGLISH_CODE, OTHER_NAMES
 
 FEWEST_WORDS, MOST_WORDS = 6, 14
@@ -133,4 +134,4 @@ def _holds(text: str, phrases: Sequence[str], code: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    return text.lower().replace(",", " ").split()
+    return small_letters(text.replace(",", " ")).split()

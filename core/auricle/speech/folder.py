@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,10 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
-from auricle.speech.audio import CLIP_SAMPLES, fit_clip, read_recording, share_kept
+from auricle.speech.audio import CLIP_SAMPLES, Recording, fit_clip, read_recording, share_kept
 from auricle.speech.clip_folder import ClipFile, ClipFolder, scan_folder
 from auricle.speech.row_store import RowStore, Spill
-from auricle.speech.sound_faults import Finding, SoundError
+from auricle.speech.sound_faults import Finding, SoundError, SoundFault
 from auricle.speech.speech_set import (
     CUT,
     Progress,
@@ -119,24 +120,23 @@ def load_folders(
     chosen = _choose_files(found, labels, rng, every_other)
     if UNKNOWN in labels and UNKNOWN not in chosen.labels:
         raise DataError(f"There is no word left for {UNKNOWN} in {where}: take it out of --words or add recordings.")
-    silent = _special_count(chosen.labels, labels) if SILENCE in labels else 0
+    silent = _missing_silence(chosen.labels, labels)
     rows = RowStore(len(chosen.files) + silent, (clip_samples,), np.int16, spill)
     kept, of_clips, cut = _read_all(chosen.files, rows, clip_samples, progress)
     noise, of_noise = read_each(found.noise)
     clip_labels = [chosen.labels[place] for place in kept]
     clip_speakers = [chosen.files[place].speaker for place in kept]
-    if SILENCE in labels and clip_speakers:
-        count = _special_count(clip_labels, labels)
+    if clip_speakers and (count := _missing_silence(clip_labels, labels)):
         rows.put(silence_clips(noise, count, rng, clip_samples))
-        clip_speakers += [clip_speakers[place] for place in rng.integers(len(clip_speakers), size=count)]
         clip_labels += [SILENCE] * count
+    clip_speakers = _with_silence(clip_speakers, clip_labels, rng)
     return build_speech_set(
         labels,
         rows.finish(),
         clip_labels,
         clip_speakers,
         noise=noise,
-        findings=(*found.findings, *of_clips, *of_noise),
+        findings=(*found.findings, *_not_chosen(found, labels), *of_clips, *of_noise),
         other_clips_left_out=chosen.left_out,
         cut=Counter(chosen.labels[place] for place in cut if chosen.labels[place] != UNKNOWN),
     )
@@ -152,11 +152,9 @@ def list_folder(root: Path, words: str = "gsc35", *, seed: int = 0) -> SpeechSet
     rng = np.random.default_rng(seed)
     chosen = _choose_files(found, labels, rng, every_other=False)
     clip_labels, speakers = chosen.labels, [clip.speaker for clip in chosen.files]
-    if SILENCE in labels and speakers:
-        count = _special_count(clip_labels, labels)
-        speakers += [speakers[place] for place in rng.integers(len(speakers), size=count)]
-        clip_labels += [SILENCE] * count
-    return set_without_sound(labels, clip_labels, speakers)
+    if speakers:
+        clip_labels += [SILENCE] * _missing_silence(clip_labels, labels)
+    return set_without_sound(labels, clip_labels, _with_silence(speakers, clip_labels, rng))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +195,40 @@ def _where(roots: Sequence[Path]) -> str:
     return " and ".join(str(root) for root in roots)
 
 
+def _missing_silence(clip_labels: Sequence[str], labels: Sequence[str]) -> int:
+    """Clips of silence that are made of noise beside those that there are."""
+    if SILENCE not in labels:
+        return 0
+    return max(0, _special_count(clip_labels, tuple(labels)) - clip_labels.count(SILENCE))
+
+
+def _with_silence(speakers: Sequence[str], clip_labels: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """A speaker for each clip: nobody speaks in those of silence, which are given to others in proportion."""
+    of_words = [who for who, label in zip(speakers, clip_labels, strict=False) if label != SILENCE]
+    if not of_words:
+        return list(speakers)
+    given = iter([of_words[place] for place in rng.integers(len(of_words), size=clip_labels.count(SILENCE))])
+    return [next(given) if label == SILENCE else who for who, label in zip_longest(speakers, clip_labels)]
+
+
+def _not_chosen(found: ClipFolder, labels: Sequence[str]) -> list[Finding]:
+    """Clips of `_unknown_` and `_silence_` that nothing is learnt from, since these are no labels."""
+    return [
+        SoundFault.NOT_CHOSEN.finding(f"{clip.path} is of {clip.word}, which --words does not name: add it there.")
+        for clip in found.clips
+        if clip.word in SPECIAL_LABELS and clip.word not in labels
+    ]
+
+
 def _choose_files(found: ClipFolder, labels: tuple[str, ...], rng: np.random.Generator, every_other: bool) -> _Chosen:
     files = [clip for clip in found.clips if clip.word in labels]
     clip_labels = [clip.word for clip in files]
     if UNKNOWN not in labels:
         return _Chosen(files, clip_labels, 0)
-    others = [clip for clip in found.clips if clip.word not in labels]
+    others = [clip for clip in found.spoken if clip.word not in labels]
     there = len(others)
     if not every_other:
-        count = min(there, _special_count(clip_labels, labels))
+        count = min(there, max(0, _special_count(clip_labels, labels) - clip_labels.count(UNKNOWN)))
         others = [others[place] for place in np.sort(rng.choice(there, size=count, replace=False))]
     return _Chosen(files + others, clip_labels + [UNKNOWN] * len(others), there - len(others))
 
@@ -252,11 +275,21 @@ def _read_in_order(files: Sequence[ClipFile], length: int) -> Iterator[_Read]:
 
 def _read_one(file: ClipFile, length: int) -> _Read:
     try:
-        recording = read_recording(file.path)
+        recording = read_labelled(file)
     except SoundError as error:
         return None, (error.finding,), False
     clip = fit_clip(recording.samples, length)
     return to_int16(clip), recording.findings, share_kept(recording.samples, clip) < 1 - CUT
+
+
+def read_labelled(file: ClipFile) -> Recording:
+    """What a clip holds; one of `_silence_` may be silent. Errors as of `read_recording`."""
+    try:
+        return read_recording(file.path)
+    except SoundError as error:
+        if file.word == SILENCE and error.fault is SoundFault.SILENT:
+            return Recording(np.zeros(CLIP_SAMPLES, np.float32))
+        raise
 
 
 def read_each(paths: Iterable[Path]) -> tuple[list[NDArray[np.float32]], list[Finding]]:

@@ -6,7 +6,6 @@ has to tell apart from it, spoken by voices of the phrase's own language.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, permutations
 from zlib import crc32
@@ -18,6 +17,8 @@ from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.confusables import confusables, holds_any, sound_distance
 from auricle.speech.espeak import phonemes_of
 from auricle.speech.pseudo_words import is_speakable, letters_of, pseudo_phrase
+from auricle.speech.scripts import SWITCH, refuse_unread
+from auricle.speech.spelling import small_letters
 from auricle.speech.voices import ACCENTS, accents_of
 
 SAME_BELOW = 0.12
@@ -35,7 +36,6 @@ _TRIES_FOR_ONE = 20
 _SPARE = 4
 _MOST_WORDS_REORDERED = 4
 _LEAST_PHONEMES = 2
-_SWITCH = re.compile(r"\([a-z0-9-]+\)")
 
 _Sounds = tuple[str, ...]
 
@@ -70,17 +70,19 @@ def near_words(
     Raises
     ------
     SettingsError
-        espeak-ng does not have the language, its voice has no sound for a phrase, or a number is out of range.
+        espeak-ng does not have the language, its voices spell a phrase or have no sound for it, or a number is out of
+        range.
     DataError
         espeak-ng is not installed or fails.
     """
     for name, value, least in (("count", count, 1), ("seed", seed, 0)):
         if value < least:
             raise SettingsError(f"{name} is {value} and must be at least {least}.")
-    plain = {phrase: " ".join(phrase.lower().split()) for phrase in phrases if phrase not in SPECIAL_LABELS}
+    plain = {phrase: small_letters(phrase) for phrase in phrases if phrase not in SPECIAL_LABELS}
     wanted = tuple(dict.fromkeys(plain.values()))
     if "" in wanted:
         raise SettingsError("A phrase is empty: write what people say.")
+    refuse_unread(wanted, language)
     accent, *others = _accents(language)
     english = confusables(wanted) if accent in ACCENTS else {}
     parts = {phrase: _without(wanted, chain(_parts(phrase), english.get(phrase, ()))) for phrase in wanted}
@@ -155,7 +157,7 @@ def _sounds_of(accent: str, texts: Iterable[str]) -> dict[str, _Sounds]:
     """Spell every text, without the marks of where the voice goes over to another language's rules."""
     said = list(dict.fromkeys(texts))
     spelled = (
-        tuple(sound for mark in sounds if (sound := _SWITCH.sub("", mark))) for sounds in phonemes_of(accent, said)
+        tuple(sound for mark in sounds if (sound := SWITCH.sub("", mark))) for sounds in phonemes_of(accent, said)
     )
     return dict(zip(said, spelled, strict=True))
 

@@ -22,21 +22,36 @@ class SoundFault(Enum):
     OLD_LIBRARY = "needs a newer libsndfile"
     DAMAGED = "damaged: cannot be decoded"
     CUT = "holds less sound than its header claims"
+    SEVERAL = "several recordings in one file"
     RATE = "a sample rate that is not read"
     LONG = "too long"
     NOT_FINITE = "samples that are not finite numbers"
     SCALE = "samples in a scale that is not known"
     SILENT = "silent"
     CHANNELS = "more than two channels"
-    NAME = "the name does not say who speaks"
+    RAW = "raw samples without a header"
+    BESIDE = "in no folder of a word"
+    INSIDE = "in a folder inside that of a word"
+    UNDERSCORE = "in a folder whose name is no word"
+    NOT_CHOSEN = "of a label that is not chosen"
+    NAME = "nothing says who speaks: a speaker each"
     OPPOSITE = "opposite channels: the louder one is used"
     INT16_SCALE = "floats in the scale of int16: divided"
     NO_SIZE = "a header without size: read to the end"
+    LESS = "a header that claims less than there is: read to the end"
+    NO_END = "not closed by its recorder: read to where it ends"
 
     @property
     def is_used(self) -> bool:
         """Whether the sound of such a file is used all the same."""
-        return self in (SoundFault.OPPOSITE, SoundFault.INT16_SCALE, SoundFault.NO_SIZE)
+        return self in (
+            SoundFault.NAME,
+            SoundFault.OPPOSITE,
+            SoundFault.INT16_SCALE,
+            SoundFault.NO_SIZE,
+            SoundFault.LESS,
+            SoundFault.NO_END,
+        )
 
     def finding(self, sentence: str) -> Finding:
         """This fault in one file, which the sentence names."""

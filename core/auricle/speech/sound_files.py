@@ -33,6 +33,16 @@ OTHER_SUFFIXES = frozenset(
 """What files of sound end with that are not decoded: listed, so that they are counted with what converts them."""
 
 
+RAW = {
+    **dict.fromkeys((".raw", ".pcm", ".s16", ".s16le", ".sw"), ("s16le", 16_000)),
+    **{f".sln{kilo}": ("s16le", hertz) for kilo, hertz in (("", 8_000), (12, 12_000), (16, 16_000), (24, 24_000))},
+    **{f".sln{kilo}": ("s16le", hertz) for kilo, hertz in ((32, 32_000), (44, 44_100), (48, 48_000))},
+    **dict.fromkeys((".ul", ".ulaw", ".mulaw"), ("mulaw", 8_000)),
+    **dict.fromkeys((".al", ".alaw"), ("alaw", 8_000)),
+}
+"""What files of raw samples end with: what ffmpeg calls the samples, and how many a second there usually are."""
+
+
 def is_sound_file(name: str) -> bool:
     """Whether a file's name says that it is sound. Hidden files are not, nor what a Mac puts beside (`._x.wav`)."""
     suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 - a path for each of 100,000 names takes seconds
@@ -51,6 +61,25 @@ def folder_names(folder: Path) -> list[str]:
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
     except OSError as error:
         raise DataError(f"The folder {folder} cannot be listed ({because(error)}): check its permissions.") from error
+
+
+def is_raw(path: Path) -> bool:
+    """Whether a file's name says that it holds samples and nothing that describes them."""
+    return path.suffix.lower() in RAW
+
+
+def raw_files(folder: Path) -> list[Path]:
+    """The files of raw samples in a folder; errors as of `folder_names`."""
+    return [folder / name for name in folder_names(folder) if is_raw(Path(name))]
+
+
+def raw_conversion(path: Path) -> str:
+    """What raw samples are and the command that converts them, as the end of a sentence that names the file."""
+    samples, rate = RAW[path.suffix.lower()]
+    return (
+        f"holds raw samples, and nothing says their rate and size: where they are {samples} at {rate} a second, ffmpeg "
+        f"-f {samples} -ar {rate} -ac 1 -i {path.name} {path.stem}.wav converts it."
+    )
 
 
 def sound_files(folder: Path, *, deep: bool = False) -> list[Path]:

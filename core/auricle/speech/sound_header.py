@@ -11,10 +11,15 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from auricle.speech.mp3_header import find_mp3, is_mp3
+from auricle.speech.mp3_header import find_mp3, id3_length, is_mp3
 
 _HEAD = 4_096
 _MOST_CHUNKS = 64
+_SPARE_BYTES = 128
+"""Behind the sound, of whatever kind."""
+_SEARCHED = 1 << 20
+_STREAM = b"fLaC\0\0\0\x22"
+"""With which a stream of FLAC begins: the mark, and the first block's kind and length."""
 _ENDLESS = 0x7FFF_0000
 """A size from here on, larger than the file, was written by a program that did not know it: SoX takes 0x7ffff000,
 arecord 0x80000000, ffmpeg 0xffffffff."""
@@ -48,8 +53,17 @@ class Header:
     patch: tuple[int, bytes] = (0, b"")
     """Where to put which bytes, so that a decoder reads to the end."""
 
-    counts_frames: bool = True
-    """Whether the frames that a decoder announces are the header's, not an estimate."""
+    pieces: tuple[bytes | tuple[int, int], ...] = ()
+    """What a decoder is given: bytes, and from where to where in the file; empty: all of it."""
+
+    streams: int = 1
+    """Recordings that lie in it one behind the other, or beside each other."""
+
+    lost: int = 0
+    """Pages that are missing between others."""
+
+    is_ended: bool = True
+    """Whether the last page says that it is the last."""
 
     is_damaged: bool = False
     """Whether it begins as a format that is read, and does not go on so."""
@@ -71,9 +85,15 @@ def read_header(descriptor: int, size: int) -> Header:
         return _of_chunks("caf", descriptor, 8, ">q", size, b"data", 4)
     if head[:4] in (b".snd", b"dns.") and len(head) >= 24:
         start, claimed = struct.unpack(">II" if head[:4] == b".snd" else "<II", head[4:12])
-        return Header("au", claimed=claimed, there=max(0, size - start), has_size=not _is_open(claimed, size))
+        there = max(0, size - start)
+        if claimed + _SPARE_BYTES < there:
+            told = struct.pack(">I" if head[:4] == b".snd" else "<I", there)
+            return Header("au", claimed=claimed, there=there, has_size=False, patch=(8, told))
+        return Header("au", claimed=claimed, there=there, has_size=not _is_open(claimed, size))
     if head[:4] == b"fLaC":
-        return Header("flac")
+        return _flac(descriptor, 0, size)
+    if head[:3] == b"ID3" and os.pread(descriptor, 4, tagged := id3_length(head)) == b"fLaC":
+        return _flac(descriptor, tagged, size)
     if head[:4] == b"riff" and head[24:28] == b"wave":
         return Header("w64", claimed=int.from_bytes(head[16:24], "little"), there=size)
     if head[:4] == b"OggS":
@@ -94,7 +114,7 @@ def _wav(descriptor: int, head: bytes, size: int) -> Header:
         claimed = int.from_bytes(head[28:36], "little")
         return Header("wav", claimed=claimed, there=header.there, has_size=claimed != 0)
     riff = struct.unpack(order, head[4:8])[0]
-    if not header.has_size and header.patch[1] and riff + 8 == size:
+    if not (header.has_size or header.claimed) and header.patch[1] and riff + 8 == size:
         return Header("wav", there=0)  # closed in order, without sound: what follows are other chunks
     return header
 
@@ -112,6 +132,9 @@ def _of_chunks(kind: str, descriptor: int, start: int, order: str, size: int, na
         counted = max(0, claimed - before)
         is_open = claimed < 0 or _is_open(claimed, size)
         forgiven = counted if counted > size else min(counted, there)
+        if not is_open and counted < there and _goes_on(descriptor, body + claimed, size, struct.calcsize(order)):
+            told = struct.pack(order, there + before)
+            return Header(kind, claimed=counted, there=there, has_size=False, patch=(field, told))
         return Header(kind, claimed=forgiven, there=there, has_size=not is_open)
     return Header(kind)
 
@@ -130,27 +153,56 @@ def _chunks(descriptor: int, place: int, order: str, size: int) -> Iterator[tupl
         place += 4 + width + claimed + (claimed & 1 if width == 4 else 0)
 
 
+def _goes_on(descriptor: int, place: int, size: int, width: int) -> bool:
+    """Whether what follows the sound that a header claims is more of it: no chunk, no tag, and not only zeros."""
+    rest = os.pread(descriptor, _HEAD, place)
+    if size - place <= _SPARE_BYTES or not rest.strip(b"\0") or rest.startswith(b"TAG"):
+        return False
+    for start in (0, 1):  # a chunk may be padded to an even place
+        name, length = rest[start : start + 4], rest[start + 4 : start + 4 + width]
+        sizes = (int.from_bytes(length, "little"), int.from_bytes(length, "big"))
+        if all(32 <= byte < 127 for byte in name) and min(sizes) <= size - place:
+            return False
+    return True
+
+
 def _is_open(claimed: int, size: int) -> bool:
     return claimed >= _ENDLESS and claimed > size
 
 
+def _flac(descriptor: int, place: int, size: int) -> Header:
+    """A decoder takes the first of several streams, and says nothing of the others."""
+    streams = 0
+    for start in range(place, size, _SEARCHED):
+        streams += os.pread(descriptor, _SEARCHED + len(_STREAM) - 1, start).count(_STREAM)
+    return Header("flac", streams=max(1, streams), pieces=((place, size),) if place else ())
+
+
 def _ogg(descriptor: int, head: bytes, size: int) -> Header:
+    """What its pages say: each has the number after the one before, and only the first of a stream begins one."""
     codec = "opus" if b"OpusHead" in head[:64] else ""
     if b"Speex  " in head[:64]:
         return Header(foreign="Speex")
-    tail = os.pread(descriptor, 131_072, max(0, size - 131_072))
-    last = tail.rfind(b"OggS")
-    page = tail[last:] if last >= 0 else b""
-    segments = page[26] if len(page) > 26 else 0
-    claimed = 27 + segments + sum(page[27 : 27 + segments])
-    return Header("ogg", codec, claimed=claimed, there=len(page))
+    place = numbers = streams = lost = length = 0
+    flags, page = 0, head
+    while place < size and page[:4] == b"OggS" and len(page) > 26:
+        flags, number = page[5], int.from_bytes(page[18:22], "little")
+        streams += bool(flags & 2)
+        lost += 0 if flags & 2 else max(0, number - numbers)
+        length = 27 + page[26] + sum(page[27 : 27 + page[26]])
+        numbers, place = number + 1, place + length
+        page = os.pread(descriptor, 27 + 255, place)
+    there = length - max(0, place - size)
+    is_ended = bool(flags & 4)
+    return Header("ogg", codec, claimed=length, there=there, streams=max(1, streams), lost=lost, is_ended=is_ended)
 
 
 def _mp3(descriptor: int, size: int) -> Header:
     found = find_mp3(descriptor, size)
-    if found is None or not (found.is_whole or found.claimed > size - found.start):
+    if found is None or not found.frames or not (found.is_whole or found.claimed > size - found.start):
         return Header("mp3", is_damaged=True)
-    return Header("mp3", "mp3", claimed=found.claimed, there=size - found.start, counts_frames=found.counts_frames)
+    pieces: tuple[bytes | tuple[int, int], ...] = (found.tag, *found.pieces)
+    return Header("mp3", "mp3", claimed=found.claimed, there=size - found.start, pieces=pieces)
 
 
 _BEGINNINGS = {b"RIFF": "wav", b"RIFX": "wav", b"RF64": "wav", b"FORM": "aiff", b".snd": "au", b"riff": "w64"}

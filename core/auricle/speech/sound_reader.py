@@ -10,8 +10,11 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -20,8 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError, because, extra_command
+from auricle.speech.quiet_decoder import quiet_decoder
 from auricle.speech.sound_faults import Finding, SoundError, SoundFault
-from auricle.speech.sound_header import read_header
+from auricle.speech.sound_files import is_raw, raw_conversion
+from auricle.speech.sound_header import Header, read_header
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -83,7 +88,7 @@ class OpenSound:
         self.channels: int = self._file.channels
         self.is_float: bool = self._file.subtype in ("FLOAT", "DOUBLE")
         """Whether samples are floats, of whatever scale."""
-        known = self._header.has_size and self._header.counts_frames and self._file.frames < _ENDLESS
+        known = self._header.has_size and self._file.frames < _ENDLESS
         self._claimed: int = self._file.frames if known else 0
         self._given = 0
 
@@ -141,7 +146,8 @@ class OpenSound:
         if self._claimed:  # a decoder that is asked for more than there is begins again, which takes as long
             frames = min(frames, self._claimed - self._given)
         try:
-            piece = np.asarray(self._file.read(frames, dtype="float32", always_2d=True))
+            with self._quiet():
+                piece = np.asarray(self._file.read(frames, dtype="float32", always_2d=True))
         except (RuntimeError, ValueError, OverflowError, TypeError, MemoryError) as error:
             if self._given < self._claimed:
                 raise self._cut() from error
@@ -176,6 +182,16 @@ class OpenSound:
                 f"is {header.codec.upper()}, which libsndfile {library.__libsndfile_version__} cannot decode: pip "
                 f"install -U soundfile, or {conversion(path)}",
             )
+        if header.streams > 1:
+            raise fault(
+                path,
+                SoundFault.SEVERAL,
+                f"holds {header.streams} recordings one behind the other, of which a decoder takes the first: write "
+                "each into a file of its own.",
+            )
+        if header.lost:
+            pages = f"{header.lost:,} pages are" if header.lost > 1 else "1 page is"
+            raise fault(path, SoundFault.CUT, f"lacks sound, {pages} missing between others: copy it again.")
         if header.is_cut:
             raise fault(
                 path,
@@ -183,18 +199,18 @@ class OpenSound:
                 f"holds {header.there:,} of the {header.claimed:,} bytes of sound that its header claims: copy it "
                 "again, or remove it.",
             )
-        if not header.has_size:
-            self.findings = (
-                SoundFault.NO_SIZE.finding(
-                    f"{path} was not closed by its recorder, its header has no size: read to the end."
-                ),
-            )
+        self.findings = tuple(_read_to_end(header, path))
 
     def _decoder(self, library: ModuleType, descriptor: int) -> SoundFile:
         forward = _forward(library)
+        place, patch = self._header.patch
+        pieces: tuple[bytes | tuple[int, int], ...] = self._header.pieces
+        if patch:
+            pieces = ((0, place), patch, (place + len(patch), os.fstat(descriptor).st_size))
         try:
-            if self._header.patch[1]:
-                return forward(_Patched(descriptor, *self._header.patch))
+            if pieces:
+                with self._quiet():
+                    return forward(_Pieces(descriptor, pieces))
             os.lseek(descriptor, 0, os.SEEK_SET)
             return forward(descriptor, closefd=False)
         except OSError as error:
@@ -203,10 +219,15 @@ class OpenSound:
             if getattr(error, "code", None) == _UNSUPPORTED:
                 said = f"holds a codec that libsndfile cannot decode: {conversion(self.path)}"
                 raise fault(self.path, SoundFault.FORMAT, said) from error
+            if is_raw(self.path):
+                raise fault(self.path, SoundFault.RAW, raw_conversion(self.path)) from error
             if not self._header.kind:
                 said = f"is in a format that is not known; where it is sound, {conversion(self.path)}"
                 raise fault(self.path, SoundFault.FORMAT, said) from error
             raise self._damaged() from error
+
+    def _quiet(self) -> AbstractContextManager[None]:
+        return quiet_decoder() if self._header.codec == "mp3" else nullcontext()
 
     def _damaged(self) -> SoundError:
         return fault(self.path, SoundFault.DAMAGED, "is damaged and cannot be decoded: replace or remove it.")
@@ -217,6 +238,20 @@ class OpenSound:
             SoundFault.CUT,
             f"holds less than the {self._claimed:,} samples that its header claims: copy it again, or remove it.",
         )
+
+
+def _read_to_end(header: Header, path: Path) -> Iterator[Finding]:
+    """What is said of a file that is read to its end, whatever its header says of that."""
+    if not header.has_size and header.claimed and header.patch[1]:
+        yield SoundFault.LESS.finding(
+            f"{path} holds {header.there:,} bytes of sound, and its header claims {header.claimed:,}: read to the end."
+        )
+    elif not header.has_size:
+        yield SoundFault.NO_SIZE.finding(
+            f"{path} was not closed by its recorder, its header has no size: read to the end."
+        )
+    elif not header.is_ended:
+        yield SoundFault.NO_END.finding(f"{path} was not closed by its recorder: read to where it ends.")
 
 
 def fault(path: Path, kind: SoundFault, said: str) -> SoundError:
@@ -275,13 +310,15 @@ def _forward(library: ModuleType) -> Callable[..., SoundFile]:
     return Forward
 
 
-class _Patched(io.RawIOBase):
-    """A file in which a few bytes are others than on the disk."""
+class _Pieces(io.RawIOBase):
+    """A file of which a decoder sees some parts, and some bytes that are not on the disk."""
 
-    def __init__(self, descriptor: int, place: int, patch: bytes) -> None:
+    def __init__(self, descriptor: int, pieces: Sequence[bytes | tuple[int, int]]) -> None:
         super().__init__()
-        self._descriptor, self._place, self._patch = descriptor, place, patch
-        self._end = os.fstat(descriptor).st_size
+        self._descriptor, self._pieces = descriptor, pieces
+        lengths = [len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces]
+        self._ends = list(accumulate(lengths))
+        self._end = self._ends[-1]
         self._at = 0
 
     def readable(self) -> bool:
@@ -291,14 +328,25 @@ class _Patched(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer)
-        data = bytearray(os.pread(self._descriptor, len(view), self._at))
-        for number, byte in enumerate(self._patch, self._place - self._at):
-            if 0 <= number < len(data):
-                data[number] = byte
-        view[: len(data)] = data
+        view, done = memoryview(buffer), 0
+        while done < len(view) and (data := self._some(len(view) - done)):
+            view[done : done + len(data)] = data
+            done += len(data)
+        return done
+
+    def _some(self, most: int) -> bytes:
+        """What comes next of one piece, at most so many bytes."""
+        number = bisect_right(self._ends, self._at)
+        if number == len(self._pieces):
+            return b""
+        piece, left = self._pieces[number], min(self._ends[number] - self._at, most)
+        inside = self._at - (self._ends[number - 1] if number else 0)
+        if isinstance(piece, bytes):
+            data = piece[inside : inside + left]
+        else:
+            data = os.pread(self._descriptor, left, piece[0] + inside)
         self._at += len(data)
-        return len(data)
+        return data
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._end}[whence]

@@ -1,30 +1,43 @@
-"""Manifests of speech collections: which columns hold the file, the word and the speaker, and what a row gives."""
+"""Lists of recordings: which columns hold the file, the word and the speaker, and what a row gives."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from unicodedata import category
 
 from auricle.errors import DataError, SettingsError, nearest
 from auricle.files import NamesOnDisk, normal_form, read_lines
-from auricle.packs.manifest import JOINERS
+from auricle.packs.manifest import JOINERS, SILENCE, SPECIAL_LABELS
+from auricle.speech.list_rows import DELIMITERS, open_rows, plain_name
+from auricle.speech.sound_faults import Finding, SoundFault
+from auricle.speech.sound_files import is_sound_file
+from auricle.speech.spelling import Spelling, small_letters
 
-PATH_COLUMNS = ("path", "link", "file", "filename")
-"""What collections call the column of the audio file; capitals do not matter."""
+PATH_COLUMNS = (
+    *("path", "link", "file", "filename", "audiofilepath", "audiofile", "audiopath", "audiofilename"),
+    *("wavfilename", "wavpath", "wav", "filepath", "audio", "clip", "recording"),
+)
+"""What collections call the column of the audio file: the first of these that is there. Capitals, spaces, hyphens, dots
+and underscores do not matter: `audio_filepath` is NeMo's."""
 
-WORD_COLUMNS = ("word", "sentence", "text")
+WORD_COLUMNS = (
+    *("word", "command", "keyword", "label", "sentence", "text", "transcript", "transcription", "utterance"),
+    *("phrase", "normalizedtext", "class", "category"),
+)
 """What they call the word or the sentence."""
 
-SPEAKER_COLUMNS = ("speaker", "client_id", "speaker_id")
+SPEAKER_COLUMNS = ("speaker", "clientid", "speakerid", "speakername", "spk", "spkid", "userid", "user")
 """What they call the speaker."""
 
 VALID_COLUMN = "valid"
 """Multilingual Spoken Words marks here what its makers trust."""
+
+OFFSET_COLUMN = "offset"
+"""NeMo says here at how many seconds of its file a recording begins."""
 
 NOISE_FOLDER = "_background_noise_"
 """What stands where the word would be, for noise; the folder of a Speech Commands root that holds it."""
@@ -32,17 +45,15 @@ NOISE_FOLDER = "_background_noise_"
 AUDIO_FOLDER = "clips"
 """Where a manifest's paths start, if it is beside it."""
 
-DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
-"""What may separate the columns."""
+NOBODY = "nobody/"
+"""Before the path, for the speaker of a recording that names none."""
 
-_SEPARATOR = re.compile(r'"?sep=([,;|\t])"?')
-"""The line with which Excel says what separates the columns."""
-_LONGEST_FIELD = 1 << 20
 _LONGEST_WORD = 64
 _WHAT = "The manifest"
 _WITHIN = "'’-"
 _NO = frozenset({"false", "0", "no"})
-_NOBODY = frozenset({"", "na", "nan", "none", "unknown"})
+_NOBODY = frozenset({"", "na", "nan", "none", "null", "unknown"})
+_USUAL = tuple(map(frozenset, (PATH_COLUMNS, WORD_COLUMNS, SPEAKER_COLUMNS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,14 @@ class Recording:
     name: str
     """`<speaker>_nohash_<n>`: the speaker hashed, n from the path, so that the same row always has the same name."""
 
+    has_speaker: bool = True
+    """Whether the row says who speaks; else it counts as a speaker of its own."""
+
+
+def nobody_in(what: Path | str) -> Finding:
+    """What is said of a file or row that names no speaker."""
+    return SoundFault.NAME.finding(f"{what} does not say who speaks: it counts as a speaker of its own.")
+
 
 class RowError(Exception):
     """A row that gives no recording; its argument says why, in the same words for all rows of that kind."""
@@ -79,7 +98,7 @@ def audio_folder(manifest: Path) -> Path:
 
 
 def count_rows(manifest: Path) -> int:
-    """Count the lines after the header.
+    """Count the lines after the first, which in most lists names the columns.
 
     Raises
     ------
@@ -87,6 +106,15 @@ def count_rows(manifest: Path) -> int:
         The file cannot be read, or is not a text.
     """
     return max(0, sum(1 for _ in read_lines(manifest, _WHAT, refusal=DataError)) - 1)
+
+
+def names_words(manifest: Path) -> bool:
+    """Whether a list that lies in a folder of sound has the columns of a path and of a word."""
+    try:
+        next(read_manifest(manifest, audio_folder(manifest), Columns(), sentences=False), None)
+    except SettingsError:
+        return False
+    return True
 
 
 def read_manifest(
@@ -97,18 +125,20 @@ def read_manifest(
     sentences: bool,
     words: frozenset[str] = frozenset(),
     phrases: Collection[str] = (),
-) -> Iterator[Recording | RowError | None]:
-    """Give what every row of a CSV or TSV file says, in order.
+    speaker: str = "",
+) -> Iterator[tuple[int, Recording | RowError | None]]:
+    """Give what every row of a list says, in order, with its line or place; `list_rows` has the forms of lists.
 
     A row that cannot be used is given as a `RowError`, one of a word not asked for as None: its file is not looked at.
     A backslash in a path is one of a name where there is such a file, else a slash. Words, paths and speakers are the
-    same with letters and marks composed or not, as are names on disk.
+    same with letters and marks composed or not, as are names on disk. A row that names no speaker is of one of its own.
 
     Parameters
     ----------
     manifest
-        The file: the first line names the columns, separated by one of `DELIMITERS`: by that with which most of the
-        columns are found. Tabs and bars separate them inside of quotation marks too, unless the first line has these.
+        The file. A table's first line names the columns, separated by one of `DELIMITERS`: by that with which most of
+        the columns are there. Tabs and bars separate them inside of quotation marks too, unless the first line has
+        these.
     audio
         The folder that the paths start from; a path that leads out of it is a bad row.
     columns
@@ -118,55 +148,42 @@ def read_manifest(
     words
         Only rows of these; empty for all.
     phrases
-        Texts of several words that count as one word, such as "hey jarvis", with single spaces in small letters.
+        Words as they are to be written, such as a pack's labels; those of several words count as one word.
+    speaker
+        Who says the rows that name nobody; empty: each a speaker of its own.
 
     Raises
     ------
     DataError
-        The file cannot be read, or is not a table of text.
+        The file cannot be read, or is no list of recordings.
     SettingsError
         A column is not there.
     """
-    csv.field_size_limit(_LONGEST_FIELD)
-    files = _Files(audio.resolve(), NamesOnDisk())
-    wanted, known = frozenset(map(normal_form, words)), frozenset(map(normal_form, phrases))
-    lines = read_lines(manifest, _WHAT, refusal=DataError)
-    header = next(lines, "").rstrip("\r\n")
-    told = _SEPARATOR.fullmatch(header)
-    if told is not None:
-        header = next(lines, "").rstrip("\r\n")
-    try:
-        delimiter, names = _header(header, columns, told[1] if told else None)
-        bare = delimiter in "\t|" and '"' not in header
-        rows = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL)
-        places = _places(names, columns, manifest)
-        for row in rows:
-            if row:
-                yield _recording(row, places, files, sentences, wanted, known)
-    except csv.Error as error:
-        raise DataError(f"The manifest {manifest} is not a table: save it as CSV in UTF-8.") from error
-
-
-def _header(header: str, columns: Columns, told: str | None) -> tuple[str, list[str]]:
-    """What separates the columns of a first line, and their names; of several that fit, the first in `DELIMITERS`."""
-    usual = (PATH_COLUMNS, WORD_COLUMNS, SPEAKER_COLUMNS)
+    beside = (manifest.parent.resolve(),) if audio == manifest.parent / AUDIO_FOLDER else ()
+    files = _Files((audio.resolve(), *beside), NamesOnDisk())
+    wanted, known = Spelling(words), Spelling((*words, *phrases))
     given = (columns.path, columns.word, columns.speaker)
-    wanted = [{normal_form(name.lower())} if name else set(known) for name, known in zip(given, usual, strict=True)]
-
-    def fit(found: tuple[str, list[str]]) -> tuple[int, int]:
-        names = {name.strip().lower() for name in found[1]}
-        return sum(not names.isdisjoint(each) for each in wanted), len(found[1])
-
-    header = normal_form(header)
-    parted = ((each, next(csv.reader([header], delimiter=each), [])) for each in ([told] if told else DELIMITERS))
-    return max(parted, key=fit)
+    opened = open_rows(
+        manifest, [frozenset({plain_name(name)}) if name else usual for name, usual in zip(given, _USUAL, strict=True)]
+    )
+    places = None if opened.columns is None else _places(opened.columns, columns, manifest)
+    asked = _Asked(files, sentences, wanted if words else None, known, speaker)
+    for number, row in opened.rows:
+        if row is None:
+            yield number, RowError("not a row of the list")
+            continue
+        if opened.columns is None and (places is None or not places.fit(row)):
+            places = _places(tuple(row), columns, manifest)
+        assert places is not None
+        yield number, _recording(row, places, asked, is_table=opened.columns is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
     """Finds the files that rows name."""
 
-    root: Path
+    roots: tuple[Path, ...]
+    """Where paths start: in the first of these in which there is such a file."""
     names: NamesOnDisk
 
     def find(self, written: str) -> Path | None:
@@ -175,94 +192,135 @@ class _Files:
         Raises
         ------
         RowError
-            The path leads out of the root.
+            The path leads out of the roots.
         """
-        for spelt in dict.fromkeys((written, written.replace("\\", "/"))):
+        outside = False
+        for root, spelt in product(self.roots, dict.fromkeys((written, written.replace("\\", "/")))):
             try:
-                path = self.names.find(self.root / spelt).resolve()
+                path = self.names.find(root / spelt).resolve()
                 there = path.is_file()
             except (OSError, RuntimeError):  # a name too long, or links in a circle
                 continue
-            if not path.is_relative_to(self.root):
-                raise RowError("the path leaves the folder")
-            if there:
+            if not path.is_relative_to(root):
+                outside = True
+            elif there:
                 return path
+        if outside:
+            raise RowError("the path leaves the folder")
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Positions of the columns."""
+    """Names of the columns as a list writes them."""
 
-    path: int
-    word: int
-    speaker: int
-    valid: int | None
+    path: str
+    word: str
+    speaker: str | None
+    valid: str | None
+    offset: str | None
+
+    def fit(self, row: Collection[str], *, whole: bool = False) -> bool:
+        """Whether a row has a path and a word, of a whole row of a table also the others."""
+        others = (self.speaker, self.valid) if whole else ()
+        return all(name in row for name in (self.path, self.word, *others) if name is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked of all rows."""
+
+    files: _Files
+    sentences: bool
+    words: Spelling | None
+    """Only these; None for all."""
+    known: Spelling
+    speaker: str
 
 
 def _places(names: Sequence[str], columns: Columns, manifest: Path) -> _Places:
-    lower = [name.strip().lower() for name in names]
+    plain = {plain_name(name): name for name in reversed(names)}
 
-    def find(given: str | None, usual: Sequence[str], option: str) -> int:
-        wanted = [normal_form(given.lower())] if given is not None else usual
-        for name in wanted:
-            if name in lower:
-                return lower.index(name)
-        if given is not None:
+    def find(given: str | None, usual: Sequence[str]) -> str | None:
+        if given is None:
+            return next((plain[name] for name in usual if name in plain), None)
+        if plain_name(given) not in plain:
             raise SettingsError(f'{manifest} has no column "{given}": {nearest(given, names)}')
-        if not any(lower):
-            raise SettingsError(f"{manifest} is empty: its first line names the columns path, word and speaker.")
-        if len(names) == 1:
-            raise SettingsError(
-                f"{manifest} has one column, {names[0][:60]!r}: its first line names the columns path, word and "
-                f"speaker, separated by {', '.join(DELIMITERS.values())}."
-            )
-        raise SettingsError(
-            f"{manifest} has no column {' or '.join(usual)}: call one so, or say which it is with {option} of "
-            f"auricle export import-speech; there is: {', '.join(names)}."
-        )
+        return plain[plain_name(given)]
 
-    return _Places(
-        find(columns.path, PATH_COLUMNS, "--path-column"),
-        find(columns.word, WORD_COLUMNS, "--word-column"),
-        find(columns.speaker, SPEAKER_COLUMNS, "--speaker-column"),
-        lower.index(VALID_COLUMN) if VALID_COLUMN in lower else None,
+    path, word = find(columns.path, PATH_COLUMNS), find(columns.word, WORD_COLUMNS)
+    speaker = find(columns.speaker, SPEAKER_COLUMNS)
+    if path is None or word is None:
+        raise SettingsError(_without(manifest, names, "path" if path is None else "word"))
+    return _Places(path, word, speaker, plain.get(VALID_COLUMN), plain.get(OFFSET_COLUMN))
+
+
+def _without(manifest: Path, names: Sequence[str], column: str) -> str:
+    """The sentence for a list that lacks a column."""
+    if not any(name.strip() for name in names):
+        return f"{manifest} is empty: its first line names the columns path, word and speaker."
+    if any(is_sound_file(name.strip()) for name in names):
+        order = ",".join(_guessed(names))
+        return (
+            f"{manifest} begins with a recording and not with the names of its columns: write them as its first line, "
+            f"as in {order}."
+        )
+    if len(names) == 1:
+        return (
+            f"{manifest} has one column, {names[0][:60]!r}: its first line names the columns path, word and "
+            f"speaker, separated by {', '.join(DELIMITERS.values())}."
+        )
+    usual = {"path": "path, file_name or audio_filepath", "word": "word, label, text or sentence"}[column]
+    return (
+        f"{manifest} has no column {usual}: call one so, or say which it is with --{column}-column of auricle export "
+        f"import-speech; there is: {', '.join(names)}."
     )
 
 
-def _recording(
-    row: Sequence[str], places: _Places, files: _Files, sentences: bool, words: frozenset[str], phrases: frozenset[str]
-) -> Recording | RowError | None:
+def _guessed(names: Sequence[str]) -> list[str]:
+    """Names for the columns of a row: path where a file of sound is, then word and speaker."""
+    others = iter(("word", "speaker"))
+    path = next(place for place, name in enumerate(names) if is_sound_file(name.strip()))
+    return ["path" if place == path else next(others, f"column{place + 1}") for place in range(len(names))]
+
+
+def _recording(row: dict[str, str], places: _Places, asked: _Asked, *, is_table: bool) -> Recording | RowError | None:
     try:
-        if len(row) <= max(places.path, places.word, places.speaker, places.valid or 0):
+        if not places.fit(row, whole=is_table):
             raise RowError("the row has too few columns")
-        if places.valid is not None and row[places.valid].strip().lower() in _NO:
+        if places.valid is not None and row.get(places.valid, "").strip().lower() in _NO:
             raise RowError("marked as not valid")
-        said = row[places.word]
-        text = NOISE_FOLDER if said.strip() == NOISE_FOLDER else _text(said, sentences, phrases)
-        if sentences and text == NOISE_FOLDER:
+        if places.offset is not None and row.get(places.offset, "").strip(" 0.") not in ("", "None"):
+            raise RowError("a part of a longer recording: cut it out into a file of its own")
+        said = row[places.word].strip()
+        text = said if said in (NOISE_FOLDER, *SPECIAL_LABELS) else _text(said, asked)
+        if asked.sentences and text == NOISE_FOLDER:
             raise RowError("noise, not a sentence")
-        if words and text not in words and text != NOISE_FOLDER:
+        if asked.words is not None and text != NOISE_FOLDER and asked.words.find(text) is None:
             return None
-        speaker = normal_form(row[places.speaker].strip())
-        if speaker.lower() in _NOBODY and text != NOISE_FOLDER:
-            raise RowError("no speaker")
         written = row[places.path].strip()
-        path = _path(files, written)
+        path = _path(asked.files, written)
     except RowError as reason:
         return reason
-    return Recording(path, text, f"{_digest(speaker)[:12]}_nohash_{int(_digest(normal_form(written))[:10], 16)}")
+    speaker = normal_form(row.get(places.speaker, "").strip()) if places.speaker is not None else ""
+    is_nobody = speaker.lower() in _NOBODY and text not in (NOISE_FOLDER, SILENCE)
+    if is_nobody:
+        speaker = asked.speaker or f"{NOBODY}{normal_form(written)}"
+    name = f"{digest(speaker)[:12]}_nohash_{int(digest(normal_form(written))[:10], 16)}"
+    return Recording(path, text, name, not is_nobody or bool(asked.speaker))
 
 
-def _text(written: str, sentences: bool, phrases: frozenset[str]) -> str:
+def _text(written: str, asked: _Asked) -> str:
     words = _words(written)
     if not words:
         raise RowError("no word")
     text = " ".join(words)
-    if sentences:
+    if asked.sentences:
         return text
-    if len(words) > 1 and text not in phrases:
+    known = asked.known.find(_kept(written)) or asked.known.find(text)
+    if known is None and len(words) > 1:
         raise RowError("more than one word, and no phrase that is asked for")
+    text = known or text
     if len(text.encode()) > _LONGEST_WORD:
         raise RowError("a word too long for a folder's name")
     return text
@@ -270,8 +328,12 @@ def _text(written: str, sentences: bool, phrases: frozenset[str]) -> str:
 
 def _words(written: str) -> list[str]:
     """Give the words in small letters: of punctuation and symbols only an apostrophe or hyphen inside a word stays."""
-    kept = (mark if mark in _WITHIN or _is_part_of_word(mark) else " " for mark in normal_form(written.lower()))
-    return [word for part in "".join(kept).split() if (word := part.strip(_WITHIN + JOINERS))]
+    return [word for part in small_letters(_kept(written)).split() if (word := part.strip(_WITHIN + JOINERS))]
+
+
+def _kept(written: str) -> str:
+    """The text without punctuation and symbols, capitals as they are."""
+    return "".join(mark if mark in _WITHIN or _is_part_of_word(mark) else " " for mark in normal_form(written))
 
 
 def _is_part_of_word(mark: str) -> bool:
@@ -288,5 +350,6 @@ def _path(files: _Files, written: str) -> Path:
     return path
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """What stands for a speaker's or a path's name."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from auricle.errors import DataError, SettingsError, nearest
 from auricle.files import normal_form
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN, refuse_label
+from auricle.speech.spelling import Spelling, small_forms
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 """The ten commands of Speech Commands."""
@@ -43,7 +44,7 @@ _COMMON = "common"
 def select_words(
     spec: str, counts: Mapping[str, int], *, where: str, min_clips: int = MIN_WORD_CLIPS
 ) -> tuple[str, ...]:
-    """Turn `--words` into labels, whether their letters and marks are composed or not.
+    """Turn `--words` into labels: words of the data, however their capitals, marks and dots are written.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def select_words(
     PackError
         A word cannot be a label.
     """
-    spec, counts = normal_form(spec), _in_normal_form(counts)
+    counts = _in_normal_form(counts)
     name, colon, least = spec.strip().partition(":")
     if colon:
         return _common_words(name, least, counts, where)
@@ -89,7 +90,7 @@ def select_words(
 
 def phrases_of(spec: str) -> tuple[str, ...]:
     """The labels of several words that `--words` names."""
-    return tuple(word for word in map(str.strip, spec.split(",")) if " " in word)
+    return tuple(form for word in spec.split(",") for form in small_forms(word) if " " in form)
 
 
 def _common_words(name: str, least: str, counts: Mapping[str, int], where: str) -> tuple[str, ...]:
@@ -97,7 +98,7 @@ def _common_words(name: str, least: str, counts: Mapping[str, int], where: str) 
         raise SettingsError(f'"{name}:{least}" is not a choice of words: {nearest(name, [_COMMON, *WORD_SETS])}')
     if not (least.isascii() and least.isdigit() and int(least) > 0):
         raise SettingsError(f'"{name}:{least}" needs a number of clips after the colon, as in common:100.')
-    labels = tuple(sorted(word for word, count in counts.items() if count >= int(least)))
+    labels = tuple(sorted(word for word, count in counts.items() if count >= int(least) and word not in SPECIAL_LABELS))
     for label in labels:
         refuse_label(label, where)
     if len(labels) < 2:
@@ -110,7 +111,7 @@ def _common_words(name: str, least: str, counts: Mapping[str, int], where: str) 
 
 
 def _listed_words(spec: str, counts: Mapping[str, int], where: str) -> tuple[str, ...]:
-    labels = tuple(word.strip() for word in spec.split(","))
+    labels = tuple(map(Spelling([*counts, *SPECIAL_LABELS]).typed, spec.split(",")))
     for index, label in enumerate(labels):
         if not label:
             raise SettingsError(f'--words "{spec}" has an empty place: write words separated by single commas.')

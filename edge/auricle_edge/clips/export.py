@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from auricle.errors import DataError, StorageError, extra_command
 from auricle.files import describe, write_durably
 from auricle.packs.manifest import is_label
-from auricle.speech.clip_folder import SPEAKER_MARK
+from auricle.speech.list_rows import SPEAKER_MARK
 from auricle_edge.clips.coding import AUDIO, FEATURES, encode_again
 from auricle_edge.clips.record import Clip, row
 from auricle_edge.clips.store import ClipStore

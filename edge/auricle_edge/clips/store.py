@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError, StorageError, nearest
 from auricle.speech.features import LogMel
+from auricle.speech.spelling import Spelling
 from auricle_edge.clips.catalogue import Catalogue
 from auricle_edge.clips.choice import ClipSettings, aged, holds_out, misdated, surplus
 from auricle_edge.clips.coding import AUDIO, FEATURES, Content, encode_again, encode_audio, encode_features, fitted
@@ -253,6 +254,10 @@ class ClipStore:
     def wipe(self) -> Wiped:
         """Destroy all clips, and the key first; see `wipe`."""
         return self._catalogue.wipe()
+
+    def as_label(self, word: str) -> str:
+        """The label that a person means by a word, however it is written; the word where there is none."""
+        return Spelling(self.labels).typed(word)
 
     def check(self, word: str | None, source: Source) -> None:
         """Raise SettingsError unless a clip of this source can have this label."""

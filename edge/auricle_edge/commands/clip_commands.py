@@ -147,7 +147,7 @@ def relabel(
 ) -> int:
     """Give a clip another label; a held-out clip stays held out."""
     with _store(config, state, pack) as store:
-        changed = store.relabel(clip, word, "confirmed")
+        changed = store.relabel(clip, store.as_label(word), "confirmed")
     return _print(row(changed)) if as_json else _say(Done(done=f'{changed.id} is now "{word}".'), as_json)
 
 

@@ -11,13 +11,13 @@ from typing import Annotated, cast
 import typer
 
 from auricle.errors import DataError, SettingsError, nearest
-from auricle.files import normal_form
 from auricle.hearing.scenes import Scene
 from auricle.hearing.splits import PARTS, Part
 from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
 from auricle.process.table import progress_bars
 from auricle.speech.features import LogMel
 from auricle.speech.sound_faults import Finding, SoundError, count_findings, findings_table, nothing_usable
+from auricle.speech.spelling import Spelling
 from auricle.wire.kinds import plain
 from auricle_edge.commands.place import AsJson
 from auricle_edge.evaluate.files import Judgement, as_json, settings_for, write_csv
@@ -181,7 +181,7 @@ def _clips(
     usual = list(wake or words)
     if phrase is None and len(usual) > 1:
         raise SettingsError(f"Say which phrase {folder} has: --phrase with one of {', '.join(usual)}.")
-    said = usual[0] if phrase is None else normal_form(phrase)
+    said = usual[0] if phrase is None else Spelling(words).typed(phrase)
     if said not in words:
         raise SettingsError(f'The pack {pack.manifest.name} has no word "{said}": {nearest(said, words)}')
     if (folder / POSITIVE).is_dir() or not has_tables(folder):

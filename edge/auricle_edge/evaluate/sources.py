@@ -17,6 +17,7 @@ from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip, read_recor
 from auricle.speech.clip_folder import ClipFile, ClipFolder, refuse_both_roles, scan_folder
 from auricle.speech.sound_faults import Finding, SoundError, nothing_usable
 from auricle.speech.sound_files import sound_files
+from auricle.speech.spelling import Spelling
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,14 @@ def read_sources(
     """
     refuse_both_roles((*folders.keywords, *folders.words), folders.languages)
     left_out = {clip.speaker for folder in folders.left_out for clip in scan_folder(folder, phrases=keywords).clips}
-    of_words = [_Scanned(folder, keywords, parts, left_out) for folder in folders.keywords]
+    only = keywords[0] if len(keywords) == 1 else ""
+    of_words = [_Scanned(folder, keywords, parts, left_out, only) for folder in folders.keywords]
     others = [_Scanned(folder, keywords, parts, left_out) for folder in folders.words] or of_words
     foreign = [_Scanned(folder, keywords, parts, left_out) for folder in folders.languages]
-    noise = list(_files(folders.noise)) or [path for scanned in of_words for path in scanned.folder.noise]
+    noise = list(_files(folders.noise)) or [path for scanned in of_words for path in scanned.folder.without_speech]
     reading = _Reading()
+    for scanned in dict.fromkeys((*of_words, *others, *foreign)):
+        reading.findings += scanned.folder.findings
     return Sources(
         keywords=reading.takes(of_words, lambda word: word in keywords, clip_samples),
         words=reading.takes(others, lambda word: word not in keywords, clip_samples),
@@ -98,9 +102,11 @@ def read_sources(
 class _Scanned:
     """A folder of words, and its clips of the parts."""
 
-    def __init__(self, root: Path, keywords: Sequence[str], parts: Sequence[Part], left_out: set[str]) -> None:
-        self.folder: ClipFolder = scan_folder(root, phrases=keywords)
-        self.clips: list[ClipFile] = clips_of(self.folder.clips, *parts, leave_out=left_out, groups=twin_groups(root))
+    def __init__(
+        self, root: Path, keywords: Sequence[str], parts: Sequence[Part], left_out: set[str], loose: str = ""
+    ) -> None:
+        self.folder: ClipFolder = scan_folder(root, phrases=keywords, loose=loose)
+        self.clips: list[ClipFile] = clips_of(self.folder.spoken, *parts, leave_out=left_out, groups=twin_groups(root))
 
 
 class _Reading:
@@ -175,7 +181,7 @@ LATE = 1.0
 
 
 def read_labels(path: Path) -> list[tuple[float, float, str]]:
-    """Start, end and word of each label, by start: seconds, and small letters in Unicode's form NFC.
+    """Start, end and word of each label, by start: seconds, and the text in Unicode's form NFC.
 
     Lines that begin with a backslash, Audacity's frequency ranges, are passed over. A label without length, which
     Audacity makes of a point, ends where it starts.
@@ -205,7 +211,7 @@ def _label(line: str, where: str) -> tuple[float, float, str]:
         raise DataError(f"{where} needs a start, an end after it, and a word: {line[:60]!r}.")
     if times[1] > LONGEST:
         raise DataError(f"{where} ends after {LONGEST:,} seconds, which is as long as a recording may be: cut both.")
-    return *times, normal_form(word.strip().lower())
+    return *times, normal_form(word.strip())
 
 
 def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str], findings: list[Finding] | None = None) -> Scene:
@@ -220,7 +226,9 @@ def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str], findings:
         One of the files cannot be read, a label begins after the recording's end or ends over `LATE` after it, or one
         with a keyword is longer than `LONGEST_WORD`.
     """
-    found, recording = read_labels(labels), read_recording(sound, LONGEST)
+    spelling = Spelling(keywords)
+    found = [(start, end, spelling.as_known(word)) for start, end, word in read_labels(labels)]
+    recording = read_recording(sound, LONGEST)
     if findings is not None:
         findings += recording.findings
     samples = pcm(recording.samples)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError, nearest
-from auricle.files import normal_form
 from auricle.packs.manifest import SPECIAL_LABELS
+from auricle.speech.spelling import Spelling
 from auricle_edge.clips import ClipStore, NewClip
 from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.settings import LabelSettings
@@ -82,7 +82,7 @@ class Enrolment:
         keep: bool = False,
     ) -> None:
         words = [label for label in store.labels if label not in SPECIAL_LABELS]
-        word = normal_form(word)
+        word = Spelling(words).typed(word)
         if word not in words:
             raise SettingsError(f'The pack does not know the word "{word}": {nearest(word, words)}')
         if not 1 <= takes <= 100:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from auricle.errors import AuricleError, DataError, SettingsError
-from auricle.files import normal_form
 from auricle.packs.manifest import UNKNOWN
 from auricle_edge.clips import ClipStore, NoRoomError, Source
 from auricle_edge.labels.answers import Answers, Heard, Judged, Moment, ago
@@ -61,7 +60,7 @@ class Labeller:
         rng: random.Random | None = None,
     ) -> None:
         if settings.missed_word is not None:
-            store.check(settings.missed_word, "missed")
+            store.check(store.as_label(settings.missed_word), "missed")
         self.recognise = recognise
         self._store, self._ears, self._settings, self._clock = store, ears, settings, clock
         self._chances = Chances(settings.ambient_seconds, settings.automatic_per_hour, rng or random.Random())
@@ -133,7 +132,7 @@ class Labeller:
     def deny(self, identity: str | None = None, word: str | None = None, *, moment: Moment | None = None) -> Labelled:
         """It was not that word, but `word`; None: no keyword. Errors as of `confirm`; SettingsError: no such word."""
         if word is not None:
-            word = normal_form(word)
+            word = self._store.as_label(word)
             self._store.check(word, "confirmed")
         return self._answer(identity, moment, "denied", word)
 
@@ -153,7 +152,7 @@ class Labeller:
         word = word or self._settings.missed_word
         if word is None:
             raise SettingsError("Say which word was missed, or set missed_word in [labels].")
-        word = normal_form(word)
+        word = self._store.as_label(word)
         self._store.check(word, "missed")
         with self._answering:
             return self._taken_for_missed(word, (moment or self.moment).at)

@@ -14,6 +14,7 @@ from auricle.files import normal_form, write_durably
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.packs.start import read_start
 from auricle.process.table import progress_bars
+from auricle.speech.spelling import Spelling
 from auricle.wire.tensors import Flat
 from auricle_export.commands.command_line import import_for
 from auricle_export.packs.facts import describe_pack
@@ -32,7 +33,7 @@ def artifacts(
     maker = import_for("artifacts", "packs.ort_artifacts", "ort-training", ENVIRONMENT)
     loaded = load_pack(pack)
     if words is not None:
-        loaded = loaded.with_labels(_parted(words), loaded.manifest.name)
+        loaded = loaded.with_labels(_spelt(words, loaded), loaded.manifest.name)
     names = _names(loaded, models)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with progress_bars(*columns, hidden=as_json) as bar:
@@ -72,7 +73,7 @@ def tflite(
     builder = import_for("tflite", "tflite.pack")
     base = load_pack(pack)
     if words is not None:
-        base = base.with_labels(_parted(words), base.manifest.name)
+        base = base.with_labels(_spelt(words, base), base.manifest.name)
     names = list(base.tables) if models == "all" else _parted(models)
     precisions = _parted(precision)
     for wanted in precisions:
@@ -91,7 +92,13 @@ def tflite(
 
 
 def _parted(words: str) -> list[str]:
-    return [normal_form(word.strip()) for word in words.split(",")]
+    return [word.strip() for word in words.split(",")]
+
+
+def _spelt(words: str, pack: Pack) -> list[str]:
+    """Words for a pack, as it has them where it knows them."""
+    spelling = Spelling(pack.labels)
+    return [spelling.find(word) or normal_form(word) for word in _parted(words)]
 
 
 def _weights(pack: Pack, names: list[str], path: Path) -> dict[str, Flat]:

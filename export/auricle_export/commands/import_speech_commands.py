@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
-from auricle.files import normal_form
 from auricle.process.bars import TimeLeft
 from auricle.process.table import progress_bars
 from auricle.process.times import how_many
 from auricle.speech.sound_faults import findings_table
 from auricle.speech.speech_manifest import Columns
+from auricle.speech.spelling import small_forms
 from auricle_export.commands.command_line import import_for
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 def import_speech(
-    manifest: Path = typer.Argument(..., help="A .csv or .tsv with a header: MSWC's splits, Common Voice's validated."),
+    manifest: Path = typer.Argument(
+        ..., help="A list: CSV or TSV with a header, JSON lines as of NeMo, Kaldi's wav.scp, testing_list.txt, Parquet."
+    ),
     out: Path = typer.Option(..., help="Folder to write: <word>/<speaker>_nohash_<n>.flac."),
     audio: Path | None = typer.Option(
         None, help="Folder that the manifest's paths start from [clips beside it, or its own]."
@@ -33,9 +35,10 @@ def import_speech(
     window: float = typer.Option(1.0, help="Seconds to keep of each word, 0.5 to 2: the pack's window."),
     running: bool = typer.Option(False, help="Keep whole sentences, in the folder speech, as sound without keywords."),
     without: str | None = typer.Option(None, help="Leave out sentences that hold one of these, separated by commas."),
-    path_column: str | None = typer.Option(None, help="The column of the file [path, link, file or filename]."),
-    word_column: str | None = typer.Option(None, help="The column of what is said [word, sentence or text]."),
-    speaker_column: str | None = typer.Option(None, help="The column of who speaks [speaker or client_id]."),
+    path_column: str | None = typer.Option(None, help="The column of the file [path, file_name, audio_filepath]."),
+    word_column: str | None = typer.Option(None, help="The column of what is said [word, command, label, text]."),
+    speaker_column: str | None = typer.Option(None, help="The column of who speaks [speaker, client_id]."),
+    speaker: str = typer.Option("", help="Who says the rows that name nobody [each a speaker of its own]."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
 ) -> None:
     """Convert recordings with a manifest to the Speech Commands layout: 16 kHz, clips of one length, speakers hashed.
@@ -53,6 +56,7 @@ def import_speech(
         running,
         _listed(without),
         window,
+        speaker,
     )
     columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeLeft())
     with progress_bars(*columns, hidden=as_json) as bar:
@@ -62,7 +66,7 @@ def import_speech(
 
 
 def _listed(words: str | None) -> frozenset[str]:
-    return frozenset(normal_form(" ".join(word.lower().split())) for word in (words or "").split(",") if word.strip())
+    return frozenset(form for word in (words or "").split(",") if word.strip() for form in small_forms(word))
 
 
 def _facts(report: ImportReport) -> dict[str, object]:

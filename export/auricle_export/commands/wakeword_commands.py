@@ -44,6 +44,7 @@ def wakeword(
     voices: list[Path] = typer.Option(
         [], help="A folder or list of takes of the phrase: own recordings, or other voices; once for each."
     ),
+    speaker: str = typer.Option("", help="Who says the takes that name nobody [each a speaker of its own]."),
     words: list[str] = typer.Option(
         [], help="A folder of single words by people, or speech-commands, which is downloaded; once for each."
     ),
@@ -88,6 +89,7 @@ def wakeword(
                 rate=rate,
                 commands=commands,
                 takes=tuple(voices),
+                speaker=speaker,
                 words=tuple(source_folders(words, Place(), heeded(view, stopped))) if words else (),
                 running=tuple(running),
                 languages=tuple(languages),

@@ -27,7 +27,7 @@ from auricle_export.pretrain.clip_recipe import ClipRecipe
 from auricle_export.pretrain.comparison import ROUNDED, Checked, Row, compared, equal_row, trained_of
 from auricle_export.pretrain.corpus import make_corpus
 from auricle_export.pretrain.live import recogniser_of
-from auricle_export.pretrain.live_task import carried, refuse_labels
+from auricle_export.pretrain.live_task import as_spelt, carried, refuse_labels
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.outcome import choose, heeding, judge
 from auricle_export.pretrain.pack import start_of
@@ -70,7 +70,7 @@ def check_pack(
     AuricleError
         Data, recipe or pack are not as they have to be; PackError where the pack has no weights that the recipe trains.
     """
-    watch, recipe = watch or Watch(), task.recipe
+    watch, recipe = watch or Watch(), as_spelt(task.recipe, pack)
     wanted = models_of(tuple(recipe.epochs), pack)
     refuse_labels(pack, recipe)
     models = trained_of(pack, wanted)

@@ -110,17 +110,18 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
     strangers = {clip.speaker for root in sources.leave_out for clip in scan_folder(root, phrases=labels).clips}
     files: list[tuple[Path, ClipFile]] = []
     noise: list[tuple[Path, Path]] = []
+    findings: list[Finding] = []
     for root in (*sources.words, *sources.languages):
         found = scan_folder(root, noise_is_enough=True, phrases=labels)
-        kept = clips_of(found.clips, part, leave_out=strangers, groups=twin_groups(root))
+        kept = clips_of(found.spoken, part, leave_out=strangers, groups=twin_groups(root))
         files += [(root, file) for file in kept]
-        noise += [(root, path) for path in found.noise]
+        noise += [(root, path) for path in found.without_speech]
+        findings += found.findings if part == "train" else ()
     for root in sources.noise:
         noise += [(root, path) for path in sound_files(root, deep=True)]
     takes: list[Take] = []
     foreign: list[Take] = []
     first: dict[bytes, Path] = {}
-    findings: list[Finding] = []
     for done, (root, file) in enumerate(files):
         progress(f"reading {part} words", done + 1, len(files))
         try:

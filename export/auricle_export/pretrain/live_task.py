@@ -17,6 +17,7 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_file
 from auricle.speech.features import Energies, LogMel
 from auricle.speech.sound_faults import Finding
+from auricle.speech.spelling import Spelling
 from auricle_export.packs.start_weights import with_negatives, without_start
 from auricle_export.pretrain.corpus import Corpus, make_corpus
 from auricle_export.pretrain.live import recogniser_of, train_live
@@ -83,7 +84,7 @@ def pretrain_live(
     AuricleError
         Data, settings, state or pack are not as they have to be, in a sentence.
     """
-    watch, recipe, seed = watch or Watch(), task.recipe, task.settings.seed
+    watch, recipe, seed = watch or Watch(), as_spelt(task.recipe, pack), task.settings.seed
     models = models_of(tuple(recipe.epochs), pack)
     refuse_labels(pack, recipe)
     pack = without_start(pack)
@@ -147,6 +148,11 @@ def begins_with(recipe: Recipe, pack: Pack, models: Sequence[str]) -> tuple[Warm
             )
     refuse_features(f"start, {recipe.start},", start, pack)
     return WarmStart(start, body=1.0), teachers
+
+
+def as_spelt(recipe: Recipe, pack: Pack) -> Recipe:
+    """The recipe with its wake words as the pack has them."""
+    return msgspec.structs.replace(recipe, wake=tuple(map(Spelling(pack.labels).as_known, recipe.wake)))
 
 
 def refuse_labels(pack: Pack, recipe: Recipe) -> None:

@@ -28,6 +28,7 @@ from auricle.speech.speech_manifest import (
     RowError,
     audio_folder,
     count_rows,
+    nobody_in,
     read_manifest,
 )
 from auricle.speech.speech_set import to_int16
@@ -44,7 +45,7 @@ class ImportSettings:
     """What to import, from where, to where."""
 
     manifest: Path
-    """A CSV or TSV file with a header."""
+    """A list, in one of the forms of `auricle.speech.list_rows`."""
 
     out: Path
     """The root to write: `<word>/<speaker>_nohash_<n>.flac`."""
@@ -69,6 +70,9 @@ class ImportSettings:
 
     seconds: float = 1.0
     """Of a word's clip, 0.5 to 2."""
+
+    speaker: str = ""
+    """Who says the rows that name nobody; empty: each a speaker of its own."""
 
 
 @dataclass(slots=True)
@@ -125,16 +129,13 @@ def import_speech(settings: ImportSettings, progress: Callable[[int, int], None]
     if not audio.is_dir():
         raise DataError(f"The folder of the audio files {audio} does not exist: name it with --audio.")
     total, done, report = count_rows(settings.manifest), 0, ImportReport()
-    rows = enumerate(
-        read_manifest(
-            settings.manifest,
-            audio,
-            settings.columns,
-            sentences=settings.running,
-            words=settings.words,
-            phrases=settings.words,
-        ),
-        2,
+    rows = read_manifest(
+        settings.manifest,
+        audio,
+        settings.columns,
+        sentences=settings.running,
+        words=settings.words,
+        speaker=settings.speaker,
     )
     import_ = _Import(settings, report)
     with ThreadPoolExecutor(_READERS) as readers:
@@ -197,6 +198,8 @@ class _Import:
                 self._refuse(number, "named twice in the manifest")
                 continue
             self._targets.add(target)
+            if not row.has_speaker:
+                self._report.findings.append(nobody_in(f"Row {number} of {settings.manifest}"))
             whole = settings.running or row.text == NOISE_FOLDER
             yield _Job(row, target, None if whole else round(settings.seconds * SAMPLE_RATE))
 

@@ -15,6 +15,7 @@ from auricle.hearing.splits import Part
 from auricle.packs.manifest import Listening, Start
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.features import LogMel
+from auricle.speech.scripts import refuse_unread
 from auricle_export.packs.build import assemble, trace_model
 from auricle_export.packs.models import built_in
 from auricle_export.packs.start_weights import with_negatives, without_start
@@ -72,6 +73,7 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     """
     began, watch, seed = time.monotonic(), watch or Watch(), task.settings.seed
     step = heeded(watch, stopped)
+    refuse_unread(task.phrases, task.language)
     base = task.base()
     commands = task.words_after(base)
     labels = labels_of(task.phrases, commands)

@@ -24,7 +24,8 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.speech.audio import read_recording
 from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import Energies, LogMel
-from auricle.speech.sound_faults import Finding, SoundError, nothing_usable
+from auricle.speech.sound_faults import Finding, SoundError, SoundFault, nothing_usable
+from auricle.speech.speech_manifest import nobody_in
 from auricle.speech.words import ALL_WORDS
 from auricle_export.pretrain.corpus import (
     Corpus,
@@ -66,6 +67,8 @@ class WakeCorpus:
     """Takes of each phrase by people, or by voices of one's own, in the training part."""
     people: int
     """Who say them there."""
+    nobody: int
+    """Takes of the phrases, in all parts, that say nowhere who speaks."""
     negatives: tuple[tuple[str, float, Speaker], ...]
     """Kind, hours and whose sound it is, of what is trained on without the phrases."""
 
@@ -142,6 +145,7 @@ def wake_corpus(
         carried=scenes,
         recorded={phrase: sum(take.word == phrase for take in train.keywords) for phrase in task.phrases},
         people=len({take.speaker for take in train.keywords if take.word in task.phrases}),
+        nobody=sum(finding.reason == SoundFault.NAME.value for finding in train.findings),
         negatives=_negatives(train, spoken, people),
     )
 
@@ -178,8 +182,11 @@ def own_takes(task: WakeTask, progress: Progress = lambda *_: None) -> dict[Part
     strangers = {clip.speaker for root in task.leave_out for clip in scan_folder(root, phrases=task.phrases).clips}
     for root in task.takes:
         groups = twin_groups(root)
-        named = scan_folder(root, phrases=task.phrases).clips
-        clips = [clip for clip in named if clip.word in task.phrases and clip.speaker not in strangers]
+        loose = task.phrases[0] if len(task.phrases) == 1 else ""
+        named = scan_folder(root, phrases=task.phrases, loose=loose, speaker=task.speaker)
+        clips = [clip for clip in named.clips if clip.word in task.phrases and clip.speaker not in strangers]
+        findings += [finding for finding in named.findings if not finding.is_used]
+        findings += [nobody_in(clip.path) for clip in clips if clip.is_nobody]
         if not clips:
             raise DataError(
                 f'{root} holds no take of "{task.phrases[0]}": lay takes out as '

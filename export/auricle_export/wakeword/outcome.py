@@ -68,6 +68,7 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int, again: str =
             takes=len(takes),
             people=corpus.people,
             recordings=sum(corpus.recorded.values()),
+            nobody=corpus.nobody,
             near_words=tuple(text for phrase in task.phrases for text in corpus.texts.near.get(phrase, ())),
             negatives=tuple(Negative(kind, hours, by) for kind, hours, by in corpus.negatives),
         ),

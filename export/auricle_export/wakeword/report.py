@@ -60,6 +60,8 @@ class TrainingSound:
     """People who say the phrases in recordings."""
     recordings: int = 0
     """Of these people."""
+    nobody: int = 0
+    """Of the recordings, those that say nowhere who speaks: each counts as one of the people."""
     near_words: tuple[str, ...] = ()
     """Texts that sound like a phrase and are none."""
     negatives: tuple[Negative, ...] = ()
@@ -136,9 +138,13 @@ class WakeReport:
 
     @property
     def caution(self) -> str:
-        """Whose voices the figures are of, where no person was among the judges; else empty."""
+        """Whose voices the figures are of, where no person was among the judges or nobody knows who; else empty."""
+        nobody = (
+            f"{self.training.nobody:,} takes say nowhere who speaks and count as a speaker each: one person may be "
+            "among those who trained and those who judge. Name who speaks with --speaker."
+        )
         if self.judges.people:
-            return ""
+            return nobody if self.training.nobody else ""
         who = how_many(self.judges.voices, "synthetic voice")
         return (
             f"These figures are of {who} that were left out of training, and of no person: people are heard less often."

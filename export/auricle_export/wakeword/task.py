@@ -12,10 +12,10 @@ from unicodedata import category
 from msgspec import UNSET
 
 from auricle.errors import PackError, SettingsError
-from auricle.files import normal_form
 from auricle.packs.manifest import JOINERS, LONGEST_LABEL, SILENCE, SPECIAL_LABELS, UNKNOWN, is_label
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.clip_folder import refuse_both_roles
+from auricle.speech.spelling import small_letters
 from auricle.wire.kinds import plain
 from auricle_export.pretrain.recipe import refuse_twice
 from auricle_export.pretrain.settings import LiveSettings
@@ -76,6 +76,8 @@ class WakeTask:
     noise: tuple[Path, ...] = ()
     leave_out: tuple[Path, ...] = ()
     """Folders of single words whose speakers are heard in no part."""
+    speaker: str = ""
+    """Who says the takes that name nobody; empty: each a speaker of its own."""
     settings: LiveSettings = field(default_factory=usual_settings)
 
     def __post_init__(self) -> None:
@@ -150,9 +152,9 @@ def usual_phrase(text: str) -> str:
 
     Empty where it has no letter, or more than a label may have.
     """
-    kept = (sign if sign in INSIDE or category(sign)[0] in "LMN" else " " for sign in normal_form(text).lower())
+    kept = (sign if sign in INSIDE or category(sign)[0] in "LMN" else " " for sign in small_letters(text))
     words = (word.strip(INSIDE) for word in "".join(kept).split())
-    phrase = normal_form(" ".join(filter(None, words)))
+    phrase = " ".join(filter(None, words))
     return phrase if any(sign.isalpha() for sign in phrase) and is_label(phrase) else ""
 
 
@@ -163,5 +165,5 @@ def labels_of(phrases: Sequence[str], commands: Sequence[str]) -> tuple[str, ...
 
 def name_of(phrases: Sequence[str]) -> str:
     """The pack's name: the first phrase, in small Latin letters, digits and hyphens."""
-    name = re.sub(r"[^a-z0-9]+", "-", phrases[0].lower()).strip("-")
+    name = re.sub(r"[^a-z0-9]+", "-", phrases[0]).strip("-")
     return name[:40] or "wake-word"

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.packs.pack import Pack
-from auricle.speech.audio import fit_clip, read_recording
+from auricle.speech.audio import fit_clip
 from auricle.speech.augment import noise_energies
-from auricle.speech.clip_folder import scan_folder
+from auricle.speech.clip_folder import ClipFile, scan_folder
 from auricle.speech.features import Energies, LogMel
-from auricle.speech.folder import read_each
-from auricle.speech.sound_faults import Finding, SoundError, nothing_usable
+from auricle.speech.folder import read_each, read_labelled
+from auricle.speech.sound_faults import Finding, SoundError, SoundFault, nothing_usable
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,11 +155,15 @@ def load_clips(
     found = scan_folder(folder, phrases=pack.labels)
     known = {label: i for i, label in enumerate(pack.labels)}
     audio, targets, findings = [], [], list(found.findings)
+    unknown: list[ClipFile] = []
     for clip in found.clips:
-        if clip.word not in known or (speaker is not None and clip.speaker != speaker):
+        if speaker is not None and clip.speaker != speaker:
+            continue
+        if clip.word not in known:
+            unknown.append(clip)
             continue
         try:
-            recording = read_recording(clip.path)
+            recording = read_labelled(clip)
         except SoundError as error:
             findings.append(error.finding)
             continue
@@ -178,4 +182,6 @@ def load_clips(
     recordings, of_noise = read_each(found.noise)
     noise = noise_energies(frontend, recordings)
     data = device_data(frontend, np.stack(audio), np.array(targets, np.int64), noise, held_out=held_out, seed=seed)
-    return data, (*findings, *of_noise)
+    said = f"of a word that the pack {pack.manifest.name} does not know: passed over."
+    passed_over = [SoundFault.NOT_CHOSEN.finding(f"{clip.path} is {said}") for clip in unknown]
+    return data, (*findings, *of_noise, *passed_over)

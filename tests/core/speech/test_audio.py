@@ -159,10 +159,13 @@ def test_a_folder_lists_words_speakers_and_noise_in_order(tmp_path: Path) -> Non
 
     folder = scan_folder(tmp_path)
 
-    assert [(clip.word, clip.speaker) for clip in folder.clips] == [("no", "a"), ("yes", "a"), ("yes", "b")]
+    named = [(clip.word, clip.speaker) for clip in folder.clips if not clip.is_nobody]
+    assert named == [("no", "a"), ("yes", "a"), ("yes", "b")]
     assert [path.name for path in folder.noise] == ["hum.wav"]
-    assert folder.counts() == {"no": 1, "yes": 2}
-    assert folder.skipped == (f"{tmp_path}/yes/stranger.wav is not named <speaker>_nohash_<n>.wav: rename it.",)
+    assert folder.counts() == {"no": 1, "yes": 3}
+    assert folder.skipped == (f"{tmp_path}/_other_/a_nohash_0.wav is in _other_, which is no word: rename the folder.",)
+    (nobody,) = [finding for finding in folder.findings if finding.is_used]
+    assert nobody.sentence.startswith(f"{tmp_path}/yes/stranger.wav does not say who speaks")
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -173,10 +176,10 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     _write(tmp_path / "a.wav", np.zeros(10, dtype=np.int16))
     with pytest.raises(DataError, match="1 file"):
         scan_folder(tmp_path)
-    path = _write(tmp_path / "yes/stranger.wav", np.zeros(10, dtype=np.int16))
-    with pytest.raises(DataError, match="None of the 1"):
+    path = _write(tmp_path / "yes/in/stranger.wav", np.zeros(10, dtype=np.int16))
+    with pytest.raises(DataError, match="1 file"):
         scan_folder(tmp_path)
-    with pytest.raises(DataError, match="not a folder"):
+    with pytest.raises(DataError, match="a recording, not a list"):
         scan_folder(path)
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from auricle.errors import AuricleError, DataError, SettingsError
 from auricle.speech.clip_folder import scan_folder
-from auricle.speech.speech_manifest import DELIMITERS, Columns, Recording, RowError, count_rows, read_manifest
+from auricle.speech.list_rows import DELIMITERS
+from auricle.speech.speech_manifest import Columns, Recording, RowError, count_rows, read_manifest
 from auricle.speech.words import select_words
 
 ROWS = [["path", "word", "speaker"], ["für/a.wav", "Für", "Jörg"], ["für/b.wav", "stop", "ann"], ["c.wav", "go", "ann"]]
@@ -35,7 +36,8 @@ def _table(delimiter: str, quoting: int = csv.QUOTE_MINIMAL, end: str = "\n") ->
 
 
 def _read(manifest: Path, columns: Columns | None = None, words: frozenset[str] = frozenset()) -> list[object]:
-    return list(read_manifest(manifest, manifest.parent, columns or Columns(), sentences=False, words=words))
+    rows = read_manifest(manifest, manifest.parent, columns or Columns(), sentences=False, words=words)
+    return [row for _, row in rows]
 
 
 def _said(rows: list[object]) -> list[tuple[str, str, str]]:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError, closest, nearest
-from auricle.files import normal_form
 from auricle.hearing.rule import refractory_of
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
 from auricle.settings import toml_key
+from auricle.speech.spelling import Spelling, small_letters
 from auricle_edge.listening.detect.settings import DetectSettings, DetectTable, DeviceSettings
 
 
@@ -100,7 +100,7 @@ def _typed(word: str) -> str:
     """A phrase as the command takes it, in small letters and single spaces, for a shell."""
     import shlex  # for a mistake only: a device that listens does without
 
-    word = " ".join(word.lower().split())
+    word = small_letters(word)
     return f'"{word}"' if re.fullmatch(r"\w[\w' -]* [\w' -]*", word) else shlex.quote(word)
 
 
@@ -122,7 +122,7 @@ T = TypeVar("T")
 def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
     """Settings for a detector: the table `[detect]`, over the pack's `listening`, over the defaults.
 
-    Thresholds are merged word by word; letters and marks of words may be composed or not. A `threshold` in the table is
+    Thresholds are merged word by word; capitals, marks and dots of words do not matter. A `threshold` in the table is
     for every keyword that the table itself gives none: the pack's are then left out. `wake = []` makes a pack with wake
     words listen to every keyword always; so do wake words that are all keywords of the pack: no command can follow.
 
@@ -131,7 +131,7 @@ def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
     SettingsError
         A word that is not a keyword of the pack, with the nearest that is, or a wake word twice.
     """
-    listening, said = pack.listening or Listening(), _in_normal_form(said)
+    listening, said = pack.listening or Listening(), _as_spelt(said, pack.labels)
     wake = _waited_for(listening.wake if said.wake is None else said.wake, pack.labels)
     in_sight = refractory_of(pack.manifest.task.seconds)
     settings = DetectSettings(
@@ -156,11 +156,12 @@ def thresholds_table(thresholds: Mapping[str, object]) -> str:
     return "\n".join(["[detect.thresholds]", *(f"{toml_key(word)} = {value}" for word, value in thresholds.items())])
 
 
-def _in_normal_form(said: DetectTable) -> DetectTable:
+def _as_spelt(said: DetectTable, labels: Sequence[str]) -> DetectTable:
     """The table with its words as labels have them."""
-    wake = None if said.wake is None else tuple(map(normal_form, said.wake))
+    spelling = Spelling(filter(is_keyword, labels))
+    wake = None if said.wake is None else tuple(map(spelling.typed, said.wake))
     thresholds, commands = (
-        {normal_form(word): level for word, level in levels.items()} for levels in (said.thresholds, said.commands)
+        {spelling.typed(word): level for word, level in levels.items()} for levels in (said.thresholds, said.commands)
     )
     return msgspec.structs.replace(said, wake=wake, thresholds=thresholds, commands=commands)
 
