@@ -26,6 +26,7 @@ Attack = Literal[
     "free-ride",
     "loss",
     "samples",
+    "steps",
 ]
 STRENGTHS: dict[str, float] = {
     "backdoor": 1.0,
@@ -35,6 +36,7 @@ STRENGTHS: dict[str, float] = {
     "inner-product": 1.1,
     "loss": 1e3,
     "samples": 1e3,
+    "steps": 1e3,
 }
 """What `Group.strength` is where it is left open; of `replace` and `alie` it follows from the number of devices."""
 WEAK: tuple[Attack, ...] = ("label-flip", "free-ride")
@@ -98,7 +100,7 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_
         Attack | None,
         Meta(
             description="label-flip, backdoor, sign-flip, scale, replace, noise, alie, inner-product, free-ride, or "
-            "what it lies about: loss, samples [none]."
+            "what it lies about: loss, samples, steps [none]."
         ),
     ] = None
     strength: Annotated[Positive | None, Meta(description="Of the attack, see docs/emulation.md.")] = None

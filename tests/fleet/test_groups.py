@@ -77,10 +77,12 @@ def test_attacks_change_the_update_as_they_say(clips: DeviceData) -> None:
 
 def test_lies_change_what_is_said_and_not_the_update(clips: DeviceData) -> None:
     honest = trained(None, clips)
-    loss, samples = (trained(Group(name="g", attack=lie, strength=50.0), clips) for lie in ("loss", "samples"))
+    lies = ("loss", "samples", "steps")
+    loss, samples, steps = (trained(Group(name="g", attack=lie, strength=50.0), clips) for lie in lies)
     assert (loss.loss, loss.samples) == (50.0, honest.samples)
     assert (samples.loss, samples.samples) == (honest.loss, 50 * honest.samples)
-    assert np.array_equal(loss.plugin, honest.plugin) and np.array_equal(samples.plugin, honest.plugin)
+    assert (steps.samples, steps.steps) == (honest.samples, 50 * honest.steps)
+    assert all(np.array_equal(lied.plugin, honest.plugin) for lied in (loss, samples, steps))
 
 
 def test_who_drops_out_answers_nothing_in_its_share_of_rounds(clips: DeviceData) -> None:

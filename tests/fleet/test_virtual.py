@@ -47,7 +47,7 @@ def as_bytes(result: FleetResult) -> bytes:
         },
         {"rule": "multi-krum", "participation": 0.75, "local": "crnn-lite,crnn-base"},
         {"rule": "fedopt", "rounds": 3},
-        {"rule": "scaffold", "rounds": 3, "preset": "fedavg"},
+        {"rule": "scaffold", "rounds": 3, "preset": "fedavg", "groups": (Group(name="boaster", attack="steps"),)},
         {"rule": "feddc", "rounds": 3, "preset": "fedavg"},
         {"rule": "feddisco", "codec": "int8"},
         {"rule": "acmu", "rounds": 3, "participation": 0.75, "codec": "int8"},

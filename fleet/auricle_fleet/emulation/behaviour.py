@@ -32,6 +32,8 @@ from auricle_learning.training.train import NOTHING, LocalState, RoundResult, Tr
 
 _LOOK = 0.05
 """Seconds between two looks whether the round is over, while a slow device waits."""
+MOST_STEPS = 1 << 40
+"""Steps that a message has room for."""
 REMEMBERED = 1024
 """Devices whose clips stay ready."""
 _PLAIN = Group(name="all others")
@@ -117,6 +119,8 @@ class GroupTrainer(Trainer):
         result = super().run(plan, round_number, plugin, state, checkpoint, prior, vectors)
         if attack == "samples":
             return replace(result, samples=round(result.samples * self._force))
+        if attack == "steps":
+            return replace(result, steps=min(MOST_STEPS, round(result.steps * self._force)))
         if attack in (None, "loss", "label-flip"):
             return result
         changed = plugin + forged(attack, result.plugin - plugin, self._force, rng)

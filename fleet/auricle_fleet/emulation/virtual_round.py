@@ -147,7 +147,7 @@ class VirtualRounds:
             came = [(update, put_onto(start.weights, model.weights, trained)) for update, trained in came]
         made = next_model(self.cohort(came, start, order, more), self.rule, order.server, self._optimizer(start))
         try:
-            require_model(made.aggregate, made.weights, start.weights, self.limits)
+            require_model(made.aggregate, made.weights, self.limits)
         except UnsoundModelError as error:
             told = {**report, "reason": str(error)}
             return Ended(None, False, tuple(invited), 0, 0, answers, fetched, told, seconds, None, heard, asked_before)
