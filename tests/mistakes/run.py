@@ -32,6 +32,7 @@ PRELOADED = (
     "auricle_export.flash.commands",
 )
 PATIENCE = 150.0  # seconds after which a command hangs
+END = 20.0  # seconds that a command has to end, once it is asked to
 OVER_FILES = (1, 2, 3)
 """Linux's CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH and CAP_FOWNER: by which root reads and writes everything."""
 
@@ -50,15 +51,15 @@ class Outcome:
     names: Mapping[str, str]  # what stood for the names in braces
 
 
-def run(mistake: Mistake, folder: Path, need: Need) -> Outcome:
-    """Make what has to exist before, run the command, and say what became of it."""
+def run(mistake: Mistake, folder: Path, need: Need, patience: float = PATIENCE) -> Outcome:
+    """Make what has to exist before, run the command, and say what became of it; end it after some seconds."""
     before = Before(folder, need)
     with before.made(mistake):
         names = {"dir": str(folder), **before.names}
         kept = {name: _digest(folder / name) for name in mistake.unchanged}
         had = _names(folder)
         began = time.monotonic()
-        code, out, err = _process(mistake, folder, names)
+        code, out, err = _process(mistake, folder, names, patience)
         seconds = time.monotonic() - began
         changed = tuple(name for name, was in kept.items() if _digest(folder / name) != was)
         return Outcome(code, out, err, seconds, changed, tuple(sorted(_names(folder) - had)), names)
@@ -77,7 +78,7 @@ def _digest(path: Path) -> str:
     return total.hexdigest()
 
 
-def _process(mistake: Mistake, folder: Path, names: Mapping[str, str]) -> tuple[int, str, str]:
+def _process(mistake: Mistake, folder: Path, names: Mapping[str, str], patience: float) -> tuple[int, str, str]:
     out, err, typed = folder / ".std.out", folder / ".std.err", folder / ".std.in"
     typed.write_text(mistake.typed)
     for path in (out, err):
@@ -91,9 +92,11 @@ def _process(mistake: Mistake, folder: Path, names: Mapping[str, str]) -> tuple[
     assert process.pid is not None
     if mistake.interrupt:
         _interrupt_when(process, mistake.interrupt, (out, err))
-    process.join(PATIENCE)
-    if process.exitcode is None:
-        _signal(process.pid, signal.SIGKILL)
+    process.join(patience)
+    for number in (signal.SIGINT, signal.SIGKILL):
+        if process.exitcode is None:
+            _signal(process.pid, number)
+            process.join(END)
         process.join()
     code = process.exitcode
     assert code is not None

@@ -12,6 +12,7 @@ from tests.mistakes.judge import faults, shown
 from tests.mistakes.page import PAGE, row
 from tests.mistakes.record import PARTS, Mistake, read_mistakes
 from tests.mistakes.run import run
+from tests.mistakes.suggested import refused_again
 
 ALL = {part: read_mistakes(part) for part in PARTS}
 EACH = [pytest.param(part, mistake, id=f"{part}: {mistake.what}") for part in PARTS for mistake in ALL[part]]
@@ -51,6 +52,7 @@ def test_every_mistake_is_answered_and_the_page_says_how(
     except UnavailableError as why:
         pytest.skip(str(why))
     assert list(faults(mistake, outcome)) == []
+    assert refused_again(mistake, outcome, tmp_path, need) == ""
     if outcome.code > 1:
         assert row(mistake, shown(mistake, outcome, str(tmp_path))) in PAGE.read_text()
 

@@ -33,7 +33,7 @@ export function map(number, devices) {
     device.layers.length
       ? device.layers.map((part) => cell(part, largest))
       : h("td", { colspan: Math.max(1, layers.length), class: "outcome" }, badge(device.outcome)));
-  const head = layers.length ? layers.map((layer) => h("th", { scope: "col" }, layer)) : h("th", { scope: "col" }, "What became of it");
+  const head = layers.length ? layers.map((layer) => h("th", { scope: "col", class: "layer" }, layer)) : h("th", { scope: "col" }, "What became of it");
   return [legend(), scroll("Map of the cohort by layer", h("table", { class: "map" },
     h("caption", { class: "unseen" }, "Devices by layer: weight of those kept, or why pruned"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Device"), head)),
