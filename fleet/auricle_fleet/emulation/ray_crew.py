@@ -6,7 +6,7 @@ says all that a device's round depends on, so that what a lost node was to train
 
 from __future__ import annotations
 
-import logging
+import contextlib
 import os
 import socket
 from collections import deque
@@ -20,12 +20,12 @@ import numpy as np
 from auricle import __version__
 from auricle.errors import AuricleError, SettingsError, extra_command
 from auricle.process.clock import SYSTEM_CLOCK
-from auricle_fleet.emulation.crew import LOOK, A, Asked, Clients, Site, Task, cores
+from auricle_fleet.emulation.crew import LOOK, A, Asked, Clients, Site, Task
 from auricle_fleet.emulation.fleet_clips import FleetClips
+from auricle_fleet.emulation.ray_driver import RayDriver
 from auricle_fleet.emulation.virtual_client import Answer
 from auricle_learning.training.train import LocalState, TrainingStopped
 
-LOCAL = "local"
 FIRST = 4
 """Tasks of each actor in the first round, when nobody knows how long a device takes."""
 AHEAD = 2
@@ -93,20 +93,18 @@ class RayCrew:
         ray._private.worker._worker_logs_enabled = False  # what Ray has to say of its nodes is in its own logs
         try:
             _require_there(address)
-            if address == LOCAL:
-                ray.init(num_cpus=cores(), include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-            else:
-                ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-        except (OSError, ValueError, OverflowError, RuntimeError) as error:
+        except (OSError, OverflowError) as error:
             raise AuricleError(f"There is no Ray cluster at {address}: start one there, or say --ray local.") from error
-        self._site = ray.put(_whole(site))
-        self._kind = ray.remote(num_cpus=1)(_Trainers)
         self._actors: list[Any] = []
-        self._available: Callable[[], dict[str, float]] = ray.available_resources
-        self._grow()
+        self._driver = RayDriver(address, stopped)
         try:
-            self._require_version()
-        except AuricleError:
+            with _in_a_sentence():
+                self._site = ray.put(_whole(site))
+                self._kind = ray.remote(num_cpus=1)(_Trainers)
+                self._available: Callable[[], dict[str, float]] = ray.available_resources
+                self._grow()
+                self._require_version()
+        except BaseException:
             self.close()
             raise
 
@@ -130,6 +128,10 @@ class RayCrew:
 
     def answers(self, task: Task[A], asked: Sequence[Asked]) -> Iterator[A]:
         """As of `Crew`."""
+        with _in_a_sentence():
+            yield from self._answers(task, asked)
+
+    def _answers(self, task: Task[A], asked: Sequence[Asked]) -> Iterator[A]:
         self._grow()
         parts = deque(self._parts(asked))
         common = self._ray.put(task) if task.is_common else None
@@ -193,9 +195,21 @@ class RayCrew:
 
     def close(self) -> None:
         """Leave the cluster; what it still trains is called off."""
-        for actor in self._actors:
-            self._ray.kill(actor)
-        self._ray.shutdown()
+        with contextlib.suppress(Exception):  # a cluster that is gone calls nothing off
+            for actor in self._actors:
+                self._ray.kill(actor)
+        self._driver.close()
+
+
+@contextlib.contextmanager
+def _in_a_sentence() -> Iterator[None]:
+    """AuricleError in place of whatever Ray raises where its cluster fails."""
+    try:
+        yield
+    except (AuricleError, TrainingStopped):
+        raise
+    except Exception as error:  # any: Ray raises its own, Python's, and those of its parts
+        raise AuricleError("The Ray cluster failed: start it again, and go on with --resume.") from error
 
 
 def _whole(site: Site) -> Site:

@@ -28,7 +28,7 @@ from auricle_cloud.states.round import counted_words
 from auricle_cloud.storage.round_records import MISSING
 from auricle_edge.training.judge.round_judge import best_states
 from auricle_fleet.emulation.behaviour import FleetDevices
-from auricle_fleet.emulation.crew import Clients, Site
+from auricle_fleet.emulation.crew import Clients, Crew, Site
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.device_states import ROOM, DeviceStates
 from auricle_fleet.emulation.forecast.constants import Constants
@@ -183,7 +183,7 @@ class VirtualFleet:
             labelled = labelled_clips(self._pack, clips, settings.seed)
         site = Site(settings, self._data, self._folder / "devices")
         clients = partial(Clients, site, self._judging, self._clock)
-        with contextlib.closing(crew_of(site, clients, lambda: self._stopped, say)) as crew:
+        with contextlib.closing(await self._crew(site, clients, say)) as crew:
             looks, state = self._watch, self._states.get
             work = work_of(self._pack, preset.plan, self._judging.learn, settings.step_seconds)
             rounds = VirtualRounds(
@@ -203,6 +203,18 @@ class VirtualFleet:
                 with contextlib.closing(book):
                     if self._invited:
                         self._keep(checkpoint, number, book)
+
+    async def _crew(self, site: Site, clients: Callable[[], Clients], say: Callable[[str], None]) -> Crew:
+        """Who trains the devices, begun in a thread: it may take a minute, in which the run may be ended."""
+        work = asyncio.ensure_future(asyncio.to_thread(crew_of, site, clients, lambda: self._stopped, say))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self._stopped = True
+            for crew in await asyncio.gather(work, return_exceptions=True):
+                if not isinstance(crew, BaseException):
+                    crew.close()
+            raise
 
     def _begin(self, checkpoint: Checkpoint, start: Start) -> int:
         """Make the devices and the first model, or take up those of the checkpoint; the newest round."""

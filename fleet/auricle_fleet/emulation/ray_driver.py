@@ -1,0 +1,152 @@
+"""This process as the driver of a Ray cluster: a sentence whatever Ray does, and none of its processes left behind.
+
+Ray waits for minutes for what does not come, raises exceptions of all kinds, and leaves the processes that it has begun
+where its start fails. So it begins in a thread that nobody has to wait for, and what it began is ended from outside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from auricle.errors import AuricleError
+from auricle.process.clock import SYSTEM_CLOCK
+from auricle_fleet.emulation.crew import LOOK, cores
+from auricle_learning.training.train import TrainingStopped
+
+LOCAL = "local"
+START_SECONDS = 180.0
+"""In which Ray has to have begun, or its cluster to be reached."""
+END_SECONDS = 20.0
+"""In which Ray's own end has to be over; what is left then is killed."""
+LOGS = Path("/tmp/ray/session_latest/logs")
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class RayDriver:
+    """A connection to a cluster, or one that is begun on this machine and ends with it.
+
+    Parameters
+    ----------
+    address
+        Of the cluster, as Ray writes it, or `local`.
+    stopped
+        Whether the run ends.
+
+    Raises
+    ------
+    AuricleError
+        Ray cannot be begun here, or the cluster cannot be reached.
+    TrainingStopped
+        The run ended before.
+    """
+
+    def __init__(self, address: str, stopped: Callable[[], bool]) -> None:
+        self._address, self._error = address, False
+        self._began, self._ends = threading.Event(), threading.Event()
+        self._before = set(_ray_processes())
+        _have_orphans_as_children(True)
+        # The kernel ends Ray's processes with the thread that began them, so it lives as long as they do.
+        self._thread = threading.Thread(target=self._drive, name="ray", daemon=True)
+        self._thread.start()
+        try:
+            self._wait(stopped)
+        except BaseException:
+            self.close()
+            raise
+
+    def _drive(self) -> None:
+        import ray
+
+        begin = partial(ray.init, log_to_driver=False, logging_level=logging.CRITICAL)
+        try:
+            if self._address == LOCAL:
+                begin(num_cpus=cores(), include_dashboard=False)
+            else:
+                begin(self._address)
+        except BaseException:  # noqa: BLE001  # Ray raises what it likes; whatever it is, there is no cluster
+            self._error = True
+        self._began.set()
+        self._ends.wait()
+        with contextlib.suppress(Exception):
+            ray.shutdown()
+
+    def _wait(self, stopped: Callable[[], bool]) -> None:
+        deadline = SYSTEM_CLOCK.monotonic() + START_SECONDS
+        while not self._began.wait(LOOK):
+            if stopped():
+                raise TrainingStopped("The run ends.")
+            if SYSTEM_CLOCK.monotonic() > deadline:
+                raise AuricleError(f"{self._no_cluster} It was waited for {START_SECONDS:g} seconds.")
+        if self._error:
+            raise AuricleError(self._no_cluster)
+
+    @property
+    def _no_cluster(self) -> str:
+        if self._address != LOCAL:
+            return f"There is no Ray cluster at {self._address}: start one there, or say --ray local."
+        return (
+            f"Ray cannot begin on this machine, which may be too busy or too small: try again, or leave --ray out and "
+            f"give --processes. Its own logs are in {LOGS}."
+        )
+
+    def close(self) -> None:
+        """Leave the cluster; end one that was begun here."""
+        self._ends.set()
+        if self._began.is_set():
+            self._thread.join(END_SECONDS)
+        while left := [each for each in _ray_processes() if each not in self._before]:
+            for process in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            for process in left:
+                _forget(process)
+        _have_orphans_as_children(False)
+
+
+def _ray_processes() -> Iterator[int]:
+    """Ray's processes among those that this one, or its children, began; none where there is no /proc."""
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            if state != "Z":
+                parents[int(folder.name)] = int(parent)
+    for process in parents:
+        above = process
+        while above in parents and above != os.getpid():
+            above = parents[above]
+        if above == os.getpid() != process and _is_rays(process):
+            yield process
+
+
+def _is_rays(process: int) -> bool:
+    try:
+        command = Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return command.startswith(b"ray::") or b"/ray/" in command
+
+
+def _forget(process: int) -> None:
+    """Take a killed child out of the table of processes."""
+    for _ in range(100):
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(process, os.WNOHANG) != (0, 0):
+                return
+        SYSTEM_CLOCK.sleep(LOOK / 10)
+
+
+def _have_orphans_as_children(they_are: bool) -> None:
+    """Whether a process whose parent ends becomes this one's child (prctl(2)); only Linux does that."""
+    if sys.platform.startswith("linux"):
+        from ctypes import CDLL
+
+        CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(they_are))

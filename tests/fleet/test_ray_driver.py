@@ -1,0 +1,115 @@
+"""Whatever Ray does as it begins ends in a sentence, and what it began ends: a stand-in for Ray that misbehaves.
+
+Ray itself takes a minute to begin on a busy machine: test_ray.py has it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from auricle.errors import AuricleError
+from auricle_fleet.emulation import ray_driver
+from auricle_fleet.emulation.ray_crew import _in_a_sentence
+from auricle_fleet.emulation.ray_driver import RayDriver
+from auricle_learning.training.train import TrainingStopped
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked for in /proc")
+
+
+def begin(name: str) -> subprocess.Popen[bytes]:
+    """A process that looks like one of Ray's."""
+    return subprocess.Popen([name, "600"], executable="/bin/sleep")
+
+
+ORPHAN = """
+import subprocess
+print(subprocess.Popen(['ray::Orphan', '600'], executable='/bin/sleep', stdout=subprocess.DEVNULL).pid)
+"""
+"""A program that leaves a process without a parent, and says which."""
+
+
+def lives(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def set_up(init: Callable[..., object], shutdown: Callable[[], object] = lambda: None) -> None:
+        module = ModuleType("ray")
+        module.init, module.shutdown = init, shutdown  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "ray", module)
+
+    return set_up
+
+
+@linux
+@pytest.mark.parametrize("raised", [Exception("60 lines"), OSError("no"), SystemExit(1), MemoryError()])
+def test_whatever_ray_raises_as_it_begins_is_one_sentence_and_nothing_is_left(
+    ray: Callable[..., None], raised: BaseException
+) -> None:
+    begun: list[int] = []
+
+    def init(**_: object) -> None:
+        begun.append(begin("ray::DashboardAgent").pid)
+        begun.append(int(subprocess.run([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, check=True).stdout))
+        raise raised
+
+    ray(init)
+    other = begin("another")
+    try:
+        with pytest.raises(AuricleError, match=r"^Ray cannot begin on this machine, .*/logs\.$"):
+            RayDriver("local", lambda: False)
+        assert other.poll() is None and len(begun) == 2 and not any(map(lives, begun))
+    finally:
+        other.kill()
+        other.wait()
+
+
+@linux
+@pytest.mark.parametrize("end", ["the run is stopped", "it takes too long"])
+def test_a_start_that_does_not_end_is_given_up(
+    ray: Callable[..., None], monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    waits, begun = threading.Event(), []
+
+    def init(*_: object, **__: object) -> None:
+        begun.append(begin("ray::raylet").pid)
+        waits.wait()
+
+    ray(init)
+    monkeypatch.setattr(ray_driver, "START_SECONDS", 0.0 if end == "it takes too long" else 60.0)
+    refused = TrainingStopped if end == "the run is stopped" else AuricleError
+    with pytest.raises(refused) as error:
+        RayDriver("127.0.0.1:6379", lambda: end == "the run is stopped" and bool(begun))
+    if refused is AuricleError:
+        assert str(error.value).startswith("There is no Ray cluster at 127.0.0.1:6379: start one there, or say")
+    waits.set()
+    assert not any(map(lives, begun))
+
+
+@linux
+def test_a_cluster_that_fails_at_its_end_is_ended(ray: Callable[..., None]) -> None:
+    begun: list[int] = []
+
+    def shutdown() -> None:
+        raise RuntimeError("the raylet is gone")
+
+    ray(lambda **_: begun.append(begin("ray::raylet").pid), shutdown)
+    RayDriver("local", lambda: False).close()
+    assert begun and not any(map(lives, begun))
+
+
+def test_what_ray_raises_in_a_round_is_a_sentence() -> None:
+    for raised in (Exception("x"), ConnectionError(), AttributeError("core_worker")):
+        with pytest.raises(AuricleError) as said, _in_a_sentence():
+            raise raised
+        assert str(said.value) == "The Ray cluster failed: start it again, and go on with --resume."
+    with pytest.raises(TrainingStopped), _in_a_sentence():
+        raise TrainingStopped("The run ends.")
