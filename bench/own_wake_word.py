@@ -76,12 +76,10 @@ def main() -> int:
 
 
 def _keep(record: Path, rows: Sequence[dict[str, object]]) -> None:
-    """Write rows into a record in place of those of the same phrase."""
-    phrases = {row["phrase"] for row in rows}
+    """Add rows to a record: a second training of the same shows how much one says."""
     before = json.loads(record.read_text()) if record.exists() else []
     names = [field.encode_name for field in msgspec.structs.fields(PeopleHearing)]
-    kept = [row for row in before if row["phrase"] not in phrases]
-    record.write_text(json.dumps([*kept, *({name: row[name] for name in names} for row in rows)], indent=1) + "\n")
+    record.write_text(json.dumps([*before, *({name: row[name] for name in names} for row in rows)], indent=1) + "\n")
 
 
 def judge(name: str, options: argparse.Namespace) -> list[dict[str, object]]:

@@ -20,10 +20,11 @@ SOON = 5.0
 
 def corrected(mistake: Mistake, said: str) -> Mistake | None:
     """The command with what its answer says to write; None where it says nothing, or of something not typed here."""
-    suggested, refused = SUGGESTS.search(said), REFUSES.search(said)
-    if suggested is None or refused is None:
+    suggested = SUGGESTS.search(said)
+    refused = [] if suggested is None else REFUSES.findall(said[: suggested.start()])
+    if suggested is None or not refused:
         return None
-    wrong, right = refused[1] or refused[2], suggested[1]
+    wrong, right = "".join(refused[-1]), suggested[1]
     if right.startswith("auricle "):
         after = mistake.command.partition(wrong)[2]
         return msgspec.structs.replace(mistake, command=f"{right}{after}", interrupt="")

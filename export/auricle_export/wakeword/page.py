@@ -17,7 +17,7 @@ NEAR_WORDS, CONFUSIONS = 24, 12
 """How many of each are listed at the most."""
 SPEAKERS = {"people": "by people", "synthetic": "by synthetic voices", "recorded": "nobody speaks"}
 
-SOURCE = "With a phrase of your own it may be more or less; docs/wake-word.md has the commands of these measurements."
+SOURCE = "Another phrase or another training hears more or less; docs/wake-word.md has the commands of these figures."
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --faint: #59636e; --rule: #d8dee4; --paper: #fff; --box: #f5f7f9;

@@ -42,7 +42,7 @@ class PeopleHearing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         between = f"{100 * self.interval.low:.0f} to {100 * self.interval.high:.0f} %"
         with_what = f"{self.trained_on} takes of other people" if self.trained_on else "synthetic voices alone"
         return (
-            f'Trained with {with_what}, a pack for "{self.phrase}" heard {self.heard:.0%} ({between}) '
+            f'Trained with {with_what}, a pack for "{self.phrase}" heard {100 * self.heard:.0f} % ({between}) '
             f"of {self.takes} takes by people at its own threshold."
         )
 
@@ -51,4 +51,4 @@ class PeopleHearing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 def people_record() -> tuple[PeopleHearing, ...]:
     """The record, the pack with the fewest takes of people in training first."""
     rows = msgspec.json.decode(RECORD.read_bytes(), type=list[PeopleHearing])
-    return tuple(sorted(rows, key=lambda row: row.trained_on))
+    return tuple(sorted(rows, key=lambda row: (row.trained_on, row.heard)))
