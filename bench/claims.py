@@ -161,7 +161,7 @@ def harm(name: str, claim: str, devices: int = 11, seed: int = 0, *, alone: bool
         due, found = published(method, made), published(method, lied)
     worst = max(_distance(due[part], found[part], true.start, part) for part in due)
     try:
-        require_model(lied, lied.weights, Limits())
+        require_model(lied, lied.weights, true.start, Limits())
     except AuricleError:
         return Harm(worst, refused=True)
     return Harm(worst, refused=False)

@@ -192,3 +192,18 @@ def test_devices_are_found_by_how_they_fared() -> None:
     for outcome, letters in (each.split(":") for each in fared.split()):
         found = filter_by_outcome(report, involved(report, passed_over=True), outcome)
         assert found == [f"dev-{letter}" for letter in letters], outcome
+
+
+@pytest.mark.parametrize(
+    ("what", "said", "counted", "sentence"),
+    [
+        ("steps", 2.0**40, 30.0, "It said 1,099,511,627,776 training steps, which counted as 30: no device may"),
+        ("steps", 1.0, 2.5, "It said 1 training steps, which counted as 2.5: no device may"),
+        ("counts", 1e6, 10.0, "It said 1,000,000 clips of its words, of which 10, its training samples, counted: no"),
+        ("vector means", 1e4, 6.0, "Its vector means was 1e+04 long and was shortened to 6: no device may"),
+        ("moons", 1.0, 2.0, "What it said of itself was bounded: no device may"),
+    ],
+)
+def test_it_is_told_in_what_a_device_was_bounded(what: str, said: float, counted: float, sentence: str) -> None:
+    bounded = [{"device": "dev-b", "what": what, "said": said, "counted": counted}]
+    assert any(each.startswith(sentence) for each in one("dev-b", {**REPORT, "bounded": bounded}).sentences)

@@ -22,7 +22,7 @@ from auricle_learning.presets import Preset
 
 START = np.zeros(1, np.float32)
 FAR = Preset(PLAN, "fedavg", server=OptimizerSettings(kind="momentum", lr=1e12))
-LIMITS = Limits(weight=10.0, norm=1.0)
+LIMITS = Limits(weight=10.0, norm=5.0)
 SENTENCE = "the round's model cannot be published, {}: the model stays"
 
 
@@ -33,13 +33,14 @@ SENTENCE = "the round's model cannot be published, {}: the model stays"
         (-11.0, "values: a weight no model learns"),
         (np.nan, "values: a weight no model learns"),
         (np.inf, "values: a weight no model learns"),
+        (6.0, "norm: further from the round's model than 5"),
     ],
 )
 def test_a_model_is_what_an_update_may_be(weight: float, why: str) -> None:
     made = get_rule("fedavg")(line([1.0]))
     with pytest.raises(UnsoundModelError, match=SENTENCE.format(why)):
-        require_model(made, np.array([weight], np.float32), LIMITS)
-    require_model(made, np.array([10.0], np.float32), LIMITS)
+        require_model(made, np.array([weight], np.float32), START, LIMITS)
+    require_model(made, np.array([4.0], np.float32), START, LIMITS)
 
 
 @pytest.mark.parametrize("value", [11.0, np.nan])
@@ -48,14 +49,14 @@ def test_so_are_the_models_of_single_devices_and_the_one_that_is_judged(value: f
     own = Clusters((0, 0), None, np.array([[1.0], [value]]))
     for odd in (replace(made, clusters=own), replace(made, evaluated=np.array([value]))):
         with pytest.raises(UnsoundModelError, match="a weight no model learns"):
-            require_model(odd, START, LIMITS)
-    require_model(replace(made, clusters=replace(own, models=np.array([[1.0], [9.0]]))), START, LIMITS)
+            require_model(odd, START, START, LIMITS)
+    require_model(replace(made, clusters=replace(own, models=np.array([[1.0], [9.0]]))), START, START, LIMITS)
 
 
 def test_a_state_that_could_not_travel_is_none() -> None:
     made = replace(get_rule("fedavg")(line([1.0])), state=RuleState("scaffold", {"c": np.array([1e39])}))
     with pytest.raises(UnsoundModelError, match="c of the method is too large"):
-        require_model(made, START, LIMITS)
+        require_model(made, START, START, LIMITS)
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])

@@ -10,10 +10,10 @@ import pytest
 from tests.cloud.arrivals import BASE, TASK, begin, open_round, update
 
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.rounds.rule_events import note_rule
+from auricle_cloud.rounds.rule_events import MOST_NAMED, note_bounded, note_rule
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import Store
-from auricle_learning.aggregation.cohort import Aggregate, Cohort, layers_of
+from auricle_learning.aggregation.cohort import Aggregate, Bounded, Cohort, layers_of
 from auricle_learning.methods import get_rule
 
 DEVICES = ("dev-a", "dev-b", "dev-c")
@@ -41,6 +41,20 @@ def store(empty: Path | str) -> Store:
     found = Store(empty)
     begin(found, DEVICES)
     return found
+
+
+def test_of_many_that_were_bounded_those_furthest_off_have_an_event_each(store: Store) -> None:
+    """Also one that said too little, of steps; that an update was long is no news."""
+    some = [Bounded(f"dev-{k:02d}", "samples", 20.0 + k, 10.0) for k in range(30)]
+    told = [*some, Bounded("dev-x", "steps", 1.0, 60.0), Bounded("dev-y", "length", 1e6, 1.0)]
+
+    with store.database.writing() as tx:
+        note_bounded(tx, told, task=TASK, number=1)
+
+    events = store.journal.events(kind="bounded")
+    assert len(events) == MOST_NAMED
+    assert {event.device for event in events} == {"dev-x", *(f"dev-{k:02d}" for k in range(11, 30))}
+    assert "steps 1 counted as 60" in {event.detail for event in events}
 
 
 def test_a_round_counts_only_whom_its_rule_did_not_leave_out(store: Store, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from auricle.wire.kinds import Message
 from auricle.wire.messages import Update
 from auricle.wire.plan import FixMatch, Plan
 from auricle_learning.aggregation.bounded import BoundedRule
-from auricle_learning.aggregation.claims import cap_steps, hold, hold_vectors
+from auricle_learning.aggregation.claims import cap_steps, hold, hold_vectors, total_of
 from auricle_learning.aggregation.cohort import Bounded, Cohort
 from auricle_learning.aggregation.extras import Extras, PlannedSteps
 from auricle_learning.methods import METHODS, get_method, get_rule
@@ -223,3 +223,11 @@ def test_class_means_of_ten_thousand_move_fedkad_no_further_than_three_middle_on
     assert made.state is not None
     assert made.state.arrays["means"].tolist() == [[pytest.approx((10 * 2 + 6) / 11)]]
     assert made.bounded == (Bounded("10", "vector means", 1e4, 6.0),)
+
+
+def test_clips_that_a_fleet_registered_are_held_before_they_are_summed() -> None:
+    """Of 10, 10, 20 and 2^40 the last counts as 30, with which nobody has half."""
+    assert total_of([10, 10, 20, 2.0**40], 3.0) == 70.0
+    assert total_of([10, 12, 20, 15], 3.0) == 57.0
+    assert total_of([], 3.0) == 0.0
+    assert total_of([10, 10, 20, 2.0**40], 1e9) > 1e10, "1e9 is no bound"

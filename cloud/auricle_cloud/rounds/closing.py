@@ -159,7 +159,7 @@ class Closing:
     def _require(self, row: RoundRow, made: NextModel) -> None:
         """Abort the round whose model must not be published."""
         try:
-            require_model(made.aggregate, made.weights, self.site.settings.limits)
+            require_model(made.aggregate, made.weights, self.site.weights(row.begun.base), self.site.settings.limits)
         except UnsoundModelError as error:
             log.error("round %d: %s", row.round, error)
             raise RoundAbortedError(str(error)) from error

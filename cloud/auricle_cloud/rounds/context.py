@@ -33,6 +33,7 @@ from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.rows import DeviceRow, ModelRow, RoundRow, UpdateRow
 from auricle_cloud.storage.store import Store
 from auricle_learning.aggregation.bounded import BoundedRule
+from auricle_learning.aggregation.claims import total_of
 from auricle_learning.aggregation.cohort import Cohort, Float64Array
 from auricle_learning.aggregation.compute.matrix import NumpyMatrix, Opener
 from auricle_learning.aggregation.extras import MAGIC, NOTHING, Extras, PlannedSteps, RuleState
@@ -175,7 +176,7 @@ class RoundContext:
         clips = self.store.devices.registered_of_all()
         return Extras(
             clients=len(clips),
-            total_samples=float(sum(clips)),
+            total_samples=total_of(clips, self.rule.factor),
             objectives=self.labelled.objectives,
             reference_samples=float(self.labelled.count),
             state=self.rule_state_after(self.store.models.get(self.task, row.begun.version)),

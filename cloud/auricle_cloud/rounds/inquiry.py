@@ -121,7 +121,7 @@ class Judge:
         repair = self._repair(cohort, values.bad, before, server)
         weights = np.asarray(repair.weights, np.float32)
         try:
-            require_model(repair.aggregate, weights, self.limits)
+            require_model(repair.aggregate, weights, before.weights, self.limits)
         except UnsoundModelError:
             return last_good(number, before, f"Without {', '.join(values.bad)} the model could not be published")
         after = self._accuracy(weights)

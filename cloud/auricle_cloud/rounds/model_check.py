@@ -1,7 +1,6 @@
-"""What a round's model has to be in order to be published: it has no weight that an update may not have.
+"""What a round's model has to be in order to be published: no limit would refuse it if it came as an update.
 
 Devices start from it, and what they send back is held against the limits: a model beyond them would end all learning.
-How far a model is from the one before is no matter: an update is measured from the model that it started from.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class UnsoundModelError(AuricleError):
     """A round made a model that must not be published; the sentence says why."""
 
 
-def require_model(made: Aggregate, weights: Flat, limits: Limits) -> None:
+def require_model(made: Aggregate, weights: Flat, start: Flat, limits: Limits) -> None:
     """Refuse what a round made where devices could not go on from it.
 
     Parameters
@@ -31,17 +30,21 @@ def require_model(made: Aggregate, weights: Flat, limits: Limits) -> None:
         What the rule made: models of single devices, what the round is judged by, and the rule's state.
     weights
         (P,) the next model.
+    start
+        (P,) the model before it.
     limits
         What an update may be.
 
     Raises
     ------
     UnsoundModelError
-        A model is not finite or has a weight that no model learns, or a number of the rule's state could not travel.
+        A model is not finite or has a weight that no model learns, the next one is too far from the one before, or a
+        number of the rule's state could not travel.
     """
     models = () if made.clusters is None or made.clusters.models is None else made.clusters.models
     try:
-        for model in (weights, *models, *(() if made.evaluated is None else (made.evaluated,))):
+        require_weights(np.asarray(weights), start, limits)
+        for model in (*models, *(() if made.evaluated is None else (made.evaluated,))):
             require_weights(np.asarray(model), None, limits)
     except WireError as error:
         raise UnsoundModelError(f"the round's model cannot be published, {error}: {STAYS}") from error

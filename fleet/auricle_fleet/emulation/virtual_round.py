@@ -35,6 +35,7 @@ from auricle_fleet.emulation.virtual_inquiry import asked, in_passing, maker_of,
 from auricle_fleet.emulation.virtual_model import Model, explained, own_models, starts
 from auricle_fleet.emulation.virtual_order import TASK, Ended, Order
 from auricle_learning.aggregation.bounded import BoundedRule
+from auricle_learning.aggregation.claims import total_of
 from auricle_learning.aggregation.cohort import Cohort, layers_of
 from auricle_learning.aggregation.extras import MAGIC, Extras, RuleState
 from auricle_learning.aggregation.feature_synthesis import lent_after
@@ -147,7 +148,7 @@ class VirtualRounds:
             came = [(update, put_onto(start.weights, model.weights, trained)) for update, trained in came]
         made = next_model(self.cohort(came, start, order, more), self.rule, order.server, self._optimizer(start))
         try:
-            require_model(made.aggregate, made.weights, self.limits)
+            require_model(made.aggregate, made.weights, start.weights, self.limits)
         except UnsoundModelError as error:
             told = {**report, "reason": str(error)}
             return Ended(None, False, tuple(invited), 0, 0, answers, fetched, told, seconds, None, heard, asked_before)
@@ -268,12 +269,12 @@ class VirtualRounds:
         found = with_vectors(found, more, self.pack.plugin_table)
         if not self.rule.rule.needs:
             return found
-        clips = sum(device.registered for device in self.fleet.values())
+        clips = [device.registered for device in self.fleet.values()]
         return replace(
             found,
             planned=planned_steps(self.pack, order.plan) if "steps" in self.rule.rule.needs else None,
             clients=len(self.fleet),
-            total_samples=float(clips),
+            total_samples=total_of(clips, self.rule.factor),
             state=self._state(model),
             round=order.number,
             objectives=self.labelled.objectives,

@@ -94,6 +94,11 @@ def cap_samples(samples: Float64Array, registered: Float64Array | None, factor: 
     return np.minimum(capped, ceiling(capped, factor))
 
 
+def total_of(registered: Sequence[float], factor: float) -> float:
+    """Σ n over a fleet, of the clips that its devices registered (N,), each held as the samples of a round are."""
+    return float(cap_samples(np.array(registered, np.float64), None, factor).sum()) if len(registered) else 0.0
+
+
 def cap_losses(limited: Float64Array, factor: float) -> Float64Array:
     """Cut the largest losses until none has more of the softmax over those that are known than `bound` says.
 
