@@ -112,6 +112,21 @@ def test_what_destroys_asks_and_refuses_where_nobody_can_answer(filled: Filled, 
 
 
 @pytest.mark.slow
+def test_nobody_is_asked_about_what_is_not_there(filled: Filled) -> None:
+    for words in (
+        ("rounds", "abort", 99),
+        ("devices", "quarantine", "dev-a", "ghost"),
+        ("devices", "revoke", "ghost"),
+        ("devices", "forget", "ghost"),
+        ("models", "promote", 99),
+        ("models", "rollback", 99),
+        ("rollouts", "abort", "r1-aaaa"),
+        ("tokens", "revoke", "ghost"),
+    ):
+        done = auricle(*words, **here(filled))
+        assert (done.returncode, "--yes" in done.stderr) == (5, False), (words, done.stderr)
+
+
 @pytest.mark.parametrize(("answer", "code", "state"), [("n", 1, None), ("y", 0, "abort")])
 def test_on_a_terminal_it_does_what_is_answered(filled: Filled, answer: str, code: int, state: str | None) -> None:
     ours, theirs = pty.openpty()

@@ -120,7 +120,7 @@ def test_the_units_start_a_broker_and_a_coordinator_that_is_ready(root: Path) ->
         ):
             done = machine.run(*OPERATOR, *command)
             assert done.returncode == 0, done.stdout + done.stderr
-        assert "1 broker told" in done.stdout
+        assert "1 broker notified" in done.stdout
         machine.wait("journalctl -u auricle-broker | grep -q 'Reloading config'")
 
         assert machine.run("systemctl", "stop", "auricle-cloud", "auricle-broker").returncode == 0

@@ -46,7 +46,7 @@ class Made(Answer, frozen=True, kw_only=True):
     """A new authority."""
 
     pin: str
-    """SHA-256 of the root's certificate, which every device is told."""
+    """SHA-256 of the root's certificate, which every device is given."""
     folder: str
 
 
@@ -78,7 +78,7 @@ def init(
     if as_json:
         show(made, as_json=True)
         return 0
-    say(f"The authority is in {made.folder}; its pin, which every device is told: {made.pin}")
+    say(f"The authority is in {made.folder}; its pin, which every device is given: {made.pin}")
     say("Copy root.key to a safe place and delete it here: it is needed for a new issuing authority only.")
     return 0
 
@@ -156,13 +156,14 @@ def revoke(
     yes: Yes = False,
 ) -> Done:
     """Revoke everything that a name was given, for good, and tell brokers."""
-    confirm(f"Revoke {device} for good?", yes=yes)
     with _enrolment(place) as enrolment:
+        enrolment.require(device)
+        confirm(f"Revoke {device} for good?", yes=yes)
         folders = _folders(broker)
         count = enrolment.revoke(device, who=user(), reason=reason)
         told = _write(folders, enrolment)
-    written = f"{how_many(len(folders), 'broker folder')} written, {how_many(told, 'broker')} told"
-    brokers = written if folders else "no broker told"
+    written = f"{how_many(len(folders), 'broker folder')} written, {how_many(told, 'broker')} notified"
+    brokers = written if folders else "no broker notified"
     old = "".join(f" {each}" for each in map(old_authority, folders) if each is not None)
     return Done(done=f"{device}: {how_many(count, 'certificate')} revoked; {brokers}.{old}")
 

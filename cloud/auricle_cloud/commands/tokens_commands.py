@@ -41,7 +41,8 @@ def revoke(
     yes: Yes = False,
 ) -> Done:
     """Make a token worthless."""
-    confirm(f"Revoke the token {name}?", yes=yes)
+    if name in [row.name for row in do.list_tokens().tokens]:  # nobody is asked about one that is not there
+        confirm(f"Revoke the token {name}?", yes=yes)
     return do.revoke_token(name)
 
 

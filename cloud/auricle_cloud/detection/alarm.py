@@ -123,7 +123,7 @@ def next_reference(reference: float | None, losses: Mapping[str, float], fired: 
 
 def _sentence(fires: bool, votes: int, cohort: int, reference: float | None) -> str:
     if not cohort:
-        return "No client told the loss of this model: it cannot be judged."
+        return "No client reported the loss of this model: it cannot be judged."
     if reference is None:
         return "There is no clean round to compare with: the model is taken as it is."
     compared = f"{votes} of {cohort} clients have a loss above {reference:.4g}, the largest of the last clean round"

@@ -129,6 +129,13 @@ class Enrolment:
         with self.records.writing() as tx:
             return self._issuer.enter(tx, hosts[0], "server", certificate, STANDING_DAYS, who).certificate
 
+    def require(self, name: str) -> None:
+        """UnknownNameError where there is neither a claim nor a certificate of a name."""
+        if name not in self.records.names():
+            raise UnknownNameError(
+                f'There is no claim and no certificate of "{name}": auricle cloud enrol list shows all.'
+            )
+
     def revoke(self, name: str, *, who: str, reason: str = "") -> int:
         """Revoke every certificate and token of a name, and a device's standing; write the list; how many there were.
 
@@ -137,10 +144,7 @@ class Enrolment:
         StorageError
             Nothing is known of the name.
         """
-        if name not in self.records.names():
-            raise UnknownNameError(
-                f'There is no claim and no certificate of "{name}": auricle cloud enrol list shows all.'
-            )
+        self.require(name)
         if any(row.device == name for row in self._devices.all()):
             self._devices.set_standing([name], "revoked", who=who, reason=reason)
         with self.records.writing() as tx:

@@ -298,7 +298,7 @@ class Closing:
             try:
                 return await asyncio.to_thread(look)
             except StorageError as error:
-                log.error("round %d has ended and waits to be told: %s", number, error)
+                log.error("round %d has ended and waits to be announced: %s", number, error)
                 await site.clock.pause(POLL)
 
 

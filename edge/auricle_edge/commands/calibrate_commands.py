@@ -54,9 +54,7 @@ def add_to(app: typer.Typer) -> None:
 def calibrate_(
     sounds: Sounds,
     false_accepts: Wanted = 1.0,
-    pack: Annotated[
-        str | None, typer.Option(help="The pack, as `run` was told it [the settings file's, or home].")
-    ] = None,
+    pack: Annotated[str | None, typer.Option(help="The pack that `run` uses [the settings file's, or home].")] = None,
     state: State = None,
     config: Config = None,
     as_json: AsJson = False,

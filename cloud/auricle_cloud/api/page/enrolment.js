@@ -38,7 +38,7 @@ export function enrolmentPage() {
       panel("Certificates", async (_, signal) => {
         const { certificates, pin } = await get(["enrolled"], {}, signal);
         return [table("Certificates", CERTIFICATES, certificates, "Nobody is certified yet."),
-          h("p", { class: "muted" }, "The authority's pin, which every device is told: ", h("code", { class: "long" }, pin))];
+          h("p", { class: "muted" }, "The authority's pin, which every device is given: ", h("code", { class: "long" }, pin))];
       }, { on: ["device"], wide: true, about: "To revoke one, use auricle cloud enrol revoke where the broker's folder is: the broker has to be told." }),
     ],
   };
