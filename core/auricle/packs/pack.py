@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import PackError, WireError, nearest
 from auricle.packs.archive import LeftFiles, PackedFiles, read_file, read_inside, tar_bytes, untar
+from auricle.packs.foreign_models import foreign_model
 from auricle.packs.graph_interface import OTHER_WORDS, PARTS, ROLES, SLOTS, Graph
 from auricle.packs.interfaces import DOCUMENTS, check_interfaces
 from auricle.packs.listening import Stretch, read_negatives
@@ -305,6 +306,7 @@ def _read(source: str | Path) -> Pack:
         if path.is_dir():
             return _from_folder(path)
         if path.is_file():
+            _refuse_foreign(path)
             return _from_archive(path, str(path))
     except OSError as error:
         raise PackError(f"{path} cannot be read ({error.strerror}).") from error
@@ -312,6 +314,17 @@ def _read(source: str | Path) -> Pack:
         f'There is no pack "{source}": give a directory, a .tar.zst file, or one of {", ".join(SHIPPED)}'
         + (f"; {hint}" if (hint := nearest(str(source), SHIPPED)).endswith("?") else ".")
     )
+
+
+_ARCHIVE = b"\x28\xb5\x2f\xfd"
+"""With which a frame of zstd begins."""
+
+
+def _refuse_foreign(path: Path) -> None:
+    with path.open("rb") as file:
+        head = file.read(16)
+    if not head.startswith(_ARCHIVE) and (said := foreign_model(path, head)):
+        raise PackError(said)
 
 
 def _refuse_untrusted(pack: Pack, trusted: Collection[bytes]) -> None:

@@ -101,6 +101,15 @@ def open_rows(manifest: Path, wanted: Sequence[frozenset[str]]) -> Rows:
     return _table(first.rstrip("\r\n"), lines, wanted, manifest)
 
 
+def is_table(manifest: Path) -> bool:
+    """Whether a list is a Parquet table; False where it cannot be opened."""
+    try:
+        with open_regular(manifest, _WHAT, DataError) as file:
+            return file.read(len(PARQUET)) == PARQUET
+    except (OSError, ValueError, DataError):
+        return False
+
+
 def plain_name(column: str) -> str:
     """A column's name as it is compared: `speaker_id`, `speakerId` and `Speaker ID` are one."""
     return re.sub(r"[\s_.-]+", "", normal_form(column).strip().lower())

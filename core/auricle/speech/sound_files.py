@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shlex import quote
 
 from auricle.errors import DataError, because
 
@@ -78,7 +79,7 @@ def raw_conversion(path: Path) -> str:
     samples, rate = RAW[path.suffix.lower()]
     return (
         f"holds raw samples, and nothing says their rate and size: where they are {samples} at {rate} a second, ffmpeg "
-        f"-f {samples} -ar {rate} -ac 1 -i {path.name} {path.stem}.wav converts it."
+        f"-f {samples} -ar {rate} -ac 1 -i {quote(path.name)} {quote(f'{path.stem}.wav')} converts it."
     )
 
 

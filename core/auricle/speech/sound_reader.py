@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from shlex import quote
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -121,7 +122,7 @@ class OpenSound:
                 self.path,
                 SoundFault.CHANNELS,
                 f"has {self.channels} channels, of which some may hold music or noise: take one channel out of it, as "
-                f"with sox {self.path.name} {self.path.stem}-1.wav remix 1.",
+                f"with sox {quote(self.path.name)} {quote(self.path.stem)}-1.wav remix 1.",
             )
 
     def check_rate(self) -> None:
@@ -173,6 +174,8 @@ class OpenSound:
         if header.other:
             said = f"is {header.other}, and not sound: put the recording in its place, or remove it."
             raise fault(path, SoundFault.FORMAT, said)
+        if header.is_damaged and is_raw(path):  # samples that begin as a frame of an MP3 does
+            raise fault(path, SoundFault.RAW, raw_conversion(path))
         if header.is_damaged:
             raise self._damaged()
         if header.codec and not _decodes(library, *_FORMATS[header.codec]):
@@ -263,7 +266,7 @@ def conversion(path: Path) -> str:
     """The command that converts a file, as the end of a sentence."""
     target = path.with_suffix(".wav").name
     target = f"{path.stem}-16k.wav" if target == path.name else target
-    return f"ffmpeg -i {path.name} -ar 16000 -ac 1 {target} converts it."
+    return f"ffmpeg -i {quote(path.name)} -ar 16000 -ac 1 {quote(target)} converts it."
 
 
 def _opened(path: Path) -> int:

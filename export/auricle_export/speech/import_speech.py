@@ -7,9 +7,10 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import soundfile
@@ -20,6 +21,7 @@ from auricle.files import describe
 from auricle.packs.manifest import WINDOWS
 from auricle.speech.audio import SAMPLE_RATE, fit_clip, read_recording
 from auricle.speech.confusables import holds_any
+from auricle.speech.list_rows import is_table
 from auricle.speech.sound_faults import Finding, FindingCount, SoundError, SoundFault, count_findings, nothing_usable
 from auricle.speech.speech_manifest import (
     NOISE_FOLDER,
@@ -32,6 +34,7 @@ from auricle.speech.speech_manifest import (
     read_manifest,
 )
 from auricle.speech.speech_set import to_int16
+from auricle_export.speech.parquet_rows import unpack_table
 
 RUNNING_FOLDER = "speech"
 """The folder that running speech goes to."""
@@ -125,6 +128,20 @@ def import_speech(settings: ImportSettings, progress: Callable[[int, int], None]
         raise SettingsError(
             f"--window {settings.seconds:g} is not a valid window: give {WINDOWS[0]:g} to {WINDOWS[1]:g} seconds."
         )
+    if is_table(settings.manifest):
+        with TemporaryDirectory(dir=_beside(settings.out)) as scratch:
+            listed = unpack_table(settings.manifest, Path(scratch))
+            return _import(replace(settings, manifest=listed, audio=Path(scratch)), progress, settings.manifest)
+    return _import(settings, progress, settings.manifest)
+
+
+def _beside(out: Path) -> Path:
+    """The nearest folder above `out` that is there: the sound of a table takes room on the same disk."""
+    return next(folder for folder in out.resolve().parents if folder.is_dir())
+
+
+def _import(settings: ImportSettings, progress: Callable[[int, int], None], named: Path) -> ImportReport:
+    """Import what a list names, which the user knows as `named`."""
     audio = settings.audio or audio_folder(settings.manifest)
     if not audio.is_dir():
         raise DataError(f"The folder of the audio files {audio} does not exist: name it with --audio.")
@@ -137,7 +154,7 @@ def import_speech(settings: ImportSettings, progress: Callable[[int, int], None]
         words=settings.words,
         speaker=settings.speaker,
     )
-    import_ = _Import(settings, report)
+    import_ = _Import(settings, report, named)
     with ThreadPoolExecutor(_READERS) as readers:
         while some := list(islice(rows, _AT_ONCE)):
             waiting = list(import_.chosen(some))
@@ -148,7 +165,7 @@ def import_speech(settings: ImportSettings, progress: Callable[[int, int], None]
             done += len(some)
             progress(min(done, total), total)
     if not report.written + report.there:
-        raise DataError(_nothing(settings.manifest, report))
+        raise DataError(_nothing(named, report))
     return report
 
 
@@ -175,8 +192,8 @@ class _Outcome:
 class _Import:
     """Which rows become clips: a row whose file cannot be used takes no place among the most of a word."""
 
-    def __init__(self, settings: ImportSettings, report: ImportReport) -> None:
-        self._settings, self._report = settings, report
+    def __init__(self, settings: ImportSettings, report: ImportReport, named: Path) -> None:
+        self._settings, self._report, self._named = settings, report, named
         self._taken: Counter[str] = Counter()
         self._targets: set[Path] = set()
 
@@ -199,7 +216,7 @@ class _Import:
                 continue
             self._targets.add(target)
             if not row.has_speaker:
-                self._report.findings.append(nobody_in(f"Row {number} of {settings.manifest}"))
+                self._report.findings.append(nobody_in(f"Row {number} of {self._named}"))
             whole = settings.running or row.text == NOISE_FOLDER
             yield _Job(row, target, None if whole else round(settings.seconds * SAMPLE_RATE))
 
@@ -234,7 +251,7 @@ class _Import:
         report.speakers.add(outcome.job.recording.name.partition("_")[0])
 
     def _refuse(self, number: int, reason: str) -> None:
-        self._report.findings.append(Finding(reason, f"Row {number} of {self._settings.manifest}: {reason}."))
+        self._report.findings.append(Finding(reason, f"Row {number} of {self._named}: {reason}."))
 
 
 def _import_one(job: _Job) -> _Outcome:

@@ -131,14 +131,30 @@ def speak_parts(
     DataError
         espeak-ng is not installed, or fails.
     """
-    chosen = choose_voices(min(voices, most_voices(language)), seed, language)
+    chosen = voices_for(voices, seed, language)
     groups = {part: tuple(voice for voice in chosen if part_of(voice.variant) == part) for part in PARTS}
-    for part, group in groups.items():
-        if not group:
-            raise SettingsError(
-                f"None of the {len(chosen)} voices is of the {part} part: ask for more with --speakers."
-            )
     return {part: _Speaking(part, group, len(chosen), seed, progress).all_of(texts) for part, group in groups.items()}
+
+
+def voices_for(count: int, seed: int, language: str) -> list[Voice]:
+    """At most so many voices, of which some train, some validate and some judge.
+
+    Raises
+    ------
+    SettingsError
+        They are too few for that, and the sentence says how many it takes.
+    """
+    most = most_voices(language)
+    every = choose_voices(most, seed, language)
+    firsts = {part_of(voice.variant): place for place, voice in reversed([*enumerate(every, 1)])}
+    if len(firsts) < len(PARTS):
+        raise SettingsError(f'The {most} voices of the language "{language}" are too few to train, validate and judge.')
+    least = max(firsts.values())
+    if count < least:
+        raise SettingsError(
+            f"--speakers {count} leaves no voice to train, validate or judge: give --speakers {least} or more."
+        )
+    return every[:count]
 
 
 @dataclass(frozen=True)
