@@ -33,7 +33,7 @@ LOSS = 5.0
 """Largest loss, in nats, that a rule sees which does not weigh by losses and so has no limit of its own."""
 ENOUGH = 5
 """Among fewer devices one that is far from the others is as a rule the one that sounds different."""
-LONGEST_VECTOR, LONGEST_OF_FEW = 3.0, 5.0
+LONGEST_VECTOR, LONGEST_OF_FEW = 2.5, 5.0
 """Longest vector beside the weights that counts whole, as a multiple of the middle one; and of fewer than `ENOUGH`."""
 
 Rows = Sequence[NDArray[Any] | None]
