@@ -107,12 +107,12 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
             "rule": arguments.rule,
             "database": arguments.database,
         }
-        server = await _child("--serve", told)
+        server = await child("--serve", told)
         key = json.loads(await server.stdout.readline())["coordinator"]
         everybody = [(name, broker.address(name).url) for name in names]
         shares = [everybody[i :: arguments.processes] for i in range(arguments.processes)]
         simulators = [
-            await _child("--simulate", {"key": key, "codec": arguments.codec, "devices": share}) for share in shares
+            await child("--simulate", {"key": key, "codec": arguments.codec, "devices": share}) for share in shares
         ]
         connected = [json.loads(await s.stdout.readline()) for s in simulators]
         parts = {"coordinator": [server.pid], "broker": [broker.pid], "devices": [s.pid for s in simulators]}
@@ -131,7 +131,8 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
     return {"rounds": rounds, "waits": waits, "connect_seconds": max(c["seconds"] for c in connected)}
 
 
-async def _child(part: str, told: dict[str, Any]) -> Any:
+async def child(part: str, told: dict[str, Any]) -> Any:
+    """Start a process of this benchmark."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, __file__, part, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 26
     )

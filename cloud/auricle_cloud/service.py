@@ -12,6 +12,7 @@ from aiohttp import web
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import Pack
 from auricle.process.cycles import look_seldom
+from auricle.process.heaps import share_heaps
 from auricle.process.open_files import raise_open_files
 from auricle.process.until_signal import until_signal
 from auricle.wire.tensors import TensorTable
@@ -72,6 +73,7 @@ async def run_service(
         Wait for the port of a coordinator that this one replaces.
     """
     raise_open_files()
+    share_heaps()
     coordinator = Coordinator(settings, pack, watcher, evaluator)
     look_seldom()
     key = coordinator.identity.public.hex()
