@@ -32,6 +32,20 @@ def test_a_token_is_known_by_its_hash_and_by_nothing_else(store: Store) -> None:
     assert [(e.kind, e.who) for e in store.journal.events()] == [("token created", "ana")] * 3
 
 
+def test_the_last_admin_stays_and_one_whose_time_is_over_is_none(store: Store) -> None:
+    for name, days in (("ana", None), ("gone", 1e-9), ("bob", 7.0)):
+        store.tokens.create(name, "admin", days=days)
+    store.tokens.create("eve", "operator")
+    store.tokens.revoke("bob")
+    with pytest.raises(StorageError, match=r'^"ana" is the last token of an admin: make another first, with .+$'):
+        store.tokens.revoke("ana")
+    for name in ("gone", "eve"):
+        store.tokens.revoke(name)
+    store.tokens.create("new", "admin")
+    store.tokens.revoke("ana")
+    assert [row.name for row in store.tokens.all()] == ["new"]
+
+
 def test_a_token_of_a_taken_name_is_refused_and_the_first_stays(store: Store) -> None:
     first = store.tokens.create("grafana", "viewer")
     with pytest.raises(StorageError, match="grafana"):

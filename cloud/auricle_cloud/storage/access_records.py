@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from auricle.errors import SettingsError, StorageError, nearest
 from auricle_cloud.storage.access_rows import Role, ScheduleRow, TokenRow
-from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.database import TOKENS, Database
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import schedules, tokens
 
@@ -65,14 +65,27 @@ class Tokens:
         return token
 
     def revoke(self, name: str, *, who: str = "") -> None:
-        """Make a token worthless; StorageError when none has this name."""
+        """Make a token worthless; StorageError when none has this name, or it is the last admin's that can be used."""
         with self._db.writing() as tx:
+            self._db.hold(tx, TOKENS)
+            if self._admins(tx) == [name]:
+                raise StorageError(
+                    f'"{name}" is the last token of an admin: make another first, with auricle cloud tokens create '
+                    "NAME --role admin."
+                )
             if tx.execute(sa.delete(tokens).where(tokens.c.name == name)).rowcount != 1:
                 names = tx.execute(sa.select(tokens.c.name)).scalars().all()
                 raise StorageError(
                     f'There is no token "{name}"; {nearest(name, names) if names else "none exists yet."}'
                 )
             note(tx, "token revoked", who=who, detail=name)
+
+    @staticmethod
+    def _admins(tx: sa.Connection) -> list[str]:
+        """Whose token is an admin's, and can be used still."""
+        lives = tokens.c.expires.is_(None) | (tokens.c.expires >= time.time())
+        query = sa.select(tokens.c.name).where((tokens.c.role == "admin") & lives)
+        return list(tx.execute(query.order_by(tokens.c.name)).scalars())
 
     def all(self) -> list[TokenRow]:
         """Names, roles and times of all tokens."""
