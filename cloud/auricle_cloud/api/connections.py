@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import errno
 import fcntl
+import logging
 import os
 import socket
 import ssl
@@ -28,11 +29,14 @@ from typing import Any
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from auricle.mqtt_link.tasks import start_task
 from auricle.process.open_files import open_files_limit
 from auricle_cloud.api.api_settings import ConnectionLimits
 from auricle_cloud.api.bodies import Bodies
 from auricle_cloud.api.gatekeeper import address_of, counted_address
 from auricle_cloud.api.problems import Handler
+
+log = logging.getLogger("auricle.cloud.api")
 
 BACKLOG = 128
 RESERVE = 256
@@ -180,7 +184,7 @@ class Connections:
             bound.close()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
+        task = start_task(work, log, "A connection to the API")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

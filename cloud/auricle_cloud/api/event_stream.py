@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 
 from auricle.mqtt_link.reconnection import within
+from auricle.mqtt_link.tasks import give_up
 from auricle_cloud.api.problems import RefusedError
 from auricle_cloud.observing.announcements import Announcements, Event
 
@@ -93,7 +94,7 @@ class EventStreams:
                 else:
                     await within(response.write(b": still here\n\n"), WRITE_SECONDS)
         finally:
-            waiting.cancel()
+            give_up(waiting)
 
     async def close(self) -> None:
         """End all streams."""

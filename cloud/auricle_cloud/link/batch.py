@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -11,7 +12,10 @@ import sqlalchemy as sa
 
 from auricle.errors import StorageError
 from auricle.mqtt_link.reconnection import within
+from auricle.mqtt_link.tasks import start_task
 from auricle_cloud.storage.database import Database
+
+log = logging.getLogger("auricle.cloud")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,7 +56,7 @@ class Batcher(Generic[T, R]):
         if self._expects is not None and (len(self._waiting) >= LARGEST or not self._expects()):
             self._whole.set()
         if self._working is None or self._working.done():
-            self._working = asyncio.ensure_future(self._empty())
+            self._working = start_task(self._empty(), log, "A batch")
         return await future
 
     async def _empty(self) -> None:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from auricle.mqtt_link.reconnection import within
+from auricle.mqtt_link.tasks import start_task
 
 log = logging.getLogger("auricle.cloud")
 
@@ -66,7 +67,7 @@ class KeyedQueue:
             lane.append(work)
             return
         self._lanes[name] = deque([work])
-        task = asyncio.ensure_future(self._empty(name))
+        task = start_task(self._empty(name), log, f"Work for {name}")
         self._working.add(task)
         task.add_done_callback(self._working.discard)
 

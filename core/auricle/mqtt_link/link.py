@@ -20,6 +20,7 @@ from auricle.mqtt_link.outbound import Outbound
 from auricle.mqtt_link.reconnection import Reconnection, within
 from auricle.mqtt_link.settings import BrokerAddress, Counters, Delivery, LinkSettings, Will
 from auricle.mqtt_link.subscriptions import Handler, Subscriptions
+from auricle.mqtt_link.tasks import start_task
 
 __all__ = ["BrokerAddress", "ConnectHook", "Counters", "Delivery", "Handler", "LinkSettings", "MqttLink", "Will"]
 
@@ -250,7 +251,7 @@ class MqttLink:
             await self._subscriptions.renew(connection)
             self._say_up()
             self._outbound.attach(connection)
-            hook = asyncio.create_task(self._run_hook())
+            hook = start_task(self._run_hook(), log, f"{self.settings.client_id}: the connect hook")
             raise ConnectionError(await asyncio.shield(connection.lost))
         finally:
             self._up.clear()

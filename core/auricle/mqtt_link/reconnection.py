@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from auricle.errors import AuricleError, BrokerDistrustError
 from auricle.mqtt_link.settings import LinkSettings
+from auricle.mqtt_link.tasks import give_up
 
 T = TypeVar("T")
 
@@ -25,11 +26,10 @@ async def within(awaitable: Awaitable[T], seconds: float | None) -> T:
     try:
         await asyncio.wait([waiting], timeout=seconds)
     except asyncio.CancelledError:
-        if not waiting.cancel() and not waiting.cancelled():
-            waiting.exception()  # seen: nobody else will ask
+        give_up(waiting)
         raise
     if not waiting.done():
-        waiting.cancel()
+        give_up(waiting)
         raise asyncio.TimeoutError
     return waiting.result()
 

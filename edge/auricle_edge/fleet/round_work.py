@@ -12,6 +12,7 @@ from pathlib import Path
 from auricle import __version__
 from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.files import describe
+from auricle.mqtt_link.tasks import start_task
 from auricle.wire.plan import Plan
 from auricle_edge.fleet.fleet_word import FleetWord
 from auricle_edge.fleet.gate_watch import Declined, GateWatch
@@ -140,7 +141,7 @@ class RoundWork:
 
     def begin(self, work: Coroutine[None, None, None]) -> None:
         """Do it."""
-        self._task = asyncio.get_running_loop().create_task(self._guarded(work))
+        self._task = start_task(self._guarded(work), log, f"{self._device}: a round")
 
     def halt(self) -> None:
         """End what is under way."""

@@ -18,6 +18,7 @@ import msgspec
 
 from auricle.errors import AuricleError, StorageError
 from auricle.mqtt_link.reconnection import within
+from auricle.mqtt_link.tasks import start_task
 from auricle.packs.signature import trusted_key
 from auricle.wire.messages import Target
 from auricle_edge.fleet.agent_context import Standing, State
@@ -199,7 +200,7 @@ class Following:
         elif progress.state != "fetching":
             self._settle("failed", "Another pack was chosen on the device.")
         else:
-            self._work = asyncio.get_running_loop().create_task(self._fetch_pack(wanted))
+            self._work = start_task(self._fetch_pack(wanted), log, "Fetching a pack")
         if progress.kind == "bundle" and self._progress is not None and self._progress.state == "fetching":
             self._ask(progress)
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from auricle.errors import AuricleError
+from auricle.mqtt_link.tasks import give_up
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
 from auricle_edge.control import ControlServer
@@ -105,6 +106,7 @@ class ListeningDevice:
         finally:
             if not self.starts_anew:
                 self._notifier.stopping()
+            give_up(self._over)  # the listening may end with an error meanwhile, and nobody waits for that any more
             await self._end(tasks)
             control.close()
             if buttons is not None:

@@ -243,6 +243,5 @@ async def _first_failure(main: Awaitable[None], others: list[asyncio.Task[None]]
                 others = [other for other in others if other is not task]
         work.result()
     finally:
-        if not work.done():
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)  # also where it failed together with another

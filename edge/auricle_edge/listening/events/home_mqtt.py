@@ -12,6 +12,7 @@ import msgspec
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, Handler, LinkSettings, MqttLink
+from auricle.mqtt_link.tasks import start_task
 from auricle.wire.kinds import UNDECODABLE, DeviceId, plain
 from auricle_edge.listening.events.home_assistant import Topics
 from auricle_edge.listening.events.home_device import HomeDevice
@@ -141,7 +142,7 @@ class HomeMqtt:
             self._sparse.warning("Feedback on %s was ignored: it does not carry this device's token.", arrived.topic)
             return
         feedback = Feedback(said.verdict, said.id, said.word)
-        telling = asyncio.create_task(self._tell(self._answer(feedback)))
+        telling = start_task(self._tell(self._answer(feedback)), log, "An answer to the home's broker")
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
 

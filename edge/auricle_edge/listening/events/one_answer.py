@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from auricle.errors import AuricleError, DataError
 from auricle.mqtt_link.settings import Delivery
+from auricle.mqtt_link.tasks import start_task
 from auricle.wire.kinds import UNDECODABLE, DeviceId
 from auricle_edge.listening.events.bids import (
     MOST_SILENT,
@@ -267,7 +268,7 @@ class OneAnswer:
         asyncio.get_running_loop().call_later(left, say)
 
     def _say(self, message: Message) -> None:
-        task = asyncio.get_running_loop().create_task(self._published(encode(message, self._key)))
+        task = start_task(self._published(encode(message, self._key)), log, "A message to the home's broker")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

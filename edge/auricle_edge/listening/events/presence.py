@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Mapping
 
 from auricle.errors import AuricleError
 from auricle.mqtt_link.link import Delivery, Handler, MqttLink, Will
+from auricle.mqtt_link.tasks import start_task
 from auricle_edge.listening.events.home_assistant import (
     OFF,
     OFFLINE,
@@ -69,7 +70,7 @@ class Presence:
     def start(self, link: MqttLink) -> None:
         """Keep the state up; the link has been made with `will`, `handlers` and `announce`."""
         self._link = link
-        self._task = asyncio.create_task(self._watch(link))
+        self._task = start_task(self._watch(link), log, "Telling the home's broker how the device is")
 
     def stop(self) -> None:
         """End that."""
@@ -140,6 +141,6 @@ class Presence:
             except AuricleError as error:
                 log.warning("The home's broker was not told how the device is: %s", error)
 
-        task = asyncio.create_task(told())
+        task = start_task(told(), log, "A message to the home's broker")
         self._begun.add(task)
         task.add_done_callback(self._begun.discard)
