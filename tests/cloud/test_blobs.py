@@ -14,7 +14,8 @@ from tests.cloud.object_store import BUCKET
 from tests.cloud.object_store import object_store as object_store
 
 from auricle.errors import SettingsError, StorageError
-from auricle_cloud.storage.blobs import ABANDONED, Blobs, BlobStore, RemoteBlobs, open_blobs
+from auricle_cloud.storage.blobs import ABANDONED, Blobs, BlobStore, open_blobs
+from auricle_cloud.storage.remote_blobs import RemoteBlobs
 
 
 def sha256(data: bytes) -> str:

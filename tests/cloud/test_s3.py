@@ -21,7 +21,8 @@ from tests.system.child import until
 from auricle.errors import StorageError
 from auricle.wire.tensors import digest, encode
 from auricle_cloud.storage.backup import write_backup
-from auricle_cloud.storage.blobs import RemoteBlobs, open_blobs
+from auricle_cloud.storage.blobs import open_blobs
+from auricle_cloud.storage.remote_blobs import RemoteBlobs
 from auricle_cloud.storage.restore import restore_backup
 from auricle_cloud.storage.store import FILE, Store
 from auricle_learning.runtimes import StepRuntime

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
-from auricle.errors import SettingsError, StorageError, extra_command
+from auricle.errors import StorageError
 from auricle.files import describe, sync_folder, write_whole
 from auricle.wire.tensors import digest
 from auricle_cloud.storage.pack_files import FEWEST, SMALL, PackFiles
+from auricle_cloud.storage.remote_blobs import NAME, RemoteBlobs, checked
 
 ABANDONED = 3600.0
 """Seconds after which the beginning of a file belongs to a writer that was killed."""
-AT_ONCE = 10
-"""Requests to an object store; its driver keeps as many connections."""
 FEW = 8
 """Bodies of a folder up to which each is looked for by its name; of more, the folder is listed."""
-
-_NAME = re.compile(r"[0-9a-f]{64}")
 
 
 class BlobStore(Protocol):
@@ -74,12 +68,6 @@ def open_blobs(place: Path | str, *, durable: bool = True) -> BlobStore:
     blobs = Blobs(Path(place), durable=durable)
     blobs.sweep()
     return blobs
-
-
-def _checked(data: bytes, sha256: str) -> bytes:
-    if digest(data) != sha256:
-        raise StorageError(f"The blob {sha256} is damaged: its content has another hash.")
-    return data
 
 
 class Blobs:
@@ -160,7 +148,7 @@ class Blobs:
         except OSError as error:
             if damaged is None:
                 raise StorageError(f"The blob {sha256} cannot be read ({error.strerror}).") from error
-        return _checked(damaged or b"", sha256)
+        return checked(damaged or b"", sha256)
 
     def remove(self, sha256: str) -> None:
         """Forget a blob that nothing refers to any more; StorageError when the disk refuses."""
@@ -188,7 +176,7 @@ class Blobs:
     def names(self) -> Iterator[str]:
         """Every blob there is."""
         self._pack_files.look()
-        apart = {path.name for path in self._folder.glob("??/*") if _NAME.fullmatch(path.name)}
+        apart = {path.name for path in self._folder.glob("??/*") if NAME.fullmatch(path.name)}
         yield from sorted(apart | self._pack_files.names())
 
     def sweep(self) -> None:
@@ -200,90 +188,3 @@ class Blobs:
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime < time.time() - ABANDONED:
                     path.unlink()
-
-
-class RemoteBlobs:
-    """Content-addressed objects behind an fsspec URL, e.g. `s3://bucket/prefix`.
-
-    Parameters
-    ----------
-    url
-        Where they lie; address and credentials of the server come from the driver's own environment.
-
-    Raises
-    ------
-    SettingsError
-        fsspec or the driver of this URL is not installed, or the URL cannot be used.
-    """
-
-    def __init__(self, url: str) -> None:
-        try:
-            import fsspec
-        except ModuleNotFoundError as error:
-            raise SettingsError(f"Blobs behind a URL need fsspec: {extra_command('s3')}") from error
-        try:
-            # Without the driver's memory of listings and of others with this URL: what lies there is asked every time.
-            fresh = {"use_listings_cache": False, "skip_instance_cache": True}
-            self._files, root = fsspec.core.url_to_fs(url, **fresh)
-        except (ImportError, ValueError) as error:
-            raise SettingsError(f"Blobs cannot be kept at {url}: {error}") from error
-        self._root: str = root.rstrip("/")
-
-    def _path(self, sha256: str) -> str:
-        return f"{self._root}/{sha256[:2]}/{sha256}"
-
-    def put(self, data: bytes) -> str:
-        """Keep bytes and return their SHA-256; StorageError when the object store refuses.
-
-        What is already there is left alone, unless it is damaged: then it is written again.
-        """
-        sha256 = digest(data)
-        path = self._path(sha256)
-        with self._translated():
-            try:
-                there = self._files.cat_file(path)
-            except FileNotFoundError:
-                there = None
-            if there != data:
-                self._files.pipe_file(path, data)
-        return sha256
-
-    def put_all(self, blobs: Sequence[bytes], names: Sequence[str] | None = None) -> list[str]:
-        """Keep several, some at the same time, by their own hashes; after the first that fails no other is begun."""
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            return list(pool.map(self.put, blobs))
-
-    def get(self, sha256: str) -> bytes:
-        """Read a blob; StorageError when it is missing or damaged."""
-        with self._translated():
-            data: bytes = self._files.cat_file(self._path(sha256))
-        return _checked(data, sha256)
-
-    def remove(self, sha256: str) -> None:
-        """Forget a blob that nothing refers to any more."""
-        with self._translated(), contextlib.suppress(FileNotFoundError):
-            self._files.rm_file(self._path(sha256))
-
-    def remove_all(self, names: Iterable[str]) -> None:
-        """Forget several, some at the same time."""
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(self.remove, names))
-
-    def names(self) -> Iterator[str]:
-        """Every blob there is."""
-        with self._translated():
-            paths = sorted(self._files.find(self._root))
-        for path in paths:
-            name = str(path).rpartition("/")[2]
-            if _NAME.fullmatch(name):
-                yield name
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-            raise StorageError(
-                f"The object store at {self._root} failed ({why}): check that it runs, the bucket and the credentials."
-            ) from error
