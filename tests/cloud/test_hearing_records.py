@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,6 +22,7 @@ from auricle_cloud.observing.hearing_watch import LABELS, HearingFigures, Hearin
 from auricle_cloud.operations.operating import NotFoundError
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.hearing_records import bounded
 from auricle_cloud.storage.store import Store
 
 
@@ -57,9 +59,23 @@ def test_complaints_of_an_hour_have_a_bounded_weight(store: Store) -> None:
     enter(store, NOW, report(denied=1000, missed=1000, heard=2))
     enter(store, NOW, report(period=2, denied=3, missed=5))
     (total,) = store.hearing.totals(0)
-    assert (total.denied, total.missed) == (1003, 1005)
-    assert total.complaints == 10 + 8  # half an hour counts for 10 at most
+    assert (total.denied, total.missed) == (5 + 3, 5 + 5)  # half an hour counts for 10 at most
+    assert total.complaints == 10 + 8
     assert (total.heard.complaints, total.heard.hours) == (18, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"denied": 700, "missed": 100, "heard": 4}, {"denied": 17, "missed": 2}),
+        ({"denied": 15, "missed": 5, "heard": 4}, {"denied": 15, "missed": 5}),
+        ({"denied": 1, "missed": 1000, "heard": 0}, {"denied": 0, "missed": 0}),
+        ({"detections": 1000, "heard": 1, "each": (1000, 7)}, {"detections": 150, "each": (150, 7)}),
+    ],
+)
+def test_a_report_says_no_more_than_its_time_can_have_had(said: dict[str, Any], kept: dict[str, Any]) -> None:
+    told = bounded(report(**said))
+    assert {name: getattr(told, name) for name in kept} == kept
 
 
 def test_a_period_counts_only_where_it_lies_wholly_within_the_times(store: Store) -> None:

@@ -15,6 +15,8 @@ from auricle.process.times import how_many
 
 MOST_AN_HOUR = 20
 """Complaints that an hour of a device counts for at most."""
+MOST_DETECTIONS = 600
+"""Detections that an hour of a device counts for at most, of all words and of each."""
 CHANCE = 0.01
 """Probability below which a higher rate is no chance."""
 SOME = 3

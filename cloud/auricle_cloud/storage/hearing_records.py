@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from auricle.wire.messages import HearingReport
-from auricle_cloud.states.hearing_comparison import MOST_AN_HOUR, Heard
+from auricle_cloud.states.hearing_comparison import MOST_AN_HOUR, MOST_DETECTIONS, Heard
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.schema import devices, hearing, meta
 
@@ -90,6 +90,7 @@ class Hearing:
         said = sa.select(sa.func.coalesce(sa.func.sum(hearing.c.span), 0)).where(own, hearing.c.at > now - DAY)
         if int(tx.execute(said).scalar_one()) + message.span > MOST_IN_A_DAY:
             return "hearing: reports of more time than a day has"
+        message = bounded(message)
         kept = {name: getattr(message, name) for name in HearingRow.__struct_fields__ if name not in ("at", "each")}
         self._db.insert_missing(tx, hearing, device=message.device, at=now, each=list(message.each), **kept)
         return None
@@ -165,6 +166,22 @@ class Hearing:
         with self._db.reading() as tx:
             value = tx.execute(sa.select(meta.c.value).where(meta.c.key == KEYWORDS + pack)).scalar()
         return [] if value is None else msgspec.json.decode(value, type=list[str])
+
+
+def bounded(message: HearingReport) -> HearingReport:
+    """The report with no more detections, and complaints about them, than its time can have had.
+
+    Denied and missed share one bound, each by its part in both.
+    """
+    most, detected = message.heard * (MOST_AN_HOUR // 4), message.heard * (MOST_DETECTIONS // 4)
+    wrong = max(message.denied + message.missed, most, 1)
+    return msgspec.structs.replace(
+        message,
+        denied=message.denied if wrong == most else message.denied * most // wrong,
+        missed=message.missed if wrong == most else message.missed * most // wrong,
+        detections=min(message.detections, detected),
+        each=tuple(min(count, detected) for count in message.each),
+    )
 
 
 def complaints() -> sa.ColumnElement[int]:

@@ -15,6 +15,8 @@ from auricle_cloud.storage.schema import devices, events, invitations, meta, mod
 
 LARGEST = 1e300
 """Losses beyond are not averaged: a device may report infinity."""
+MOST_CLIPS = 1_000
+"""As which more clips count in a mean over devices: they are what each says of itself."""
 _GAVE_UP = invitations.c.state.in_(GAVE_UP)
 _HIDDEN = (updates.c.loss == 0) & (updates.c.steps == 0)
 """What a device with noise says in place of its loss."""
@@ -215,7 +217,8 @@ def _one(condition: sa.ColumnElement[bool]) -> sa.Case[int]:
 
 
 def _mean(value: sa.ColumnElement[Any], weight: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Weighted mean over the finite values; NULL without any."""
+    """Weighted mean over the finite values; NULL without any. No device weighs more than `MOST_CLIPS` clips."""
+    weight = sa.case((weight > MOST_CLIPS, MOST_CLIPS), else_=weight)
     usable = value.between(-LARGEST, LARGEST)
     total = sa.func.sum(sa.case((usable, weight), else_=0))
     return sa.func.sum(sa.case((usable, value * weight), else_=0.0)) / sa.func.nullif(total, 0)
