@@ -184,7 +184,7 @@ def test_the_doctor_looks_at_everything_and_says_what_is_bad(filled: Filled) -> 
     filled.store.database.beat(Pulse(time.time()))
     good = told(auricle("doctor", "--json", **here(filled)))["findings"]
     bad = auricle("doctor", "--broker", "mqtt://127.0.0.1:1", "--json", **here(filled))
-    assert {"versions", "accelerator", "disk", "database", "coordinator", "clock"} == {
+    assert {"versions", "accelerator", "disk", "database", "coordinator", "devices", "clock"} == {
         finding["check"] for finding in good
     }
     assert bad.returncode == 1

@@ -13,7 +13,8 @@ from tests.cloud.site_runs import on_a_site
 from tests.cloud.site_runs import runtime as runtime
 
 from auricle.wire.messages import Invite
-from auricle_cloud.rounds.policy import GRACE, MISSED, Answers, Timing, closing_decision, rounds_back, slow_devices
+from auricle_cloud.rounds.policy import Answers, Timing, closing_decision
+from auricle_cloud.states.attendance import GRACE, MISSED, rounds_back, slow_devices
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 
@@ -81,7 +82,7 @@ async def test_a_slow_device_counts_in_every_fourth_round(site: Site) -> None:
     assert [(event.device, event.round) for event in reversed(events)] == [(slow, MISSED + 1), (slow, 2 * MISSED + 2)]
     assert "least_wait" in events[0].detail
     assert [done.report.get("waits_for") for done in site.done if done.number in counted] == [[slow]] * 2
-    assert store.rounds.missed(TASK, 2 * MISSED + 3, DEVICES, 2 * MISSED + 2) == {}
+    assert store.attendance.missed(TASK, 2 * MISSED + 3, DEVICES, 2 * MISSED + 2) == {}
     store.close()
 
 

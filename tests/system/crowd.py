@@ -1,9 +1,9 @@
 """Many simulated devices in a process: `python -m tests.system.crowd SETTINGS` with the settings as JSON.
 
-Attackers send the opposite of an update, a hundred times as long, and say that they have millions of clips and a
-loss of a million. Whoever drops out of a round says that it declines, says nothing, or loses its connection, by a draw
-that a restart repeats. What devices intend and what they are told goes to `said`, a line each, which a kill does not
-take back.
+Broken ones send weights that are not finite. Attackers send the opposite of an update, a hundred times as long, and say
+that they have millions of clips and a loss of a million. Whoever drops out of a round says that it declines, says
+nothing, or loses its connection, by a draw that a restart repeats. What devices intend and what they are told goes to
+`said`, a line each, which a kill does not take back.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from auricle.mqtt_link.link import BrokerAddress, Delivery, MqttLink, Will
 from auricle.process.open_files import raise_open_files
@@ -44,6 +45,7 @@ class Told(msgspec.Struct, frozen=True):
     said: str
     identities: str  # a folder for the keys of the devices, which are the same after a restart
     attackers: frozenset[str] = frozenset()
+    broken: dict[str, tuple[int, int]] = {}  # first and last round for which a device's weights are not finite
     everybody: tuple[str, ...] = ()
     drop_out: float = 0.0  # share of everybody that drops out of a round
     resend: float = 10.0
@@ -108,6 +110,9 @@ class CrowdDevice(SimulatedDevice):
     def weights_for(self, number: int) -> Flat:
         """The opposite, a hundred times as long, of an attacker."""
         honest = super().weights_for(number)
+        first, last = self._told.broken.get(self.name, (0, -1))
+        if first <= number <= last:
+            return honest * np.float32("nan")
         return honest * -100 if self.name in self._told.attackers else honest
 
     def update_for(self, invite: Invite, body: bytes) -> Update:

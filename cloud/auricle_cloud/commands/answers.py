@@ -99,7 +99,9 @@ def _parts(answer: object) -> list[str | Grid]:
             table([answer.row], DEVICE),
             answer.runs,
             _sensitivity(answer.row),
+            *([f"Not in the quorum: {as_sentence(answer.row.not_in_quorum)}"] if answer.row.not_in_quorum else []),
             *_personal(answer),
+            *([answer.learning] if answer.learning else []),
             "",
             history,
             *_more(answer),
@@ -214,6 +216,8 @@ def _overview(answer: Overview) -> list[str | Grid]:
     if answer.model is not None:
         accuracy = "" if answer.model.accuracy is None else f", accuracy {answer.model.accuracy:.4f}"
         parts.append(f"Version {answer.model.version} is current{accuracy}.")
+    parts += [answer.learning] if answer.learning else []
+    parts += [f"{one.device} is not in the quorum: {as_sentence(one.reason)}" for one in answer.not_in_quorum]
     if answer.alarms:
         parts += ["Alarms:", table(answer.alarms, EVENT)]
     return parts

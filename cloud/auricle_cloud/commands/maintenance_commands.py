@@ -88,6 +88,7 @@ def doctor(
     if place.server is not None:
         found.append(finding("server", lambda: _server(place)))
         found.append(finding("coordinator", lambda: _coordinator(place)))
+        found.append(finding("devices", lambda: _devices(place)))
         found.append(finding("clock", lambda: clock(None)))
         return tell(found, as_json)
     found.append(finding("disk", lambda: disk(place.state or Path(), LITTLE_DISK)))
@@ -97,6 +98,7 @@ def doctor(
         found.append(finding("database", lambda: database(where)))
         if has_begun:
             found.append(finding("coordinator", lambda: _coordinator(place)))
+            found.append(finding("devices", lambda: _devices(place)))
     found.append(finding("clock", lambda: clock(where)))
     if place.state is not None and exists(releases := place.state / FOLDER):
         found.append(finding("updates", lambda: updates(releases)))
@@ -163,6 +165,14 @@ def _coordinator(place: Place) -> tuple[Verdict, str]:
     with place.operations() as do:
         trouble = do.overview().trouble
     return ("bad", " ".join(trouble)) if trouble else ("good", "A coordinator works on the state.")
+
+
+def _devices(place: Place) -> tuple[Verdict, str]:
+    """Whether every device that may take part counts for a quorum."""
+    with place.operations() as do:
+        broken = do.overview().not_in_quorum
+    said = " ".join(f"{one.device} is not in the quorum: {one.reason}." for one in broken)
+    return ("doubtful", said) if broken else ("good", "Every device that may take part counts for the quorum.")
 
 
 def _messages(place: Place, broker: str, fleet: str, *, has_begun: bool) -> tuple[Verdict, str]:

@@ -31,6 +31,8 @@ class DeviceRow(Answer, frozen=True, kw_only=True):
     """Times that detection named it harmful."""
     left_out_rounds: int
     """Of the rounds that it took part in, how many of the last, running, the rule left it out of."""
+    not_in_quorum: str
+    """Why it does not count for the quorum of a round, or nothing."""
     first_seen: Time
     last_seen: Time
     """When its last message came."""
@@ -127,6 +129,8 @@ class DeviceDetail(Answer, frozen=True, kw_only=True):
     """A device with its history."""
 
     row: DeviceRow
+    learning: str
+    """Whether rounds helped on the clips that it holds out, or nothing."""
     runs: str
     """What it said last of the version that it runs."""
     personal: PersonalModel | None

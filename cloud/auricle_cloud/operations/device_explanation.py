@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from auricle.process.times import how_many
 from auricle_cloud.operations.group_explanation import about_group
 from auricle_cloud.operations.round_answers import DeviceWhy, LayerPart, Outcome, Verdict
+from auricle_cloud.states.attendance import not_in_quorum
 from auricle_cloud.states.report import (
     BoundedReport,
     CountedUpdate,
@@ -113,9 +114,8 @@ def explain_device(known: Indexed, name: str, number: int, state: State, now: st
     if update is not None:
         return _counted(known, name, number, update)
     outcome, why = _outcome(known, name, number, state, now)
-    return DeviceWhy(
-        device=name, outcome=outcome, sentences=[why, *_about_shapley(known, name)], **asdict(_judged(known, name))
-    )
+    said = [why, *_about_quorum(known, name), *_about_shapley(known, name)]
+    return DeviceWhy(device=name, outcome=outcome, sentences=said, **asdict(_judged(known, name)))
 
 
 def outcome_of(known: Indexed, name: str) -> Outcome:
@@ -149,6 +149,11 @@ def _outcome(known: Indexed, name: str, number: int, state: State, now: str | No
     return "silent", f"{name} was invited to round {number}, and no update of it arrived {until}."
 
 
+def _about_quorum(known: Indexed, name: str) -> list[str]:
+    rounds = known.report.broken.get(name)
+    return [] if rounds is None else [f"It did not count for the quorum: {not_in_quorum(rounds)}."]
+
+
 def _ineligible(known: Indexed, name: str, now: str | None) -> str:
     """Why a device was not eligible, as far as is known, with a space before it."""
     then = known.report.passed_over.get(name)
@@ -176,6 +181,7 @@ def _counted(known: Indexed, name: str, number: int, update: CountedUpdate) -> D
     if dropped:
         said = [f"{name} sent an update to round {number} that was left out: some of its weights are not finite."]
     score = None if dropped else _score(known, name)
+    said += _about_quorum(known, name)
     said += [_about_bound(entry) for entry in known.report.bounded if entry.device == name]
     said += [*about_group(known.report.groups, name), *_about_score(known, score)]
     said += [*_about_layers(parts), *_about_shapley(known, name)]

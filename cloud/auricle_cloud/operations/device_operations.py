@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from auricle.errors import StorageError
 from auricle.wire.kinds import DeviceId, Sensitivity
@@ -22,6 +22,8 @@ from auricle_cloud.operations.device_answers import (
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer, outcome_state
 from auricle_cloud.operations.types import Done, Id, Label, Limit, Names, Number, Reason, Search
 from auricle_cloud.ota.explanation import what_it_runs
+from auricle_cloud.states.attendance import broken_devices, not_in_quorum, rounds_back
+from auricle_cloud.states.learning import FAR, learnt
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage import rows
 from auricle_cloud.storage.device_records import STANDINGS
@@ -69,6 +71,7 @@ class DeviceOperations(Operator):
         log = self.device_logs(device, limit=min(limit, 50))
         return DeviceDetail(
             row=self._device_rows([row])[0],
+            learning=self._learnt(device),
             runs=what_it_runs(self.store.rollouts.installed([device]).get(device)),
             personal=self._personal(device),
             history=shown,
@@ -76,6 +79,16 @@ class DeviceOperations(Operator):
             refusals=log.refusals,
             events=log.events,
         )
+
+    def _learnt(self, device: str) -> str:
+        """Whether the rounds that it was in helped on its own held-out clips."""
+        newest = self.store.rounds.newest(self.task)
+        if newest is None:
+            return ""
+        first = max(1, newest.round - FAR + 1)
+        held = self.store.updates.held_out(self.task, first, newest.round, device)
+        found = learnt([] if held is None else [held])
+        return "" if found is None else found.sentence(f"rounds {first} to {newest.round}")
 
     def _personal(self, device: str) -> PersonalModel | None:
         """The model of a device's own that belongs to the current model."""
@@ -152,8 +165,24 @@ class DeviceOperations(Operator):
         return Changed(devices=changed, standing=standing)
 
     def _device_rows(self, found: Sequence[rows.DeviceRow]) -> list[DeviceRow]:
-        pack = self._pack()
+        pack, broken = self._pack(), self._broken([row.device for row in found if row.standing == "approved"])
         return [
-            as_answer(DeviceRow, row, public_key=bytes(row.public_key).hex(), ineligible=unfit(row, pack) or "")
+            as_answer(
+                DeviceRow,
+                row,
+                public_key=bytes(row.public_key).hex(),
+                ineligible=unfit(row, pack) or "",
+                not_in_quorum=not_in_quorum(broken[row.device]) if row.device in broken else "",
+            )
             for row in found
         ]
+
+    def _broken(self, names: Collection[str]) -> dict[str, int]:
+        """Who of these devices would not count for the next round's quorum, and after how many rounds running."""
+        newest = self.store.rounds.newest(self.task)
+        if newest is None:
+            return {}
+        known, invited = self.store.devices.how_many(), len(self.store.rounds.invited(self.task, newest.round))
+        return broken_devices(
+            self.store.attendance.nothing(self.task, newest.round + 1, names, rounds_back(known, invited))
+        )

@@ -16,18 +16,22 @@ from auricle_cloud.operations.hearing_operations import HearingOperations
 from auricle_cloud.operations.model_operations import ModelOperations, ModelRow
 from auricle_cloud.operations.operating import as_answer, unknown
 from auricle_cloud.operations.rollout_operations import RolloutOperations
-from auricle_cloud.operations.round_answers import RoundRow, Waiting
+from auricle_cloud.operations.round_answers import DeviceWaits, RoundRow, Waiting
 from auricle_cloud.operations.round_operations import RoundOperations
 from auricle_cloud.operations.types import Answer, Days, Done, Name
+from auricle_cloud.states.attendance import not_in_quorum
 from auricle_cloud.storage.access_rows import Role
 from auricle_cloud.storage.device_records import STANDINGS
 from auricle_cloud.storage.rows import Standing
 
 ALARMS = (
     *("alarm", "verdict", "repair", "loss set aside", "left out", "too slow", "conflict", "quarantined", "rolled back"),
-    "rollout paused",
+    *("not in quorum", "rollout paused"),
 )
 """Kinds of events that an operator should not miss."""
+
+MOST = 20
+"""Devices that are named one by one."""
 
 BY_ITSELF = ("", "policy", "devices", "serve")
 """Who causes an alarm: what an operator did is no news to him."""
@@ -57,6 +61,10 @@ class Overview(Answer, frozen=True, kw_only=True):
     why_none: list[str] = field(default_factory=list)
     """Where no round was ever planned: that it is so, and why none starts."""
     model: ModelRow | None
+    learning: str
+    """Whether rounds helped, as it was said after the last ten of them; nothing where it was not."""
+    not_in_quorum: list[DeviceWaits]
+    """Devices of which rounds running brought nothing that counts; the first few."""
     alarms: list[EventRow]
 
 
@@ -100,6 +108,7 @@ class Operations(
         counts, current = self._list.standings(), self._list.current().get(self.task)
         planned, busy, last = self._list.due(self.task)
         online = [row for row in counts if row.online]
+        broken = self._broken(self.store.devices.approved())
         return Overview(
             trouble=self._trouble(),
             task=self.task,
@@ -114,7 +123,11 @@ class Operations(
             standings={name: sum(r.devices for r in counts if r.standing == name) for name in STANDINGS},
             under_way=None if busy is None else self._round(busy),
             last=None if last is None else self._round(last),
+            learning=next((row.detail for row in self._list.events(("learning",), 1, by=("",))), ""),
             model=None if current is None else self.show_model(current),
+            not_in_quorum=[
+                DeviceWaits(device=name, reason=not_in_quorum(rounds)) for name, rounds in [*broken.items()][:MOST]
+            ],
             alarms=[as_answer(EventRow, row) for row in self._list.events(ALARMS, 10, by=BY_ITSELF)],
         )
 

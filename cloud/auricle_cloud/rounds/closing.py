@@ -18,10 +18,11 @@ from auricle.errors import AuricleError, StorageError
 from auricle.wire.tensors import Flat, encode
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.context import POLL, RoundContext
+from auricle_cloud.rounds.learning import note_learning
 from auricle_cloud.rounds.model_check import UnsoundModelError, require_model
 from auricle_cloud.rounds.personal import groups_told, keep_made, synthesis_told
 from auricle_cloud.rounds.privacy import NoisyRound
-from auricle_cloud.rounds.rule_events import note_rule
+from auricle_cloud.rounds.rule_events import note_mended, note_rule
 from auricle_cloud.settings import RoundDone
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import GAVE_UP, counted_words
@@ -138,6 +139,9 @@ class Closing:
                 if before is not None:
                     before(tx)
                 note_rule(tx, aggregate, task=self._task, number=number, rule=site.rule.name)
+                names = (update.device for update in counted)
+                learning = note_learning(tx, self._task, number)
+                note_mended(tx, (row.report or {}).get("broken", ()), names, task=self._task, number=number)
                 version = site.store.models.add(
                     tx,
                     self._task,
@@ -153,6 +157,8 @@ class Closing:
                 if "personal-models" in site.rule.rule.needs and (groups is None or groups.models is not None):
                     parent = row.begun.version
                     site.store.personal.enter(tx, self._task, version, parent=parent, number=number, made=personal)
+            if learning is not None:
+                log.info("%s", learning)
 
         await asyncio.to_thread(commit)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from auricle.wire.secure_sum.kinds import FEWEST
 from auricle.wire.secure_sum.quantised import MOST
 from auricle_cloud.rounds.context import RoundContext
 from auricle_cloud.rounds.policy import devices_invited, updates_wanted
+from auricle_cloud.states.attendance import broken_devices, rounds_back
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.selection import choose
 from auricle_cloud.storage.rows import DeviceRow
@@ -32,6 +33,8 @@ class Choice:
     report: Document
     refusal: str | None = None
     """Why the round must not begin."""
+    broken: Mapping[str, int] = field(default_factory=dict)
+    """Who of them does not count for the quorum, and how many rounds running brought nothing of it."""
 
 
 def choose_cohort(site: RoundContext, number: int, fit: Sequence[DeviceRow], others: dict[str, str]) -> Choice:
@@ -52,12 +55,25 @@ def choose_cohort(site: RoundContext, number: int, fit: Sequence[DeviceRow], oth
     report: Document = {"passed_over": others, "wanted": wanted}
     if privacy is None:
         size = devices_invited(len(fit), wanted, settings.over_selection)
-        return _hidden(site, Choice(choose(fit, size, f"{settings.seed}/{number}"), plan, report))
+        names = choose(fit, size, f"{settings.seed}/{number}")
+        broken = _broken(site, number, names, len(fit) + len(others))
+        return _hidden(site, Choice(names, plan, {**report, **broken_report(broken)}, broken=broken))
     names = privacy.draw(fit)
-    begun = privacy.begin(len(names))
-    report.update(wanted=min(wanted, len(names)), privacy=to_builtins(begun))
+    broken = _broken(site, number, names, len(fit) + len(others))
+    begun = privacy.begin(len(names) - len(broken))
+    report.update(wanted=min(wanted, len(names)), privacy=to_builtins(begun), **broken_report(broken))
     refusal = privacy.refusal(number, begun) if names else "the draw left every device out: nothing was given away"
-    return _hidden(site, Choice(names, replace(plan, noise=privacy.plan(begun)), report, refusal))
+    return _hidden(site, Choice(names, replace(plan, noise=privacy.plan(begun)), report, refusal, broken))
+
+
+def _broken(site: RoundContext, number: int, names: Sequence[str], known: int) -> dict[str, int]:
+    back = rounds_back(known, len(names))
+    return broken_devices(site.store.attendance.nothing(site.task, number, names, back))
+
+
+def broken_report(broken: Mapping[str, int]) -> Document:
+    """What a round's report says of those that do not count for its quorum."""
+    return {"broken": dict(broken)} if broken else {}
 
 
 def fewest(site: RoundContext) -> int:

@@ -11,7 +11,7 @@ from auricle.errors import StorageError
 from auricle.wire.messages import WORSE_RECEIVED, Asked, Invite, Loss, Measure, Status, Update
 from auricle.wire.secure_sum.messages import SumAnswer, SumKeys, SumReveal, SumShares
 from auricle_cloud.rounds.context import RoundContext
-from auricle_cloud.rounds.policy import Answers, uncounted_as
+from auricle_cloud.rounds.policy import Answers, quorum_of, uncounted_as
 from auricle_cloud.states.round import GAVE_UP, TAKING, State
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.rows import InvitationRow, RoundRow
@@ -46,6 +46,8 @@ class CohortProgress:
         self.failed: set[str] = set()
         self.left: set[str] = set()
         """Who is not asked in this state: it dropped out of the round's secure sum."""
+        self.broken: set[str] = set()
+        """Who does not count for the round's quorum."""
         self._called: set[str] = set()
         """Who was sent the round's invitation, since the round began here or was taken up again."""
         self._refused: set[str] = set()
@@ -63,6 +65,7 @@ class CohortProgress:
         self.cohort, self.answered, self.left = set(invited), set(), set()
         self.failed |= {name for name, entry in invited.items() if entry.state in GAVE_UP}
         self._refused |= {name for name, entry in invited.items() if entry.state == "refused"}
+        self.broken = self.cohort & {*(row.report or {}).get("broken", ())}
         self.doubts.restore(invited)
         if self._site.arrived is not None and row.state in TAKING:
             self._site.arrived.begin(row.task, row.round, invited)
@@ -80,6 +83,10 @@ class CohortProgress:
         """Who has neither answered nor given up, and was not refused."""
         return self.cohort - self.answered - self.failed - self._refused - self.left
 
+    def quorum(self, share: float, fewest: int = 1) -> int:
+        """Updates without which the round makes no model; parameters as of `quorum_of`."""
+        return quorum_of(len(self.cohort - self.broken), share, fewest)
+
     def answers(self, wanted: int, online: Set[str], *, readable: bool, slow: Set[str] = frozenset()) -> Answers:
         """How many have answered, of a round that wants so many and has these online.
 
@@ -94,6 +101,7 @@ class CohortProgress:
             online=len(waited & online),
             readable=readable,
             slow=len(waited & online & slow),
+            broken=len(self.broken),
         )
 
     async def ask(self, message: Invite | Measure, bases: Mapping[str, str] | None = None) -> None:

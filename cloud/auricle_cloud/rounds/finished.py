@@ -17,6 +17,7 @@ from msgspec.structs import asdict
 from auricle import __version__
 from auricle.wire.messages import Update
 from auricle_cloud.rounds.blame import note_set_aside, note_verdict
+from auricle_cloud.rounds.learning import note_learning
 from auricle_cloud.rounds.remaking import forget_after, point, run_many
 from auricle_cloud.rounds.rule_events import RUNNING, note_bounded, note_left_out
 from auricle_cloud.states.report import Document
@@ -171,6 +172,8 @@ class FinishedRounds:
                     note_set_aside(tx, task, each.number, each.detection)
                     if each.detection["fires"]:
                         note_verdict(tx, task, each.number, each.detection, self._limit)
+                if each.state == "published":
+                    note_learning(tx, task, each.number)
                 for event in each.events:
                     about = {"device": event.device, "who": event.who, "detail": event.detail}
                     note(tx, event.kind, task=task, number=each.number, **about)

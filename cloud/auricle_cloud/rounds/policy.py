@@ -2,18 +2,19 @@
 
 Who asks knows the time, the database and the link; nothing here does. `Synchronous`, `Asynchronous` and `SecureRounds`
 ask for live rounds, and the virtual engine of `fleet` for its own, so that both close alike. What becomes of a single
-update, late or so many models behind, is decided beside it (`states/verdict.py`): the database judges by that.
+update, late or so many models behind, is decided beside it (`states/verdict.py`), and so is for whom rounds wait longer
+and whom they do without (`states/attendance.py`): the database judges by the one, operators are told of the other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Set, Sized
+from collections.abc import Collection, Set
 from dataclasses import dataclass
 from typing import Literal
 
 from auricle.wire.messages import WORSE
-from auricle_cloud.states.round import UNCOUNTED, State
+from auricle_cloud.states.round import NO_QUORUM, UNCOUNTED, State
 
 ROUNDING = 1e-9
 """Taken off a product before it is rounded up: 0.7 of ten are seven, not eight by a rounding error."""
@@ -63,30 +64,6 @@ def oldest_counting(number: int, stale_limit: int) -> int:
     return max(1, number - stale_limit)
 
 
-def slow_devices(missed: Mapping[str, Sized]) -> dict[str, int]:
-    """For whom a synchronous round waits beyond its patience, and how many it missed: its updates come too late.
-
-    A device is waited for after `MISSED` rounds running without a counted update, then after twice as many, and so on:
-    one that answers within the deadline counts in every fourth round at least, one that never does costs ever less.
-
-    Parameters
-    ----------
-    missed
-        The rounds running that devices were invited to, and from which their updates are missing.
-    """
-    return {name: len(rounds) for name, rounds in sorted(missed.items()) if len(rounds) in GRACE}
-
-
-def rounds_back(known: int, invited: int) -> int:
-    """Rounds in which a device is invited twice the most of `GRACE` times, where so many of those known are invited."""
-    return math.ceil(2 * GRACE[-1] * max(1.0, known / max(1, invited)))
-
-
-MISSED = 3
-GRACE = tuple(MISSED << step for step in range(4))
-"""Rounds without a counted update, of as many as `rounds_back` says, after which the next one waits for a device."""
-
-
 # -- whether to wait, to close, or to give up
 
 
@@ -127,6 +104,8 @@ class Answers:
     """Whether a secure sum of what came could be read."""
     slow: int = 0
     """Of those that are here, so many are slow, and this round waits for them until its deadline."""
+    broken: int = 0
+    """Of the invited, so many do not count for the quorum."""
 
 
 @dataclass(frozen=True)
@@ -154,13 +133,13 @@ def closing_decision(
     quorum_at
         What the decision before said; None at first.
     """
-    enough = answers.answered >= quorum_of(answers.invited, timing.quorum) and answers.readable
+    enough = answers.answered >= quorum_of(answers.invited - answers.broken, timing.quorum) and answers.readable
     if not enough:
         until = timing.closes_at(began, None)
         if now < until and answers.outstanding:
             return Decision("wait", until, quorum_at)
         late = "at the deadline" if now >= until else "and nobody is left whose update could come"
-        return Decision("give up", until, quorum_at, f"no quorum {late}")
+        return Decision("give up", until, quorum_at, f"{NO_QUORUM} {late}")
     quorum_at = now if quorum_at is None else quorum_at
     until = timing.closes_at(began, None if answers.slow else quorum_at)
     is_over = (answers.answered >= answers.wanted and not answers.slow) or now >= until or not answers.online

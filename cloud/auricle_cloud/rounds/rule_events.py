@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 
-from auricle_cloud.rounds.policy import MISSED
+from auricle_cloud.states.attendance import MISSED, REFUSED, not_in_quorum
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import devices, updates
 from auricle_learning.aggregation.cohort import Aggregate, Bounded
@@ -79,6 +79,38 @@ def slow_told(slow: Mapping[str, int], number: int, deadline: float) -> list[tup
             detail += "; patience and least_wait in [rounds] say how long others wait for it"
         told.append((name, detail))
     return told
+
+
+def note_broken(tx: sa.Connection, broken: Mapping[str, int], *, task: str, number: int) -> None:
+    """Enter an event for each device that does not count for a round's quorum, when it begins and now and then."""
+    for name, detail in broken_told(broken):
+        note(tx, "not in quorum", device=name, task=task, number=number, detail=detail)
+
+
+def broken_told(broken: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Devices that do not count for a quorum, and what to do: after 3 rounds that brought nothing, 6, 12 and so on.
+
+    Parameters
+    ----------
+    broken
+        How many rounds running brought nothing of each of them.
+    """
+    return [
+        (name, f"{not_in_quorum(rounds)}: auricle cloud devices show {name} says why; quarantine it, or mend it")
+        for name, rounds in broken.items()
+        if rounds % REFUSED == 0 and (rounds // REFUSED).bit_count() == 1
+    ][:MOST_NAMED]
+
+
+def note_mended(tx: sa.Connection, broken: Iterable[str], counted: Iterable[str], *, task: str, number: int) -> None:
+    """Enter an event for each device that did not count for a round's quorum, and whose update it counts."""
+    for name, detail in mended_told(broken, counted):
+        note(tx, "in quorum again", device=name, task=task, number=number, detail=detail)
+
+
+def mended_told(broken: Iterable[str], counted: Iterable[str]) -> list[tuple[str, str]]:
+    """Those devices of which an update counts again, and what is said of it."""
+    return [(name, "an update of it counts again, and it for the quorum") for name in sorted({*broken} & {*counted})]
 
 
 def note_bounded(tx: sa.Connection, bounded: Sequence[Bounded], *, task: str, number: int) -> None:

@@ -27,13 +27,11 @@ from auricle_cloud.rounds.policy import (
     closing_decision,
     first_state,
     is_question_over,
-    quorum_of,
-    rounds_back,
-    slow_devices,
     total_failure,
 )
-from auricle_cloud.rounds.rule_events import note_slow
+from auricle_cloud.rounds.rule_events import note_broken, note_slow
 from auricle_cloud.rounds.secure.phases import SecureRounds, sum_in
+from auricle_cloud.states.attendance import rounds_back, slow_devices
 from auricle_cloud.states.round import FINISHED, TRANSITIONS, State
 from auricle_cloud.storage.rows import RoundChanges, RoundRow, UpdateRow
 from auricle_learning.aggregation.next_model import NextModel, next_model
@@ -144,7 +142,8 @@ class Synchronous:
         current = await asyncio.to_thread(site.store.models.current, self._task)
         own = await asyncio.to_thread(own_bases, site, current.version, choice.names)
         back = rounds_back(len(fit) + len(others), len(choice.names))
-        slow = slow_devices(await asyncio.to_thread(site.store.rounds.missed, self._task, number, choice.names, back))
+        missed = await asyncio.to_thread(site.store.attendance.missed, self._task, number, choice.names, back)
+        slow = slow_devices(missed)
         values: RoundChanges = {
             "opened": site.clock.now(),
             "base_version": current.version,
@@ -163,6 +162,7 @@ class Synchronous:
             with site.store.rounds.moving(self._task, number, "planned", new, **values) as tx:
                 site.store.rounds.invite(tx, self._task, number, choice.names, own)
                 note_slow(tx, slow, task=self._task, number=number, deadline=settings.deadline)
+                note_broken(tx, choice.broken, task=self._task, number=number)
 
         await asyncio.to_thread(enter)
 
@@ -244,7 +244,7 @@ class Synchronous:
             There is no quorum at the deadline, most devices find the model worse, or an operator aborts.
         """
         site, settings, progress = self.site, self.site.settings, self.progress
-        began, quorum_at, quorum = site.clock.monotonic(), None, quorum_of(len(progress.cohort), settings.quorum)
+        began, quorum_at, quorum = site.clock.monotonic(), None, progress.quorum(settings.quorum)
         timing = Timing(settings.quorum, settings.deadline, settings.patience, settings.least_wait)
         wanted = (row.report or {}).get("wanted", len(progress.cohort))
         slow = frozenset((row.report or {}).get("waits_for", ()))

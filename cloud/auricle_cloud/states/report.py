@@ -166,6 +166,8 @@ class RoundReport(Part, frozen=True, kw_only=True):
     refused: dict[str, str | None] = {}
     elsewhere: dict[str, int] = {}
     """Rounds that updates of invited devices counted in, where it is not this one."""
+    broken: dict[str, int] = {}
+    """Who did not count for the quorum, and how many rounds running had brought nothing of it."""
     passed_over: dict[str, str] = {}
     """Why devices were not eligible when the round began."""
     updates: list[CountedUpdate] = []

@@ -32,6 +32,12 @@ TAKING: tuple[State, ...] = ("inviting", "collecting")
 UNCOUNTED = Literal["late", "refused"]
 """States of an invitation whose update is not counted."""
 
+MISSING = ("invited", "late")
+"""States of an invitation whose device neither counted nor said why not."""
+
+NO_QUORUM = "no quorum"
+"""What the reason of a round begins with that was given up since too few updates came."""
+
 GAVE_UP = ("failed", "declined")
 """States of an invitation that its device has put an end to."""
 

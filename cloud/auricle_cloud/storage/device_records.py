@@ -129,6 +129,16 @@ class Devices:
         with self._db.reading() as tx:
             return DeviceRow.read(tx, DeviceRow.select(devices).order_by(devices.c.device))
 
+    def how_many(self) -> int:
+        """How many devices are known."""
+        with self._db.reading() as tx:
+            return tx.execute(sa.select(sa.func.count()).select_from(devices)).scalar() or 0
+
+    def approved(self) -> set[str]:
+        """Names of the devices that may take part."""
+        with self._db.reading() as tx:
+            return set(tx.execute(sa.select(devices.c.device).where(devices.c.standing == "approved")).scalars())
+
     def not_gone(self) -> set[str]:
         """Names of the devices that are here, or of which nobody knows yet."""
         with self._db.reading() as tx:

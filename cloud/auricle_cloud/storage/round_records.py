@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 RECENT = 50
 """Rounds back that are looked at for devices that declined a moment ago."""
-MISSING = ("invited", "late")
-"""States of an invitation whose device neither counted nor said why not."""
 
 
 class Rounds:
@@ -111,34 +109,6 @@ class Rounds:
         query = InvitationRow.select(invitations).where(_key(task, number, invitations))
         with self._db.reading() as tx:
             return {row.device: row for row in InvitationRow.read(tx, query.order_by(invitations.c.device))}
-
-    def missed(self, task: str, number: int, names: Collection[str], back: int) -> dict[str, list[int]]:
-        """The rounds before this one in which invited devices were silent or late, since they counted last.
-
-        Of the `back` rounds before it those that were synchronous and made a model; devices without one are left out.
-        """
-        near = (invitations.c.task == task) & invitations.c.round.between(number - back, number - 1)
-        made = (rounds.c.task == task) & (rounds.c.mode == "sync") & (rounds.c.state == "published")
-        last = (
-            sa.select(updates.c.device, sa.func.max(updates.c.counted_in).label("round"))
-            .where((updates.c.task == task) & (updates.c.counted_in >= number - back))
-            .group_by(updates.c.device)
-            .subquery()
-        )
-        query = (
-            sa.select(invitations.c.device, invitations.c.round)
-            .join(rounds, made & (rounds.c.round == invitations.c.round))
-            .outerjoin(last, last.c.device == invitations.c.device)
-            .where(near & invitations.c.state.in_(MISSING))
-            .where(invitations.c.round > sa.func.coalesce(last.c.round, 0))
-            .order_by(invitations.c.round)
-        )
-        wanted, found = {*names}, dict[str, list[int]]()
-        with self._db.reading() as tx:
-            for device, missed in tx.execute(query):
-                if device in wanted:
-                    found.setdefault(device, []).append(missed)
-        return found
 
     def losses(self, task: str, number: int, base: str) -> dict[str, LossRow]:
         """Inference losses of a model that devices reported for a round, by device."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from auricle_cloud.storage.access_records import Schedules, Tokens
+from auricle_cloud.storage.attendance import Attendance
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.device_records import Devices
 from auricle_cloud.storage.hearing_records import Hearing
@@ -53,6 +54,7 @@ class Store:
         self.devices = Devices(self.database)
         self.rounds = Rounds(self.database)
         self.updates = Updates(self.database)
+        self.attendance = Attendance(self.database)
         self.sums = Sums(self.database)
         self.models = Models(self.database)
         self.personal = PersonalModels(self.database)

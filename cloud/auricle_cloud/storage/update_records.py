@@ -10,6 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from auricle.wire.messages import Update
+from auricle_cloud.states.learning import Held
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.rows import UpdateRow
@@ -113,11 +114,41 @@ class Updates:
         with self._db.reading() as tx:
             return set(tx.execute(query).scalars())
 
+    def held_out(self, task: str, first: int, last: int, device: str) -> Held | None:
+        """What a device said of the shared model in these rounds, as of the function `held_out`."""
+        with self._db.reading() as tx:
+            return held_out(tx, task, first, last, device).get(device)
+
     def sent_for(self, task: str, number: int) -> set[str]:
         """Devices that an update of was counted for their invitation to this round, wherever it was counted."""
         query = sa.select(updates.c.device).where((updates.c.task == task) & (updates.c.round == number))
         with self._db.reading() as tx:
             return set(tx.execute(query).scalars())
+
+
+def held_out(tx: sa.Connection, task: str, first: int, last: int, device: str | None = None) -> dict[str, Held]:
+    """What devices said of the shared model on clips that they hold out, in their first and last of these rounds.
+
+    Those that said so in one round alone, or never, are left out; `device`: this one alone.
+    """
+    said = (updates.c.task == task) & updates.c.counted_in.between(first, last)
+    said &= updates.c.plugin_accuracy.is_not(None) & (updates.c.held_out > 0)
+    said = said if device is None else said & (updates.c.device == device)
+    early, late = sa.func.min(updates.c.counted_in), sa.func.max(updates.c.counted_in)
+    span = sa.select(updates.c.device, early.label("early"), late.label("late")).where(said)
+    span_of = span.group_by(updates.c.device).having(early < late).subquery()
+    old, new = updates.alias(), updates.alias()
+
+    def one(row: sa.FromClause, when: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
+        return (row.c.task == task) & (row.c.device == span_of.c.device) & (row.c.counted_in == when)
+
+    query = (
+        sa.select(span_of.c.device, old.c.plugin_accuracy, new.c.plugin_accuracy, old.c.held_out, new.c.held_out)
+        .join(old, one(old, span_of.c.early))
+        .join(new, one(new, span_of.c.late))
+        .where(old.c.held_out > 0, new.c.held_out > 0)
+    )
+    return {name: Held(*figures) for name, *figures in tx.execute(query) if None not in figures}
 
 
 def columns_of(update: Update, verdict: Verdict, received: float) -> dict[str, object]:

@@ -7,7 +7,7 @@ those after it out, and makes them again to the same bits. No update's weights a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -18,7 +18,7 @@ from auricle.packs.pack import Pack
 from auricle.process.clock import Clock
 from auricle.wire.tensors import Flat, encode
 from auricle_cloud.rounds.finished import Event, FinishedRound, FinishedRounds, Member, Newcomer
-from auricle_cloud.rounds.rule_events import slow_told
+from auricle_cloud.rounds.rule_events import broken_told, mended_told, slow_told
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.states.report import Document
 from auricle_cloud.storage.blobs import Blobs
@@ -126,7 +126,10 @@ class Book:
             report["went_back"] = self._parent.version if ended.went_back and self._parent is not None else None
         events = self._went_back(report) if ended.went_back else []
         slow = {name: order.slow[name] for name in report.get("waits_for", ())}
-        events += [Event("too slow", *told) for told in self._told(slow, order.number)]
+        events += [Event("too slow", detail, name) for name, detail in slow_told(slow, order.number, self._deadline)]
+        broken, counted = report.get("broken", {}), ended.heard.updates if ended.model is not None else ()
+        events += [Event("not in quorum", detail, name) for name, detail in broken_told(broken)]
+        events += [Event("in quorum again", detail, name) for name, detail in mended_told(broken, counted)]
         updates = report.get("updates", ())
         self._pending.append(
             FinishedRound(
@@ -151,12 +154,13 @@ class Book:
             )
         )
 
-    def _told(self, slow: Mapping[str, int], number: int) -> list[tuple[str, str]]:
-        return [(detail, name) for name, detail in slow_told(slow, number, self._deadline)]
-
     def missed(self, number: int, names: Collection[str], back: int) -> dict[str, list[int]]:
         """The `back` rounds before this one that devices missed since they counted, of those that are written."""
-        return self._store.rounds.missed(TASK, number, names, back)
+        return self._store.attendance.missed(TASK, number, names, back)
+
+    def nothing(self, number: int, names: Collection[str], back: int) -> dict[str, list[int]]:
+        """The `back` rounds before this one that speak against devices, since they counted; as above."""
+        return self._store.attendance.nothing(TASK, number, names, back)
 
     @property
     def version(self) -> int:

@@ -42,6 +42,7 @@ def round_end(
     wanted: int,
     timing: Timing,
     slow: Set[str] = frozenset(),
+    broken: int = 0,
 ) -> RoundEnd:
     """How a round ends whose devices answer at these times.
 
@@ -60,6 +61,8 @@ def round_end(
         How long it waits otherwise.
     slow
         Of the invited, for whom it waits until its deadline.
+    broken
+        Of the invited, so many do not count for the quorum.
     """
     events = [(at, name, True) for name, at in arrivals.items()] + [(at, name, False) for name, at in failed.items()]
     waited = {*slow}
@@ -68,9 +71,7 @@ def round_end(
 
     def decide(now: float) -> Decision:
         left = invited - heard  # who has not answered yet is here: nobody's link is cut
-        answers = Answers(
-            invited=invited, wanted=wanted, answered=len(names), outstanding=left, online=left, slow=len(waited)
-        )
+        answers = Answers(invited, wanted, len(names), left, online=left, slow=len(waited), broken=broken)
         return closing_decision(answers, timing, began=0.0, now=now, quorum_at=decision.quorum_at)
 
     for now, group in groupby(sorted(events, key=lambda event: event[0]), key=lambda event: event[0]):

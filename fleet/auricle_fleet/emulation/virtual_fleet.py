@@ -22,10 +22,10 @@ from auricle.process.clock import SYSTEM_CLOCK, Clock, VirtualClock
 from auricle_cloud.evaluation.labelled_clips import LabelledClips, labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.rounds.finished import Newcomer
-from auricle_cloud.rounds.policy import Timing, devices_invited, rounds_back, slow_devices, updates_wanted
+from auricle_cloud.rounds.policy import Timing, devices_invited, updates_wanted
 from auricle_cloud.settings import RoundDone, RunSettings
-from auricle_cloud.states.round import counted_words
-from auricle_cloud.storage.round_records import MISSING
+from auricle_cloud.states.attendance import broken_devices, brought_nothing, rounds_back, slow_devices
+from auricle_cloud.states.round import MISSING, counted_words
 from auricle_edge.training.judge.round_judge import best_states
 from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.crew import Clients, Crew, Site
@@ -150,6 +150,8 @@ class VirtualFleet:
         self._watch: Watch | None = None
         self._missed: dict[str, list[int]] = {}
         """The rounds that devices missed since they counted."""
+        self._nothing: dict[str, list[int]] = {}
+        """The rounds that speak against devices, since they counted."""
         self._stopped = False
         self._clock = clock
         self._run_clock = VirtualClock()
@@ -247,7 +249,8 @@ class VirtualFleet:
         known = [Newcomer(each.device, model, each.registered, each.selected) for each, model in named]
         book.begin(number, self._model, known)
         wanted = updates_wanted(len(known), self._settings.participation)
-        self._missed = book.missed(number + 1, [device.device for device in known], rounds_back(len(known), wanted))
+        asked = number + 1, [device.device for device in known], rounds_back(len(known), wanted)
+        self._missed, self._nothing = book.missed(*asked), book.nothing(*asked)
         return book
 
     async def _round(self, rounds: VirtualRounds, number: int, preset: Preset, book: Book) -> RoundDone:
@@ -258,8 +261,10 @@ class VirtualFleet:
         size = devices_invited(able, wanted, settings.over_selection)
         plan = preset.plan_for(number, settings.rounds, settings.seed)
         server, moment = preset.server_for(number, settings.rounds), self._run_clock.now()
-        slow = slow_devices(self._missing(number, rounds_back(len(self._fleet), size)))
-        order = Order(number, plan, server, size, wanted, settings.seed, moment, book.version, book.newest, slow)
+        first = number - rounds_back(len(self._fleet), size)
+        self._missed, self._nothing = _since(self._missed, first), _since(self._nothing, first)
+        late = {"slow": slow_devices(self._missed), "broken": broken_devices(self._nothing)}
+        order = Order(number, plan, server, size, wanted, settings.seed, moment, book.version, book.newest, **late)
         work = asyncio.ensure_future(asyncio.to_thread(rounds.run, order, self._model, self._before))
         try:
             ended = await asyncio.shield(work)
@@ -284,12 +289,6 @@ class VirtualFleet:
             ended.left_out,
             ended.evaluated,
         )
-
-    def _missing(self, number: int, back: int) -> dict[str, list[int]]:
-        """The `back` rounds before this one that devices missed since they counted."""
-        near = {name: [each for each in rounds if each >= number - back] for name, rounds in self._missed.items()}
-        self._missed = {name: rounds for name, rounds in near.items() if rounds}
-        return self._missed
 
     def _next(self, number: int) -> int:
         """Wait for the moment when a device can be invited to a round; how many can then.
@@ -335,15 +334,25 @@ class VirtualFleet:
             self.bytes_sent += len(answer.body)
         self.bytes_received += ended.fetched * len(ended.answers) + judged.fetched * len(judged.losses)
         self._invited |= set(ended.invited)
+        self._attend(number, ended)
         if ended.model is not None:
-            for name, member in cohort_of(ended).items():
-                if name in ended.heard.updates:
-                    self._missed.pop(name, None)
-                elif member.state in MISSING:
-                    self._missed.setdefault(name, []).append(number)
             self._before, self._model = self._model, ended.model
         elif ended.went_back and self._before is not None:
             self._model, self._before = self._before, None
+
+    def _attend(self, number: int, ended: Ended) -> None:
+        """Note who missed a round that made a model, and whom a round speaks against."""
+        made, came = ended.model is not None, len(ended.heard.updates)
+        for name, member in cohort_of(ended).items():
+            if name in ended.heard.updates:
+                self._missed.pop(name, None)
+                self._nothing.pop(name, None)
+                continue
+            if made and member.state in MISSING:
+                self._missed.setdefault(name, []).append(number)
+            given_up = not made and not ended.went_back
+            if brought_nothing(member.state, given_up=given_up, answered=came, invited=len(ended.invited)):
+                self._nothing.setdefault(name, []).append(number)
 
     def _keep(self, checkpoint: Checkpoint, number: int, book: Book) -> None:
         """Keep what a run goes on with, and the rows of its rounds before that: they may be ahead, and not behind."""
@@ -355,3 +364,9 @@ class VirtualFleet:
         self._states.settle()
         self._invited = set()
         book.trim()
+
+
+def _since(rounds: dict[str, list[int]], first: int) -> dict[str, list[int]]:
+    """Rounds of devices without those before this one, and without devices that then have none."""
+    near = {name: [each for each in numbers if each >= first] for name, numbers in rounds.items()}
+    return {name: numbers for name, numbers in near.items() if numbers}

@@ -35,6 +35,8 @@ class Order:
     """Of the model that it begins with, and of the last one."""
     slow: Mapping[str, int] = field(default_factory=dict)
     """Devices for which it waits until its deadline if they are invited, and how many rounds running they missed."""
+    broken: Mapping[str, int] = field(default_factory=dict)
+    """Devices that do not count for its quorum if they are invited, and how many rounds running brought nothing."""
 
 
 @dataclass(frozen=True, eq=False)

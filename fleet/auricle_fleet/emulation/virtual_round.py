@@ -19,6 +19,7 @@ from auricle.wire.update_codec import length_of
 from auricle.wire.vectors import Declared, bytes_of, split_vectors
 from auricle_cloud.evaluation.labelled_clips import LabelledClips
 from auricle_cloud.link.update_checks import require_body, require_header
+from auricle_cloud.rounds.cohort_choice import broken_report
 from auricle_cloud.rounds.cohort_progress import Doubts
 from auricle_cloud.rounds.model_check import UnsoundModelError, require_model
 from auricle_cloud.rounds.policy import Timing, total_failure
@@ -126,6 +127,7 @@ class VirtualRounds:
             "doubts": doubts.reported(),
             "detection": judged.detection,
             **({"waits_for": slow} if (slow := [name for name in order.slow if name in {*invited}]) else {}),
+            **broken_report({name: rounds for name, rounds in order.broken.items() if name in {*invited}}),
             **({} if self.watch is None else {"passed_over": self.watch.passed_over()}),
         }
         failure = total_failure(order.number, invited, failed)
@@ -200,7 +202,8 @@ class VirtualRounds:
         failed: dict[str, float] = {}
         refused: dict[str, str] = {}
         while True:
-            end = round_end(arrivals, failed, len(invited), order.wanted, self.timing, order.slow.keys() & {*invited})
+            slow, broken = order.slow.keys() & {*invited}, len(order.broken.keys() & {*invited})
+            end = round_end(arrivals, failed, len(invited), order.wanted, self.timing, slow, broken)
             asked = [name for name in (arrivals if end.names is None else end.names) if name not in answers]
             if not asked:
                 return answers, updates, end, heard_of(updates, refused, arrivals, end)

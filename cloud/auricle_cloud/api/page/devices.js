@@ -16,7 +16,7 @@ const COLUMNS = [
   { head: "Device", cell: ({ device, label }) => [deviceLink(device), label && h("span", { class: "muted" }, ` ${label}`)] },
   { head: "Standing", cell: ({ standing }) => badge(standing) },
   { head: "Presence", cell: (row) => presence(row) },
-  { head: "Can take part", minor: true, cell: ({ ineligible: why }) => (why ? `no, it ${why}` : "yes") },
+  { head: "Can take part", minor: true, cell: ({ ineligible: why, not_in_quorum: broken }) => (why ? `no, it ${why}` : broken ? `not in the quorum: ${broken}` : "yes") },
   { head: "Rounds", number: true, minor: true, cell: ({ selected }) => count(selected) },
   { head: "Harmful", number: true, minor: true, cell: ({ harmful_count: harmful }) => count(harmful) },
   { head: "Left out", number: true, minor: true, cell: ({ left_out_rounds: out }) => (out ? `last ${plural(out, "round")}` : "–") },
@@ -113,8 +113,8 @@ export function devicePage(device) {
         return [h("h3", {}, roundLink(last.round)), ...await whyOf(last.round, device, signal)];
       }, { on: ["state"], wide: true }),
       panel("Participation", async (before, signal) => {
-        const { history, next } = await show({ limit: 50, before }, signal);
-        return { nodes: [table("Participation", HISTORY(device), history, "It was never invited."), over(history)].filter(Boolean), next };
+        const { history, learning, next } = await show({ limit: 50, before }, signal);
+        return { nodes: [learning && h("p", {}, learning), table("Participation", HISTORY(device), history, "It was never invited."), over(history)].filter(Boolean), next };
       }, live),
       panel("What it hears", async (before, signal) => {
         const { row, reports, next } = await get(["devices", device, "hearing"], { limit: 24, before }, signal);
@@ -137,6 +137,7 @@ function head(row) {
       ["Label", row.label], ["Can take part now", row.ineligible ? `no, it ${row.ineligible}` : "yes"],
       ["Invited to", `${count(row.selected)} round${row.selected === 1 ? "" : "s"}`],
       ["Named harmful", row.harmful_count ? `${count(row.harmful_count)} times` : "never"],
+      ["Not in the quorum", row.not_in_quorum || null],
       ["Left out by the rule", row.left_out_rounds ? `of its last ${plural(row.left_out_rounds, "round")}` : null], ["Training samples", count(row.samples)],
       ["Architecture", row.architecture], ["Agent", row.agent], ["Pack", row.pack && h("code", {}, row.pack.slice(0, 12))],
       ["First seen", time(row.first_seen)], ["Last seen", time(row.last_seen)],

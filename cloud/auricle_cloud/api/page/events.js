@@ -7,7 +7,7 @@ import { panel } from "./panel.js";
 
 const KINDS = [
   "alarm", "verdict", "repair", "conflict", "quarantined", "rolled back", "promoted", "abort", "resumed", "planned",
-  "registered", "approved", "revoked", "bounded", "loss set aside", "left out", "too slow", "labelled", "sensitivity", "scheduled", "schedule removed", "token created", "token revoked",
+  "registered", "approved", "revoked", "bounded", "loss set aside", "left out", "too slow", "not in quorum", "in quorum again", "learning", "labelled", "sensitivity", "scheduled", "schedule removed", "token created", "token revoked",
 ];
 
 export function eventsPage(query) {

@@ -45,7 +45,7 @@ export function fleetPage() {
   };
 }
 
-function devices({ devices: total, online, ready, standings }) {
+function devices({ devices: total, online, ready, standings, not_in_quorum: broken }) {
   const tile = (number, words, query) =>
     h("a", { class: "tile", href: link("", ["devices"], query).getAttribute("href") },
       h("strong", {}, count(number)), h("span", {}, words));
@@ -54,7 +54,8 @@ function devices({ devices: total, online, ready, standings }) {
       tile(ready, "ready to train", { standing: "approved", online: true })),
     h("ul", { class: "plain" }, Object.entries(standings).filter(([, number]) => number).map(([standing, number]) =>
       h("li", {}, badge(standing), " ", link(`${plural(number, "device")}${standing === "pending" ? ": approval is needed" : ""}`,
-        ["devices"], { standing })))),
+        ["devices"], { standing }))),
+      broken.slice(0, FEW).map(({ device, reason }) => h("li", {}, badge("failed"), " ", deviceLink(device), ` is not in the quorum: ${reason}.`))),
   ];
 }
 
@@ -86,7 +87,7 @@ function round({ trouble, under_way: now, last, planned, waiting }) {
   ];
 }
 
-function model({ model: now, task, pack }) {
+function model({ model: now, task, pack, learning }) {
   if (!now) return h("p", {}, "There is no model yet: no coordinator has begun the task.");
   return [
     facts([
@@ -97,6 +98,7 @@ function model({ model: now, task, pack }) {
       ["Loss on it", now.loss === null ? null : `${fixed(now.loss)} nats`],
       ["Task", task], ["Pack", pack && h("code", {}, pack.slice(0, 12))],
     ]),
+    learning && h("p", {}, learning),
     h("p", { class: "buttons" }, rollBack(now)),
   ];
 }

@@ -20,7 +20,7 @@ from auricle.wire.secure_sum.quantised import Words, sum_of
 from auricle_cloud.rounds.closing import RoundAbortedError, obey
 from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import Pace, RoundContext
-from auricle_cloud.rounds.policy import is_question_over, quorum_of
+from auricle_cloud.rounds.policy import is_question_over
 from auricle_cloud.rounds.secure.graph import readable, remaining, seated, threshold_among
 from auricle_cloud.rounds.secure.opening import box_for, mean_of, total_of
 from auricle_cloud.states.report import Document
@@ -79,7 +79,7 @@ class SecureRounds:
     @property
     def _needed(self) -> int:
         """Devices without which there is no model."""
-        return quorum_of(len(self._progress.cohort), self._site.settings.quorum, FEWEST)
+        return self._progress.quorum(self._site.settings.quorum, FEWEST)
 
     async def _rows(self, number: int) -> list[SumRow]:
         return await asyncio.to_thread(self._site.store.sums.rows, self._task, number)
