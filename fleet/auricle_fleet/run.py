@@ -27,6 +27,7 @@ from auricle_fleet.emulation.forecast.forecast import require_fit
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.speech_cache import LoadData
 from auricle_fleet.emulation.start import Start, first_model
+from auricle_fleet.emulation.training_runtime import left_to_onnxruntime, training_runtime
 from auricle_fleet.results.card import HIDDEN
 from auricle_fleet.results.live import Silent
 from auricle_fleet.results.metrics import write_rounds
@@ -83,6 +84,7 @@ class FleetRun:
         self._stopped = False
         self._ran = False
         self._refused: Exception | None = None  # what `on_round` raised
+        self._left: dict[str, str] = {}  # graphs that onnxruntime runs instead of the run's runtime, with the reason
         self._newest: Flat | None = None
         """The plug-in after the newest round."""
         self._work: asyncio.Future[FleetResult] | None = None
@@ -211,6 +213,11 @@ class FleetRun:
         return result
 
     async def _whole(self) -> FleetResult:
+        self.trained_by = await self._in_thread(training_runtime, self.settings.runtime, self.view.say)
+        if self.trained_by.name != self.settings.runtime:  # --resume goes on with it, also where another is faster then
+            self.settings = msgspec.structs.replace(self.settings, runtime=self.trained_by.name)
+            self.settings.save(self.out)
+        self.view.say(self.trained_by.sentence)
         if not self._resumes:
             await self._in_thread(require_fit, self.settings, self.out)
         data = await self._in_thread(self._load, self.settings, self._step, Spill(self.out))
@@ -226,6 +233,7 @@ class FleetRun:
             + (f"; {describe_skipped(data.findings)}" if data.skipped else "")
         )
         self.judging = FleetJudging(self.settings, data)
+        self._left = await self._in_thread(self._left_to_onnxruntime)
         if self.settings.judges:
             self.view.say(self.judging.describe(self.settings.judge_share))
         self.start = first_model(self.settings, data, self.judging, self.view.say)
@@ -242,6 +250,16 @@ class FleetRun:
         except asyncio.CancelledError:
             interrupted = True
         return self._finish(engine, central, interrupted)
+
+    def _left_to_onnxruntime(self) -> dict[str, str]:
+        """Graphs of a pack of one's own that its runtime leaves to onnxruntime; it runs all of a shipped one."""
+        if self.settings.pack is None:
+            return {}
+        models = {self.data.pack.manifest.plugin, *self.settings.architectures(self.data.pack)}
+        left = left_to_onnxruntime(self.judging.runtime, sorted(models))
+        for file, reason in left.items():
+            self.view.say(f"onnxruntime runs {file}: {reason}")
+        return left
 
     def _step(self, what: str, done: int, total: int) -> None:
         """Show progress from a working thread, and end its work once the run was interrupted."""
@@ -300,7 +318,18 @@ class FleetRun:
         newest, judging = self._newest, self.judging
         judged, hostile = (len(judging.features), judging.speakers), attackers(engine.names, engine.groups)
         heard = (None, None) if newest is None else (judging.confusion(newest), judging.precision(newest))
-        ran = Ran(self.settings, data, self.start, judging.seconds, judged, central, interrupted, *heard, hostile)
+        ran = Ran(
+            self.settings,
+            (self.trained_by, self._left),
+            data,
+            self.start,
+            judging.seconds,
+            judged,
+            central,
+            interrupted,
+            *heard,
+            hostile,
+        )
         summary = ran.summary(rows)
         devices = self._devices(engine, rows)
         changed = {name: value for name, value in self.settings.changed().items() if name not in HIDDEN}

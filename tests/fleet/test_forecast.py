@@ -30,6 +30,7 @@ from auricle_fleet.emulation.forecast.speed import Speed, speed_of
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Partition
 from auricle_learning.methods import get_method
+from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import split_held_out
 
@@ -213,32 +214,33 @@ def test_a_speed_is_measured_of_a_method_with_passes(
     monkeypatch.setattr(speeds, "MEASURED_EPOCHS", 2)
     plan = get_method(method, **options).rule_for_rounds.plan_for(Plan(mode="supervised"))
 
-    assert speeds.measured(PACK, "crnn-lite", plan, LearnSettings()).step > 1e-5
+    assert speeds.measured(StepRuntime(PACK), "crnn-lite", plan, LearnSettings()).step > 1e-5
 
 
 def test_a_speed_is_measured_once_for_a_pack_and_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     asked: list[str] = []
 
-    def measured(_pack: object, model: str, *_: object) -> Speed:
+    def measured(_runtime: object, model: str, *_: object) -> Speed:
         asked.append(model)
         return FAST
 
     monkeypatch.setattr(speeds, "measured", measured)
     pack, plan, learn = load_pack("digits"), FleetSettings().preset_for(trained=False).plan, LearnSettings()
-    assert [speed_of(pack, "crnn-lite", plan, learn) for _ in range(2)] == [FAST, FAST]
+    step = StepRuntime(pack)
+    assert [speed_of(step, "crnn-lite", plan, learn) for _ in range(2)] == [FAST, FAST]
     assert asked == ["crnn-lite"]
-    speed_of(pack, "crnn-lite", plan, learn, again=True)
-    speed_of(pack, "crnn-base", plan, learn)
-    speed_of(load_pack("gsc12"), "crnn-lite", plan, learn)
-    speed_of(pack, "crnn-lite", msgspec.structs.replace(plan, mode="supervised"), learn)
+    speed_of(step, "crnn-lite", plan, learn, again=True)
+    speed_of(step, "crnn-base", plan, learn)
+    speed_of(StepRuntime(load_pack("gsc12")), "crnn-lite", plan, learn)
+    speed_of(step, "crnn-lite", msgspec.structs.replace(plan, mode="supervised"), learn)
     assert asked == ["crnn-lite", "crnn-lite", "crnn-base", "crnn-lite", "crnn-lite"]
     for file in (tmp_path / "auricle" / "speed").iterdir():
         file.write_bytes(b'{"step": -1}')
-    speed_of(pack, "crnn-lite", plan, learn)
+    speed_of(step, "crnn-lite", plan, learn)
     assert len(asked) == 6
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "auricle" / "speed" / next(file.parent.iterdir()).name))
-    assert speed_of(pack, "crnn-lite", plan, learn) == FAST  # nothing can be remembered there
+    assert speed_of(step, "crnn-lite", plan, learn) == FAST  # nothing can be remembered there
 
 
 def test_free_memory_is_what_the_system_and_its_group_allow(tmp_path: Path) -> None:

@@ -25,12 +25,12 @@ def test_a_fleet_trains_on_a_runtime_of_another_package(tmp_path: Path, monkeypa
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[auricle.runtimes]\ncounting = acme_counting:kind\n")
     told = {"engine": "virtual", "broker": None, "devices": 3, "rounds": 1}
-    with pytest.raises(SettingsError, match="step or native"):
+    with pytest.raises(SettingsError, match="auto or step or native"):
         small(**told, runtime="counting")
     monkeypatch.syspath_prepend(str(package))
     try:
         run = FleetRun(small(**told, runtime="counting"), tmp_path / "counting")
-        ours, theirs = run.run(), FleetRun(small(**told), tmp_path / "step").run()
+        ours, theirs = run.run(), FleetRun(small(**told, runtime="step"), tmp_path / "step").run()
     finally:
         sys.modules.pop("acme_counting", None)
     assert ours.paths.model.read_bytes() == theirs.paths.model.read_bytes()

@@ -7,6 +7,13 @@ one's package.
 
 from __future__ import annotations
 
-from auricle_edge.runtimes.choice import RUNTIMES, Choice, RuntimeKind, choose_runtime, runtime_names
+from auricle_edge.runtimes.choice import (
+    RUNTIMES,
+    Choice,
+    RuntimeKind,
+    choose_runtime,
+    fastest_trainer,
+    runtime_names,
+)
 
-__all__ = ["RUNTIMES", "Choice", "RuntimeKind", "choose_runtime", "runtime_names"]
+__all__ = ["RUNTIMES", "Choice", "RuntimeKind", "choose_runtime", "fastest_trainer", "runtime_names"]

@@ -17,6 +17,8 @@ from auricle_learning.runtimes.interface import Runtime
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from auricle_learning.native.library import Library
+
 GROUP = "auricle.runtimes"
 """Entry points of runtimes of other packages."""
 AUTO, STEP, NATIVE, ORT_TRAINING, TFLITE = "auto", "step", "native", "ort-training", "tflite"
@@ -85,6 +87,34 @@ def choose_runtime(wanted: str, pack: Pack, threads: int = 1, *, training: bool 
     return Choice(kind.make(pack, threads), f"Runtime {wanted}: it was asked for.")
 
 
+def fastest_trainer() -> tuple[str, str]:
+    """What trains fastest on this machine, by name, and why in a clause: native, else step.
+
+    Unlike `auto` it compiles the library where the wheel brought none (some seconds, once): for who trains many devices
+    in one process. Whether a pack's graphs run is asked later, graph by graph.
+
+    Returns
+    -------
+    tuple[str, str]
+        `native` and where its library is from, or `step` and what keeps the library away.
+    """
+    from auricle_edge.runtimes.native.self_test import fault_of
+    from auricle_learning.native.library import brought_library, library
+
+    try:
+        why_not = death_of(NATIVE) if library_is_there() else None
+        why_not = why_not or fault_of(library())
+    except AuricleError as error:
+        why_not = str(error)
+    if why_not is not None:
+        return STEP, f"onnxruntime, since the C library cannot be used. {why_not}"
+    return NATIVE, f"the C library that {_origin(brought_library())}"
+
+
+def _origin(brought: Library | None) -> str:
+    return "was compiled on this machine" if brought is None else "came with the wheel"
+
+
 def runtime_names() -> list[str]:
     """What `--runtime` can be, runtimes of other packages included; nothing of theirs is imported."""
     return sorted({AUTO, *RUNTIMES, *offered(GROUP)})
@@ -110,8 +140,7 @@ def _automatic(pack: Pack, threads: int, training: bool) -> Choice:
         if found is None and lacks is None and dead is None:
             reasons.append(f"{why_not_brought()} Where there is a C compiler, --runtime native makes one.")
         raise RuntimeDiesError(" ".join(reasons)) if died else AuricleError(" ".join(reasons))
-    origin = "was compiled on this machine before" if brought is None else "came with the wheel"
-    reason = _why_native(origin, threads) if chosen == NATIVE else _why(chosen, missing)
+    reason = _why_native(_origin(brought), threads) if chosen == NATIVE else _why(chosen, missing)
     return Choice(RUNTIMES[chosen].make(pack, threads), f"Runtime {chosen}: {reason}")
 
 
@@ -132,10 +161,8 @@ def _why_native(origin: str, threads: int) -> str:
 
 def _why(chosen: str, missing: dict[str, str | None]) -> str:
     if chosen == STEP:
-        instead = missing.get(NATIVE)
-        return (
-            f"onnxruntime {_version()} is installed and the pack has graphs for it.{f' {instead}' if instead else ''}"
-        )
+        instead = f" {missing[NATIVE]}" if missing.get(NATIVE) else ""
+        return f"onnxruntime {onnxruntime_version()} is installed and the pack has graphs for it.{instead}"
     return " ".join(["the next best.", *(reason for reason in missing.values() if reason is not None)])
 
 
@@ -183,7 +210,8 @@ def _missing_tflite(pack: Pack, training: bool) -> str | None:
     return None
 
 
-def _version() -> str:
+def onnxruntime_version() -> str:
+    """Of what is installed of onnxruntime, under whichever name."""
     from importlib.metadata import PackageNotFoundError, version
 
     for name in ("onnxruntime", "onnxruntime-training", "onnxruntime-gpu"):

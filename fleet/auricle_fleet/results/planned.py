@@ -9,6 +9,7 @@ from auricle.process.table import Column, print_grid
 from auricle.process.times import how_many
 from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.forecast.forecast import EngineForecast, Forecast, forecast, is_tight
+from auricle_fleet.emulation.training_runtime import TrainingRuntime
 from auricle_fleet.units import size
 
 __all__ = ["Forecast", "forecast", "show"]
@@ -66,6 +67,7 @@ def _sources(plan: Forecast) -> Iterator[str]:
         "Times are those of this machine with nothing else to do; what comes before the first round is an estimate. "
         "Counted: of the settings, the pack and the clips."
     )
+    yield TrainingRuntime(plan.runtime, plan.runtime_reason).sentence
     for model, speed in plan.speeds.items():
         yield (
             f"Measured here on {speed.when} (--measure does it again), of one core: with {model} as own model a step "

@@ -174,6 +174,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The groups that attack."""
     detect: bool = False
     """Whether the coordinator looked for attackers."""
+    runtime: str | None = None
+    """What trained the devices; None in a run of an earlier version."""
+    runtime_reason: str | None = None
+    """Why this one, a clause."""
+    left_to_onnxruntime: dict[str, str] = {}
+    """Graphs that the runtime leaves to onnxruntime, by file, each with the reason."""
     findings: tuple[FindingCount, ...] = ()
     """Files of sound that could not be used, or not as they stand, by reason."""
 

@@ -23,6 +23,7 @@ from auricle_cloud.settings import RoundDone
 from auricle_fleet.emulation.attackers import Attackers
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.start import Start
+from auricle_fleet.emulation.training_runtime import TrainingRuntime
 from auricle_fleet.results.card import card
 from auricle_fleet.results.metrics import write_summary
 from auricle_fleet.results.report import write_report
@@ -36,6 +37,8 @@ class Ran:
     """A run that is over, or was interrupted."""
 
     settings: FleetSettings
+    trained_by: tuple[TrainingRuntime, dict[str, str]]
+    """The runtime, and why onnxruntime ran a graph that it cannot, by the graph's file."""
     data: FleetData
     start: Start
     judged_seconds: float
@@ -54,6 +57,7 @@ class Ran:
     def summary(self, rows: Sequence[RoundRow]) -> Summary:
         """What it came to, by its rounds."""
         settings, data, start = self.settings, self.data, self.start
+        runtime, left = self.trained_by
         last = rows[-1] if rows else None
         return Summary(
             plugin_accuracy_unseen=None if last is None else last.plugin_accuracy_unseen,
@@ -96,6 +100,9 @@ class Ran:
             keyword_precision=self.precision,
             attackers=self.attackers,
             detect=settings.detect,
+            runtime=runtime.name,
+            runtime_reason=runtime.reason,
+            left_to_onnxruntime=left,
         )
 
 

@@ -31,7 +31,7 @@ LARGEST_SEED = 1 << 40
 """What a plan can say."""
 
 JUDGE = ("auto", "on", "off")
-TRAINS = ("step", "native")
+TRAINS = ("auto", "step", "native")
 MOST_MINUTES = 60.0
 MOST_PROCESSES = 1000
 MOST_CARRIED = 0.9

@@ -208,8 +208,12 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         float, Meta(description="Share of its rounds that a device judges on them, drawn at random.")
     ] = 0.1
     runtime: Annotated[
-        str, Meta(description="What trains: step, which is onnxruntime, or native, a C library compiled once.")
-    ] = "step"
+        str,
+        Meta(
+            description="What trains: native, a C library (compiled once where the wheel brings none), step, which is "
+            "onnxruntime, or auto: native where it can be."
+        ),
+    ] = "auto"
     codec: Annotated[str, Meta(description="How updates travel: float32, float16 or int8.")] = "float32"
     central: Annotated[bool, Meta(description="Also train the same clips centrally: the ceiling.")] = False
     central_epochs: Annotated[int, Meta(description="Epochs of the central training.")] = 150

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from auricle.errors import SettingsError
+from auricle_edge.runtimes import choose_runtime
 from auricle_fleet.emulation.engines import ENGINES, engine_name
 from auricle_fleet.emulation.forecast.constants import SOURCE, Constants
 from auricle_fleet.emulation.forecast.crowd import crowd_of, is_missing
@@ -15,6 +16,7 @@ from auricle_fleet.emulation.forecast.machine import Machine, this_machine, too_
 from auricle_fleet.emulation.forecast.needs import Needed, Needs, Times
 from auricle_fleet.emulation.forecast.speed import Speed, speed_of
 from auricle_fleet.emulation.traces import require_traces
+from auricle_fleet.emulation.training_runtime import training_runtime
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.units import size
 from auricle_learning.training.learn_settings import LearnSettings
@@ -49,6 +51,10 @@ class Forecast(Struct, frozen=True, kw_only=True):
     weights: int
     """Of the plug-in."""
     machine: Machine
+    runtime: str
+    """What would train, whose speed this is."""
+    runtime_reason: str
+    """Why this one, a clause."""
     engines: dict[str, EngineForecast]
     speeds: dict[str, Speed]
     """Measured on this machine, by the devices' own model."""
@@ -88,7 +94,9 @@ def forecast(
     needed, machine = Needed(settings, crowd), this_machine(out)
     learn = LearnSettings(clips=1, carried=settings.carried_share)
     kinds = sorted(set(crowd.models))
-    speeds = {kind: speed_of(crowd.pack, kind, needed.preset.plan, learn, again=again, say=say) for kind in kinds}
+    by = training_runtime(settings.runtime, say)
+    runtime = choose_runtime(by.name, crowd.pack).runtime
+    speeds = {kind: speed_of(runtime, kind, needed.preset.plan, learn, again=again, say=say) for kind in kinds}
     engines = {}
     for name, engine in ENGINES.items():
         times = needed.times(name, speeds, machine.cores)
@@ -104,6 +112,8 @@ def forecast(
         unseen_clips=crowd.unseen,
         weights=crowd.pack.plugin_table.size,
         machine=machine,
+        runtime=by.name,
+        runtime_reason=by.reason,
         engines=engines,
         speeds=speeds,
     )

@@ -12,7 +12,6 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-import onnxruntime
 from msgspec import Meta, Struct
 
 from auricle import __version__
@@ -24,10 +23,11 @@ from auricle.speech.features import LogMel
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
+from auricle_edge.runtimes.choice import STEP, onnxruntime_version
 from auricle_learning.methods.method import NO_CHANGES, JobChanges
 from auricle_learning.methods.passes import graph_kind, graph_optimizer, head_size, plan_of_pass, terms_of
 from auricle_learning.methods.vectors import lent_sizes
-from auricle_learning.runtimes import Job, StepRuntime
+from auricle_learning.runtimes import Job, Runtime
 from auricle_learning.runtimes.interface import EVALUATION_BATCH
 from auricle_learning.training.carried import carried_to_train
 from auricle_learning.training.device_half import DeviceHalf
@@ -60,7 +60,7 @@ class Speed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def speed_of(
-    pack: Pack,
+    runtime: Runtime,
     model: str,
     plan: Plan,
     learn: LearnSettings,
@@ -72,40 +72,41 @@ def speed_of(
 
     Parameters
     ----------
-    pack, model, plan, learn
-        The pack, a device's own model, and how it learns.
+    runtime, model, plan, learn
+        What trains with the pack, a device's own model, and how it learns.
     again
         Measure, whatever is remembered.
     say
         Told that it is measured.
     """
-    file = cache_folder() / FOLDER / f"{_key(pack, model, plan, learn)}.json"
+    file = cache_folder() / FOLDER / f"{_key(runtime, model, plan, learn)}.json"
     if not again:
         with contextlib.suppress(OSError, *UNDECODABLE):
             return msgspec.json.decode(file.read_bytes(), type=Speed)
     say(f"measures how fast this machine trains {model}")
-    found = measured(pack, model, plan, learn)
+    found = measured(runtime, model, plan, learn)
     with contextlib.suppress(OSError, AuricleError):  # it is measured again the next time
         file.parent.mkdir(parents=True, exist_ok=True)
         write_durably(file, msgspec.json.encode(found))
     return found
 
 
-def _key(pack: Pack, model: str, plan: Plan, learn: LearnSettings) -> str:
-    """What a speed is of: pack, model, way of training, versions and machine."""
+def _key(runtime: Runtime, model: str, plan: Plan, learn: LearnSettings) -> str:
+    """What a speed is of: pack, model, way of training, runtime, versions and machine."""
     way = (plan.mode, plan.order, plan.optimizer, plan.augment, plan.mu, plan.method)
     machine = (platform.node(), platform.machine(), platform.processor(), os.cpu_count())
-    told = (pack.identity, model, *way, bool(plan.bavd), learn.carried, __version__, onnxruntime.__version__, *machine)
+    by = (runtime.name, onnxruntime_version() if runtime.name == STEP else "", __version__)
+    told = (runtime.pack.identity, model, *way, bool(plan.bavd), learn.carried, *by, *machine)
     return hashlib.sha256(repr(told).encode()).hexdigest()[:32]
 
 
-def measured(pack: Pack, model: str, plan: Plan, learn: LearnSettings) -> Speed:
+def measured(runtime: Runtime, model: str, plan: Plan, learn: LearnSettings) -> Speed:
     """Train and recognise on noise; CPU seconds of one thread, so that other programs count little.
 
     A step is the difference between rounds of one epoch and of several: what a round takes besides is in neither.
     """
-    runtime, task, rng = StepRuntime(pack), pack.manifest.task, np.random.default_rng(0)
-    frontend, labels = LogMel(task), len(pack.labels)
+    pack, rng = runtime.pack, np.random.default_rng(0)
+    task, labels, frontend = pack.manifest.task, len(pack.labels), LogMel(pack.manifest.task)
     sound = (1000 * rng.standard_normal((EVALUATION_BATCH, task.clip_samples))).astype(np.int16)
     features = _seconds(lambda: frontend.energies(sound)) / len(sound)
     energies = frontend.energies(sound)
@@ -161,7 +162,7 @@ def _lent(pack: Pack, plan: Plan) -> dict[str, Flat]:
     return {name: np.zeros(size, np.float32) for name, size in lent_sizes(plan, pack).items()}
 
 
-def _own_places(runtime: StepRuntime, model: str, plan: Plan, learn: LearnSettings) -> int:
+def _own_places(runtime: Runtime, model: str, plan: Plan, learn: LearnSettings) -> int:
     """How many of a batch's places are for a device's own clips, where it has no negatives of its own."""
     pack = runtime.pack
     name, changes = pack.manifest.plugin, _changes(pack, plan)
