@@ -12,7 +12,8 @@ import typer
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import SHIPPED
-from auricle.process.cli import PARTS, CommandLineError, build_app
+from auricle.process.cli import PARTS, build_app
+from auricle.process.options import CommandLineError
 from auricle_cloud.commands.serve_options import method_options, under_todays_options
 from auricle_learning.methods import get_method, rule_names
 from auricle_learning.presets import PRESETS

@@ -10,12 +10,13 @@ import typer
 
 from auricle.errors import SettingsError
 from auricle.process.ending import fitted
-from auricle.process.options import Given, OnceCommand, Option, optional, with_options
+from auricle.process.options import Given, Option, optional, with_options
 from auricle.process.table import print_grid
 from auricle.settings import declared, from_mapping, read_toml, under_todays_names
 from auricle_cloud.commands.serve_options import (
     EARLIER_OPTIONS,
     METHOD_OPTIONS,
+    MethodCommand,
     method_options,
     under_todays_options,
 )
@@ -31,6 +32,7 @@ from auricle_fleet.results.run_folder import newest_run
 from auricle_fleet.results.trackers import Tracking
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.partition import Partition
 from auricle_fleet.suite.commands import suite
 from auricle_fleet.units import percent
 
@@ -50,6 +52,7 @@ _TABLE_OPTIONS = {
     "secure_sum": [
         optional(setting, _SUM.get(setting.name, f"--secure-sum-{setting.name}")) for setting in declared(SecureSum)
     ],
+    "partition": [optional(setting, "--partition") for setting in declared(Partition) if setting.name == "kind"],
 }
 """Tables whose settings are options as well."""
 _FLAGS = {name: (f"--{name}",) for name in ("central", "detect", "durable", "validation")}
@@ -106,15 +109,20 @@ def _with_options_names(sentence: str) -> str:
     """Settings of tables by the options that give them: `--dp-noise` for `privacy.noise`."""
     for table, known in _TABLE_OPTIONS.items():
         for each in known:
-            option = "dp" if table == "privacy" else table.replace("_", "-")
-            sentence = sentence.replace(f"{table}.{each.name} takes", f"--{option}-{each.name} takes")
+            sentence = sentence.replace(f"{table}.{each.name} takes", f"{_flag(each)} takes")
     return sentence
+
+
+def _flag(option: Option) -> str:
+    """An option as it is written."""
+    written = getattr(option.said, "param_decls", None) or (f"--{option.name.replace('_', '-')}",)
+    return str(written[0]).partition("/")[0]
 
 
 def rounds_alone(config: Path | None, given: Given) -> int | None:
     """`--rounds` beside `--resume`; None where it is not given. SettingsError where anything else is given."""
-    named = [name for name, value in given.items() if value not in (None, []) and name != "rounds"]
-    others = [f"--{name.removesuffix('s') if name.endswith('_options') else name}".replace("_", "-") for name in named]
+    named = {name for name, value in given.items() if value not in (None, []) and name != "rounds"}
+    others = [_flag(option) for option in _options() if option.name in named]
     others += ["--config"] * (config is not None)
     if others:
         raise SettingsError(
@@ -125,7 +133,7 @@ def rounds_alone(config: Path | None, given: Given) -> int | None:
     return rounds if isinstance(rounds, int) else None
 
 
-@app.command(cls=OnceCommand)
+@app.command(cls=MethodCommand)
 @with_options(given=_options())
 def run(
     *,
@@ -166,7 +174,7 @@ def run(
         tracking.end()
 
 
-@app.command(cls=OnceCommand)
+@app.command(cls=MethodCommand)
 @with_options(given=_options())
 def plan(
     file: Path | None = typer.Argument(None, metavar="[FLEET.toml]", help="Settings, as --config of `fleet run`."),

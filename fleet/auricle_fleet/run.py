@@ -27,7 +27,7 @@ from auricle_fleet.emulation.forecast.forecast import require_fit
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.speech_cache import LoadData
 from auricle_fleet.emulation.start import Start, first_model
-from auricle_fleet.emulation.training_runtime import left_to_onnxruntime, training_runtime
+from auricle_fleet.emulation.training_runtime import TrainingRuntime, is_at_hand, left_to_onnxruntime, training_runtime
 from auricle_fleet.results.card import HIDDEN
 from auricle_fleet.results.live import Silent
 from auricle_fleet.results.metrics import write_rounds
@@ -36,6 +36,7 @@ from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow, devic
 from auricle_fleet.results.run_folder import RunFolder, missing_folders, prepare_folder, remove_folders
 from auricle_fleet.results.summary import Ran, read_model, write_model, write_results
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.left_open import with_choices
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ class FleetRun:
         view: Silent | None = None,
         load: LoadData = load_data,
     ) -> None:
-        told = FleetSettings() if settings is None else settings
+        told, self._chosen = with_choices(FleetSettings() if settings is None else settings)
         engine = require_engine(told)
         self.settings, self._kind = msgspec.structs.replace(told, engine=engine), ENGINES[engine]
         self.out = Path("runs") / time.strftime("%Y%m%d-%H%M%S") if out is None else Path(out)
@@ -84,6 +85,7 @@ class FleetRun:
         self._stopped = False
         self._ran = False
         self._refused: Exception | None = None  # what `on_round` raised
+        self.trained_by: TrainingRuntime | None = None
         self._left: dict[str, str] = {}  # graphs that onnxruntime runs instead of the run's runtime, with the reason
         self._newest: Flat | None = None
         """The plug-in after the newest round."""
@@ -213,15 +215,16 @@ class FleetRun:
         return result
 
     async def _whole(self) -> FleetResult:
-        self.trained_by = await self._in_thread(training_runtime, self.settings.runtime, self.view.say)
-        if self.trained_by.name != self.settings.runtime:  # --resume goes on with it, also where another is faster then
-            self.settings = msgspec.structs.replace(self.settings, runtime=self.trained_by.name)
-            self.settings.save(self.out)
-        self.view.say(self.trained_by.sentence)
+        if is_at_hand(self.settings.runtime):
+            await self._choose_runtime()
+        for sentence in self._chosen:
+            self.view.say(sentence)
         if not self._resumes:
             await self._in_thread(require_fit, self.settings, self.out)
         data = await self._in_thread(self._load, self.settings, self._step, Spill(self.out))
         self.data = data
+        if self.trained_by is None:  # it is compiled for a run whose speech is there, not for a slip of the pen
+            await self._choose_runtime()
         self.settings.preset_for(trained=False).require_pack(data.pack)
         self._newest = read_model(self.out, data.pack)  # of the rounds before, where there were any
         self.view.say(
@@ -250,6 +253,14 @@ class FleetRun:
         except asyncio.CancelledError:
             interrupted = True
         return self._finish(engine, central, interrupted)
+
+    async def _choose_runtime(self) -> None:
+        by = await self._in_thread(training_runtime, self.settings.runtime, self.view.say, self._resumes)
+        self.trained_by = by
+        if by.name != self.settings.runtime:  # --resume goes on with it, also where another is faster then
+            self.settings = msgspec.structs.replace(self.settings, runtime=by.name)
+            self.settings.save(self.out)
+        self.view.say(by.sentence)
 
     def _left_to_onnxruntime(self) -> dict[str, str]:
         """Graphs of a pack of one's own that its runtime leaves to onnxruntime; it runs all of a shipped one."""
@@ -318,9 +329,12 @@ class FleetRun:
         newest, judging = self._newest, self.judging
         judged, hostile = (len(judging.features), judging.speakers), attackers(engine.names, engine.groups)
         heard = (None, None) if newest is None else (judging.confusion(newest), judging.precision(newest))
+        assert self.trained_by is not None
         ran = Ran(
             self.settings,
-            (self.trained_by, self._left),
+            self.trained_by,
+            self._left,
+            self._chosen,
             data,
             self.start,
             judging.seconds,

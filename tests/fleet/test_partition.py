@@ -240,9 +240,8 @@ def test_a_share_of_labels_is_a_number_up_to_a_half(labelled: str) -> None:
         FleetSettings(rule="fedrpo", labelled=labelled)
 
 
-def test_labelled_clips_that_only_the_virtual_engine_has_are_refused_elsewhere() -> None:
+def test_labelled_clips_of_validation_speakers_need_some_and_both_engines_take_a_share() -> None:
     with pytest.raises(SettingsError, match="add --validation"):
         FleetSettings(rule="zeno", labelled="validation")
-    with pytest.raises(SettingsError, match="--engine virtual"):
-        require_engine(FleetSettings(rule="fedrpo", labelled="share:0.1", engine="live"))
-    assert require_engine(FleetSettings(rule="fedrpo", labelled="share:0.1")) == "virtual"
+    for engine in ("live", "virtual"):
+        assert require_engine(FleetSettings(rule="fedrpo", labelled="share:0.1", engine=engine)) == engine

@@ -128,10 +128,20 @@ def _signal(group: int, number: signal.Signals) -> None:
 # -- in the process itself
 
 
+def _keep_what_is_compiled() -> None:
+    """What this machine compiles once stays where it is: no mistake waits for a compiler, or leaves its work behind."""
+    from auricle_edge.runtimes.native import plan_shelf
+    from auricle_learning.native import library
+
+    kept = library.native_folder()
+    library.native_folder = plan_shelf.native_folder = lambda: kept
+
+
 def _be(mistake: Mistake, folder: str, arguments: list[str], environment: Mapping[str, str]) -> None:
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(folder)
+    _keep_what_is_compiled()
     for name in [name for name in os.environ if name.startswith(("AURICLE_", "XDG_"))]:
         del os.environ[name]
     os.environ.update({"HOME": f"{folder}/home", "COLUMNS": "80", "TERM": "xterm", "USER": "anna", "TZ": "UTC"})

@@ -22,6 +22,7 @@ from auricle_cloud.commands import (
     tokens_commands,
 )
 from auricle_cloud.commands.operator_command import operator_command
+from auricle_cloud.commands.serve_options import MethodCommand
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -48,7 +49,7 @@ def cloud(
 
 
 app.command("use")(context_commands.use)
-app.command("serve")(serve_commands.serve)
+app.command("serve", cls=MethodCommand)(serve_commands.serve)
 app.command("settings")(serve_commands.settings)
 release_signing_commands.add_to(releases_commands.app)
 for _part in (

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import typer
 
 from auricle.errors import SettingsError
-from auricle.process.options import Given, Option, optional
+from auricle.process.options import CommandLineError, Given, OnceCommand, Option, optional
 from auricle.settings import declared
 from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.commands.coordinator_settings import STRUCTS
-from auricle_learning.methods import EARLIER_NAMES
+from auricle_learning.methods import EARLIER_NAMES, get_rule, rule_names
 
 _SETTINGS = {(table, each.name): each for table, struct in STRUCTS.items() for each in declared(struct)}
 
@@ -28,6 +29,23 @@ METHOD_OPTIONS = Option(
     list[str],
     typer.Option([], "--method-option", help="NAME=VALUE of the method; may be given more than once."),
 )
+
+
+class MethodCommand(OnceCommand):
+    """A command that takes `--method-option`, and says so to who writes a method's option as one of its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as of `OnceCommand`
+        """Read a command line; SettingsError for an option of a method."""
+        try:
+            return super().parse_args(ctx, args)
+        except CommandLineError as error:
+            name = str(getattr(error, "option_name", None) or "").lstrip("-").replace("-", "_")
+            if not (having := [rule for rule in rule_names() if name in get_rule(rule).defaults]):
+                raise
+            whose = f"the methods {', '.join(having)}" if len(having) > 1 else f"the method {having[0]}"
+            raise SettingsError(f"{name} is an option of {whose}: say --method-option {name}=VALUE.") from error
+
+
 EARLIER_OPTIONS = (
     Option("rule", str | None, typer.Option(None, "--rule", hidden=True, help="Earlier name of --method.")),
     Option(

@@ -123,7 +123,9 @@ class Coordinator:
             clock=clock,
         )
         if settings.labelled is not None:
-            self.site.labelled = labelled_clips(pack, load_validation(settings.labelled, pack), settings.seed)
+            told = settings.labelled
+            clips = load_validation(told, pack) if isinstance(told, Path) else told
+            self.site.labelled = labelled_clips(pack, clips, settings.seed)
         closing = Closing(self.site, evaluator)
         detection = settings.detection
         judgement = None if detection is None else Judgement(self.site, detection, evaluator)

@@ -12,7 +12,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -21,6 +21,7 @@ from auricle import __version__
 from auricle.errors import INVALID, AuricleError, extra_command, nearest
 from auricle.process import ending
 from auricle.process.ending import begin_log, fail
+from auricle.process.options import CommandLineError
 from auricle.process.wrong_line import of_the_system, wrong_line
 
 RENAMED: dict[tuple[str, ...], dict[str, str]] = {
@@ -91,9 +92,6 @@ where the wheel brings what runs its models."""
 
 COMPLETE = "_AURICLE_COMPLETE"
 """Environment variable by which a shell's completion asks."""
-
-CommandLineError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[2])
-"""What typer raises for a wrong command line: click's `ClickException`, since typer 0.26 that of its own copy."""
 
 
 class MissingPartError(AuricleError):

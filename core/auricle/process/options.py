@@ -17,6 +17,8 @@ from auricle.settings import Setting
 
 Command = TypeVar("Command", bound=Callable[..., int])
 Function = TypeVar("Function", bound=Callable[..., object])
+CommandLineError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[2])
+"""What typer raises for a wrong command line: click's `ClickException`, since typer 0.26 that of its own copy."""
 Given = Mapping[str, object]
 """Values of a command line by the options' names."""
 

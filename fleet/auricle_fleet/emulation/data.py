@@ -31,14 +31,13 @@ from auricle_fleet.emulation.fleet_clips import FleetClips
 from auricle_fleet.emulation.partition import divided
 from auricle_fleet.groups import require_room
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.left_open import SYNTHETIC_UNSEEN, WORDS
 from auricle_learning.training.speech_data import Clips, DeviceData, split_held_out
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it, of how much."""
 
-WORDS = "gsc12"
-"""What is learnt when neither words nor a pack are named."""
-SYNTHETIC_DEVICES, SYNTHETIC_UNSEEN = 20, 12
+SYNTHETIC_DEVICES = 20
 FEWEST_CLIPS = 5
 """Of which a device can hold one out."""
 HELD_OUT = 0.2
@@ -138,7 +137,7 @@ def to_synthesise(
     if speakers > most and not settings.partition.deals:
         raise SettingsError(
             f"There are {most} synthetic speakers; {devices} devices and {unseen} unseen speakers need {speakers}: "
-            'lower --devices, or deal the clips out among more devices than speakers: [partition] kind = "split".'
+            "lower --devices or --unseen."
         )
     told = SynthesisSettings(words, min(speakers, most), settings.takes, seed=settings.seed, clip_samples=clip_samples)
     return devices, unseen, told

@@ -16,6 +16,7 @@ from typing import ClassVar, cast
 from auricle.errors import AuricleError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.process.open_files import raise_open_files
+from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_edge.fleet.agent import Agent
@@ -90,8 +91,6 @@ class Federation:
             return "--processes and --ray need --engine virtual: live devices train in the run's own process."
         if settings.round_every:
             return "--round-every needs --engine virtual: the live engine has no clock of its own."
-        if settings.labelled is not None and labelled_folder(settings.labelled) is None:
-            return f"--labelled {settings.labelled} needs --engine virtual: a live coordinator reads a folder."
         if settings.step_seconds:
             return "--step-seconds needs --engine virtual: live devices take the time that they take."
         return None
@@ -173,7 +172,7 @@ class Federation:
             mode="async" if self._settings.mode == "async" else "sync",
             buffer=self._settings.buffer,
             detection=self._settings.detection if self._settings.detect else None,
-            labelled=None if self._settings.labelled is None else Path(self._settings.labelled),
+            labelled=self._labelled(),
             limits=self._settings.limits,
             privacy=self._settings.privacy,
             secure_sum=self._settings.secure_sum,
@@ -183,6 +182,13 @@ class Federation:
             update_pause=UPDATE_PAUSE,
             durable=self._settings.durable,
         )
+
+    def _labelled(self) -> Path | ValidationSet | None:
+        """Clips for a method that learns from them: a folder's, or those that the run keeps for the coordinator."""
+        if self._settings.labelled is None:
+            return None
+        named = labelled_folder(self._settings.labelled)
+        return self._judging.labelled() if named is None else Path(named)
 
     async def _broker(self, stack: contextlib.AsyncExitStack, say: Callable[[str], None]) -> Addresses:
         wanted = self._settings.broker

@@ -29,7 +29,12 @@ class TrainingRuntime:
         return f"Devices train with the runtime {self.name}: {self.reason.rstrip('.')}."
 
 
-def training_runtime(named: str, say: Callable[[str], None] = lambda _: None) -> TrainingRuntime:
+def is_at_hand(named: str) -> bool:
+    """Whether nothing has to be compiled before a run can say what trains it."""
+    return named != AUTO or library_is_there() or compiler() is None
+
+
+def training_runtime(named: str, say: Callable[[str], None] = lambda _: None, resumes: bool = False) -> TrainingRuntime:
     """The runtime that trains a run's devices: as named, or for `auto` the fastest; a C library is compiled for it.
 
     Parameters
@@ -38,9 +43,12 @@ def training_runtime(named: str, say: Callable[[str], None] = lambda _: None) ->
         As `FleetSettings.runtime`.
     say
         Told before the library is compiled, which takes some seconds, once on a machine.
+    resumes
+        Whether a run goes on that has chosen already.
     """
     if named != AUTO:
-        return TrainingRuntime(named, f"{KNOWN[named]}, as asked for" if named in KNOWN else "as asked for")
+        why = "as the run began" if resumes else "as asked for"
+        return TrainingRuntime(named, f"{KNOWN[named]}, {why}" if named in KNOWN else why)
     if not library_is_there() and compiler() is not None:
         say("compiles the C library that trains the devices: some seconds, once on this machine")
     return TrainingRuntime(*fastest_trainer())

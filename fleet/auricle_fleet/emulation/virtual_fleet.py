@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -199,7 +199,7 @@ class VirtualFleet:
                     await watch(done)
                     late = self._clock.monotonic() - written >= EVERY
                     if self._judging.learn.judge or late or self._states.is_full:
-                        await asyncio.to_thread(self._keep, checkpoint, number, book)
+                        await _to_its_end(asyncio.to_thread(self._keep, checkpoint, number, book))
                         written = self._clock.monotonic()
             finally:
                 with contextlib.closing(book):
@@ -370,3 +370,13 @@ def _since(rounds: dict[str, list[int]], first: int) -> dict[str, list[int]]:
     """Rounds of devices without those before this one, and without devices that then have none."""
     near = {name: [each for each in numbers if each >= first] for name, numbers in rounds.items()}
     return {name: numbers for name, numbers in near.items() if numbers}
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for what a thread writes, also where the run is interrupted meanwhile: what follows writes there too."""
+    writing = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await writing
+        raise

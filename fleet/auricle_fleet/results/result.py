@@ -178,6 +178,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What trained the devices; None in a run of an earlier version."""
     runtime_reason: str | None = None
     """Why this one, a clause."""
+    chosen: tuple[str, ...] = ()
+    """What the run chose because its settings left it open, each a sentence."""
     left_to_onnxruntime: dict[str, str] = {}
     """Graphs that the runtime leaves to onnxruntime, by file, each with the reason."""
     findings: tuple[FindingCount, ...] = ()

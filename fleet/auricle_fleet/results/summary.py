@@ -37,8 +37,11 @@ class Ran:
     """A run that is over, or was interrupted."""
 
     settings: FleetSettings
-    trained_by: tuple[TrainingRuntime, dict[str, str]]
-    """The runtime, and why onnxruntime ran a graph that it cannot, by the graph's file."""
+    trained_by: TrainingRuntime
+    left: Mapping[str, str]
+    """Why onnxruntime ran a graph that the runtime cannot, by the graph's file."""
+    chosen: tuple[str, ...]
+    """What the settings left open, each a sentence."""
     data: FleetData
     start: Start
     judged_seconds: float
@@ -57,7 +60,6 @@ class Ran:
     def summary(self, rows: Sequence[RoundRow]) -> Summary:
         """What it came to, by its rounds."""
         settings, data, start = self.settings, self.data, self.start
-        runtime, left = self.trained_by
         last = rows[-1] if rows else None
         return Summary(
             plugin_accuracy_unseen=None if last is None else last.plugin_accuracy_unseen,
@@ -100,9 +102,10 @@ class Ran:
             keyword_precision=self.precision,
             attackers=self.attackers,
             detect=settings.detect,
-            runtime=runtime.name,
-            runtime_reason=runtime.reason,
-            left_to_onnxruntime=left,
+            runtime=self.trained_by.name,
+            runtime_reason=self.trained_by.reason,
+            chosen=self.chosen,
+            left_to_onnxruntime=dict(self.left),
         )
 
 

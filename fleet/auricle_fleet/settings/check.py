@@ -36,6 +36,16 @@ MOST_MINUTES = 60.0
 MOST_PROCESSES = 1000
 MOST_CARRIED = 0.9
 
+COUNTS = (
+    ("devices", "devices", (1, 1_000_000)),
+    ("rounds", "rounds", (1, 1_000_000)),
+    ("takes", "takes", (1, 10_000)),
+    ("central_epochs", "epochs", (1, 1_000_000)),
+    ("min_clips", "clips", (1, 1_000_000)),
+    ("unseen", "speakers", (0, 1_000_000)),
+)
+"""Settings that count something, and the least and the most that they can be."""
+
 MODES = ("sync", "async")
 MOST_SELECTED = 10.0
 MOST_EPOCHS = 1000
@@ -105,8 +115,19 @@ def check_server(told: FleetSettings) -> None:
         raise SettingsError(f"The method {method} is itself the server's step: leave --server-optimizer out.")
 
 
+def check_counts(told: FleetSettings) -> None:
+    """SettingsError for a number of something that cannot be."""
+    for name, what, (least, most) in COUNTS:
+        value = getattr(told, name)
+        if value is not None and not least <= value <= most:
+            raise SettingsError(
+                f"--{name.replace('_', '-')} {value} is not a valid number of {what}: say {least} to {most:,}."
+            )
+
+
 def check_run(told: FleetSettings) -> None:
     """SettingsError for a value that is not allowed, or settings that do not go together."""
+    check_counts(told)
     named = (("method", told.rule, rule_names()), ("learning", told.learning, LEARNING))
     for what, word, known in (*named, ("codec", told.codec, UPDATE_CODECS)):
         if word is not None and word not in known:
@@ -119,7 +140,7 @@ def check_run(told: FleetSettings) -> None:
     if told.server_rate is not None and not 0 < told.server_rate < float("inf"):
         raise SettingsError(f"--server-rate is {told.server_rate:g}: it has to be a number above 0.")
     chosen = told.with_rule(get_preset(told.preset)).fitted(trained=False, server_rate=told.server_rate)
-    given = given_with(labelled=told.labelled is not None)
+    given = given_with(labelled=True)  # what is left open is chosen when the run begins
     rule = get_rule(chosen.rule, **chosen.rule_options)
     check_needs(rule, given=given, mode=told.mode, detection=told.detect)
     if told.labelled is not None and not set(rule.needs) & given - given_with(labelled=False):
@@ -157,9 +178,6 @@ def check_run(told: FleetSettings) -> None:
         )
     if told.carried is not None and not 0 <= told.carried <= MOST_CARRIED:
         raise SettingsError(f"--carried is a share of what a round trains on, 0 to {MOST_CARRIED:g}.")
-    for option, value in (("rounds", told.rounds), ("takes", told.takes), ("central-epochs", told.central_epochs)):
-        if value < 1:
-            raise SettingsError(f"--{option} is {value}: it has to be at least 1.")
     if not 0 <= told.processes <= MOST_PROCESSES:
         raise SettingsError(f"--processes is {told.processes}: it has to be from 1 to {MOST_PROCESSES:,}.")
     if told.ray is not None and told.processes:

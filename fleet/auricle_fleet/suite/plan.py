@@ -17,6 +17,7 @@ from auricle.settings import from_mapping, read_toml, under_todays_names
 from auricle_fleet.emulation.engines import require_engine
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.labelled import labelled_folder
+from auricle_fleet.settings.left_open import with_choices
 from auricle_fleet.suite.figures import NAMES, ROUNDS
 from auricle_fleet.suite.parts import Condition, Full, Method, Name, Seeds, Target, Tuning, Values
 
@@ -232,6 +233,8 @@ def cell_of(
     try:
         settings = from_mapping(FleetSettings, suite.run_settings(method, condition, seed, over, place), place)
         require_engine(settings)
+        if chosen := with_choices(settings)[1]:
+            raise SettingsError(f"A suite says all that its runs need. {chosen[0]}")
         if suite.tuning is not None and not settings.validation:
             raise SettingsError("The suite tunes on validation speakers: leave validation = false out.")
     except SettingsError as error:

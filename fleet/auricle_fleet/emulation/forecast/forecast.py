@@ -18,6 +18,7 @@ from auricle_fleet.emulation.forecast.speed import Speed, speed_of
 from auricle_fleet.emulation.traces import require_traces
 from auricle_fleet.emulation.training_runtime import training_runtime
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.left_open import with_choices
 from auricle_fleet.units import size
 from auricle_learning.training.learn_settings import LearnSettings
 
@@ -88,6 +89,7 @@ def forecast(
     DataError, SettingsError, PackError
         As the run itself would.
     """
+    settings, _ = with_choices(settings)
     chosen = engine_name(settings)
     require_traces(settings.groups)
     crowd = crowd_of(settings)

@@ -1,0 +1,91 @@
+"""What a run chooses where its settings leave open what its method or its devices need: a name alone runs.
+
+Each choice is a sentence and stands in the run's `settings.json` as if it had been told.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from auricle.errors import DataError
+from auricle.speech.voices import most_voices
+from auricle.speech.words import WORD_SETS
+from auricle_learning.aggregation.needs import given_with
+from auricle_learning.methods import get_rule
+from auricle_learning.presets import Preset, get_preset
+
+if TYPE_CHECKING:
+    from auricle_fleet.settings.fleet_settings import FleetSettings
+
+SYNTHETIC = "synthetic"
+SYNTHETIC_UNSEEN = 12
+WORDS = "gsc12"
+"""What is learnt when neither words nor a pack are named."""
+LABELLED = "share:0.2"
+
+
+def with_choices(told: FleetSettings) -> tuple[FleetSettings, tuple[str, ...]]:
+    """The settings with what they leave open and the run needs, and a sentence for each choice."""
+    sentences: list[str] = []
+    for choose in (_labelled, _without_drops, _voices):
+        settings, sentence = choose(told)
+        if sentence:
+            told, sentences = settings, [*sentences, sentence]
+    return told, tuple(sentences)
+
+
+def _preset(told: FleetSettings) -> Preset:
+    return told.with_rule(get_preset(told.preset))
+
+
+def _labelled(told: FleetSettings) -> tuple[FleetSettings, str]:
+    """Labelled clips for the coordinator of a method that learns from them."""
+    chosen = _preset(told)
+    needs = set(get_rule(chosen.rule, **chosen.rule_options).needs)
+    if told.labelled is not None or not needs & given_with(labelled=True) - given_with(labelled=False):
+        return told, ""
+    return structs.replace(told, labelled=LABELLED), (
+        f"The method {chosen.rule} learns from labelled clips at the coordinator. None are named, so --labelled "
+        f"{LABELLED} is taken: that share of the devices' clips, drawn by label, which the devices have no more."
+    )
+
+
+def _without_drops(told: FleetSettings) -> tuple[FleetSettings, str]:
+    """Training without dropped activations where the shipped models, which have no layers for that, are trained."""
+    chosen = _preset(told)
+    if told.pack is not None or not chosen.plan.bavd or "bavd" in told.rule_options:
+        return told, ""
+    return structs.replace(told, rule_options={**told.rule_options, "bavd": False}), (
+        f"The method {chosen.rule} drops activations, and the models of shipped packs have no layers for that, so "
+        f"--method-option bavd=false is taken. For the whole method: auricle export build {told.words or WORDS} --bavd "
+        "--weights shipped --out packs, and its pack with --pack."
+    )
+
+
+def _voices(told: FleetSettings) -> tuple[FleetSettings, str]:
+    """Voices made from those of the synthetic speakers where there are more devices than these."""
+    if told.data != SYNTHETIC or told.devices is None or told.partition.deals:
+        return told, ""
+    unseen = SYNTHETIC_UNSEEN if told.unseen is None else told.unseen
+    try:
+        most = most_voices()
+    except DataError:  # espeak-ng is missing, which the run says when it synthesises
+        return told, ""
+    if told.devices + unseen <= most or unseen >= most:
+        return told, ""
+    partition = structs.replace(told.partition, kind="voices")
+    takes = min(told.takes, ceil(partition.clips / _words(told)))
+    return structs.replace(told, partition=partition, takes=takes), (
+        f"There are {most} synthetic speakers for {told.devices:,} devices and {unseen} unseen speakers, so "
+        "--partition voices is taken: devices beyond the speakers have one of their voices, stretched, and all have "
+        f"{partition.clips} clips at most, of {takes} takes of each word."
+    )
+
+
+def _words(told: FleetSettings) -> int:
+    """How many words are spoken, at least."""
+    words = told.words or WORDS
+    return len(WORD_SETS[words]) if words in WORD_SETS else words.count(",") + 1
