@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -16,9 +16,6 @@ from auricle_learning.aggregation.accounting import require_accounting
 from auricle_learning.aggregation.needs import check_needs, given_with
 from auricle_learning.methods import get_rule
 from auricle_learning.presets import PRACTICAL, Preset
-
-if TYPE_CHECKING:
-    from auricle_cloud.evaluation.validation_set import ValidationSet
 
 NAME = "coordinator"
 """What a coordinator is called at its broker."""
@@ -237,9 +234,9 @@ class RunSettings:
     validation: Path | None = None
     """The operator's labelled clips: every model is judged on them, and after an alarm every device; without them an
     alarm goes back to the last good model."""
-    labelled: Path | ValidationSet | None = field(default=None, compare=False)
-    """The operator's labelled clips for methods that learn from them, or their folder; not those that results are
-    reported on."""
+    labelled: Path | Sized | None = field(default=None, compare=False)
+    """The operator's labelled clips for methods that learn from them, a folder or a `ValidationSet`; not those that
+    results are reported on."""
     approval: Literal["auto", "claimed", "manual"] = "auto"
     """Whether a device that registers for the first time has to wait for an operator."""
     database: str | None = None

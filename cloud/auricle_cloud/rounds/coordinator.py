@@ -22,7 +22,7 @@ from auricle.wire.identity import Identity
 from auricle.wire.tensors import Flat, encode
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.evaluation.labelled_clips import labelled_clips
-from auricle_cloud.evaluation.validation_set import load_validation
+from auricle_cloud.evaluation.validation_set import ValidationSet, load_validation
 from auricle_cloud.link.inbox import Inbox
 from auricle_cloud.link.keyed_queue import KeyedQueue
 from auricle_cloud.link.ledger import Ledger
@@ -124,7 +124,7 @@ class Coordinator:
         )
         if settings.labelled is not None:
             told = settings.labelled
-            clips = load_validation(told, pack) if isinstance(told, Path) else told
+            clips = told if isinstance(told, ValidationSet) else load_validation(Path(str(told)), pack)
             self.site.labelled = labelled_clips(pack, clips, settings.seed)
         closing = Closing(self.site, evaluator)
         detection = settings.detection
