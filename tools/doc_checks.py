@@ -61,6 +61,7 @@ def mistakes(path: Path) -> list[Mistake]:
 
 
 def _in_commands(page: str) -> Iterator[Mistake]:
+    activated = False
     for command in commands(page):
         try:
             parts = command.parts
@@ -68,6 +69,9 @@ def _in_commands(page: str) -> Iterator[Mistake]:
             yield Mistake(command.line, f"no shell reads this: {error}")
             continue
         for words in parts:
+            activated = activated or words[-1].endswith("bin/activate")
+            if words[:2] == ["pip", "install"] and "--target" not in words and not activated:
+                yield Mistake(command.line, "outside of an environment pip is refused: activate one before")
             for said in _wrong(words):
                 variable = re.search(r"env var: '(\w+)'", said)
                 if variable is None or f"{variable[1]}=" not in page:

@@ -70,6 +70,10 @@ WRONG = ROOT / "docs" / "mistakes.md"
 """Its commands are wrong on purpose; `tests/mistakes/` runs them."""
 
 
+STARTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("quick-start-*.md")))
+"""What somebody reads first."""
+
+
 def pages() -> list[Path]:
     """README.md and all below docs/, but the page of mistakes."""
     return [ROOT / "README.md", *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path != WRONG)]
@@ -125,6 +129,18 @@ def commands(page: str) -> list[Command]:
                 found.append(Command(at, begun.replace("\\\n", " "), block.not_run))
                 begun = ""
     return found
+
+
+def first_commands(path: Path) -> list[str]:
+    """What a reader types first: of README its section Start, of another page its first block of commands."""
+    page = path.read_text(encoding="utf-8")
+    typed = commands(page)
+    if path.name == "README.md":
+        start = page.index("\n## Start")
+        first, last = page.count("\n", 0, start), page.count("\n", 0, page.index("\n## ", start + 1))
+        return [each.text for each in typed if first < each.line < last]
+    block = next(each for each in blocks(page) if each.line <= typed[0].line <= each.line + each.text.count("\n"))
+    return [each.text for each in typed if each.line <= block.line + block.text.count("\n")]
 
 
 def _is_command(line: str) -> bool:

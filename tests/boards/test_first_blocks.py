@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from tools import run_docs
-from tools.doc_pages import ROOT, blocks, commands
+from tools.doc_pages import ROOT, STARTS, first_commands
 
 from tests.arm64.emulation import UnavailableError
 from tests.boards.bare import SYSTEMS, Typed, bare_system, type_all
@@ -17,7 +17,7 @@ from tests.boards.roots import Root
 
 pytestmark = [pytest.mark.boards, pytest.mark.timeout(2400)]
 
-PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("quick-start-*.md"))]
+PAGES = [str(page.relative_to(ROOT)) for page in STARTS]
 INSTALLS = re.compile(r"\b(apt|pip) install\b|^make\b")
 LACKS = {
     r"^auricle edge devices": "No microphone",
@@ -43,18 +43,6 @@ def bare(request: pytest.FixtureRequest) -> Iterator[Root]:
         pytest.skip(f"no {request.param}: {error}")
 
 
-def first_commands(name: str) -> list[str]:
-    """README's section Start; of another page its first block of commands."""
-    page = (ROOT / name).read_text("utf-8")
-    if name == "README.md":
-        first = page.count("\n", 0, page.index("\n## Start"))
-        last = page.count("\n", 0, page.index("\n## ", page.index("\n## Start") + 1))
-        return [each.text for each in commands(page) if first < each.line < last]
-    typed = commands(page)
-    block = next(each for each in blocks(page) if each.line <= typed[0].line <= each.line + each.text.count("\n"))
-    return [each.text for each in typed if each.line <= block.line + block.text.count("\n")]
-
-
 def wrong(typed: Typed) -> bool:
     """Whether a command did not what its page promises, as far as such a root can."""
     lacks = next((word for pattern, word in LACKS.items() if re.match(pattern, typed.command)), None)
@@ -63,16 +51,9 @@ def wrong(typed: Typed) -> bool:
     return typed.code != 0 and (lacks is None or lacks not in typed.text)
 
 
-def test_first_blocks_name_what_a_bare_system_lacks() -> None:
-    for name in PAGES:
-        typed = first_commands(name)
-        assert re.search(r"^sudo apt install .*\bpython3-venv\b", typed[0])
-        assert not [line for line in typed if "pip install" in line and not re.search(r"activate &&|/bin/pip", line)]
-
-
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("bare", SYSTEMS, indirect=True)
 def test_the_first_block_works_on_a_bare_system(bare: Root, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARGS", run_docs.SHORT)
-    typed = type_all(bare, first_commands(page), INSTALLS)
+    typed = type_all(bare, first_commands(ROOT / page), INSTALLS)
     assert [f"{each.command}: {each.code}\n{each.text[-2000:]}" for each in typed if wrong(each)] == []

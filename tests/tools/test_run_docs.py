@@ -9,7 +9,7 @@ import pytest
 from tests.nightly import nightly_but
 from tools import command_tree, run_docs
 from tools.doc_checks import anchors, mistakes, script_options
-from tools.doc_pages import ROOT, blocks, commands, mentions, pages, simple_commands
+from tools.doc_pages import ROOT, STARTS, blocks, commands, first_commands, mentions, pages, simple_commands
 from tools.doc_settings import refusal
 
 RUN = [str(path.relative_to(ROOT)) for path in pages() if run_docs.script(path)]
@@ -35,6 +35,14 @@ def test_quick_starts_are_checked_and_the_one_of_a_laptop_runs_in_every_line() -
     for path in (ROOT / "docs").glob("quick-start-*.md"):
         assert len(path.read_text().splitlines()) <= 40
     assert len((ROOT / "README.md").read_text().splitlines()) <= 80
+
+
+def test_what_is_typed_first_installs_what_a_bare_system_lacks() -> None:
+    for path in STARTS:
+        typed = first_commands(path)
+        assert re.search(r"^sudo apt install .*\bpython3-venv\b", typed[0]), path
+        assert any("make" in command for command in typed[1:]) <= (" make " in typed[0]), path
+        assert any(".[mic]" in command for command in typed) <= ("libportaudio2" in typed[0]), path
 
 
 def test_no_reason_stands_for_nothing() -> None:
@@ -64,6 +72,7 @@ def test_no_reason_stands_for_nothing() -> None:
         ("python -m pytest tests/edge/test_nothing.py", "there is no tests/edge/test_nothing.py"),
         ("python -m pytest tests/tools/test_run_docs.py -k " + "nobody" + "_home", "no test of"),
         ("make test 'for ever", "no shell reads this"),
+        ('pip install ".[mic]"', "outside of an environment"),
     ],
 )
 def test_what_is_wrong_in_a_block_is_named(line: str, said: str, tmp_path: Path) -> None:
@@ -117,7 +126,7 @@ def test_settings_are_read_by_what_reads_them(page: str, text: str, said: str) -
         "auricle cloud rollouts pause|resume|abort r1-3f9a",
         "sudo chroot ROOT /opt/auricle/bin/auricle edge --help",
         "auricle-cloud devices list > devices.txt && auricle --install-completion",
-        "pip install auricle",
+        ". .venv/bin/activate && pip install auricle",
         "sudo $(which auricle) flash disks",
     ],
 )
