@@ -14,7 +14,10 @@ from auricle_cloud.settings import Limits
 from auricle_learning.aggregation.cohort import Aggregate
 
 LARGEST = float(np.finfo(np.float32).max)
-STAYS = "the model stays: see who the rule counted, quarantine a device whose update is far from the others'"
+STAYS = (
+    "the model stays; one update is far from the others', which a rule such as lpa or median leaves out, or the "
+    "server's rate is too large"
+)
 
 
 class UnsoundModelError(AuricleError):
