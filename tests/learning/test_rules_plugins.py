@@ -294,7 +294,7 @@ odd = Rule("odd", first, check, {})
 @pytest.mark.parametrize(
     ("declared", "sentence"),
     [
-        ('needs=("moon",)', "needs 'moon', which no coordinator has; there is: device-half, labelled-clips, "),
+        ('needs=("moon",)', 'needs "moon", which no coordinator has; there is: device-half, labelled-clips, '),
         ('needs="steps"', "needs='steps', which is no tuple of words: there is: device-half"),
         ("needs=None", "needs=None, which is no tuple of words"),
         ("needs=(7,)", "needs 7, which no coordinator has"),

@@ -70,7 +70,8 @@ def check_named_needs(needs: object, where: str) -> None:
         raise SettingsError(f"{where} has needs={needs!r}, which is no tuple of words: {_listed(WHAT)}")
     for need in needs:
         if not isinstance(need, str) or need not in WHAT:
-            raise SettingsError(f"{where} needs {need!r}, which no coordinator has; {_listed(WHAT)}")
+            said = f'"{need}"' if isinstance(need, str) else repr(need)
+            raise SettingsError(f"{where} needs {said}, which no coordinator has; {_listed(WHAT)}")
 
 
 def _listed(known: Iterable[str]) -> str:
