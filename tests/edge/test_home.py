@@ -22,6 +22,7 @@ from tests.system.tls_site import NEEDS_MOSQUITTO
 from auricle.errors import DataError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
 from auricle_edge.listening.detect.loudness import loudness
+from auricle_edge.listening.events.announced import FILE, Announced
 from auricle_edge.listening.events.bids import MOST_SILENT, Answer, Answerers, Bid, Close, decode, encode, winner
 from auricle_edge.listening.events.chosen import bids_key, require_asked
 from auricle_edge.listening.events.home_assistant import HomeState, Topics, discovery, event_payload
@@ -149,6 +150,58 @@ def test_home_assistant_finds_a_device_again_after_either_starts_and_sees_it_go(
             seen.clear()
             await output.close()
             await until(lambda: of(f"{base}/availability") == ["offline"])
+        await process.stop()
+
+    run(story())
+
+
+@NEEDS_MOSQUITTO
+def test_what_was_announced_under_another_name_or_is_no_more_is_taken_back(tmp_path: Path) -> None:
+    """Renamed, with another prefix, switched off: the broker keeps nothing of what was said before."""
+    state, kept = tmp_path / "state", dict[str, bytes]()
+
+    async def listen(message: Delivery) -> None:
+        if message.payload:
+            kept[message.topic] = message.payload
+        else:
+            kept.pop(message.topic, None)
+
+    def home(address: BrokerAddress, name: str, prefix: str | None) -> HomeMqtt:
+        device = HomeDevice(name, "home", ("yes", "stop"), HomeState, lambda on: None)
+        known = Announced(state, f"{address.host}:{address.port}")
+        told = None if prefix is None else (device, prefix)
+        return HomeMqtt(address, TOPIC, name, no_answer, home=told, announced=known)
+
+    def of(name: str) -> set[str]:
+        return {topic for topic in kept if f"/{name}/" in topic}
+
+    async def story() -> None:
+        process, address = await home_broker(tmp_path)
+        async with MqttLink(LinkSettings(address, "hub"), handlers={"#": listen}) as hub:
+            await hub.wait_connected(20)
+            first = home(address, "kitchen-1", "homeassistant")
+            await first.open()
+            await until(lambda: len(of("kitchen-1")) == 10)
+            await first.close()
+            second = home(address, "hall-1", "homeassistant")
+            await second.open()
+            await until(lambda: len(of("hall-1")) == 10 and not of("kitchen-1"))
+            await second.close()
+            third = home(address, "hall-1", "other")
+            await third.open()
+            await until(lambda: len(of("hall-1")) == 10 and not any(topic.startswith("home") for topic in kept))
+            await third.close()
+            without = home(address, "hall-1", None)
+            await without.open()
+            await until(lambda: not kept and json.loads((state / FILE).read_bytes()) == {})
+            await without.close()
+            assert not kept
+            never = home(address, "attic-1", None)
+            (state / FILE).unlink()
+            await never.open()
+            await never.link.wait_connected(20)
+            await never.close()
+            assert not (state / FILE).exists(), "nothing is written where nothing was announced"
         await process.stop()
 
     run(story())

@@ -215,6 +215,7 @@ class Parts:
             HomeDevice(
                 self.settings.name, self.pack.manifest.name, self.words, lambda: home_state(self), self._hooks.mute
             ),
+            self.settings.folder,
         )
         return chosen_outputs(self.settings.events, device)
 

@@ -13,6 +13,7 @@ from auricle.errors import SettingsError
 from auricle.files import read_text
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.mqtt_link.private_link import is_loopback
+from auricle_edge.listening.events.announced import Announced
 from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.home_mqtt import HomeMqtt
 from auricle_edge.listening.events.hook import Hook
@@ -43,6 +44,8 @@ class Device:
     """Whether standard output is read by a person."""
     home: HomeDevice | None = None
     """What the home's broker is told of it, where the settings want that."""
+    folder: Path | None = None
+    """Where is kept what the home's broker was told; None: nowhere."""
 
 
 def chosen_outputs(events: EventSettings, device: Device) -> list[Output]:
@@ -58,8 +61,19 @@ def chosen_outputs(events: EventSettings, device: Device) -> list[Output]:
         home = (device.home, events.mqtt_discovery_prefix) if device.home and events.mqtt_discovery else None
         bids = events.mqtt_one_answer_topic if events.mqtt_one_answer else None
         broker, key = home_broker(events), None if bids is None else bids_key(events)
+        announced = None if device.folder is None else Announced(device.folder, f"{broker.host}:{broker.port}")
         outputs.append(
-            HomeMqtt(broker, events.mqtt_topic, device.name, device.answer, token, home=home, bids=bids, bids_key=key)
+            HomeMqtt(
+                broker,
+                events.mqtt_topic,
+                device.name,
+                device.answer,
+                token,
+                home=home,
+                bids=bids,
+                bids_key=key,
+                announced=announced,
+            )
         )
     if events.wyoming is not None:
         outputs.append(WyomingService(events.wyoming, device.words, device.model, device.spotter))

@@ -10,10 +10,11 @@ from concurrent.futures import Future
 
 import msgspec
 
-from auricle.errors import AuricleError, SettingsError
+from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, Handler, LinkSettings, MqttLink
 from auricle.mqtt_link.tasks import start_task
 from auricle.wire.kinds import UNDECODABLE, DeviceId, plain
+from auricle_edge.listening.events.announced import Announced
 from auricle_edge.listening.events.home_assistant import Topics
 from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.one_answer import OneAnswer
@@ -62,6 +63,8 @@ class HomeMqtt:
         Topic at which devices settle which of them answers; None: this one answers everything.
     bids_key
         With which they sign what they say there; None: they do not.
+    announced
+        What this device has left retained at the broker, to be taken back where it is not announced any more.
     """
 
     name = "mqtt"
@@ -77,6 +80,7 @@ class HomeMqtt:
         home: tuple[HomeDevice, str] | None = None,
         bids: str | None = None,
         bids_key: bytes | None = None,
+        announced: Announced | None = None,
     ) -> None:
         try:
             self._topic = topic.format(device=device)
@@ -86,6 +90,7 @@ class HomeMqtt:
         self._sparse = SparseLog(log)
         self._telling: set[asyncio.Task[None]] = set()
         handlers: dict[str, Handler] = {} if token is None else {f"{self._topic}/feedback": self._heard}
+        self._announced = announced
         self._presence = None if home is None else Presence(home[1], Topics(self._topic), home[0])
         self._bids = bids or ""
         self.one_answer = (
@@ -101,7 +106,7 @@ class HomeMqtt:
                 address, f"auricle-events-{device}", will=None if self._presence is None else self._presence.will
             ),
             handlers=handlers,
-            on_connect=None if self._presence is None else self._presence.announce,
+            on_connect=self._connected,
         )
 
     async def open(self) -> None:
@@ -125,6 +130,15 @@ class HomeMqtt:
         if self.one_answer is not None:
             self.one_answer.close()
         await self.link.stop()
+
+    async def _connected(self, link: MqttLink) -> None:
+        if self._announced is not None:
+            try:
+                await self._announced.renew(link, () if self._presence is None else self._presence.topics)
+            except StorageError as error:
+                log.warning("What is announced to the home cannot be remembered: %s", error)
+        if self._presence is not None:
+            await self._presence.announce(link)
 
     async def _bid(self, payload: bytes) -> None:
         await self.link.publish(self._bids, payload, qos=0)

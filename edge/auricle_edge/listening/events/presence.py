@@ -63,6 +63,16 @@ class Presence:
         return Will(self._topics.availability, OFFLINE)
 
     @property
+    def topics(self) -> tuple[str, ...]:
+        """Where it leaves retained messages."""
+        own = self._topics
+        return (*self._configs(), own.availability, own.state, own.update)
+
+    def _configs(self) -> dict[str, dict[str, object]]:
+        device = self._device
+        return discovery(self._prefix, device.name, self._topics, device.keywords, device.model)
+
+    @property
     def handlers(self) -> Mapping[str, Handler]:
         """What it subscribes to."""
         return {f"{self._prefix}/status": self._born, self._topics.mute: self._mute}
@@ -79,9 +89,8 @@ class Presence:
 
     async def announce(self, link: MqttLink) -> None:
         """Everything that Home Assistant has to know, retained; after each connection."""
-        device, self._said = self._device, None
-        configs = discovery(self._prefix, device.name, self._topics, device.keywords, device.model)
-        for topic, config in configs.items():
+        self._said = None
+        for topic, config in self._configs().items():
             await link.publish(topic, json.dumps(config).encode(), retain=True)
         await self._say(link, self._now())
         await link.publish(self._topics.availability, ONLINE, retain=True)
