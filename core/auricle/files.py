@@ -17,7 +17,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 from unicodedata import normalize
 
 from auricle.errors import AuricleError, SettingsError, StorageError, because
@@ -120,6 +120,56 @@ def cache_folder() -> Path:
     """Give `$XDG_CACHE_HOME/auricle`, or `~/.cache/auricle` where that is not set to an absolute path."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "auricle"
+
+
+# -- reading what programs keep
+
+
+class NotAFileError(OSError):
+    """Where a file should be is something else: `kind`."""
+
+    def __init__(self, path: Path, mode: int) -> None:
+        self.kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        super().__init__(f"it is {self.kind}, not a file")
+        self.strerror, self.filename = f"it is {self.kind}, not a file", str(path)
+
+
+def open_kept(path: Path, *, flags: int = os.O_RDONLY, mode: str = "rb", buffering: int = -1) -> BinaryIO:
+    """Open a regular file; to read its bytes, where `flags` and `mode` say nothing else.
+
+    Never waits: somebody may have put a pipe where a program keeps a file, and would hang its next start. As an
+    `OSError` it is to each reader what a file is that cannot be read.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened, or (`NotAFileError`) is something else.
+    """
+    with contextlib.suppress(FileNotFoundError) if flags & os.O_CREAT else contextlib.nullcontext():
+        _require_regular(path, path.stat().st_mode)
+    handle = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, 0o666)
+    try:
+        _require_regular(path, os.fstat(handle).st_mode)
+        return cast("BinaryIO", os.fdopen(handle, mode, buffering))
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_kept(path: Path) -> bytes:
+    """The bytes of a regular file; errors as of `open_kept`."""
+    with open_kept(path) as file:
+        return file.read()
+
+
+def open_lock(path: Path) -> BinaryIO:
+    """Open a file to lock it, made where there is none; errors as of `open_kept`."""
+    return open_kept(path, flags=os.O_RDWR | os.O_CREAT | os.O_APPEND, mode="ab")
+
+
+def _require_regular(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise NotAFileError(path, mode)
 
 
 # -- reading what people write
@@ -234,20 +284,10 @@ def open_regular(path: Path, what: str = "", refusal: type[AuricleError] = Setti
         As `refusal`: it is something else, such as a folder or a pipe.
     """
     path = NamesOnDisk().find(path)
-    _require_regular(path.stat().st_mode, f"{what} {path}".lstrip(), refusal)
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     try:
-        _require_regular(os.fstat(file.fileno()).st_mode, f"{what} {path}".lstrip(), refusal)
-    except AuricleError:
-        file.close()
-        raise
-    return file
-
-
-def _require_regular(mode: int, where: str, refusal: type[AuricleError]) -> None:
-    if not stat.S_ISREG(mode):
-        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
-        raise refusal(f"{where} is {kind}, not a file: name a regular file.")
+        return open_kept(path)
+    except NotAFileError as error:
+        raise refusal(f"{what} {path}".lstrip() + f" is {error.kind}, not a file: name a regular file.") from error
 
 
 class NamesOnDisk:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from auricle.errors import SettingsError, because
+from auricle.files import read_kept
 from auricle.mqtt_link.private_link import FOLDER, IdentityFiles
 from auricle.packs.pack import DEFAULT_PACK
 from auricle.process.until_signal import broker_of
@@ -201,7 +202,7 @@ def certified_name(certificate: Path) -> str:
     from auricle.wire.claims import UNREADABLE
 
     try:
-        subject = x509.load_pem_x509_certificates(certificate.read_bytes())[0].subject
+        subject = x509.load_pem_x509_certificates(read_kept(certificate))[0].subject
         names = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
         return msgspec.convert(names[0] if len(names) == 1 else "", DeviceId)
     except (*UNREADABLE, IndexError) as error:

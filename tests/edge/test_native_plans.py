@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -197,6 +198,14 @@ def test_a_plan_that_others_can_change_is_not_used(folder: Path, planned: list[s
         assert _shelf().read() is None
         place.chmod(mode)
     assert _shelf().read() is not None
+
+
+def test_a_pipe_at_the_path_of_a_plan_is_not_waited_for(folder: Path, planned: list[str]) -> None:
+    first, path = _trained(), _shelf().path
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    assert _trained() == first
+    assert len(planned) == 2 and path.is_file()
 
 
 def test_where_nothing_can_be_kept_a_device_plans_and_trains(folder: Path, planned: list[str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from auricle import __version__
 from auricle.errors import BrokerError
+from auricle.files import read_kept
 from auricle.mqtt_link.dial import close, dial
 from auricle.mqtt_link.link import BrokerAddress, LinkSettings
 from auricle.process import checkup as checks
@@ -156,8 +157,8 @@ def broker_authority(folder: Path, state: Path | None) -> tuple[Verdict, str]:
     if old is not None:
         return "bad", old
     if state is not None and (state / AUTHORITY / "issuing.pem").is_file():
-        own = b"".join((state / AUTHORITY / name).read_bytes() for name in ("issuing.pem", "root.pem"))
-        if (folder / AUTHORITY_FILE).read_bytes() != own:
+        own = b"".join(read_kept(state / AUTHORITY / name) for name in ("issuing.pem", "root.pem"))
+        if read_kept(folder / AUTHORITY_FILE) != own:
             told = f"has another authority than {state}: write it again with auricle cloud enrol broker"
             return "bad", f"The broker's folder {folder} {told}, then start the broker again."
     return "good", f"The broker of {folder} has the authority of its folder."

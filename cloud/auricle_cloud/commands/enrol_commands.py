@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from auricle.errors import SettingsError
-from auricle.files import write_durably
+from auricle.files import read_kept, write_durably
 from auricle.mqtt_link.mosquitto_program import mosquitto_command
 from auricle.mqtt_link.private_link import FOLDER as IDENTITY
 from auricle.mqtt_link.private_link import IdentityFiles
@@ -279,7 +279,7 @@ def _state(place: Place) -> Path:
 def _api_url(state: Path) -> str | None:
     """Where devices exchange tokens, as `auricle cloud fleet new` wrote it down."""
     file = state / "api-url"
-    return file.read_text("ascii").strip() if file.is_file() else None
+    return read_kept(file).decode("ascii").strip() if file.is_file() else None
 
 
 def _tell(answer: Answer, rows: Sequence[Answer], columns: Sequence[str], as_json: bool) -> None:

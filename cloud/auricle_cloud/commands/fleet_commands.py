@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from auricle.errors import REFUSED, SettingsError, StorageError
-from auricle.files import describe, write_durably
+from auricle.files import describe, read_kept, write_durably
 from auricle.mqtt_link.mosquitto_program import mosquitto_command
 from auricle.mqtt_link.private_link import FOLDER as IDENTITY
 from auricle.mqtt_link.private_link import is_loopback
@@ -157,7 +157,7 @@ def _make(
         certify_server(enrolment, host, folder / "api")
         known = exists(state / RELEASES)
         repository = Repository(state / RELEASES) if known else Repository.create(state / RELEASES, keys)
-        write_durably(folder / "root.json", repository.root_file.read_bytes())
+        write_durably(folder / "root.json", read_kept(repository.root_file))
         store.journal.note("fleet made", who=user(), detail=name)
     finally:
         store.close()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from auricle.errors import DataError
+from auricle.files import read_kept
 from auricle_cloud.commands.operator_command import Yes, confirm, operator_command
 from auricle_cloud.commands.releases_commands import Keys, public_of, repository_of, waiting_for
 from auricle_cloud.commands.target import Place, user
@@ -137,7 +138,7 @@ def drop(place: Place, yes: Yes = False) -> Done:
 
 def _read(file: Path) -> bytes | None:
     try:
-        return file.read_bytes()
+        return read_kept(file)
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror or error}).") from error
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from auricle.errors import SettingsError, StorageError, because
-from auricle.files import read_text, write_durably
+from auricle.files import read_kept, read_text, write_durably
 from auricle.packs.signature import public_key
 from auricle_cloud.commands.operator_command import ReleaseName, Yes, confirm, operator_command
 from auricle_cloud.commands.target import Place, user
@@ -50,7 +50,7 @@ def init(
     finally:
         store.close()
     try:
-        write_durably(root, repository.root_file.read_bytes())
+        write_durably(root, read_kept(repository.root_file))
     except StorageError as error:
         raise StorageError(
             f"The releases are made, but {error} Copy {repository.root_file} yourself: devices trust it first."

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from auricle.files import write_durably
+from auricle.files import read_kept, write_durably
 from auricle.packs.pack import Task
 from auricle.wire.kinds import UNDECODABLE
 
@@ -58,7 +58,7 @@ class FeatureCache:
     def read(self) -> Features | None:
         """The kept features; None when there are none, or when they are damaged."""
         try:
-            tensors = load(self._path.read_bytes())
+            tensors = load(read_kept(self._path))
             features, targets = tensors["features"], tensors["targets"]
             unread = msgspec.json.decode(tensors["unread"].tobytes(), type=tuple[str, ...])
         except (OSError, SafetensorError, *UNDECODABLE, ValueError, KeyError, TypeError):
@@ -74,6 +74,6 @@ class FeatureCache:
 
 def _digest(path: Path) -> bytes:
     try:
-        return hashlib.sha256(path.read_bytes()).digest()
+        return hashlib.sha256(read_kept(path)).digest()
     except OSError:
         return b"unreadable"

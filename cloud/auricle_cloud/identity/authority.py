@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
 from auricle.errors import REFUSED, SettingsError, StorageError
-from auricle.files import read_text, write_durably
+from auricle.files import read_kept, read_text, write_durably
 from auricle.wire.claims import UNREADABLE, pin
 from auricle_cloud.identity.broker_files import Passwords
 from auricle_cloud.identity.certificates import (
@@ -61,9 +61,9 @@ class Authority:
         if not (folder / "issuing.pem").is_file():
             raise StorageError(f"There is no certificate authority in {folder}: make it with auricle cloud enrol init.")
         try:
-            self.root = x509.load_pem_x509_certificate((folder / "root.pem").read_bytes())
-            self.issuing = x509.load_pem_x509_certificate((folder / "issuing.pem").read_bytes())
-            loaded = serialization.load_pem_private_key((folder / "issuing.key").read_bytes(), passphrase())
+            self.root = x509.load_pem_x509_certificate(read_kept(folder / "root.pem"))
+            self.issuing = x509.load_pem_x509_certificate(read_kept(folder / "issuing.pem"))
+            loaded = serialization.load_pem_private_key(read_kept(folder / "issuing.key"), passphrase())
         except (OSError, *UNREADABLE) as error:
             raise StorageError(
                 f"The certificate authority in {folder} cannot be used: {error}; is {PASSPHRASE} right?"
@@ -137,7 +137,7 @@ class Authority:
         try:
             if not file.exists():
                 self._draw_once(file)
-            loaded = serialization.load_pem_private_key(file.read_bytes(), passphrase())
+            loaded = serialization.load_pem_private_key(read_kept(file), passphrase())
         except (OSError, *UNREADABLE) as error:
             raise StorageError(f"The passwords' key {file} cannot be used: {error}.") from error
         if not isinstance(loaded, ed25519.Ed25519PrivateKey):
@@ -177,7 +177,7 @@ class Authority:
     def issued_file(self, path: Path) -> bool:
         """Whether a file is there, and begins with a certificate that this authority issued."""
         try:
-            return self.issued(x509.load_pem_x509_certificates(path.read_bytes())[0])
+            return self.issued(x509.load_pem_x509_certificates(read_kept(path))[0])
         except (FileNotFoundError, *UNREADABLE):
             return False
 
@@ -190,7 +190,7 @@ class Authority:
         now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0) - LAG
         number = 1
         if self.revoked_file.exists():
-            before = x509.load_pem_x509_crl(self.revoked_file.read_bytes())
+            before = x509.load_pem_x509_crl(read_kept(self.revoked_file))
             now = max(now, before.last_update_utc + datetime.timedelta(seconds=1))
             number = before.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number + 1
         builder = (

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from auricle.errors import SettingsError, StorageError
-from auricle.files import write_durably
+from auricle.files import read_kept, write_durably
 from auricle.mqtt_link.broker_rights import Roles
 from auricle.mqtt_link.mosquitto_program import mosquitto_command
 from auricle.wire.kinds import UNDECODABLE, FleetName
@@ -53,7 +53,7 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def read(cls, folder: Path) -> BrokerFolder:
         """The settings of a folder; StorageError when it is not a broker folder of this project."""
         try:
-            return msgspec.json.decode((folder / SETTINGS).read_bytes(), type=cls)
+            return msgspec.json.decode(read_kept(folder / SETTINGS), type=cls)
         except (OSError, *UNDECODABLE) as error:
             raise StorageError(f"{folder} is not a folder of auricle cloud enrol broker: {error}.") from error
 
@@ -76,7 +76,7 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         files = {
             **self._server(folder, enrolment, who),
             AUTHORITY: enrolment.authority.bundle,
-            "revoked.pem": enrolment.authority.revoked_file.read_text(),
+            "revoked.pem": read_kept(enrolment.authority.revoked_file).decode(),
             SETTINGS: msgspec.json.encode(self).decode(),
         }
         if self.kind == "emqx":
@@ -136,7 +136,7 @@ class Start(msgspec.Struct, frozen=True):
     def read(cls, folder: Path) -> Start | None:
         """Of the mosquitto that runs from a folder now; None where nothing was kept of it."""
         try:
-            start = msgspec.json.decode((folder / STARTED).read_bytes(), type=cls)
+            start = msgspec.json.decode(read_kept(folder / STARTED), type=cls)
         except (OSError, *UNDECODABLE):
             return None
         return start if start.process == _process(folder) else None
@@ -156,7 +156,7 @@ def _keep_start(folder: Path, authority: str) -> None:
     process = _process(folder)
     if process is None or Start.read(folder) is not None or not (folder / AUTHORITY).is_file():
         return
-    had = (folder / AUTHORITY).read_bytes()
+    had = read_kept(folder / AUTHORITY)
     if had != authority.encode():
         write_durably(folder / STARTED, msgspec.json.encode(Start(process, _digest(had))), mode=0o600)
 
@@ -175,7 +175,7 @@ def old_authority(folder: Path) -> str | None:
     """
     start, pid = Start.read(folder), mosquitto_process(folder / PID_FILE)
     try:
-        if start is None or start.authority == _digest((folder / AUTHORITY).read_bytes()):
+        if start is None or start.authority == _digest(read_kept(folder / AUTHORITY)):
             return None
     except OSError:
         return None
@@ -189,7 +189,7 @@ def old_authority(folder: Path) -> str | None:
 def mosquitto_process(pid_file: Path) -> int | None:
     """The process of a pid file, if it is a mosquitto that runs here."""
     try:
-        pid = int(pid_file.read_text())
+        pid = int(read_kept(pid_file).decode())
         name = _name_of_process(pid)
     except (OSError, ValueError):
         return None

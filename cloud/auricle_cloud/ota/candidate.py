@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from auricle.errors import DataError
+from auricle.files import open_kept
 from auricle.packs.pack import load_pack
 from auricle.packs.plain_tar import members
 from auricle.wire.identity import verified
@@ -131,7 +132,7 @@ def _read_bundle(file: Path, key: bytes | None) -> tuple[BundleManifest, bytes]:
     """The manifest and its bytes, once every file is what it says."""
     data = signature = None
     found: dict[str, tuple[int, str]] = {}
-    with file.open("rb") as archive:
+    with open_kept(file) as archive:
         for member, content in members(archive, MOST_FILES):
             if member.name in found or member.size > LARGEST_FILE:
                 raise ValueError(f"{member.name!r} belongs into no bundle")

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 from securesystemslib.signer import CryptoSigner, Key
 
 from auricle.errors import SettingsError, StorageError
-from auricle.files import describe, sync_folder, write_durably
+from auricle.files import describe, read_kept, sync_folder, write_durably
 from auricle_cloud.identity.authority import passphrase
 
 PASSPHRASE = "AURICLE_RELEASE_PASSPHRASE"
@@ -49,7 +49,7 @@ def load_key(folder: Path, name: str, *, online: bool = False) -> CryptoSigner:
 def read_key(file: Path, *, online: bool = False) -> CryptoSigner:
     """Read a key's file; StorageError where it is missing or its passphrase is another one."""
     try:
-        key = serialization.load_pem_private_key(file.read_bytes(), _secret(online))
+        key = serialization.load_pem_private_key(read_kept(file), _secret(online))
     except FileNotFoundError as error:
         raise StorageError(f"There is no {file}: name the folder of the offline keys with --keys.") from error
     except (OSError, ValueError, TypeError) as error:
@@ -81,7 +81,7 @@ def put_in_use(folder: Path, name: str) -> None:
     waiting, used = key_file(folder, f"{name}.next"), key_file(folder, name)
     try:
         if used.exists():
-            write_durably(key_file(folder, f"{name}.old"), used.read_bytes(), mode=0o600)
+            write_durably(key_file(folder, f"{name}.old"), read_kept(used), mode=0o600)
         waiting.replace(used)
         sync_folder(folder)
     except OSError as error:

@@ -16,7 +16,7 @@ from tuf.api.exceptions import RepositoryError, UnsignedMetadataError
 from tuf.api.metadata import Metadata, MetaFile, Root, Snapshot, Targets, Timestamp
 
 from auricle.errors import StorageError
-from auricle.files import write_durably
+from auricle.files import read_kept, write_durably
 from auricle_cloud.ota.keys import load_key
 from auricle_cloud.ota.renewal import LIVES
 from auricle_cloud.storage.release_folder import RESTORED
@@ -130,7 +130,7 @@ class SignedMetadata:
 def read_metadata(file: Path, kind: type[S]) -> Metadata[S]:
     """Metadata of a kind from a file; StorageError: it cannot be read, or is of another kind."""
     try:
-        found: Metadata[S] = Metadata[S].from_bytes(file.read_bytes())
+        found: Metadata[S] = Metadata[S].from_bytes(read_kept(file))
     except (RepositoryError, OSError) as error:
         raise StorageError(f"The metadata {file} cannot be read: {error}.") from error
     if not isinstance(found.signed, kind):

@@ -14,7 +14,7 @@ from pathlib import Path
 from tuf.api.metadata import Root, Snapshot, TargetFile, Targets, Timestamp
 
 from auricle.errors import DataError, SettingsError, StorageError
-from auricle.files import describe, sync_folder, write_durably
+from auricle.files import describe, open_kept, sync_folder, write_durably
 from auricle.wire.kinds import version_key
 from auricle_cloud.ota.candidate import BLOCK, Candidate, read_candidate
 from auricle_cloud.ota.keys import make_key, offline_keys
@@ -154,7 +154,7 @@ class Repository(Rotation):
         sha256, size = hashlib.sha256(), 0
         try:
             place.mkdir(parents=True, exist_ok=True)
-            with candidate.file.open("rb") as source, beside.open("xb") as copy:
+            with open_kept(candidate.file) as source, beside.open("xb") as copy:
                 while block := source.read(BLOCK):
                     sha256.update(block)
                     size += copy.write(block)

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from backports import zstd
 
 from auricle.errors import StorageError
-from auricle.files import describe, sync_folder
+from auricle.files import describe, read_kept, sync_folder
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.database import Database, revision_of
 from auricle_cloud.storage.personal_records import personal_files
@@ -123,7 +123,7 @@ def _archive(
         for sha256 in sorted(needed | (useful & kept)):
             files.append(_add(archive, f"blobs/{sha256}", io.BytesIO(blobs.get(sha256))))
         if folder is not None and (folder / KEY).is_file():
-            files.append(_add(archive, KEY, io.BytesIO((folder / KEY).read_bytes())))
+            files.append(_add(archive, KEY, io.BytesIO(read_kept(folder / KEY))))
         for path, content in state_files(folder, authority=authority) if folder is not None else ():
             files.append(_add(archive, path, content))
         manifest = Manifest(format=FORMAT, revision=revision, files=files)

@@ -11,6 +11,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from auricle.errors import AuricleError
+from auricle.files import open_kept
 from auricle_cloud.storage.backup import ROWS
 
 LARGEST_ROW = 64 << 20
@@ -42,7 +43,7 @@ def batches(path: Path, table: sa.Table) -> Iterator[list[dict[str, object]]]:
     """
     checks = {column.name: _check_of(column.type) for column in table.columns}
     rows: list[dict[str, object]] = []
-    with path.open("rb") as lines:
+    with open_kept(path) as lines:
         number = 0
         while line := lines.readline(LARGEST_ROW + 1):
             number += 1

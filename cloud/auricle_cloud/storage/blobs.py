@@ -11,7 +11,7 @@ from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from auricle.errors import StorageError
-from auricle.files import describe, sync_folder, write_whole
+from auricle.files import describe, read_kept, sync_folder, write_whole
 from auricle.wire.tensors import digest
 from auricle_cloud.storage.pack_files import FEWEST, SMALL, PackFiles
 from auricle_cloud.storage.remote_blobs import NAME, RemoteBlobs, checked
@@ -125,7 +125,7 @@ class Blobs:
 
     def _copies(self, sha256: str) -> Iterator[bytes]:
         yield from self._pack_files.copies(sha256)
-        yield self.path(sha256).read_bytes()
+        yield read_kept(self.path(sha256))
 
     def _is_whole(self, sha256: str) -> bool:
         if sha256 not in self._pack_files and not os.path.exists(f"{self._folder}/{sha256[:2]}/{sha256}"):  # noqa: PTH110 - of each update

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from auricle.errors import StorageError
-from auricle.files import describe, write_whole
+from auricle.files import describe, open_kept, write_whole
 from auricle.wire.tensors import digest
 
 MAGIC = b"AURP"
@@ -84,7 +84,7 @@ class PackFiles:
         with self._lock:
             places = [(name, *self._wanted[name][sha256]) for name in self._holders.get(sha256, ())]
         for name, offset, length in places:
-            with contextlib.suppress(OSError), (self.folder / name).open("rb") as file:
+            with contextlib.suppress(OSError), open_kept(self.folder / name) as file:
                 file.seek(offset)
                 yield file.read(length)
 
@@ -155,7 +155,7 @@ def _unlink(paths: Iterable[Path]) -> None:
 def _read(path: Path) -> dict[str, tuple[int, int]]:
     """Where a parcel has its blobs; nowhere, if it is damaged or gone."""
     try:
-        with path.open("rb") as file:
+        with open_kept(path) as file:
             start = file.read(_COUNT.size)
             magic, count = _COUNT.unpack(start)
             if magic == MAGIC and count * _ENTRY.size <= path.stat().st_size:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from auricle.files import open_lock
+
 FOLDER = "releases"
 """Inside the coordinator's state folder."""
 NAMES = re.compile(r"(\d{1,9}\.)?(root|targets|snapshot)\.json|timestamp\.json")
@@ -31,7 +33,7 @@ def exists(folder: Path) -> bool:
 @contextmanager
 def alone(folder: Path, *, wait: bool = True) -> Iterator[bool]:
     """One process at a time changes or copies a repository: whether this one may; closing the file ends it."""
-    with (folder / "lock").open("a") as lock:
+    with open_lock(folder / "lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

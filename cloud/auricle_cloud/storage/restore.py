@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from backports.zstd import ZstdError
 
 from auricle.errors import REFUSED, StorageError
-from auricle.files import describe, sync_folder, write_durably
+from auricle.files import describe, open_kept, read_kept, sync_folder, write_durably
 from auricle.packs.plain_tar import members
 from auricle.packs.zstd_frames import Frames
 from auricle.wire.kinds import UNDECODABLE, plain
@@ -96,7 +96,7 @@ def _unpack(source: Path, folder: Path) -> Manifest:
     (folder / "blobs").mkdir()
     found: dict[str, Entry] = {}
     try:
-        with source.open("rb") as file:
+        with open_kept(source) as file:
             left = min(LARGEST, shutil.disk_usage(folder).free)
             for path, content, size in _members(file, source):
                 left -= size
@@ -158,7 +158,7 @@ def _manifest(source: Path, folder: Path, found: dict[str, Entry]) -> Manifest:
     if entry is None or entry.bytes > LARGEST_MANIFEST:
         raise BackupError(f"{source} is not a backup, or was cut short: it has no {MANIFEST}.")
     try:
-        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode(read_kept(folder / MANIFEST), type=Manifest)
     except UNDECODABLE as error:
         raise BackupError(f"The manifest of {source} is not valid: {error}.") from error
     if not 1 <= manifest.format <= FORMAT or manifest.revision not in revisions():
@@ -178,7 +178,7 @@ def _put_in_place(beside: Path, manifest: Manifest, folder: Path, blobs: BlobSto
         if old.exists():
             _release(old)
     for path in sorted((beside / "blobs").iterdir()):
-        blobs.put(path.read_bytes())
+        blobs.put(read_kept(path))
     if database is None:
         if old.exists():
             shutil.copy2(old, folder / f"{FILE}.before-restore")
@@ -186,7 +186,7 @@ def _put_in_place(beside: Path, manifest: Manifest, folder: Path, blobs: BlobSto
     else:
         _fill_empty(database, beside, manifest)
     if (beside / KEY).is_file():
-        write_durably(folder / KEY, (beside / KEY).read_bytes(), mode=0o600)
+        write_durably(folder / KEY, read_kept(beside / KEY), mode=0o600)
     put_in_place(beside, folder)
     sync_folder(folder)
 

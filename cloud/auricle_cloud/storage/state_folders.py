@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from auricle.errors import REFUSED, StorageError
-from auricle.files import describe, sync_folder, write_durably
+from auricle.files import describe, open_kept, open_lock, read_kept, sync_folder, write_durably
 from auricle.mqtt_link.private_link import FOLDER as IDENTITY
 from auricle_cloud.storage.database import BEAT, Database, Pulse
 from auricle_cloud.storage.release_folder import FOLDER as RELEASES
@@ -88,7 +88,7 @@ def serving(folder: Path, *, take_over: bool) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        opened = (folder / SERVING).open("a")
+        opened = open_lock(folder / SERVING)
     except OSError as error:
         raise StorageError(describe(error, folder)) from error
     with opened as lock:
@@ -103,7 +103,7 @@ def serving(folder: Path, *, take_over: bool) -> Iterator[None]:
         yield
 
 
-def _wait_for(lock: IO[str]) -> None:
+def _wait_for(lock: IO[bytes]) -> None:
     with contextlib.suppress(OSError, ValueError):  # this coordinator ended before the one that it replaced
         fcntl.flock(lock, fcntl.LOCK_EX)
 
@@ -192,7 +192,7 @@ def state_files(state: Path, *, authority: bool = True) -> Iterator[tuple[str, I
                 raise StorageError(
                     f"{path} belongs into no backup: move it elsewhere; links and folders are not copied."
                 )
-            with path.open("rb") as file:
+            with open_kept(path) as file:
                 yield f"{name}/{path.name}", file
     if exists(state / RELEASES):
         for name, content in released_files(state / RELEASES):
@@ -214,8 +214,8 @@ def released_files(folder: Path) -> Iterator[tuple[str, IO[bytes]]]:
         roots = sorted(path.name for path in (folder / "metadata").glob("*.root.json") if NAMES.fullmatch(path.name))
         kept = {f"metadata/{name}": _metadata(folder, name) for name in (*roots, targets, snapshot)}
         waiting = [name for name in PENDING_FILES if pending_file(folder, name) is not None]
-        kept |= {f"{PENDING}/{name}": (folder / PENDING / name).read_bytes() for name in waiting}
-        kept |= {key: (folder / key).read_bytes() for key in (ONLINE, NEXT) if (folder / key).is_file()}
+        kept |= {f"{PENDING}/{name}": read_kept(folder / PENDING / name) for name in waiting}
+        kept |= {key: read_kept(folder / key) for key in (ONLINE, NEXT) if (folder / key).is_file()}
     for name, content in kept.items():
         yield name, io.BytesIO(content)
     named = [kept[name] for name in (f"metadata/{targets}", f"{PENDING}/targets.json") if name in kept]
@@ -225,7 +225,7 @@ def released_files(folder: Path) -> Iterator[tuple[str, IO[bytes]]]:
             raise StorageError(
                 f"The file {path} of a release is missing in {folder}: remove the release, or add it again."
             )
-        with found.open("rb") as file:
+        with open_kept(found) as file:
             yield f"targets/{path}", file
     # Last, as it was written: whatever it names is there before it.
     yield "metadata/timestamp.json", io.BytesIO(timestamp)
@@ -235,7 +235,7 @@ def _metadata(folder: Path, name: str) -> bytes:
     path = metadata_file(folder, name)
     if path is None:
         raise StorageError(f"The metadata {folder / 'metadata' / name} is missing.")
-    return path.read_bytes()
+    return read_kept(path)
 
 
 def _version(metadata: bytes, of: str) -> int:
@@ -304,5 +304,5 @@ def _settle(folder: Path) -> None:
             continue
         public = path.name != "key.pem" and path.suffix in (".pem", ".json", ".tar", ".zst")
         path.chmod(0o644 if public else 0o600)
-        with path.open("rb") as file:
+        with open_kept(path) as file:
             os.fsync(file.fileno())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -125,7 +127,7 @@ class LeftFiles(PackedFiles):
         self._packed = dict.fromkeys(self._facts, b"")
         self._path = path
         try:
-            self._archive = path.open("rb", buffering=0)
+            self._archive = open_archive(path)
         except OSError as error:
             raise PackError(f"{path} cannot be read ({error.strerror}).") from error
 
@@ -208,11 +210,20 @@ def read_file(path: Path, largest: int = LARGEST_PACK) -> bytes:
     PackError
         It is larger.
     """
-    with path.open("rb") as file:
+    with open_archive(path) as file:
         data = file.read(min(largest, path.stat().st_size) + 1)
     if path.stat().st_size > largest or len(data) > largest:
         raise PackError(f"{path} holds more than {_size(largest)}.")
     return data
+
+
+def open_archive(path: Path) -> io.FileIO:
+    """A file to read; a pipe in its place, which would be waited for, is an OSError."""
+    file = io.FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a file", str(path))
+    return file
 
 
 def read_inside(folder: Path, name: str, size: int) -> bytes | None:

@@ -17,7 +17,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import PackError, WireError, nearest
-from auricle.packs.archive import LeftFiles, PackedFiles, read_file, read_inside, tar_bytes, untar
+from auricle.packs.archive import LeftFiles, PackedFiles, open_archive, read_file, read_inside, tar_bytes, untar
 from auricle.packs.foreign_models import foreign_model
 from auricle.packs.graph_interface import OTHER_WORDS, PARTS, ROLES, SLOTS, Graph
 from auricle.packs.interfaces import DOCUMENTS, check_interfaces
@@ -321,7 +321,7 @@ _ARCHIVE = b"\x28\xb5\x2f\xfd"
 
 
 def _refuse_foreign(path: Path) -> None:
-    with path.open("rb") as file:
+    with open_archive(path) as file:
         head = file.read(16)
     if not head.startswith(_ARCHIVE) and (said := foreign_model(path, head)):
         raise PackError(said)

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from auricle.errors import DataError, StorageError, because
 from auricle.files import cache_folder as cache_folder
+from auricle.files import open_kept, open_lock
 from auricle.speech.speech_set import Progress
 
 _CHUNK = 1 << 20
@@ -118,7 +119,7 @@ def _storage(cache: Path) -> Iterator[None]:
 
 @contextmanager
 def _only_one(cache: Path, archive: Archive) -> Iterator[None]:
-    with (cache / f"{archive.name}.lock").open("w") as lock:
+    with open_lock(cache / f"{archive.name}.lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -196,7 +197,7 @@ def _size(part: Path) -> int:
 
 
 def _check(archive: Archive, part: Path) -> None:
-    with part.open("rb") as file:
+    with open_kept(part) as file:
         digest = hashlib.sha256()
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
@@ -214,7 +215,7 @@ def _unpack(archive: Archive, part: Path, folder: Path, unpacking: Progress | No
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
     try:
-        with part.open("rb") as file, tarfile.open(fileobj=file, mode="r:gz") as tar:
+        with open_kept(part) as file, tarfile.open(fileobj=file, mode="r:gz") as tar:
             for member in tar:
                 _extract(tar, member, unfinished, archive)
                 if unpacking:

@@ -18,7 +18,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from auricle.errors import SettingsError
-from auricle.files import write_durably
+from auricle.files import open_kept, write_durably
 
 _ITERATIONS = 101
 _SALT = 12
@@ -56,7 +56,7 @@ def read_login(path: Path) -> tuple[str, str] | None:
         It cannot be read, or holds something else.
     """
     try:
-        with path.open("rb") as file:
+        with open_kept(path) as file:
             found = _LOGIN.fullmatch(file.read(_LONGEST).decode("ascii", "replace"))
     except FileNotFoundError:
         return None

@@ -9,7 +9,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from auricle.errors import StorageError
-from auricle.files import write_whole
+from auricle.files import read_kept, write_whole
 
 PUBLIC_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -50,7 +50,7 @@ class Identity:
             The file exists and is not a key, or it cannot be read or written.
         """
         try:
-            seed: bytes | None = path.read_bytes()
+            seed: bytes | None = read_kept(path)
         except FileNotFoundError:
             seed = None
         except OSError as error:

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from auricle.files import write_durably
+from auricle.files import read_kept, write_durably
 
 REMEMBERED = "time"
 NO_DATE = 253_402_300_800
@@ -85,7 +85,7 @@ def remember(folder: Path, now: TrustedTime) -> None:
 
 def _remembered(folder: Path) -> float:
     try:
-        seconds = int((folder / REMEMBERED).read_bytes()[:20])
+        seconds = int(read_kept(folder / REMEMBERED)[:20])
     except (OSError, ValueError):
         return 0.0
     return float(seconds) if 0 <= seconds < NO_DATE else 0.0

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from auricle.errors import DataError, SettingsError, StorageError
-from auricle.files import describe
+from auricle.files import describe, open_kept
 from auricle_edge.clips.disk import Disk
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def read_key(path: Path) -> Seal | None:
         It cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open_kept(path) as file:
             mode, key = os.fstat(file.fileno()).st_mode, file.read(KEY + 1)
     except FileNotFoundError:
         return None

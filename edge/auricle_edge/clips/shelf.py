@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import DataError, StorageError
-from auricle.files import describe
+from auricle.files import NotAFileError, describe, open_kept
 from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.clips.coding import AUDIO, FEATURES, LARGEST, Content, decode
 from auricle_edge.clips.disk import Disk
@@ -75,10 +75,12 @@ class Shelf:
             raise DataError("it is not named as a clip")
         path = self.folder / file
         try:
-            with path.open("rb") as opened:
+            with open_kept(path) as opened:
                 box = opened.read(LARGEST + 1)
         except FileNotFoundError as error:
             raise GoneError("its file is missing") from error
+        except NotAFileError as error:
+            raise DataError(str(error)) from error
         except OSError as error:
             raise StorageError(describe(error, path)) from error
         if len(box) > LARGEST or (sha256 is not None and hashlib.sha256(box).hexdigest() != sha256):

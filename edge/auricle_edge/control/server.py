@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Meta
 
 from auricle.errors import AuricleError, SettingsError, StorageError
-from auricle.files import describe, write_durably
+from auricle.files import describe, read_kept, write_durably
 from auricle.settings import reason
 from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.control.client import SOCKET
@@ -148,7 +148,7 @@ def device_token(folder: Path, name: str = TOKEN) -> str:
     """What shows that somebody may use this device; made once, in its state folder, for its own user to read."""
     path = folder / name
     with contextlib.suppress(OSError):
-        kept = path.read_text("ascii").strip()
+        kept = read_kept(path).decode("ascii").strip()
         if len(kept) >= 32:
             return kept
     made = secrets.token_urlsafe(32)

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import UNSET
 
 from auricle.errors import DataError, SettingsError
+from auricle.files import read_kept
 from auricle.hearing.rule import Rule
 from auricle.hearing.waking import Waking
 from auricle.packs.pack import Pack
@@ -117,7 +118,7 @@ def _weights(pack: Pack, named: str) -> Flat:
         pack.table(model)
         return start_weights(pack, model)
     try:
-        data = Path(file).read_bytes()
+        data = read_kept(Path(file))
     except OSError as error:
         raise DataError(f"The weights {file} cannot be read: {error.strerror}.") from error
     return read_start(data, pack.table(model), file)

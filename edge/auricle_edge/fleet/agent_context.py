@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Protocol
 
 import msgspec
 
+from auricle.files import read_kept
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.mqtt_link.private_link import FOLDER
 from auricle.process.clock import SYSTEM_CLOCK, Clock
@@ -74,7 +75,7 @@ class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
 def read_fleet_record(state: Path) -> FleetRecord | None:
     """The record in a state folder; None without one, or where this user may not read it."""
     try:
-        return msgspec.json.decode((state / FOLDER / FLEET_FILE).read_bytes(), type=FleetRecord)
+        return msgspec.json.decode(read_kept(state / FOLDER / FLEET_FILE), type=FleetRecord)
     except (OSError, *UNDECODABLE):
         return None
 

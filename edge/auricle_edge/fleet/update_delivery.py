@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from auricle.errors import MessageTooLargeError, StorageError
-from auricle.files import remove_file, write_whole
+from auricle.files import read_kept, remove_file, write_whole
 from auricle.wire.frames import CHUNK
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.messages import Ack, Invite, Update
@@ -64,7 +64,7 @@ class Outbox:
     def read(self) -> Pending | None:
         """The pending update; None without one or when what lies there is not whole."""
         try:
-            data = self._path.read_bytes()
+            data = read_kept(self._path)
             length = int.from_bytes(data[:4], "little")
             update = msgspec.msgpack.decode(data[4 : 4 + length], type=Update)
             body = data[4 + length :]

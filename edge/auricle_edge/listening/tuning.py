@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from auricle.errors import StorageError
-from auricle.files import write_durably
+from auricle.files import read_kept, write_durably
 from auricle.wire.kinds import UNDECODABLE, Sensitivity
 
 log = logging.getLogger("auricle.edge")
@@ -77,7 +77,7 @@ class Tuning:
 
     def _read(self) -> int:
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=Sensitivity)
+            return msgspec.json.decode(read_kept(self._file), type=Sensitivity)
         except FileNotFoundError:
             return 0
         except (OSError, *UNDECODABLE) as error:

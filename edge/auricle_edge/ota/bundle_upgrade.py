@@ -12,6 +12,7 @@ from typing import Annotated
 
 import msgspec
 
+from auricle.files import open_kept, read_kept
 from auricle.packs.plain_tar import NotPlainError, require_plain
 from auricle.wire.identity import verified
 from auricle.wire.kinds import UNDECODABLE
@@ -61,7 +62,7 @@ def require_bundle_file(archive: Path, signed: Description, key: bytes | None) -
         It is not.
     """
     try:
-        with archive.open("rb") as file:
+        with open_kept(archive) as file:
             require_plain(file)
             with tarfile.open(fileobj=file, mode="r:") as tar:
                 manifest = _content(tar, BUNDLE)
@@ -222,7 +223,7 @@ def first_root(named: str | None, runs: Installed | None) -> bytes:
         raise UpdateRefusedError("This device was given no root to check updates with: set root in [updates].")
     path = runs.slot / "tuf/root.json" if named is None and runs is not None else Path(named or "")
     try:
-        return path.read_bytes()
+        return read_kept(path)
     except OSError as error:
         raise UpdateRefusedError(
             f"This device was given no root to check updates with ({path}: {error.strerror})."

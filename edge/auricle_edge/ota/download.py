@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from auricle.errors import StorageError
-from auricle.files import describe, sync_folder
+from auricle.files import describe, open_kept, sync_folder
 from auricle.process.checkup import size
 from auricle_edge.ota.records import UpdateLaterError, UpdateRefusedError
 from auricle_edge.ota.signed_targets import SignedTarget
@@ -124,7 +124,7 @@ def _sound(path: Path, target: SignedTarget) -> bool:
     if path.stat().st_size != target.length:
         return False
     counted = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_kept(path) as file:
         while piece := file.read(1 << 20):
             counted.update(piece)
     return counted.hexdigest() == target.sha256

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from auricle.errors import StorageError
+from auricle.files import open_kept
 from auricle.wire.kinds import UNDECODABLE, FleetName, Sha256, Short, Token
 from auricle_edge.ota.records import own_record
 
@@ -99,7 +100,7 @@ def read_slot(slot: Path) -> Installed | None:
     """
     path = slot / BUNDLE
     try:
-        with path.open("rb") as file:
+        with open_kept(path) as file:
             data = file.read(LARGEST_BUNDLE_FILE)
     except FileNotFoundError:
         return None

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from auricle.errors import REFUSED, AuricleError, PackError, because
-from auricle.files import write_durably
+from auricle.files import read_kept, write_durably
 from auricle.packs.archive import read_file
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.packs.signature import trusted_key
@@ -60,7 +60,7 @@ class PackShelf:
         """What runs and what ran before; PackError when the file that says so is damaged."""
         path = self._folder / SWITCH
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Switch)
+            return msgspec.json.decode(read_kept(path), type=Switch)
         except FileNotFoundError:
             return Switch()
         except (OSError, *UNDECODABLE) as error:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from auricle.checks.graph_check import check_foreign_graph
 from auricle.errors import AuricleError, PackError, extra_command
+from auricle.files import read_kept
 from auricle.packs.graph_interface import PARTS, SLOTS
 from auricle.packs.manifest import OrtTraining
 from auricle.packs.pack import Pack
@@ -133,7 +134,7 @@ class OrtArtifacts:
         with tempfile.TemporaryDirectory(prefix="auricle-") as folder:
             path = Path(folder) / "checkpoint"
             self._api.CheckpointState.save_checkpoint(state, str(path), True)
-            return Checkpoint(path.read_bytes())
+            return Checkpoint(read_kept(path))
 
     def with_room(self, model: str, optimizer: str) -> bytes:
         """A checkpoint of a model that has room for an optimizer's state: one saved after a step."""

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from auricle.errors import StorageError
-from auricle.files import describe, sync_folder, write_whole
+from auricle.files import describe, read_kept, sync_folder, write_whole
 from auricle.wire.tensors import Flat, TensorTable
 from auricle_learning.training.train import LocalState
 
@@ -120,7 +120,7 @@ class LocalStore:
     def _park_other(self) -> None:
         """Keep the newest state under its pack's name when that is another one; of such packs, the last."""
         try:
-            note = _note(self._path.read_bytes())
+            note = _note(read_kept(self._path))
         except UNSOUND:
             return
         if note.pack == self._pack or not re.fullmatch("[0-9a-f]{64}", note.pack):
@@ -137,7 +137,7 @@ class LocalStore:
 
     def _read(self, path: Path) -> LocalState | None:
         try:
-            data = path.read_bytes()
+            data = read_kept(path)
             tensors = load(data)
             note = _note(data)
         except UNSOUND:
@@ -171,6 +171,6 @@ def _of(kind: str, tensors: Mapping[str, Flat]) -> dict[str, Flat]:
 def _bytes(path: Path) -> bytes:
     """What a file holds; nothing where it cannot be read."""
     try:
-        return path.read_bytes()
+        return read_kept(path)
     except OSError:
         return b""

@@ -10,7 +10,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from auricle.errors import DataError, PackError, SettingsError, nearest
-from auricle.files import normal_form, write_durably
+from auricle.files import normal_form, read_kept, write_durably
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.packs.start import read_start
 from auricle.process.table import progress_bars
@@ -106,7 +106,7 @@ def _weights(pack: Pack, names: list[str], path: Path) -> dict[str, Flat]:
     if len(names) != 1:
         raise SettingsError(f"{path} holds one model's weights: say whose with --models NAME.")
     try:
-        data = path.read_bytes()
+        data = read_kept(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}).") from error
     return {names[0]: read_start(data, pack.table(names[0]), str(path))}

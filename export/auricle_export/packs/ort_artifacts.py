@@ -25,6 +25,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from auricle.errors import AuricleError, PackError, extra_command
+from auricle.files import read_kept
 from auricle.packs.graph_interface import PARTS
 from auricle.packs.manifest import FileEntry, OrtTraining
 from auricle.packs.pack import Graph, Pack
@@ -178,7 +179,7 @@ def artifacts_of(pack: Pack, model: str, batch: int = BATCH) -> dict[str, bytes]
                 raise AuricleError(f"onnxruntime-training cannot differentiate {model}: {error}") from error
             made |= {"training": _lowered(folder, "training_model"), "evaluation": _lowered(folder, "eval_model")}
             made |= {name: _lowered(folder, "optimizer_model")}
-            made["checkpoint"] = (Path(folder) / "checkpoint").read_bytes()
+            made["checkpoint"] = read_kept(Path(folder) / "checkpoint")
     return made
 
 

@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from auricle.errors import SettingsError, StorageError
-from auricle.files import write_durably
+from auricle.files import read_kept, write_durably
 
 Facts = dict[str, str | int | float]
 """What must be the same for a training to go on, by the name that a message calls it."""
@@ -79,7 +79,7 @@ def load_state(path: Path, facts: Facts) -> State | None:
         The file cannot be read or is damaged.
     """
     try:
-        data = path.read_bytes()
+        data = read_kept(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from auricle.errors import SettingsError, StorageError
-from auricle.files import describe, write_durably
+from auricle.files import describe, read_kept, write_durably
 from auricle.mqtt_link.broker_rights import check_names
 from auricle.process.until_signal import until_signal
 from auricle.wire.kinds import UNDECODABLE
@@ -51,7 +51,7 @@ def _passwords(folder: Path, names: Sequence[str]) -> dict[str, str]:
     file = folder / PASSWORDS
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        kept = msgspec.json.decode(file.read_bytes(), type=dict[str, str]) if file.is_file() else {}
+        kept = msgspec.json.decode(read_kept(file), type=dict[str, str]) if file.is_file() else {}
     except OSError as error:
         raise StorageError(describe(error, folder)) from error
     except UNDECODABLE as error:

@@ -27,6 +27,7 @@ from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 from amqtt.plugins.manager import PluginManager
 from amqtt.session import Session
 
+from auricle.files import read_kept
 from auricle.mqtt_link.broker_rights import Roles, covers
 from auricle.wire.broker_passwords import verified
 from auricle_fleet.broker.broker import SIGN
@@ -135,7 +136,7 @@ async def serve(port: int, password_file: str, roles: dict[str, str]) -> None:
 def main(config: Path) -> None:
     """Run the broker that a configuration file describes."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    asyncio.run(serve(**json.loads(config.read_text())))
+    asyncio.run(serve(**json.loads(read_kept(config).decode())))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
+from auricle.files import read_kept
 from auricle.mqtt_link.broker_rights import Roles, acl_file
 from auricle.wire.broker_passwords import hashed
 from auricle_fleet.broker.process import BrokerProcess
@@ -90,5 +91,5 @@ def write_private(path: Path, text: str) -> None:
 
 def read_passwords(path: Path) -> dict[str, str]:
     """Return the hash of each user."""
-    lines = path.read_text().splitlines()
+    lines = read_kept(path).decode().splitlines()
     return dict(line.split(":", 1) for line in lines if line)

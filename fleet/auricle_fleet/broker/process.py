@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from auricle.errors import BrokerError
+from auricle.files import open_kept
 from auricle.process.open_files import raise_open_files
 
 _START_SECONDS = 15.0
@@ -83,7 +84,7 @@ class BrokerProcess:
         _raise_open_files(child.pid)
 
     def _output(self) -> str:
-        with self._log.open("rb") as file:
+        with open_kept(self._log) as file:
             file.seek(self._offset)
             return file.read().decode(errors="replace")
 

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from auricle.errors import StorageError
-from auricle.files import describe, write_durably
+from auricle.files import describe, read_kept, write_durably
 from auricle.wire.tensors import TensorTable, decode, encode
 from auricle_edge.training.local_store import as_tensors, of_tensors
 from auricle_fleet.emulation.virtual_model import Model
@@ -79,7 +79,7 @@ class Checkpoint:
         """
         place = self._folder / NOTE
         try:
-            found = msgspec.msgpack.decode(place.read_bytes(), type=Note)
+            found = msgspec.msgpack.decode(read_kept(place), type=Note)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -126,7 +126,7 @@ class Checkpoint:
             return None
         place = self._file(device, kept.side)
         try:
-            data = place.read_bytes()
+            data = read_kept(place)
             if _digest(data) != kept.digest:
                 raise StorageError(DAMAGED.format(place))
             return of_tensors(load(data), kept.steps)

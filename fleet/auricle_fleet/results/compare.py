@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from auricle.errors import DataError, StorageError
+from auricle.files import read_kept
 from auricle.process.table import Column
 from auricle.wire.kinds import UNDECODABLE
 from auricle_fleet.results.result import Summary
@@ -146,7 +147,7 @@ def _differing(plain: Sequence[Mapping[str, object]]) -> list[str]:
 def _summary(folder: Path) -> Summary:
     path = RunFolder(folder).summary
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Summary)
+        return msgspec.json.decode(read_kept(path), type=Summary)
     except OSError as error:
         raise StorageError(f"{folder} holds no run that has ended (no {path.name} in it).") from error
     except UNDECODABLE as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import StorageError
-from auricle.files import describe, write_durably
+from auricle.files import describe, read_kept, write_durably
 from auricle_fleet.results.result import RoundRow
 
 WITHOUT = ("rounds", "personal", "left_out")
@@ -36,7 +36,7 @@ class Metrics:
 
     def _read(self) -> None:
         """Take over the lines of an earlier run; what a crash left of a line is dropped."""
-        for text in self._path.read_bytes().splitlines(keepends=True):
+        for text in read_kept(self._path).splitlines(keepends=True):
             try:
                 line = json.loads(text)
             except (ValueError, RecursionError):

@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 
 from auricle import __version__
 from auricle.errors import StorageError
-from auricle.files import describe, write_durably
+from auricle.files import describe, read_kept, write_durably
 from auricle.packs.pack import Pack, pack_bytes
 from auricle.speech.sound_faults import count_findings
 from auricle.wire.tensors import Flat
@@ -177,7 +177,7 @@ def read_model(out: Path, pack: Pack) -> Flat | None:
     """
     path, table = RunFolder(out).model, pack.plugin_table
     try:
-        tensors = load(path.read_bytes())
+        tensors = load(read_kept(path))
         flat = np.concatenate([tensors[s.name].ravel() for s in table.specs])
     except FileNotFoundError:
         return None

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from auricle.errors import NOT_FOUND, StorageError
-from auricle.files import describe, write_durably
+from auricle.files import describe, read_kept, write_durably
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import Pack
 from auricle.settings import from_mapping
@@ -328,7 +328,7 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             A name in it is no setting, a value is not allowed, or its settings do not go together.
         """
         try:
-            written = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+            written = msgspec.json.decode(read_kept(path), type=dict[str, object])
         except OSError as error:
             raise StorageError(describe(error, path)) from error
         except UNDECODABLE as error:

@@ -11,7 +11,7 @@ import msgspec
 
 from auricle import __version__
 from auricle.errors import StorageError
-from auricle.files import describe, write_durably
+from auricle.files import describe, read_kept, write_durably
 from auricle.wire.kinds import UNDECODABLE
 from auricle_fleet.results.metrics import Metrics
 from auricle_fleet.results.result import RoundRow, Summary, round_rows
@@ -95,7 +95,7 @@ class SuiteFolder:
         """What a run came to; None where it has not ended. StorageError where what it left cannot be read."""
         place = RunFolder(self.place(cell))
         try:
-            summary = msgspec.json.decode(place.summary.read_bytes(), type=Summary)
+            summary = msgspec.json.decode(read_kept(place.summary), type=Summary)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError, nearest
+from auricle.files import read_kept
 from auricle.settings import from_mapping, read_toml, under_todays_names
 from auricle_fleet.emulation.engines import require_engine
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -271,7 +272,7 @@ def fingerprint(settings: FleetSettings, version: str) -> bytes:
     listed: list[tuple[str, int | bytes]] = []
     for group in settings.groups:
         if group.trace is not None and (trace := Path(group.trace.file)).is_file():
-            listed.append((trace.name, hashlib.sha256(trace.read_bytes()).digest()))
+            listed.append((trace.name, hashlib.sha256(read_kept(trace)).digest()))
     for named in (settings.data, settings.pack, labelled_folder(settings.labelled)):
         path = None if named is None else Path(named)
         if path is not None and path.exists():

@@ -92,7 +92,7 @@ def library() -> Library:
     with _LOCK:
         path = library_path()
         if path not in _LOADED:
-            if not path.exists():
+            if not path.is_file():  # a pipe in its place would be waited for
                 _compile(path)
             refuse_foreign(path)
             _LOADED[path] = Library(path)

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from auricle.errors import REFUSED, DataError, SettingsError, StorageError, because
-from auricle.files import sync_folder, write_durably
+from auricle.files import read_kept, sync_folder, write_durably
 from auricle.mqtt_link.private_link import FOLDER, IdentityFiles
 from auricle.process.times import Time
 from auricle.wire.broker_passwords import read_login, write_login
@@ -148,7 +148,7 @@ def renew(state: Path, now: float) -> Outcome:
     if now < record.renew_after and _has_password(files):
         return Outcome(device=record.device, done="not due", expires=_expires(held))
     coordinator = ClaimServer(record.server, record.pin)
-    root = x509.load_pem_x509_certificate(files.authority.read_bytes())
+    root = x509.load_pem_x509_certificate(read_kept(files.authority))
     certificate = held.public_bytes(Encoding.PEM).decode()
     given = coordinator.certify("/v1/renew", Renewal(certificate=certificate, request=_request(key)), root)
     fresh = _checked(given, key, root)
@@ -183,7 +183,7 @@ def _hash(token: str) -> str:
 def _is_another(used: Path, token_file: Path) -> bool:
     """Whether the file holds a token, and one that is not the one which was used."""
     try:
-        return used.read_text() != _hash(read_token(token_file))
+        return read_kept(used).decode() != _hash(read_token(token_file))
     except (OSError, UnicodeDecodeError, DataError):  # nobody knows which was used, or nothing is there to lose
         return False
 
@@ -217,7 +217,7 @@ def _make_private(folder: Path) -> None:
 def _key(path: Path) -> ec.EllipticCurvePrivateKey:
     """The device's key, drawn where it is missing; it never leaves the device."""
     try:
-        loaded = serialization.load_pem_private_key(path.read_bytes(), None)
+        loaded = serialization.load_pem_private_key(read_kept(path), None)
     except FileNotFoundError:
         drawn = ec.generate_private_key(ec.SECP256R1())
         write_durably(path, drawn.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
@@ -241,8 +241,8 @@ def _request(key: ec.EllipticCurvePrivateKey) -> str:
 def _held(files: IdentityFiles, key: ec.EllipticCurvePrivateKey, ca_pin: str) -> x509.Certificate | None:
     """The certificate that is there, if it is whole, for this key and under the authority with this pin."""
     try:
-        root = x509.load_pem_x509_certificate(files.authority.read_bytes())
-        chain = x509.load_pem_x509_certificates(files.certificate.read_bytes())
+        root = x509.load_pem_x509_certificate(read_kept(files.authority))
+        chain = x509.load_pem_x509_certificates(read_kept(files.certificate))
         return _sound(chain, key, root) if pin(root) == ca_pin else None
     except (OSError, *UNREADABLE, ClaimError):
         return None
@@ -289,6 +289,6 @@ def _record(files: IdentityFiles, record: ClaimRecord) -> None:
 
 def _read_record(path: Path) -> ClaimRecord:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=ClaimRecord)
+        return msgspec.json.decode(read_kept(path), type=ClaimRecord)
     except (OSError, *UNDECODABLE) as error:
         raise ClaimError(f"{path} does not say where to renew ({because(error)}): claim with a token.") from error

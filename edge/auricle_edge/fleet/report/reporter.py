@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from auricle.errors import StorageError
-from auricle.files import write_durably
+from auricle.files import read_kept, write_durably
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle_edge.fleet.report.period import LONGEST, QUARTER, HearingFigures, Period, reading_of
 from auricle_edge.listening.capture.state import CaptureState
@@ -102,7 +102,7 @@ class HearingReporter:
 
     def _next_number(self) -> int:
         try:
-            last = int(self._file.read_bytes()[:20])
+            last = int(read_kept(self._file)[:20])
         except FileNotFoundError:
             last = 0
         except (OSError, ValueError) as error:

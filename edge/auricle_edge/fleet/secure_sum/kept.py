@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import StorageError
-from auricle.files import remove_file, write_whole
+from auricle.files import read_kept, remove_file, write_whole
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.secure_sum.device import DeviceSum, Keys, Secrets
 from auricle.wire.secure_sum.kinds import sum_name
@@ -68,7 +68,7 @@ class KeptSum:
     def read(self) -> Kept | None:
         """The newest sum; None without one, or where what lies there is not whole."""
         try:
-            kept = msgspec.msgpack.decode(self._path.read_bytes(), type=Kept)
+            kept = msgspec.msgpack.decode(read_kept(self._path), type=Kept)
             told = kept.told
             return kept if told is None or len(told.seats) == len(told.boxes) == len(told.masks) else None
         except (FileNotFoundError, *UNDECODABLE):

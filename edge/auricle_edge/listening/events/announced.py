@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from auricle.errors import AuricleError
-from auricle.files import write_durably
-from auricle.kept_files import read_kept
+from auricle.files import read_kept, write_durably
 from auricle.mqtt_link.link import MqttLink
 from auricle.wire.kinds import UNDECODABLE
 

@@ -20,7 +20,7 @@ import auricle
 import auricle.checks
 from auricle.checks.interface_facts import InterfaceFacts
 from auricle.errors import AuricleError, StorageError
-from auricle.files import write_whole
+from auricle.files import open_kept, read_kept, write_whole
 from auricle.packs.pack import Graph, Pack
 from auricle_edge.runtimes.native.plan import LARGEST_FILE, Plan, UnsoundPlanError, plan_bytes, plan_of
 from auricle_learning.native.library import FORMAT, native_folder, refuse_foreign
@@ -52,7 +52,7 @@ class PlanShelf:
     def read(self) -> Plan | None:
         """The plan; None where there is none, or it is damaged or may have been changed by somebody else."""
         try:
-            with self.path.open("rb") as file:
+            with open_kept(self.path) as file:
                 refuse_foreign(self.path)
                 data = file.read(LARGEST_FILE + 1)
             return plan_of(data, self.made_of, self._inputs, self._outputs)
@@ -91,5 +91,5 @@ def _sources() -> str:
     found = hashlib.sha256(auricle.__version__.encode())
     for folder in (Path(__file__).parent, *map(Path, auricle.checks.__path__)):
         for path in sorted(folder.glob("*.py")):
-            found.update(path.name.encode() + b"\0" + path.read_bytes())
+            found.update(path.name.encode() + b"\0" + read_kept(path))
     return found.hexdigest()

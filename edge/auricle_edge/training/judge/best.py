@@ -17,7 +17,7 @@ from msgspec import Meta
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from auricle.files import write_whole
+from auricle.files import read_kept, write_whole
 from auricle.wire.kinds import Sha256
 from auricle.wire.tensors import Flat, TensorTable
 from auricle_edge.training.judge.comparison import Heard
@@ -109,7 +109,7 @@ class BestStore:
     def read(self) -> dict[str, Best]:
         """The best states by role; none that is not whole, finite and of this pack's size."""
         try:
-            data = self._path.read_bytes()
+            data = read_kept(self._path)
             weights = load(data)
             header = msgspec.json.decode(data[8 : 8 + int.from_bytes(data[:8], "little")], type=_Header)
             note = msgspec.json.decode(header.metadata.auricle, type=_Note)

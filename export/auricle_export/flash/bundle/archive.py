@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from auricle.errors import SettingsError, StorageError
-from auricle.files import describe, sync_folder
+from auricle.files import describe, open_kept, sync_folder
 
 EPOCH = "SOURCE_DATE_EPOCH"
 EARLIEST = 315_532_800
@@ -55,7 +55,7 @@ class Part:
 
     def open(self) -> IO[bytes]:
         """The content, to be read."""
-        return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
+        return io.BytesIO(self.content) if isinstance(self.content, bytes) else open_kept(self.content)
 
 
 def epoch() -> int:

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from auricle import __version__
+from auricle.files import read_kept
 from auricle_export.flash.bundle.archive import stored_zip
 from auricle_export.flash.bundle.locks import WheelError
 from auricle_export.flash.bundle.wheelhouse import pip
@@ -72,7 +73,7 @@ def installed_files() -> Iterator[tuple[str, bytes]]:
         raise WheelError("The installed auricle does not say what belongs to it: install it again from a wheel.")
     for file in files:
         path = Path(str(file.locate()))
-        content = path.read_bytes() if path.is_file() else b""
+        content = read_kept(path) if path.is_file() else b""
         if file.hash is None or file.hash.value != _digest(content):
             raise WheelError(f"{path} is not what was installed: install auricle again.")
         yield file.as_posix(), content

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from auricle import __version__
 from auricle.errors import SettingsError
+from auricle.files import read_kept
 from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
 from auricle_export.flash.board import Board, System
 from auricle_export.flash.bundle.archive import Part, name_in_tar, stored_zip
@@ -193,7 +194,7 @@ def pack_of(board: Board, fleet: Fleet) -> tuple[Pack, bytes]:
         )
     if source in SHIPPED:
         return pack, (resources.files("auricle") / "packs" / f"{source}.tar.zst").read_bytes()
-    return pack, Path(source).read_bytes() if Path(source).is_file() else pack_bytes(pack)
+    return pack, read_kept(Path(source)) if Path(source).is_file() else pack_bytes(pack)
 
 
 def _drop_in(board: Board, fleet: Fleet) -> bytes:
@@ -255,7 +256,7 @@ def _requirements(target: Target, wheel: bytes) -> bytes:
 def _root_metadata(path: Path) -> bytes:
     """The first root metadata of the updates. SettingsError: it is not root metadata."""
     try:
-        content = path.read_bytes()
+        content = read_kept(path)
         kind = json.loads(content)["signed"]["_type"]
     except OSError as error:
         raise SettingsError(f"{path} cannot be read ({error.strerror}).") from error

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auricle.errors import AuricleError
+from auricle.files import read_kept
 from auricle_export.flash.board import System
 
 INSTALLED = Path(__file__).parents[1] / "locks"
@@ -93,7 +94,7 @@ def read_lock(path: Path) -> dict[str, Locked]:
         name twice.
     """
     try:
-        lines = path.read_text().splitlines()
+        lines = read_kept(path).decode().splitlines()
     except OSError as error:
         raise WheelError(f"There is no list of wheels {path.name}: no bundle can be made for this Python.") from error
     found: dict[str, Locked] = {}

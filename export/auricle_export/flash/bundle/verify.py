@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from auricle.files import open_kept
 from auricle.packs.plain_tar import require_plain
 from auricle_export.flash.bundle.manifest import (
     LARGEST_MANIFEST,
@@ -86,7 +87,7 @@ class _Files:
         else:
             place = self._path / name
             plain = place.resolve() == self._path.resolve() / name and place.is_file()
-            found = place.open("rb") if plain else None
+            found = open_kept(place) if plain else None
         if found is None:
             raise BundleError(f"{self._path} has no file {name}: copy the bundle again.")
         return found
@@ -118,7 +119,7 @@ def _opened(path: Path) -> Iterator[_Files]:
         if path.is_dir():
             yield _Files(path, None)
         else:
-            with path.open("rb") as file:
+            with open_kept(path) as file:
                 require_plain(file)
                 with tarfile.open(fileobj=file, mode="r:") as tar:
                     yield _Files(path, tar)

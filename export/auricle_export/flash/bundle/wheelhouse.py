@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from auricle.errors import StorageError
-from auricle.files import describe
+from auricle.files import describe, read_kept
 from auricle_export.flash.bundle.locks import Locked, Target, WheelError, read_lock
 
 Progress = Callable[[str, int, int], None]
@@ -78,7 +78,7 @@ def fetch(target: Target, folder: Path, progress: Progress = silent) -> dict[str
 def wheels_of(folder: Path, locked: Mapping[str, Locked]) -> dict[str, Path]:
     """The wheels in a folder that are exactly those of a lock, by name; others are passed over."""
     hashes = {line.sha256: line.name for line in locked.values()}
-    found = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in sorted(folder.glob("*.whl"))}
+    found = {hashlib.sha256(read_kept(path)).hexdigest(): path for path in sorted(folder.glob("*.whl"))}
     return {hashes[sha256]: path for sha256, path in found.items() if sha256 in hashes}
 
 

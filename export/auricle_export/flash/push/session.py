@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from auricle.errors import AuricleError, SettingsError
+from auricle.files import open_kept
 from auricle_export.flash.push.hosts import Host
 
 MOST_OUTPUT = 1 << 20
@@ -112,7 +113,7 @@ class Session:
 
         def feed(pipe: IO[bytes]) -> None:
             sent = 0
-            with file.open("rb") as content:
+            with open_kept(file) as content:
                 while piece := content.read(PIECE):
                     _write(pipe, piece)
                     sent += len(piece)

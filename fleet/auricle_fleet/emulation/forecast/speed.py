@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from auricle import __version__
 from auricle.errors import AuricleError
-from auricle.files import write_durably
+from auricle.files import read_kept, write_durably
 from auricle.packs.pack import Pack
 from auricle.speech.download import cache_folder
 from auricle.speech.features import LogMel
@@ -82,7 +82,7 @@ def speed_of(
     file = cache_folder() / FOLDER / f"{_key(runtime, model, plan, learn)}.json"
     if not again:
         with contextlib.suppress(OSError, *UNDECODABLE):
-            return msgspec.json.decode(file.read_bytes(), type=Speed)
+            return msgspec.json.decode(read_kept(file), type=Speed)
     say(f"measures how fast this machine trains {model}")
     found = measured(runtime, model, plan, learn)
     with contextlib.suppress(OSError, AuricleError):  # it is measured again the next time
