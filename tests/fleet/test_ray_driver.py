@@ -106,6 +106,21 @@ def test_a_cluster_that_fails_at_its_end_is_ended(ray: Callable[..., None]) -> N
     assert begun and not any(map(lives, begun))
 
 
+def test_what_a_library_writes_past_python_is_not_seen_and_our_own_sentences_are() -> None:
+    program = """
+import os, sys, types
+from auricle_fleet.emulation.ray_driver import RayDriver
+def init(*_, **__):
+    os.write(2, b"rpc_client.h:153: Failed to connect")
+    print("ours", file=sys.stderr)
+sys.modules["ray"] = types.SimpleNamespace(init=init, shutdown=lambda: None)
+RayDriver("local", lambda: False).close()
+os.write(2, b"as before")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == "ours\nas before"
+
+
 def test_what_ray_raises_in_a_round_is_a_sentence() -> None:
     for raised in (Exception("x"), ConnectionError(), AttributeError("core_worker")):
         with pytest.raises(AuricleError) as said, _in_a_sentence():

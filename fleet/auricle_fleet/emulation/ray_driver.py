@@ -27,6 +27,7 @@ START_SECONDS = 180.0
 END_SECONDS = 20.0
 """In which Ray's own end has to be over; what is left then is killed."""
 LOGS = Path("/tmp/ray/session_latest/logs")
+STDERR = 2
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -53,6 +54,7 @@ class RayDriver:
         self._began, self._ends = threading.Event(), threading.Event()
         self._before = set(_ray_processes())
         _have_orphans_as_children(True)
+        self._quiet = _QuietLibraries()
         # The kernel ends Ray's processes with the thread that began them, so it lives as long as they do.
         self._thread = threading.Thread(target=self._drive, name="ray", daemon=True)
         self._thread.start()
@@ -109,6 +111,26 @@ class RayDriver:
             for process in left:
                 _forget(process)
         _have_orphans_as_children(False)
+        if not self._thread.is_alive():  # else it would go on to say what it waits for
+            self._quiet.end()
+
+
+class _QuietLibraries:
+    """Libraries in C++ write to the descriptor of standard error, past Python: nowhere, until the end of this."""
+
+    def __init__(self) -> None:
+        self._ours, self._descriptor = sys.stderr, os.dup(STDERR)
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # not a file, or none, as in a notebook
+            if sys.stderr.fileno() == STDERR:
+                sys.stderr = os.fdopen(self._descriptor, "w", 1, sys.stderr.encoding, sys.stderr.errors, closefd=False)
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), STDERR)
+
+    def end(self) -> None:
+        """As before."""
+        os.dup2(self._descriptor, STDERR)
+        sys.stderr = self._ours
+        os.close(self._descriptor)
 
 
 def _ray_processes() -> Iterator[int]:
