@@ -12,6 +12,8 @@ from auricle.settings import read_toml
 
 FOLDER = Path(__file__).parent
 PARTS = ("edge", "cloud", "fleet", "export", "flash")
+AT_HAND = frozenset({"board", "empty", "flat", "key", "long", "music", "recordings", "texts"})
+"""What exists before in some milliseconds."""
 Habit = Literal[
     "wrong", "missing", "twice", "half", "huge", "Ctrl-C", "no root", "full disk", "80 columns", "no network", "pipe"
 ]
@@ -65,8 +67,8 @@ class Mistake(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def quick(self) -> bool:
-        """Whether it is a command line alone, which is refused at once."""
-        return not (self.slow or self.before)
+        """Whether it is a command line, and at most some files, which is refused at once."""
+        return not self.slow and AT_HAND.issuperset(self.before)
 
 
 def read_mistakes(part: str) -> list[Mistake]:
