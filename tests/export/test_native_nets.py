@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from tests.export.compiled import LABELS as MANY
+from tests.export.compiled import SMALLEST, Compiled
 from tests.export.models.bc_resnet import BcResNet
 from tests.export.models.ds_cnn import DsCnn
 from tests.export.models.keyword_transformer import KeywordTransformer
+from torch import nn
 
 from auricle.packs.pack import Pack
 from auricle_edge.runtimes.native import runtime
@@ -59,3 +63,60 @@ def test_networks_of_others_recognise_and_train_as_on_onnxruntime(
     assert native.reasons == {}
     moved = np.linalg.norm(theirs.weights("model") - weights)
     assert np.linalg.norm(ours.weights("model") - theirs.weights("model")) < 5e-5 * moved
+
+
+class Lstm(nn.Module):
+    """Both directions, whose last states and cells are classified."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(10, 8, batch_first=True, bidirectional=True)
+        self.fc = nn.Linear(32, MANY)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        states, (_, cell) = self.lstm(x)
+        return self.fc(torch.cat([states[:, -1], cell[0], cell[1]], 1))
+
+
+class MobileBlock(nn.Module):
+    """What MobileNetV3 is made of, with a PReLU: hard-swish, a depthwise kernel, squeeze and excitation, a residual."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(1, 8, 3, stride=2, padding=1, padding_mode="circular")
+        self.norm, self.swish = nn.BatchNorm2d(8), nn.Hardswish()
+        self.depthwise, self.slope = nn.Conv2d(8, 8, 3, padding=1, groups=8, bias=False), nn.PReLU(8)
+        self.squeeze, self.excite = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, 1)
+        self.bounded, self.fc = nn.Sequential(nn.Hardsigmoid(), nn.ReLU6()), nn.Linear(8, MANY)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.swish(self.norm(self.stem(x[:, None])))
+        y = self.slope(self.depthwise(x))
+        y = y * self.bounded(self.excite(torch.relu(self.squeeze(y.mean((2, 3), keepdim=True)))))
+        return self.fc(nn.functional.max_pool2d(x + y, 3, 2, 1).mean((2, 3)))
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.parametrize("make", [Lstm, MobileBlock])
+def test_nets_of_the_trade_run_on_the_library_with_pytorchs_gradients(make: Callable[[], nn.Module]) -> None:
+    """No graph is left to onnxruntime; gradients and logits against PyTorch in float64, at most 1e-5 apart."""
+    torch.manual_seed(0)
+    net = Compiled(make(), frames=6)
+    native, weights = NativeRuntime(net.pack), net.flat()
+    with torch.no_grad():
+        due = copy.deepcopy(net.module).double().eval()(torch.from_numpy(net.x).double()).numpy()
+    assert np.abs(native.logits("net", weights, net.x) - due).max() <= 1e-5 * np.abs(due).max()
+
+    scalars = {"model.rate": 1.0}
+    job = Job(kind="supervised", models={"model": "net"}, optimizer="sgd", weights={"model": weights}, scalars=scalars)
+    training = native.begin(job)
+    target = np.eye(MANY, dtype=np.float32)[net.target]
+    loss = training.step({"x": net.x[: len(target)], "target": target, "weight": net.weight})["loss"]
+    got, (want, right) = training.slots()["model.momentum"], net.reference()
+    assert loss == pytest.approx(right, rel=1e-5)
+    largest = max(np.abs(gradient).max() for gradient in want.values())
+    for spec in net.table.specs:
+        apart = np.abs(net.table.tensor(got, spec.name) - want[spec.name]).max()
+        assert apart <= 1e-5 * max(np.abs(want[spec.name]).max(), SMALLEST * largest), spec.name
+    assert native.reasons == {}

@@ -1,4 +1,4 @@
-"""Whole layers of evaluation graphs, written as the instructions that there are."""
+"""Convolutions and pooling of evaluation graphs, written as the instructions that there are."""
 
 from __future__ import annotations
 
@@ -7,61 +7,9 @@ import math
 import numpy as np
 
 from auricle.checks.onnx_reader import Node
-from auricle_edge.runtimes.native.layout import Graph, Operator, require
+from auricle_edge.runtimes.native.layout import MOST_PLACES, Graph, Operator, require
 from auricle_edge.runtimes.native.program import Writer
 from auricle_edge.runtimes.native.views import View
-
-MOST_PLACES = 2000
-"""Of a recurrence or a kernel: each has instructions of its own."""
-
-
-def _gru(graph: Graph, node: Node) -> list[View]:
-    """n + z (h - n) with z, r = sigmoid(x W + h R), n = tanh(x W + r (h R)): the cell of PyTorch.
-
-    Inputs x (T, B, I), weights (D, 3H, I) and (D, 3H, H), biases (D, 6H), no lengths, first state (D, B, H); gives all
-    states (T, D, B, H) and the last ones (D, B, H).
-    """
-    call, writer = graph.call(node), graph.writer
-    allowed = {"hidden_size", "layout", "direction", "linear_before_reset"}
-    plain = call.number("linear_before_reset", 0) == 1 and call.number("layout", 0) == 0
-    require(plain and set(node.attributes) <= allowed, "it has a cell other than PyTorch's")
-    require(call.has(3) and not call.has(4), "it has no biases, or lengths")
-    x, w, r, bias = (graph.view(name) for name in node.inputs[:4])
-    (steps, batch, width), (both, gates, hidden) = x.shape, r.shape
-    require(steps <= MOST_PLACES, "it has too many steps")
-    direction = node.attributes.get("direction", b"forward")
-    every = writer.new((steps, both, batch, hidden))
-    last = writer.new((both, batch, hidden))
-    for d in range(both):
-        first, backward = bias.cut(0, d, 1).without(0), direction == b"reverse" or d == 1
-        taken = writer.product(
-            writer.reshape(x, (steps * batch, width)),
-            w.cut(0, d, 1).without(0).transposed((1, 0)),
-            first.cut(0, 0, gates).broadcast((steps * batch, gates)),
-        )
-        recurrent = writer.dense(r.cut(0, d, 1).without(0).transposed((1, 0)))
-        added = first.cut(0, gates, gates).broadcast((batch, gates))
-        if call.has(5):
-            state = graph.view(node.inputs[5]).cut(0, d, 1).without(0)
-        else:
-            state = writer.constant(np.zeros((), np.float32)).broadcast((batch, hidden))
-        for t in reversed(range(steps)) if backward else range(steps):
-            out = every.cut(0, t, 1).without(0).cut(0, d, 1).without(0)
-            given = taken.cut(0, t * batch, batch)
-            state = _cell(writer, given, writer.product(state, recurrent, added), state, out)
-        writer.elementwise("copy", [state], last.cut(0, d, 1).without(0))
-    return [every, last][: len(node.outputs)]
-
-
-def _cell(writer: Writer, taken: View, recurrent: View, state: View, out: View) -> View:
-    hidden = state.shape[1]
-    both = writer.elementwise("add", [taken.cut(1, 0, 2 * hidden), recurrent.cut(1, 0, 2 * hidden)])
-    both = writer.elementwise("sigmoid", [both])
-    update, reset = both.cut(1, 0, hidden), both.cut(1, hidden, hidden)
-    kept = writer.elementwise("mul", [reset, recurrent.cut(1, 2 * hidden, hidden)])
-    new = writer.elementwise("tanh", [writer.elementwise("add", [taken.cut(1, 2 * hidden, hidden), kept])])
-    change = writer.elementwise("mul", [update, writer.elementwise("sub", [state, new])])
-    return writer.elementwise("add", [new, change], out)
 
 
 def _conv(graph: Graph, node: Node) -> list[View]:
@@ -77,7 +25,9 @@ def _conv(graph: Graph, node: Node) -> list[View]:
     kernel, shape = w.shape[2:], graph.shapes[node.outputs[0]]
     require(math.prod(kernel) <= MOST_PLACES, "its kernel is too large")
     strides, dilations = call.list("strides", [1] * rank), call.list("dilations", [1] * rank)
-    source = _padded(graph, x, call.list("pads", [0] * 2 * rank))
+    pads = call.list("pads", [0] * 2 * rank)
+    last = x.transposed((0, *range(2, rank + 2), 1))
+    source = _padded(writer, last, 1, pads) if any(pads) else writer.dense(last)
     out = writer.new((shape[0], *shape[2:], shape[1]))
     inner = w.shape[1]
     bias = graph.view(node.inputs[2]) if call.has(2) else None
@@ -118,21 +68,23 @@ def _at(weights: View, place: tuple[int, ...]) -> View:
     return weights
 
 
-def _padded(graph: Graph, x: View, pads: list[int]) -> View:
-    """A batch (B, C, ...) with zeros around it, the channels of a place side by side: (B, ..., C)."""
-    rank, writer = len(x.shape) - 2, graph.writer
-    x = x.transposed((0, *range(2, rank + 2), 1))
+def _padded(writer: Writer, x: View, first: int, pads: list[int], number: float = 0.0) -> View:
+    """A batch with a number around it, along as many axes from `first` on as there are pairs of widths."""
+    rank = len(pads) // 2
     if not any(pads):
-        return writer.dense(x)
+        return x
     require(all(width >= 0 for width in pads), "it cuts what it reads")
-    sizes = [x.shape[i + 1] + pads[i] + pads[rank + i] for i in range(rank)]
-    inner = whole = writer.new((x.shape[0], *sizes, x.shape[-1]))
-    zero = writer.constant(np.zeros((), np.float32))
+    shape = list(x.shape)
     for i in range(rank):
-        for start, width in ((0, pads[i]), (sizes[i] - pads[rank + i], pads[rank + i])):
+        shape[first + i] += pads[i] + pads[rank + i]
+    inner = whole = writer.new(tuple(shape))
+    around = writer.constant(np.array(number, np.float32))
+    for i in range(rank):
+        axis = first + i
+        for start, width in ((0, pads[i]), (shape[axis] - pads[rank + i], pads[rank + i])):
             if width:
-                writer.elementwise("copy", [zero], inner.cut(i + 1, start, width))
-        inner = inner.cut(i + 1, pads[i], x.shape[i + 1])
+                writer.elementwise("copy", [around], inner.cut(axis, start, width))
+        inner = inner.cut(axis, pads[i], x.shape[axis])
     writer.elementwise("copy", [x], inner)
     return whole
 
@@ -163,22 +115,27 @@ def _depthwise(
         total = made if total is None else writer.elementwise("add", [total, made], out if at == places[-1] else None)
 
 
-def _max_pool(graph: Graph, node: Node) -> list[View]:
-    """Without padding: the larger of shifted copies."""
-    call, x = graph.call(node), graph.view(node.inputs[0])
-    rank, kernel = len(x.shape) - 2, call.list("kernel_shape")
+def _pool(graph: Graph, node: Node) -> list[View]:
+    """The largest, or the mean, of shifted copies; places around the batch are less than any number, or 0."""
+    call, writer, x = graph.call(node), graph.writer, graph.view(node.inputs[0])
+    rank, kernel, largest = len(x.shape) - 2, call.list("kernel_shape"), node.operator == "MaxPool"
     strides, dilations = call.list("strides", [1] * rank), call.list("dilations", [1] * rank)
-    plain = not any(call.list("pads", [0])) and not call.number("ceil_mode", 0) and len(node.outputs) == 1
-    require(plain and node.attributes.get("auto_pad", b"NOTSET") == b"NOTSET", "it has padding, or gives places too")
+    pads = call.list("pads", [0] * 2 * rank)
+    plain = not call.number("ceil_mode", 0) and not call.number("storage_order", 0) and len(node.outputs) == 1
+    require(plain and node.attributes.get("auto_pad", b"NOTSET") == b"NOTSET", "it is of another form")
+    require(largest or not any(pads) or call.number("count_include_pad", 0) == 1, "it does not count its padding")
     require(math.prod(kernel) <= MOST_PLACES, "its kernel is too large")
+    x = _padded(writer, x, 2, pads, -math.inf if largest else 0.0)
     shape, made = graph.shapes[node.outputs[0]], None
     for at in np.ndindex(*kernel):
         seen = x
         for axis, place in enumerate(at):
             seen = seen.cut(axis + 2, place * dilations[axis], shape[axis + 2], strides[axis])
-        made = seen if made is None else graph.writer.elementwise("max", [made, seen])
+        made = seen if made is None else writer.elementwise("max" if largest else "add", [made, seen])
     assert made is not None
-    return [made]
+    if largest:
+        return [made]
+    return [writer.elementwise("mul", [made, writer.constant(np.array(1 / math.prod(kernel), np.float32))])]
 
 
 def _mean_over_places(graph: Graph, node: Node) -> list[View]:
@@ -190,8 +147,8 @@ def _mean_over_places(graph: Graph, node: Node) -> list[View]:
 
 
 LAYERS: dict[str, Operator] = {
+    "AveragePool": _pool,
     "Conv": _conv,
-    "GRU": _gru,
     "GlobalAveragePool": _mean_over_places,
-    "MaxPool": _max_pool,
+    "MaxPool": _pool,
 }

@@ -15,6 +15,8 @@ from auricle.checks.operator_call import Call, Constant, Shape
 from auricle_edge.runtimes.native.program import UnsupportedError, Writer
 from auricle_edge.runtimes.native.views import View
 
+MOST_PLACES = 2000
+"""Of a recurrence, a kernel or an edge: each has instructions of its own."""
 FLOAT, TRUTH, WHOLE = "f", "b", "i"
 """What kind of numbers a value has; all of them lie in the arena as float32."""
 
@@ -137,8 +139,6 @@ def _pads(graph: Graph, node: Node) -> list[tuple[int, int]]:
         pads[axis] = (sizes[i], sizes[i + len(axes)])
         kept = shape[axis] + min(pads[axis][0], 0) + min(pads[axis][1], 0)
         require(kept >= 1, "it cuts an axis away that it pads")
-    mode = node.attributes.get("mode", b"constant")
-    require(mode == b"constant", "it pads with something else than a number")
     return pads
 
 
@@ -152,8 +152,9 @@ def _concat(graph: Graph, node: Node) -> list[View]:
 
 
 def _pad(graph: Graph, node: Node) -> list[View]:
-    """The same, with numbers around it; a negative width cuts."""
+    """The same, with numbers around it, or with what lies at the edges; a negative width cuts."""
     (name, *_), shape = node.inputs, graph.shapes[node.outputs[0]]
+    mode = node.attributes.get("mode", b"constant")
     whole = graph.places[node.outputs[0]] if node.outputs[0] in graph.places else graph.writer.new(shape)
     given = len(node.inputs) > 2 and node.inputs[2]
     value = graph.view(node.inputs[2]) if given else graph.writer.constant(np.zeros((), np.float32))
@@ -161,11 +162,37 @@ def _pad(graph: Graph, node: Node) -> list[View]:
     for axis, (before, after) in enumerate(_pads(graph, node)):
         source = source.cut(axis, max(-before, 0), source.shape[axis] + min(before, 0) + min(after, 0))
         for start, size in ((0, before), (shape[axis] - after, after)):
-            if size > 0:
+            if size > 0 and mode == b"constant":
                 graph.writer.elementwise("copy", [value], whole.cut(axis, start, size))
     ((_, part),) = parts_of(graph, node, whole)
     _fill(graph, source, part)
+    if mode != b"constant":
+        require(mode in MIRRORED, "it pads in a way that the library has not")
+        _mirror(graph, whole, _pads(graph, node), MIRRORED[mode])
     return [whole]
+
+
+MIRRORED: dict[object, Callable[[int, int], int]] = {
+    b"edge": lambda place, size: min(max(place, 0), size - 1),
+    b"reflect": lambda place, size: -place if place < 0 else 2 * size - 2 - place,
+    b"wrap": lambda place, size: place % size,
+}
+"""What stands at a place before 0 or from `size` on, as a place of the axis that is padded."""
+
+
+def _mirror(graph: Graph, whole: View, pads: Sequence[tuple[int, int]], seen: Callable[[int, int], int]) -> None:
+    """Fill the edges of a value whose middle is there, one axis after the other."""
+    middle = whole
+    for axis, (before, after) in enumerate(pads):
+        middle = middle.cut(axis, before, middle.shape[axis] - before - after)
+    for axis, (before, after) in enumerate(pads):
+        require(min(before, after) >= 0 and max(before, after) <= MOST_PLACES, "its edges are too wide, or cut")
+        size = middle.shape[axis]
+        for place in (*range(-before, 0), *range(size, size + after)):
+            at = seen(place, size)
+            require(0 <= at < size, "it pads with more than there is")
+            graph.writer.elementwise("copy", [middle.cut(axis, at, 1)], middle.cut(axis, place, 1))
+        middle = middle.cut(axis, -before, size + before + after)
 
 
 def _fill(graph: Graph, made: View, part: View) -> None:

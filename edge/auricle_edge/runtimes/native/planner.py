@@ -12,17 +12,19 @@ from auricle.checks.onnx_reader import Node
 from auricle.checks.operator_call import UnsoundNodeError
 from auricle.packs.graph_interface import Graph as PackGraph
 from auricle.packs.pack import Pack
+from auricle_edge.runtimes.native.activations import ACTIVATIONS
 from auricle_edge.runtimes.native.layers import LAYERS
 from auricle_edge.runtimes.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, parts_of, require
 from auricle_edge.runtimes.native.norms import NORMS
 from auricle_edge.runtimes.native.operators import BINARY, IN_PLACE, OPERATORS, REDUCTIONS, SAME, TRUTHS, UNARY
 from auricle_edge.runtimes.native.plan import Plan, Slot
 from auricle_edge.runtimes.native.program import UnsupportedError, Writer
+from auricle_edge.runtimes.native.recurrent import RECURRENT
 from auricle_edge.runtimes.native.views import View
 
-HANDLERS = {**OPERATORS, **LAYERS, **NORMS}
+HANDLERS = {**OPERATORS, **ACTIVATIONS, **LAYERS, **NORMS, **RECURRENT}
 COMPUTED = {
-    **dict.fromkeys((*UNARY, *REDUCTIONS, "Softmax", "LogSoftmax", *NORMS), 1),
+    **dict.fromkeys((*UNARY, *REDUCTIONS, "Softmax", "LogSoftmax", *ACTIVATIONS, *NORMS), 1),
     **dict.fromkeys([*(name for name in BINARY if name != "Equal"), "Gemm", "MatMul"], None),
 }
 """How many inputs of an operator are numbers that it computes with; None: all."""
@@ -159,7 +161,7 @@ def _choose_places(graph: Graph, nodes: list[Node], outputs: set[str]) -> None:
             source, place = _origin(graph, makers, source, part)
             free = source in makers and source not in graph.places and source not in outputs
             fits = place is not None and place.shape == graph.shapes[source]
-            if place is not None and fits and free and makers[source].operator in IN_PLACE:
+            if place is not None and fits and free and makers[source].operator in (*IN_PLACE, *ACTIVATIONS):
                 graph.places[source] = place
 
 
