@@ -193,6 +193,7 @@ def test_every_device_is_told_why_it_is_where_it_is(filled: Filled, rolling: Rol
 MISTAKES = [
     (("start", "ffff"), 'no release "ffff"'),
     (("start", "zzz"), '"zzz"'),
+    (("start", "3.0.0"), "did you mean "),
     (("start", NEW, "--stages", "half"), "not percentages"),
     (("start", NEW, "--stages", "0,100"), "stages"),
     (("start", NEW, "--errors", "2"), "errors"),
@@ -209,7 +210,7 @@ def test_mistakes_are_one_sentence(filled: Filled, rolling: Rolling) -> None:
         done = auricle("rollouts", *arguments, **here(filled))
 
         assert says in done.stderr, arguments
-        assert done.returncode == (5 if arguments[-1] in ("ffff", "r1-aaaa") else done.returncode)
+        assert done.returncode == (5 if arguments[-1] in ("ffff", "3.0.0", "r1-aaaa") else done.returncode)
         assert done.returncode in (2, 5, 7)
         assert done.stderr.count("\n") == 1
     assert rolling.rollouts.listed(limit=1) == []

@@ -111,7 +111,8 @@ def _near_command(given: str, error: typer.BadParameter) -> str:
     almost = closest(given, (word for words in MEANINGS for word in words), ALMOST) or ""
     if meant := _same(given, here) or closest(given, here, ALIKE) or _same(almost, here):
         return f'did you mean "{meant}"?'
-    above, below = context.parent if context is not None else None, []
+    above = context.parent if context is not None else None
+    below: list[str] = []
     while above is not None:
         if given in getattr(above.command, "commands", {}):
             return f'did you mean "{above.command_path} {given}"?'
