@@ -28,6 +28,14 @@ def test_a_virtual_round_waits_for_slow_devices_as_a_coordinator_does() -> None:
     assert (silent.names, silent.seconds) == ([*quick], 300.0)
 
 
+def test_a_virtual_round_does_without_a_broken_device_as_a_coordinator_does() -> None:
+    """Two of three answer and the third is refused: 0.7 of three are three, and of the two others two."""
+    timing = Timing(quorum=0.7, deadline=300.0, patience=2.0, least_wait=5.0)
+    told = {"arrivals": {"a": 1.0, "b": 2.0}, "failed": {"c": 3.0}, "invited": 3, "wanted": 3, "timing": timing}
+    assert round_end(**told).names is None
+    assert round_end(**told, broken=1).names == ["a", "b"]
+
+
 @pytest.mark.slow
 def test_slow_boards_count_in_every_fourth_round_also_of_a_run_that_went_on(tmp_path: Path) -> None:
     told = virtual(groups=(Group(name="slow", delay=25.0),), rule="fedavg", quorum=0.7, rounds=9)
