@@ -12,11 +12,12 @@ import msgspec
 import pytest
 from tests.fleet.ended_run import PACK, SUMMARY, line, summary
 
+from auricle.speech.sound_faults import FindingCount
 from auricle.wire.kinds import plain
 from auricle_fleet.groups import Group, Network
 from auricle_fleet.results.card import card
 from auricle_fleet.results.report import chart, render, ticks, write_report
-from auricle_fleet.results.report_tables import by_device, by_group, by_round, by_word, told
+from auricle_fleet.results.report_tables import by_device, by_finding, by_group, by_round, by_word, told
 from auricle_fleet.results.result import DeviceRow, prolonged
 from auricle_fleet.settings.partition import Partition
 
@@ -249,3 +250,12 @@ def test_a_prolonged_run_does_not_promise_the_same_weights() -> None:
     text = card(SUMMARY, PACK, otherwise=said)
     assert "prolonged from 2 to 3 rounds" in text and "gives the same weights" not in text
     assert prolonged([line(1), line(2)]) == "" and "gives the same weights" in card_of({})
+
+
+def test_what_was_found_in_files_is_in_the_report() -> None:
+    nobody = FindingCount("nothing says who speaks: a speaker each", 6, is_used=True, example=f"{HOSTILE} says nobody.")
+    silent = FindingCount("silent", 2, is_used=False, example="a.wav is silent.")
+    page = Page(by_finding([silent, nobody]))
+    assert "not used: silent" in page.text
+    assert f"{6}nothing says who speaks: a speaker each<script>" in page.text
+    assert by_finding([]) == ""

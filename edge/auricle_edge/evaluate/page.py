@@ -9,6 +9,7 @@ from pathlib import Path
 from auricle.errors import StorageError
 from auricle.hearing.curve import RATES, Point
 from auricle.hearing.origins import Recordings
+from auricle.speech.sound_faults import FindingCount
 from auricle.wire.kinds import escaped
 from auricle_edge.evaluate.files import Judgement
 from auricle_edge.evaluate.report import DRAWN, EVERYWHERE, Report, Row
@@ -64,12 +65,24 @@ def page_of(judgement: Judgement) -> str:
         if charts
         else "",
         *(_listener(report) for report in reports),
+        _files(judgement.findings),
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>How well it hears</title>'
         f"<style>{STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
     )
+
+
+def _files(findings: Sequence[FindingCount]) -> str:
+    """What was found in files; empty where nothing was."""
+    if not findings:
+        return ""
+    rows = "".join(
+        _row(f"{each.files:,}", (each.reason if each.is_used else f"not used: {each.reason}", each.example))
+        for each in findings
+    )
+    return f"<h2>Files</h2><table>{_row('files', ('what was found', 'the first'))}{rows}</table>"
 
 
 def _stroke(number: int) -> str:

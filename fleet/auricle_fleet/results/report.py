@@ -10,7 +10,7 @@ from auricle.process.times import about, how_many
 from auricle.wire.kinds import escaped
 from auricle_fleet.results.drawing import ticks
 from auricle_fleet.results.parties import by_party
-from auricle_fleet.results.report_tables import by_device, by_group, by_round, by_word, told
+from auricle_fleet.results.report_tables import by_device, by_finding, by_group, by_round, by_word, told
 from auricle_fleet.results.result import HEARD_BEFORE, DeviceRow, RoundRow, Summary, prolonged
 from auricle_fleet.units import duration, false_accepts, percent, size
 
@@ -206,6 +206,7 @@ def render(
         f"<style>{STYLE}</style></head><body><h1>Fleet run</h1><p class='lead'>{escaped(lead)}</p>"
         f'<div class="cards">{_cards(summary)}</div><h2>Accuracy</h2>{accuracy}<h2>Inference loss</h2>{loss}'
         f"{_false_accepts(accepts, summary, counted=counted)}<h2>Words</h2><p>{escaped(words)}</p>"
+        f"{by_finding(summary.findings)}"
         f"{by_word(summary.words, summary.confusion)}{by_party(rounds)}"
         f"{by_device(devices)}{by_group(devices, len(rounds))}"
         f"<h2>Left out of a layer, rounds</h2>{_left_out(rounds)}<h2>Rounds</h2>{by_round(rounds)}"

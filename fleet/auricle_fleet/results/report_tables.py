@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.speech.sound_faults import FindingCount
 from auricle.wire.kinds import escaped
 from auricle_fleet.results.result import DeviceRow, RoundRow
 from auricle_fleet.units import false_accepts, percent, size
@@ -29,6 +30,16 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _cell(text: str) -> str:
     """A cell: names and numbers stay on one line, a sentence does not."""
     return f"<td{' class=long' if len(text) > ONE_LINE else ''}>{escaped(text)}</td>"
+
+
+def by_finding(findings: Sequence[FindingCount]) -> str:
+    """Files that were not used, or not as they stand, by reason; empty where there was none."""
+    if not findings:
+        return ""
+    rows = [
+        (f"{row.files:,}", row.reason if row.is_used else f"not used: {row.reason}", row.example) for row in findings
+    ]
+    return f"<h2>Files</h2>{_table(('files', 'what was found', 'the first'), rows)}"
 
 
 def by_word(words: Sequence[str], confusion: Sequence[Sequence[int]] | None) -> str:
