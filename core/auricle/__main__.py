@@ -1,5 +1,5 @@
 """`python -m auricle`."""
 
-from auricle.process.cli import entry
+from auricle.process.start import entry
 
 entry()

@@ -38,7 +38,7 @@ NEWNET = 0x40000000
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SYSTEM = ("usr", "bin", "sbin", "lib", "lib64", "etc/ssl", "etc/ld.so.cache", "etc/alternatives")
 _ACCOUNTS = {"root": 0, "auricle": 10001, "postgres": 999, "grafana": 472, "nobody": 65534}
-LAUNCHER = "import sys\nfrom auricle.process.cli import entry\nsys.exit(entry())\n"
+LAUNCHER = "import sys\nfrom auricle.process.start import entry\nsys.exit(entry())\n"
 
 
 def obstacle() -> str | None:

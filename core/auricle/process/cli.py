@@ -19,9 +19,9 @@ from typer.core import TyperGroup
 
 from auricle import __version__
 from auricle.errors import INVALID, AuricleError, extra_command, nearest
-from auricle.process import ending
 from auricle.process.ending import begin_log, fail
 from auricle.process.options import CommandLineError
+from auricle.process.start import entry, raise_again
 from auricle.process.wrong_line import of_the_system, wrong_line
 
 RENAMED: dict[tuple[str, ...], dict[str, str]] = {
@@ -232,6 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         wanted = part if part in PARTS else None
         command = _command(wanted, None if wanted is None else _load(wanted))
+        raise_again()
         result = command.main(given, prog_name="auricle", standalone_mode=False)
     except AuricleError as error:
         return fail(str(error), error.exit_code, as_json)
@@ -240,17 +241,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(error.format_message())
             return 0
         return fail(wrong_line(error), INVALID, as_json)
+    except UnicodeEncodeError as error:  # a path or a word of the command line that is no text
+        return fail(f"{str(error.object)[:200]!a} is not UTF-8: rename it, or name it in UTF-8.", INVALID, as_json)
     except OSError as error:  # what no part has a sentence of its own for, such as a folder that may not be read
         return fail(of_the_system(error), INVALID, as_json)
     except (typer.Abort, KeyboardInterrupt):
         return fail("Interrupted.", 130, as_json)
     return result if isinstance(result, int) else 0
-
-
-def entry() -> None:
-    """Entry point of the console script."""
-    ending.ours = True
-    sys.exit(main())
 
 
 if __name__ == "__main__":

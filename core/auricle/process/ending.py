@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -99,6 +100,8 @@ def become(module: str, settings: bytes, *arguments: str) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     python = (sys.executable, *_flags(), *_without_columns())
+    if hasattr(signal, "pthread_sigmask"):  # Ctrl-C waits until the next program can say a word: `end_at_once`
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.execv(sys.executable, [*python, "-m", module, str(descriptor), *arguments])
 
 

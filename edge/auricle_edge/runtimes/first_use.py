@@ -100,6 +100,7 @@ def _ended(name: str) -> str | None:
         done = subprocess.run(
             [sys.executable, "-c", program, json.dumps(sys.path)],
             stdin=subprocess.DEVNULL,
+            start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             timeout=limit,

@@ -149,9 +149,11 @@ class _Process(SpawnProcess):
     def _Popen(process_obj: BaseProcess) -> Any:  # noqa: ANN401, N802
         program = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the child is born with it: Ctrl-C is ours
         try:
             return SpawnProcess._Popen(process_obj)
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             sys.modules["__main__"] = program
 
 
