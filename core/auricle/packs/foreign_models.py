@@ -26,7 +26,7 @@ _SUFFIXES = {
 def foreign_model(path: Path, head: bytes) -> str:
     """The sentence for a file that is a model of something else, by its first bytes or its name; empty for others."""
     what = _SUFFIXES[".tflite"] if head[4:8] == b"TFL3" else _SUFFIXES.get(path.suffix.lower(), "")
-    if not what:
+    if not what or (path.suffix.lower() == ".json" and b"wake_word" not in head and b'"micro"' not in head):
         return ""
     phrase = phrase_of(path)
     return (

@@ -322,7 +322,7 @@ _ARCHIVE = b"\x28\xb5\x2f\xfd"
 
 def _refuse_foreign(path: Path) -> None:
     with open_archive(path) as file:
-        head = file.read(16)
+        head = file.read(4_096)
     if not head.startswith(_ARCHIVE) and (said := foreign_model(path, head)):
         raise PackError(said)
 
