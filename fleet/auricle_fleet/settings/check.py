@@ -119,7 +119,7 @@ def check_counts(told: FleetSettings) -> None:
     """SettingsError for a number of something that cannot be."""
     for name, what, (least, most) in COUNTS:
         value = getattr(told, name)
-        if value is not None and not least <= value <= most:
+        if value is not None and not (isinstance(value, int) and least <= value <= most):
             raise SettingsError(
                 f"--{name.replace('_', '-')} {value} is not a valid number of {what}: say {least} to {most:,}."
             )
