@@ -29,7 +29,7 @@ def test_without_library_and_compiler_onnxruntime_trains_and_the_reason_is_told(
     by = training_runtime("auto", told.append)
     assert by.name == "step" and "needs a C compiler" in by.sentence and not told
     assert training_runtime("step").reason == "onnxruntime, as asked for"
-    assert training_runtime("native").sentence.startswith("Devices train with the runtime native")
+    assert training_runtime("native").sentence.startswith("Devices train with native")
 
 
 @pytest.mark.usefixtures("without_library")

@@ -26,7 +26,7 @@ class TrainingRuntime:
     @property
     def sentence(self) -> str:
         """For a person."""
-        return f"Devices train with the runtime {self.name}: {self.reason.rstrip('.')}."
+        return f"Devices train with {self.name}: {self.reason.rstrip('.')}."
 
 
 def is_at_hand(named: str) -> bool:
