@@ -48,7 +48,7 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
     values = under_todays_names(kind, values, where)
     known = list(_names(kind).values())
     for name, value in values.items():
-        if isinstance(value, str | Path) and not _is_text(str(value)):
+        if isinstance(value, str | Path) and not is_text(str(value)):
             raise SettingsError(f"{where}: {name} {str(value)!a} is not UTF-8: rename it, or name another.")
         if name not in known:
             raise SettingsError(f'{where}: no setting "{name}": {nearest(name, known)}')
@@ -59,7 +59,7 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
         raise SettingsError(f"{where}: {said}{'' if said.endswith('?') else '.'}") from error
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
     """Whether it can be written as UTF-8; a path of the system need not be."""
     try:
         value.encode()

@@ -68,6 +68,14 @@ def test_a_module_of_our_own_that_is_missing_is_a_fault_and_not_an_extra() -> No
 SERVE = "cloud serve --fleet f --state x --broker"
 
 
+def test_the_environment_is_text_and_what_it_hides_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AURICLE_PASSWORD", "secr\udce9t")
+    assert main(["edge", "run"]) == 2
+    assert capsys.readouterr().err == "auricle: AURICLE_PASSWORD of the environment is not UTF-8: set another.\n"
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -107,6 +115,8 @@ SERVE = "cloud serve --fleet f --state x --broker"
         ("edge evaluate --keywords nowhere", "nowhere"),
         ("edge settings", "calibrate, claim, clips"),
         ("--no-such-option", "--no-such-option"),
+        ("fleet run --out caf\udce9", r"'caf\udce9' is not UTF-8"),
+        ("export pretrain --data=caf\udce9 --out x.pack", r"'--data=caf\udce9' is not UTF-8"),
     ],
 )
 @pytest.mark.several

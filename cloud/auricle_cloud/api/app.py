@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
+from auricle.settings import is_text
 from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.api.api_settings import ApiSettings
 from auricle_cloud.api.enrolment_routes import EnrolmentRoutes
@@ -134,7 +135,7 @@ async def _parameters(request: web.Request, route: Route) -> dict[str, object]:
     """Checked parameters from path and query, or path and body."""
     path = dict(request.match_info)
     query = request.query
-    if any(not _is_text(value) for pair in (*path.items(), *query.items()) for value in pair):
+    if any(not is_text(value) for pair in (*path.items(), *query.items()) for value in pair):
         raise RefusedError(400, "The address is not UTF-8.")
     twice = [name for name in query if len(query.getall(name)) > 1 or name in path]
     if twice:
@@ -168,14 +169,6 @@ async def _body(request: web.Request) -> dict[str, object]:
 def _whole(value: object) -> object:
     """JSON has one kind of numbers: 3.0 is an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53 else value
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _json(answer: object, status: int = 200) -> web.Response:

@@ -23,6 +23,7 @@ from auricle.process.ending import begin_log, fail
 from auricle.process.options import CommandLineError
 from auricle.process.start import entry, raise_again
 from auricle.process.wrong_line import of_the_system, wrong_line
+from auricle.settings import is_text
 
 RENAMED: dict[tuple[str, ...], dict[str, str]] = {
     ("cloud", "models", "download"): {"--output": "--out"},
@@ -214,11 +215,27 @@ def _complete() -> int:
     return 0
 
 
+def _not_text(given: Sequence[str]) -> str | None:
+    """Why a command line is refused whose words, or settings of the environment, no file of ours could hold."""
+    for word in given:
+        if not is_text(word):
+            return _rename(word)
+    ours = ((name, value) for name, value in os.environ.items() if name.startswith("AURICLE_"))
+    wrong = next((name for name, value in ours if not is_text(value)), None)  # its value may be a secret
+    return None if wrong is None else f"{wrong} of the environment is not UTF-8: set another."
+
+
+def _rename(word: str) -> str:
+    return f"{word[:200]!a} is not UTF-8: rename it, or name another."
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code: 0, 2 for a user's mistake, 130 when interrupted."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if COMPLETE in os.environ:
         return _complete()
+    if (why := _not_text(given)) is not None:
+        return fail(why, INVALID, "--json" in given)
     given = with_names_of_today(given)
     as_json = "--json" in given
     begin_log(as_json)
@@ -241,8 +258,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(error.format_message())
             return 0
         return fail(wrong_line(error), INVALID, as_json)
-    except UnicodeEncodeError as error:  # a path or a word of the command line that is no text
-        return fail(f"{str(error.object)[:200]!a} is not UTF-8: rename it, or name it in UTF-8.", INVALID, as_json)
+    except UnicodeEncodeError as error:  # of a file that was listed, or of the folder that we are in
+        return fail(_rename(str(error.object)), INVALID, as_json)
     except OSError as error:  # what no part has a sentence of its own for, such as a folder that may not be read
         return fail(of_the_system(error), INVALID, as_json)
     except (typer.Abort, KeyboardInterrupt):
