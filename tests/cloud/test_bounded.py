@@ -62,7 +62,7 @@ def test_a_zero_model_does_not_become_the_global_one_with_six_devices() -> None:
     assert np.abs(alone.weights).max() < 1e-3, "the rule alone takes the zeros"
     assert np.abs(made.weights - 1).max() < 0.2
     assert (made.pruned[5] == 1).all(), "the farthest fifth is left out, at least one device"
-    assert "2 farthest" in made.warnings[0]
+    assert "the 2 farthest devices of 6 did not count" in made.warnings[0]
 
 
 @pytest.mark.parametrize(("far", "counted"), [(2.0, 2.0), (100.0, 2.0)])
@@ -73,7 +73,7 @@ def test_of_three_devices_nobody_is_left_out_and_a_long_update_is_shortened(far:
     assert made.weights.tolist() == pytest.approx([1 / 3, 1 / 3, counted / 3, 0, 0, 0])
     assert made.kept.all()
     assert made.bounded == ((Bounded("dev-02", "length", far, 2.0),) if far > 2 else ())
-    assert "leaves out nobody of 3 devices" in made.warnings[0]
+    assert "none of the 3 devices left out" in made.warnings[0]
 
 
 @pytest.mark.parametrize("count", [3, 4, 5])

@@ -137,7 +137,9 @@ def test_a13_a_cohort_too_small_to_prune_is_averaged_with_a_warning() -> None:
     result = get_rule("lpa", prune_low=0.1, prune_high=0.2)(five_clients(weights=np.ones((5, 3), np.float32)))
     silent = get_rule("lpa", prune_low=0, prune_high=0.2)(five_clients())
 
-    assert result.warnings == ("prune_low 0.1 removes nobody from a cohort of 5; it takes 10.",)
+    assert result.warnings == (
+        "prune_low 0.1 left nobody out: 0.1 of 5 devices is less than one. It leaves one out from 10 devices on.",
+    )
     assert silent.warnings == ()
 
 

@@ -26,7 +26,10 @@ from auricle_learning.aggregation.rules.average import average, fraction_of
 from auricle_learning.aggregation.rules.declaration import check_declaration
 from auricle_learning.aggregation.rules.rule import Rule
 
-TWO = "Of two devices one has more than half of the round, which nothing bounds: from three devices on none has."
+TWO = (
+    "One of the two devices decides more than half of this round, which no bound prevents among two: have three "
+    "devices or more in a round."
+)
 FEW = 0.2
 """Share of a small cohort that LPA leaves out where its own fraction removes nobody; at least one device."""
 LONGEST = 2.0
@@ -109,17 +112,18 @@ class BoundedRule:
         left = 0 if few else max(1, math.ceil(FEW * count - SLACK))
         fitted = replace(self.rule, options={**self.options, "prune_low": 0.0, "prune_high": left / count})
         if few:
-            instead = f"an update longer than {LONGEST:g} times the middle one is shortened to that"
-            return _Fitted(
-                fitted,
-                (f"prune_high {high:g} leaves out nobody of {count} devices: {instead} (limits.prune_few).",),
-                shortens=True,
+            sentence = (
+                f"An update longer than {LONGEST:g} times the middle one was shortened to that, and none of the "
+                f"{count} devices left out: among so few, the farthest mostly only sounds different. To leave it out, "
+                f"set prune_high to 0.34 or more; to leave updates as they are, set prune_few = false under [limits]."
             )
-        who = "the farthest one in each layer was" if left == 1 else f"the {left} farthest in each layer were"
-        return _Fitted(
-            fitted,
-            (f"prune_high {high:g} removes nobody from {count} devices: {who} left out instead (limits.prune_few).",),
+            return _Fitted(fitted, (sentence,), shortens=True)
+        who = "the farthest device" if left == 1 else f"the {left} farthest devices"
+        sentence = (
+            f"In each layer {who} of {count} did not count: prune_high {high:g} of {count} is less than one device, so "
+            f"a fifth was left out instead. To count all of them, set prune_few = false under [limits]."
         )
+        return _Fitted(fitted, (sentence,))
 
     def _capped(self, cohort: Cohort, fitted: _Fitted) -> tuple[Cohort, list[Bounded]]:
         """The cohort with what its devices sent and said of themselves brought into bounds, and who was."""

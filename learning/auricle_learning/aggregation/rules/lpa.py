@@ -115,7 +115,8 @@ def prune(cohort: Cohort, *, prune_low: float, prune_high: float) -> Pruning:
         deviation,
         pruned,
         warnings=tuple(
-            f"{name} {fraction:g} removes nobody from a cohort of {count}; it takes {np.ceil(1 / fraction):.0f}."
+            f"{name} {fraction:g} left nobody out: {fraction:g} of {count} devices is less than one. It leaves one "
+            f"out from {np.ceil(1 / fraction):.0f} devices on."
             for name, fraction, size in removed
             if fraction > 0 and size == 0
         ),
