@@ -14,7 +14,7 @@ from tests.fleet.ended_run import SUMMARY, line
 
 from auricle_fleet.emulation.precision import RECALLS
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.suite.curves import curves, precision_curves
+from auricle_fleet.suite.curves import curves, precision_curves, rounds_to_target
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.page import Shown, write_shown
 from auricle_fleet.suite.paired import interval, sign_flip, student
@@ -133,6 +133,17 @@ def test_differences_have_a_sign_and_rounds_that_nobody_reached_are_not_compared
     titles = [table.title for table in tables(far, results(far, runs))]
     assert "Rounds to the target, of the runs that reached it" in titles
     assert not any("beside" in title and "Rounds" in title for title in titles)
+
+
+def test_a_method_that_never_reaches_the_target_has_no_bar() -> None:
+    drawn = rounds_to_target(SUITE, results(SUITE, ended()))
+    assert drawn is not None
+    picture = ET.fromstring(drawn)  # made above
+    name = "{http://www.w3.org/2000/svg}"
+    shown = [text.text for text in picture.iter(f"{name}text")]
+    assert shown[2:6] == ["mean", "at least 2.3, reached by 2 of 3", "A & B", "2.0, reached by 3 of 3"]
+    assert shown[7:] == ["mean", "never in 2 rounds, 3 runs", "A & B", "at least 2.5, reached by 1 of 2"]
+    assert len(list(picture.iter(f"{name}rect"))) == 1 + 3  # the paper, and the bars
 
 
 def test_a_table_keeps_bars_and_signs_of_its_form() -> None:

@@ -63,10 +63,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of a chart: its value, and what the text behind it says."""
+    """A bar of a chart: its value, None for a text without a bar, and what the text behind it says."""
 
     name: str
-    value: float
+    value: float | None
     text: str
 
 
@@ -127,12 +127,13 @@ def bar_chart(title: str, blocks: Sequence[tuple[str, Sequence[Bar]]], most: flo
         parts.append(text(MARGIN, y + 12, heading, "start", INK, weight=600))
         y += 20
         for bar in bars:
-            length = max(room, 40.0) * min(max(bar.value / (most or 1.0), 0.0), 1.0)
+            length = max(room, 40.0) * min(max((bar.value or 0.0) / (most or 1.0), 0.0), 1.0)
             parts.append(text(left - 8, y + 13, bar.name, "end", SOFT))
-            parts.append(
-                f'<rect x="{left:.1f}" y="{y + 2:.1f}" width="{max(length, 1.0):.1f}" height="{BAR - 4}" '
-                f'fill="{style(number[bar.name])[0]}"/>'
-            )
+            if bar.value is not None:
+                parts.append(
+                    f'<rect x="{left:.1f}" y="{y + 2:.1f}" width="{max(length, 1.0):.1f}" height="{BAR - 4}" '
+                    f'fill="{style(number[bar.name])[0]}"/>'
+                )
             parts.append(text(left + length + 6, y + 13, bar.text, "start", INK))
             y += BAR
         y += 10

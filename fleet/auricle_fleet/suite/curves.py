@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from auricle.process.times import how_many
 from auricle_fleet.emulation.precision import RECALLS
 from auricle_fleet.results.drawing import Axis, Bar, Point, Series, bar_chart, heat_map, line_chart
 from auricle_fleet.results.result import RoundRow
@@ -88,8 +89,9 @@ def precision_curves(suite: Suite, found: Results, condition: str) -> str | None
 
 
 def rounds_to_target(suite: Suite, found: Results) -> str | None:
-    """Draw the mean rounds until the target as bars, a run that is never there as one more than it has.
+    """Draw the mean rounds until the target as bars; where no run of a method is ever there, its name has a text alone.
 
+    A run that is never there counts as one more than it has, so the mean with such runs is the least that it may be.
     None without a target, or where no run has ended.
     """
     figure = next((each for each in shown_figures(suite) if each.name == ROUNDS), None)
@@ -100,9 +102,14 @@ def rounds_to_target(suite: Suite, found: Results) -> str | None:
         bars = []
         for each in (each for each in found.reached if each.condition == condition.name):
             mean = found.entry(ROUNDS, each.method, condition.name).mean
-            if mean is not None:
-                most = max(most, mean)
-                bars.append(Bar(each.method, mean, f"{mean:.1f}, reached by {len(each.rounds)} of {each.runs}"))
+            if mean is None:
+                continue
+            if not each.rounds:
+                bars.append(Bar(each.method, None, f"never in {mean - 1:g} rounds, {how_many(each.runs, 'run')}"))
+                continue
+            most = max(most, mean)
+            least = "" if len(each.rounds) == each.runs else "at least "
+            bars.append(Bar(each.method, mean, f"{least}{mean:.1f}, reached by {len(each.rounds)} of {each.runs}"))
         blocks.append((condition.name, bars))
     return bar_chart(figure.title, blocks, most)
 
