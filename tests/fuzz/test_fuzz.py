@@ -19,7 +19,7 @@ import pytest
 from tests.fuzz.__main__ import main, write_corpus
 from tests.fuzz.protobuf import changed, encode, parse
 from tests.fuzz.run import Fuzzer
-from tests.fuzz.scratch import MEMORY, PREFIX, scratch_folder, written
+from tests.fuzz.scratch import PREFIX, scratch_folder, written
 from tests.fuzz.target import FOUND, TARGETS, Target
 from tests.fuzz.targets import load
 from tests.fuzz.watched import watched
@@ -152,12 +152,13 @@ def test_a_folder_whose_process_was_killed_is_removed_by_the_next_one_and_no_oth
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_run_that_is_ended_leaves_no_folder_and_no_process(sent: signal.Signals) -> None:
     command = [sys.executable, "-m", "tests.fuzz", "backup", "--cases", "1000000", "--seconds", "60"]
-    before = set(MEMORY.glob(f"{PREFIX}*"))
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
         assert run.stderr is not None
         while "cases" not in run.stderr.readline():
             """The first progress comes after five seconds of inputs."""
-        (folder, *_) = set(MEMORY.glob(f"{PREFIX}*")) - before
+        held = [each.readlink() for each in Path(f"/proc/{run.pid}/fd").iterdir()]
+        (folder,) = (each for each in held if each.name.startswith(PREFIX))
+        assert folder.is_dir()
         run.send_signal(sent)
         assert "Traceback" not in run.stderr.read()  # read to its end: the child has ended as well
     assert not folder.exists()

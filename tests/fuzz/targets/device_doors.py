@@ -29,6 +29,7 @@ from auricle_edge.listening.capture.frames import FrameReader
 from auricle_edge.listening.capture.settings import CaptureSettings, parse_source
 from auricle_edge.listening.events.home_mqtt import HomeMqtt
 from auricle_edge.listening.events.home_mqtt import log as events
+from auricle_edge.listening.events.sparse_log import SparseLog
 from auricle_edge.listening.events.wyoming_client import LARGEST_LINE, Client, Offer
 from auricle_edge.listening.sound import Feedback
 from auricle_edge.settings import read_settings
@@ -172,6 +173,7 @@ def _at_home() -> HomeMqtt:
 def home_feedback(data: bytes) -> object:
     """What anybody at the home's broker writes as feedback: taken, or left alone with one line in the log."""
     home, said = _at_home(), _Said()
+    home._sparse = SparseLog(home._sparse._log)  # each input is the first of its minute
 
     async def hear() -> bool:
         events.addHandler(said)
