@@ -11,6 +11,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -105,22 +106,32 @@ def _section(path: tuple[str, ...], command: Any, common: list[str]) -> str:
     name = " ".join(path)
     told = _escaped(" ".join(inspect.cleandoc(command.help or "").split()))
     rows = _rows(command)
-    own = [row for row in rows if row not in common]
-    table = [*HEAD, *own] if own else []
+    table: list[str] = []
+    for panel, of_panel in groupby(_shown(command), lambda each: getattr(each, "rich_help_panel", None)):
+        own = [row for each in of_panel if (row := _parameter(command, each)) not in common]
+        if own:
+            table += [*([""] if table else []), *([f"**{panel}**", ""] if panel else []), *HEAD, *own]
     shared = ", ".join(f"`{word}`" for row in rows if row in common for word in re.findall(r"--[a-z-]+", row)[:1])
     if shared:
-        table += [*([""] if own else []), f"Also {shared}."]
+        table += [*([""] if table else []), f"Also {shared}."]
     more = ["", MORE[name]] if name in MORE else []
     return "\n".join(["", f"## auricle {name}", "", told, *([""] if table else []), *table, *more]) + "\n"
 
 
 def _rows(command: Any, *, every: bool = False) -> list[str]:
     """A row for each argument and option that help shows, or for each of all."""
-    return [
-        _parameter(command, parameter)
+    return [_parameter(command, parameter) for parameter in _shown(command, every=every)]
+
+
+def _shown(command: Any, *, every: bool = False) -> list[Any]:
+    """The arguments and options of `_rows`, those under one heading of help one after the other."""
+    shown = [
+        parameter
         for parameter in command.params
         if (every or not getattr(parameter, "hidden", False)) and not set(parameter.opts) & set(COMMON)
     ]
+    panels = list(dict.fromkeys(getattr(parameter, "rich_help_panel", None) for parameter in shown))
+    return sorted(shown, key=lambda parameter: panels.index(getattr(parameter, "rich_help_panel", None)))
 
 
 def _parameter(command: Any, parameter: Any) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from auricle.errors import SettingsError
 from auricle.process.ending import fitted
-from auricle.process.options import Given, Option, optional, with_options
+from auricle.process.options import Given, Option, in_panel, optional, with_options
 from auricle.process.table import print_grid
 from auricle.settings import declared, from_mapping, read_toml, under_todays_names
 from auricle_cloud.commands.serve_options import (
@@ -55,16 +55,28 @@ _TABLE_OPTIONS = {
     "partition": [optional(setting, "--partition") for setting in declared(Partition) if setting.name == "kind"],
 }
 """Tables whose settings are options as well."""
+RESULTS = "Results"
+PANELS = {
+    "Fleet and devices": "devices rounds participation kind local min_clips mode quorum deadline over_selection",
+    "Speech": "data words pack unseen validation takes labelled labelled_share",
+    "Method and training": "method method_options preset start epochs rate augment learning server_optimizer "
+    "server_rate seed carried detect judge judge_minutes judge_share central central_epochs",
+    "Engine and machine": "engine processes ray runtime round_every step_seconds durable",
+    "Network": "codec broker port",
+    "Privacy": "clip noise budget delta view on bound wait",
+}
+"""Options of a run by their subjects, as help shows them: most used first."""
 _FLAGS = {name: (f"--{name}",) for name in ("central", "detect", "durable", "validation")}
 
 
 def _options() -> list[Option]:
-    """An option for every setting that is not a table; None where it is not given."""
+    """An option for every setting that is not a table, in the order of `PANELS`; None where it is not given."""
     plain = (setting for setting in declared(FleetSettings) if setting.name not in TABLES)
     tables = (option for options in _TABLE_OPTIONS.values() for option in options)
-    options = [optional(setting, *_FLAGS.get(setting.name, ())) for setting in plain]
-    after_method = 1 + next(at for at, option in enumerate(options) if option.name == "method")
-    return [*options[:after_method], METHOD_OPTIONS, *EARLIER_OPTIONS, *options[after_method:], *tables]
+    every = [*(optional(setting, *_FLAGS.get(setting.name, ())) for setting in plain), METHOD_OPTIONS, *tables]
+    left = {option.name: option for option in every}
+    shown = [in_panel(left.pop(name), panel) for panel, names in PANELS.items() for name in names.split()]
+    return [*shown, *left.values(), *EARLIER_OPTIONS]
 
 
 def _read(config: Path) -> dict[str, object]:
@@ -142,17 +154,24 @@ def run(
         help="Settings in TOML, with groups (docs/emulation.md), or a run's settings.json; options override it.",
     ),
     given: Given,
-    out: Path | None = typer.Option(None, help="Folder for the results [runs/<date and time>]."),
+    out: Path | None = typer.Option(
+        None, help="Folder for the results [runs/<date and time>].", rich_help_panel=RESULTS
+    ),
     resume: bool = typer.Option(
         False,
         "--resume",
         help="Go on with the run in --out [the newest in runs/], with the settings it began with; a larger --rounds "
         "prolongs it.",
+        rich_help_panel=RESULTS,
     ),
     track: str | None = typer.Option(
-        None, help="Also send each round to tensorboard, mlflow or wandb; its package has to be installed."
+        None,
+        help="Also send each round to tensorboard, mlflow or wandb; its package has to be installed.",
+        rich_help_panel=RESULTS,
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round and the summary, nothing else."),
+    as_json: bool = typer.Option(
+        False, "--json", help="Print a JSON object a round and the summary, nothing else.", rich_help_panel=RESULTS
+    ),
 ) -> int:
     """Train a shared keyword model on many emulated devices and leave a report."""
     view = View(as_json=as_json)
@@ -181,9 +200,14 @@ def plan(
     *,
     config: Path | None = typer.Option(None, help="The same as FLEET.toml."),
     given: Given,
-    out: Path = typer.Option(Path("runs"), help="Where the run's folder would be."),
-    measure: bool = typer.Option(False, "--measure", help="Measure this machine again, and remember what it says."),
-    as_json: bool = typer.Option(False, "--json", help="Print the forecast as JSON."),
+    out: Path = typer.Option(Path("runs"), help="Where the run's folder would be.", rich_help_panel=RESULTS),
+    measure: bool = typer.Option(
+        False,
+        "--measure",
+        help="Measure this machine again, and remember what it says.",
+        rich_help_panel="Engine and machine",
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print the forecast as JSON.", rich_help_panel=RESULTS),
 ) -> int:
     """Say what a run will take before it starts: time, memory, bytes, open files, disk, with each engine.
 

@@ -164,6 +164,21 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*", __version__)
 
 
+@pytest.mark.parametrize("line", ["fleet run", "fleet plan"])
+@pytest.mark.several
+def test_options_of_a_run_stand_under_their_subjects(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*line.split(), "--help"]) == 0
+    shown = capsys.readouterr().out
+    titles = re.findall(r"^([A-Z][a-z ]+):$", shown, re.MULTILINE)
+    assert titles[-8:] == [
+        *("Options", "Fleet and devices", "Speech", "Method and training", "Engine and machine"),
+        *("Network", "Privacy", "Results"),
+    ]
+    alone = shown.partition("\nOptions:\n")[2].partition("\n\n")[0]
+    assert re.findall(r"^  (?:-h, )?(--[a-z]+)", alone, re.MULTILINE) == ["--config", "--help"]
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 @pytest.mark.parametrize("line", ["", "--help", "-h", "cloud", "cloud --help", "fleet run --help", "edge run -h"])
 @pytest.mark.several
 def test_help_is_no_mistake(line: str, capsys: pytest.CaptureFixture[str]) -> None:

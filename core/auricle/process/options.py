@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
 
@@ -67,6 +68,13 @@ def optional(
     return Option(setting.name, (Path if path else setting.kind) | None, said)
 
 
+def in_panel(option: Option, panel: str) -> Option:
+    """The same option under a heading of its command's help."""
+    said = copy.copy(option.said)
+    cast("typer.models.OptionInfo", said).rich_help_panel = panel
+    return replace(option, said=said)
+
+
 def with_options(**groups: Sequence[Option]) -> Callable[[Command], Command]:
     """Give a command the options of these groups.
 
@@ -110,6 +118,19 @@ class OnceCommand(TyperCommand):
             if takes_one and given.count(each) > 1:
                 raise SettingsError(f"{each.opts[-1]} is given twice, and takes one value: name it once.")
         return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
+        """Write what help says of arguments and options, those of a panel under its name."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for each in self.get_params(ctx):
+            row = each.get_help_record(ctx)
+            if row is not None:
+                usual = "Arguments" if each.param_type_name == "argument" else "Options"
+                sections.setdefault(getattr(each, "rich_help_panel", None) or usual, []).append(row)
+        for title, rows in sections.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def sign(command: Function, parameters: Iterable[inspect.Parameter]) -> Function:
