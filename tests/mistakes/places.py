@@ -86,6 +86,14 @@ def hub_with_anna(before: Before) -> None:
     store.close()
 
 
+def hub_with_one_admin(before: Before) -> None:
+    """A state in which Anna has the only token of an admin."""
+    hub(before)
+    store = Store(before.folder / "hub" / FILE)
+    store.tokens.create("anna", "admin")
+    store.close()
+
+
 def half_fleet(before: Before) -> None:
     """A folder in which a fleet was made."""
     (before.folder / "home").mkdir(exist_ok=True)
