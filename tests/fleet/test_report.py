@@ -198,6 +198,15 @@ def test_a_round_has_columns_for_what_only_some_runs_have() -> None:
     )
 
 
+@pytest.mark.parametrize(("count", "seen"), [(20, [*range(1, 21)]), (80, [*range(1, 6), *range(76, 81)])])
+def test_of_a_long_run_the_first_and_last_rounds_are_seen_and_all_unfold(count: int, seen: list[int]) -> None:
+    open_part, _, folded = by_round([line(n) for n in range(1, count + 1)]).partition("<details>")
+    rows = re.compile(r"<tr><td>(\d+)</td>")
+    assert [int(n) for n in rows.findall(open_part)] == seen
+    assert [int(n) for n in rows.findall(folded)] == ([] if count == 20 else [*range(1, 81)])
+    assert ("<summary>All 80 rounds</summary>" in folded) == (count == 80)
+
+
 def card_of(settings: dict[str, object] | None = None, **changes: Any) -> str:
     return card(msgspec.structs.replace(SUMMARY, **changes), PACK, (), settings)
 

@@ -40,6 +40,7 @@ td, .keys span { white-space: nowrap; } th { padding: 0 .5rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; } th { text-align: right; color: var(--soft); }
 td { text-align: right; border-top: 1px solid var(--line); padding: .15rem .5rem; font-variant-numeric: tabular-nums; }
 th:first-child, td:first-child { text-align: left; } td.long { white-space: normal; }
+summary { margin: .8rem 0; cursor: pointer; }
 """
 
 

@@ -177,12 +177,28 @@ SOME: tuple[tuple[str, Callable[[RoundRow], str | None]], ...] = (
     ("epsilon", lambda r: None if r.epsilon is None else f"{r.epsilon:.3g}"),
 )
 """Columns of a second table, of runs that have one such value at least."""
+WHOLE = 20
+"""Rounds of a run, up to which its table shows all of them at once."""
+ENDS = 5
+"""Rounds at either end that are seen of a longer run."""
 
 
 def by_round(rounds: Sequence[RoundRow]) -> str:
-    """A row for each round, and again for what only some rules, attacks and engines have, where the run has it."""
+    """A row for each round, and again for what only some rules, attacks and engines have, where the run has it.
+
+    Of more than `WHOLE` rounds the first and the last `ENDS` are seen, and all of them unfold.
+    """
     some = [column for column in SOME if any(column[1](row) is not None for row in rounds)]
-    return _columns(ALWAYS, rounds) + (_columns([ALWAYS[0], *some], rounds) if some else "")
+
+    def shown(part: Sequence[RoundRow]) -> str:
+        return _columns(ALWAYS, part) + (_columns([ALWAYS[0], *some], part) if some else "")
+
+    if len(rounds) <= WHOLE:
+        return shown(rounds)
+    return (
+        f"<p>The first {ENDS} and the last {ENDS}.</p>{shown([*rounds[:ENDS], *rounds[-ENDS:]])}"
+        f"<details><summary>All {len(rounds):,} rounds</summary>{shown(rounds)}</details>"
+    )
 
 
 def _columns(columns: Sequence[tuple[str, Callable[[RoundRow], str | None]]], rounds: Sequence[RoundRow]) -> str:
