@@ -228,7 +228,7 @@ class FleetRun:
         self.settings.preset_for(trained=False).require_pack(data.pack)
         self._newest = read_model(self.out, data.pack)  # of the rounds before, where there were any
         self.view.say(
-            f"{len(data.devices):,} devices with {data.training_clips:,} training clips of "
+            f"{how_many(len(data.devices), 'device')} with {how_many(data.training_clips, 'training clip')} of "
             f"{len(data.pack.labels)} words; "
             f"{len(data.unseen):,} clips of {how_many(data.unseen_speakers, 'unseen speaker')}"
             + (f"; {how_many(data.validation_speakers, 'validation speaker')}" if data.validation else "")

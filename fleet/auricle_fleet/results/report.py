@@ -195,9 +195,9 @@ def render(
     accepts = _points(rounds, lambda r: r.false_accepts if counted else r.false_accepts_per_hour)
     words = ", ".join(summary.words)
     lead = (
-        f"{summary.devices:,} devices, {summary.training_clips:,} training clips, method {summary.rule}, preset "
-        f"{summary.preset}, seed {summary.seed}. Judged on {summary.unseen_clips:,} clips of "
-        f"{summary.unseen_speakers:,} speakers no device has."
+        f"{how_many(summary.devices, 'device')}, {how_many(summary.training_clips, 'training clip')}, method "
+        f"{summary.rule}, preset {summary.preset}, seed {summary.seed}. Judged on "
+        f"{how_many(summary.unseen_clips, 'clip')} of {how_many(summary.unseen_speakers, 'speaker')} no device has."
         + (f" {HEARD_BEFORE}" if summary.heard_before else "")
         + (" Interrupted." if summary.interrupted else "")
     )

@@ -105,7 +105,8 @@ def rounds_to_target(suite: Suite, found: Results) -> str | None:
             if mean is None:
                 continue
             if not each.rounds:
-                bars.append(Bar(each.method, None, f"never in {mean - 1:g} rounds, {how_many(each.runs, 'run')}"))
+                never = f"never in {how_many(round(mean - 1), 'round')}, {how_many(each.runs, 'run')}"
+                bars.append(Bar(each.method, None, never))
                 continue
             most = max(most, mean)
             least = "" if len(each.rounds) == each.runs else "at least "

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from auricle.errors import StorageError
 from auricle.files import describe, write_durably
+from auricle.process.times import how_many
 from auricle.wire.kinds import escaped, plain
 from auricle_fleet.results.metrics import write_csv
 from auricle_fleet.results.png import png_of, why_not
@@ -84,7 +85,7 @@ class Shown:
         suite = self.suite
         planned = len(suite.methods) * len(suite.conditions) * len(suite.seeds)
         return (
-            f"{len(suite.methods)} methods in {len(suite.conditions)} conditions, seeds "
+            f"{how_many(len(suite.methods), 'method')} in {how_many(len(suite.conditions), 'condition')}, seeds "
             f"{', '.join(map(str, suite.seeds))}, {self.size} size: {len(self.ended)} of {planned} runs have ended."
         )
 
