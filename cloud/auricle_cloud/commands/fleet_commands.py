@@ -95,7 +95,7 @@ def new(
     out: Annotated[Path | None, typer.Option(help="Folder for everything [NAME].")] = None,
     keys: Annotated[Path | None, typer.Option(help="Folder for the release keys, best on a stick [OUT/keys].")] = None,
     port: Annotated[int, typer.Option(help="Port of the broker.")] = 8883,
-    api_port: Annotated[int, typer.Option(help="Port of API and page.")] = 8443,
+    api_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of API and page.")] = 8443,
     as_json: bool = False,
 ) -> int:
     """Make what a fleet of boards needs: authority, release keys, broker, certificates and a complete fleet.toml.

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from auricle import __version__
-from auricle.errors import INVALID, AuricleError, extra_command, nearest
+from auricle.errors import INVALID, AuricleError, SettingsError, extra_command, nearest
 from auricle.process.ending import begin_log, fail
 from auricle.process.options import CommandLineError
 from auricle.process.start import entry, raise_again
@@ -169,6 +169,7 @@ def _command(wanted: str | None, loaded: typer.Typer | None) -> Any:  # noqa: AN
     """What takes a command line, assembled once a process: that takes longer than many a command."""
     command = typer.main.get_command(_assembled(wanted, loaded))
     _tidy_help(command)
+    _refuse_empty_paths(command)
     return command
 
 
@@ -186,6 +187,24 @@ def _tidy_help(command: Any) -> None:  # noqa: ANN401 - as above
     for each in getattr(command, "commands", {}).values():
         each.short_help = first_sentence(each) or None
         _tidy_help(each)
+
+
+def _refuse_empty_paths(command: Any) -> None:  # noqa: ANN401 - as above
+    """Let no command take "", which a script's unset variable leaves, for the folder that we are in."""
+    for parameter in command.params:
+        if parameter.type.name in ("path", "file", "directory"):
+            parameter.type.convert = functools.partial(_path, parameter.type.convert)
+    for each in getattr(command, "commands", {}).values():
+        _refuse_empty_paths(each)
+
+
+def _path(convert: Callable[..., Any], value: Any, parameter: Any, context: Any) -> Any:  # noqa: ANN401 - as above
+    if value == "":
+        name = (
+            parameter.opts[-1] if parameter.param_type_name == "option" else parameter.human_readable_name.strip("[].")
+        )
+        raise SettingsError(f"{name} is empty: name a path.")
+    return convert(value, parameter, context)
 
 
 def _plain_kind(shown: Callable[[Any], str], context: Any) -> str:  # noqa: ANN401 - as above

@@ -15,7 +15,7 @@ from auricle.errors import PackError, SettingsError
 from auricle.files import write_durably
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.process.table import progress_bars
-from auricle_export.commands.command_line import import_for
+from auricle_export.commands.command_line import import_for, refuse_unwritable_folder
 
 
 def build(
@@ -50,6 +50,8 @@ def build(
         raise SettingsError("Say where the packs go with --out DIR, or what to compare them with by --check shipped.")
     if out is not None and out.exists() and not out.is_dir():
         raise SettingsError(f"{out} is a file: packs go into a folder, name one with --out.")
+    if out is not None:
+        refuse_unwritable_folder(out)
     if model is not None:
         if out is None or names or labels is None:
             raise SettingsError("Your own model needs --labels a,b,c and --out DIR, and no names of shipped packs.")

@@ -46,16 +46,21 @@ def refuse_unwritable(out: Path, folder: Path, option: str = "--out", name: str 
     if out.is_dir():
         raise SettingsError(f"{out} is a folder: name the file to write, as in {option} {out / name}.")
     for place in (out.parent, folder):
-        made = [one for one in (place, *place.parents) if not one.exists()]
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(describe(error, place)) from error
-        writable = os.access(place, os.W_OK | os.X_OK)
-        for one in made:
-            one.rmdir()
-        if not writable:
-            raise StorageError(f"{place} cannot be written: check its permissions.")
+        refuse_unwritable_folder(place)
+
+
+def refuse_unwritable_folder(place: Path) -> None:
+    """Refuse a folder in which nothing can be written, there or not; nothing is left of having tried."""
+    made = [one for one in (place, *place.parents) if not one.exists()]
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(describe(error, place)) from error
+    writable = os.access(place, os.W_OK | os.X_OK)
+    for one in made:
+        one.rmdir()
+    if not writable:
+        raise StorageError(f"{place} cannot be written: check its permissions.")
 
 
 @contextmanager

@@ -63,10 +63,12 @@ def this_machine(out: Path) -> Machine:
     Raises
     ------
     StorageError
-        Its place cannot be looked at.
+        Its place is a file, or cannot be looked at.
     """
     try:
-        place = next(path for path in (out, *out.absolute().parents) if path.is_dir())
+        place = next(path for path in (out, *out.absolute().parents) if path.exists())
+        if not place.is_dir():
+            raise StorageError(f"{place} is a file: choose another --out.")
         disk = shutil.disk_usage(place).free
     except OSError as error:
         raise StorageError(describe(error, out)) from error
