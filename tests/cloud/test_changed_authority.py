@@ -7,8 +7,10 @@ import os
 import time
 from pathlib import Path
 
+import pytest
 from tests.system.tls_site import NEEDS_MOSQUITTO, TlsSite, running
 
+from auricle.errors import StorageError
 from auricle.mqtt_link.link import BrokerAddress, LinkSettings, MqttLink
 from auricle_cloud.commands.checkup import broker_authority
 from auricle_cloud.identity.authority import Authority
@@ -62,6 +64,11 @@ def test_a_running_broker_under_a_new_authority_has_to_start_again(tmp_path: Pat
             assert verdict == "bad" and "enrol broker" in sentence
 
     asyncio.run(case())
+
+
+def test_what_is_not_the_folder_of_a_broker_has_no_authority_that_is_good(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="is not a folder of auricle cloud enrol broker: no such file or directory"):
+        broker_authority(tmp_path, None)
 
 
 def test_without_a_process_there_is_nothing_to_start_again(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from auricle.wire.frames import Topics
 from auricle_cloud.commands.answer_tables import plain
 from auricle_cloud.commands.answers import show
 from auricle_cloud.identity.broker_files import AUTHORITY as AUTHORITY_FILE
-from auricle_cloud.identity.broker_folder import old_authority
+from auricle_cloud.identity.broker_folder import BrokerFolder, old_authority
 from auricle_cloud.operations.types import Answer
 from auricle_cloud.storage.state_folders import AUTHORITY
 from auricle_cloud.storage.store import Store
@@ -152,7 +152,11 @@ def broker_admits(address: BrokerAddress, client_id: str, seconds: float = 5.0) 
 
 
 def broker_authority(folder: Path, state: Path | None) -> tuple[Verdict, str]:
-    """Whether a broker's folder, and the mosquitto that runs from it, have the authority of the state folder."""
+    """Whether a broker's folder, and the mosquitto that runs from it, have the authority of the state folder.
+
+    StorageError where it is not the folder of a broker.
+    """
+    BrokerFolder.read(folder)
     old = old_authority(folder)
     if old is not None:
         return "bad", old

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from auricle.errors import SettingsError, StorageError
+from auricle.errors import SettingsError, StorageError, because
 from auricle.files import read_kept, write_durably
 from auricle.mqtt_link.broker_rights import Roles
 from auricle.mqtt_link.mosquitto_program import mosquitto_command
@@ -55,7 +55,7 @@ class BrokerFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         try:
             return msgspec.json.decode(read_kept(folder / SETTINGS), type=cls)
         except (OSError, *UNDECODABLE) as error:
-            raise StorageError(f"{folder} is not a folder of auricle cloud enrol broker: {error}.") from error
+            raise StorageError(f"{folder} is not a folder of auricle cloud enrol broker: {because(error)}.") from error
 
     def write(self, folder: Path, enrolment: Enrolment, *, who: str) -> bool:
         """Write everything; certify the server unless it is, for these hosts; whether it was told to reload.
