@@ -65,7 +65,7 @@ def test_a_file_that_is_no_key_is_not_replaced(tmp_path: Path, content: bytes) -
 
 
 def test_a_folder_in_the_keys_place_is_a_storage_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"cannot be read \(Is a directory\)"):
+    with pytest.raises(StorageError, match=r"cannot be read \(it is a folder, not a file\)"):
         Identity.load_or_create(tmp_path)
 
 

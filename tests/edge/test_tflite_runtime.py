@@ -118,7 +118,7 @@ def test_without_litert_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
         for loaded in [module for module in sys.modules if module.partition(".")[0] == name]:
             monkeypatch.delitem(sys.modules, loaded)
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(AuricleError, match=r"auricle\[tflite\]"):
+    with pytest.raises(AuricleError, match=r"pip install .*\[tflite\]"):
         interpreter_class()
 
 

@@ -65,7 +65,7 @@ def test_no_cluster_is_said_in_a_sentence(tmp_path: Path) -> None:
 
 def test_without_ray_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_crew, "find_spec", lambda _: None)
-    with pytest.raises(SettingsError, match="auricle\\[ray\\]"):
+    with pytest.raises(SettingsError, match=r"pip install .*\[ray\]"):
         FleetRun(virtual(ray="local"), tmp_path / "run").run()
 
 

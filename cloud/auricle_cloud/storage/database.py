@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -270,12 +269,11 @@ def _tables_of(path: Path) -> list[str]:
 
 def _engine(url: sa.URL, *, durable: bool) -> sa.Engine:
     try:
-        quick = {"json_serializer": _json, "json_deserializer": _read_json}
+        create = partial(sa.create_engine, url, json_serializer=_json, json_deserializer=_read_json)
         if url.get_backend_name() == "sqlite":  # the connection that came back last is taken first: its pages are warm
-            few: dict[str, Any] = {"pool_use_lifo": True, "connect_args": {"cached_statements": STATEMENTS}}
+            engine = create(pool_use_lifo=True, connect_args={"cached_statements": STATEMENTS})
         else:
-            few = {"pool_pre_ping": True}
-        engine = sa.create_engine(url, **few, **quick)
+            engine = create(pool_pre_ping=True)
     except ModuleNotFoundError as error:
         raise StorageError(f"PostgreSQL needs psycopg: {extra_command('postgres')}") from error
     if url.get_backend_name() == "sqlite":
