@@ -203,7 +203,9 @@ def test_frozen_batch_normalisation_stays_as_it_is(speech: PretrainSpeech, tmp_p
 WRONG = {"epochs": 0, "patience": 0, "batch": -1, "threads": 0, "rate": 0.0, "seed": -1, "device": "cdua"}
 
 
-@pytest.mark.parametrize(("name", "value"), [*WRONG.items(), ("rate", float("nan"))])
+@pytest.mark.parametrize(
+    ("name", "value"), [*WRONG.items(), ("rate", float("nan")), ("epochs", 10**40), ("seed", 1 << 63)]
+)
 def test_settings_that_cannot_be_trained_with_are_named(name: str, value: Any) -> None:
     with pytest.raises(SettingsError, match="cuda" if name == "device" else f"--{name}"):
         PretrainSettings(**{name: value})

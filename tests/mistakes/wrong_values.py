@@ -29,6 +29,8 @@ KINDS = {
     "str": ("caf\udce9",),
 }
 """Values by the kind of an option, used in turn."""
+TAKEN = {("page", FLAT)}
+"""What an option takes all the same: a file that it writes may be there."""
 
 
 @functools.cache
@@ -38,7 +40,7 @@ def wrong_values() -> list[Mistake]:
     Of an option that several commands of a part have, each value stands once.
     """
     turns = {kind: cycle(values) for kind, values in KINDS.items()}
-    made, had = [], set()
+    made, had = [], {(part, *each) for part in PARTS for each in TAKEN}
     for part in PARTS:
         group: Any = typer.main.get_command(build_app(part))
         for words, command in _commands(group.commands[part], ("auricle", part)):

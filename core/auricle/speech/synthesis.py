@@ -45,6 +45,10 @@ _SHIFT_SAMPLES = int(0.15 * SAMPLE_RATE)
 _GAIN_DB = 6.0
 
 
+MOST = 1_000_000
+"""Speakers, takes and whatever else is counted: more is a slip of the hand."""
+
+
 @dataclass(frozen=True, slots=True)
 class SynthesisSettings:
     """What to synthesise; the same settings give the same bytes on one machine."""
@@ -79,8 +83,8 @@ class SynthesisSettings:
             ("takes", self.takes),
             ("other_takes", 1 if self.other_takes is None else self.other_takes),
         ):
-            if value < 1:
-                raise SettingsError(f"{name} is {value} and must be at least 1.")
+            if not 1 <= value <= MOST:
+                raise SettingsError(f"{name} is {value}: it has to be 1 to {MOST:,}.")
         if self.seed < 0:
             raise SettingsError(f"seed is {self.seed} and must not be negative.")
         if not (np.isfinite([self.snr_low, self.snr_high]).all() and self.snr_low <= self.snr_high):

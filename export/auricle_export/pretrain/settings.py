@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from auricle.errors import SettingsError, nearest
+from auricle.speech.synthesis import MOST
 from auricle_export.pretrain.window_settings import WindowSettings
 
 if TYPE_CHECKING:
     import torch
 
+SEEDS = 1 << 63
+"""As many as PyTorch takes."""
 _DEVICES = ("auto", "cpu", "cuda")
 _LATER = ("judged", "mined", "steady")
 
@@ -67,12 +70,12 @@ class PretrainSettings(_OnDevice):
             ("batch", self.batch),
             ("threads", self.threads),
         ):
-            if value < 1:
-                raise SettingsError(f"--{name} is {value}: it has to be at least 1.")
+            if not 1 <= value <= MOST:
+                raise SettingsError(f"--{name} is {value}: it has to be 1 to {MOST:,}.")
         if not 0 < self.rate <= 1:
             raise SettingsError(f"--rate is {self.rate:g}: it has to be above 0 and at most 1.")
-        if self.seed < 0:
-            raise SettingsError(f"--seed is {self.seed}: it has to be 0 or more.")
+        if not 0 <= self.seed < SEEDS:
+            raise SettingsError(f"--seed is {self.seed}: it has to be 0 to {SEEDS - 1:,}.")
         if not 0 <= self.smoothing < 1:
             raise SettingsError(f"smoothing is {self.smoothing:g}: it has to be 0 or more and below 1.")
         _refuse_device(self.device)
@@ -106,8 +109,8 @@ class LiveSettings(_OnDevice):
         """Refuse what cannot be trained with."""
         for name in ("epochs", "steps", "batch", "judged", "mined", "threads"):
             value = getattr(self, name)
-            if value < 1:
-                raise SettingsError(f"{name} is {value}: it has to be at least 1.")
+            if not 1 <= value <= MOST:
+                raise SettingsError(f"{name} is {value}: it has to be 1 to {MOST:,}.")
         if not (math.isfinite(self.rate) and 0 < self.rate <= 1):
             raise SettingsError(f"rate is {self.rate:g}: it has to be above 0 and at most 1.")
         if not 0 <= self.taught <= 1:
@@ -116,8 +119,8 @@ class LiveSettings(_OnDevice):
             raise SettingsError(f"steady is {self.steady:g}: it has to be 0 to 100.")
         if self.windows.shift[1] and self.batch % 2:
             raise SettingsError(f"batch is {self.batch}: with shift it has to be even.")
-        if self.seed < 0:
-            raise SettingsError(f"--seed is {self.seed}: it has to be 0 or more.")
+        if not 0 <= self.seed < SEEDS:
+            raise SettingsError(f"--seed is {self.seed}: it has to be 0 to {SEEDS - 1:,}.")
         _refuse_device(self.device)
 
     @property

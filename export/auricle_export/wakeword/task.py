@@ -16,6 +16,7 @@ from auricle.packs.manifest import JOINERS, LONGEST_LABEL, SILENCE, SPECIAL_LABE
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.clip_folder import refuse_both_roles
 from auricle.speech.spelling import small_letters
+from auricle.speech.synthesis import MOST
 from auricle.wire.kinds import plain
 from auricle_export.pretrain.recipe import refuse_twice
 from auricle_export.pretrain.settings import LiveSettings
@@ -88,8 +89,8 @@ class WakeTask:
             refuse_phrase(phrase)
             if phrase in self.phrases[:place]:
                 raise SettingsError(f'The phrase "{phrase}" is named twice: name it once.')
-        if self.speakers < 1:
-            raise SettingsError(f"--speakers is {self.speakers}: it has to be at least 1.")
+        if not 1 <= self.speakers <= MOST:
+            raise SettingsError(f"--speakers is {self.speakers}: it has to be 1 to {MOST:,}.")
         if not (math.isfinite(self.rate) and 0.05 <= self.rate <= 20):
             raise SettingsError(f"--rate is {self.rate:g}: it has to be 0.05 to 20 false accepts an hour.")
         refuse_both_roles((*self.takes, *self.words), self.languages)
