@@ -76,6 +76,19 @@ def test_the_environment_is_text_and_what_it_hides_is_not_shown(
     assert capsys.readouterr().err == "auricle: AURICLE_PASSWORD of the environment is not UTF-8: set another.\n"
 
 
+def test_a_folder_that_is_not_text_is_none_to_work_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "caf\udce9"
+    try:
+        folder.mkdir()
+    except OSError:  # of a file system that takes UTF-8 alone
+        pytest.skip("no such folder can be made here")
+    monkeypatch.chdir(folder)
+    assert main(["cloud", "serve", "--state", "s"]) == 2
+    assert r"caf\udce9' is not UTF-8: rename it" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

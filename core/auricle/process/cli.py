@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -12,6 +13,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -235,7 +237,9 @@ def _complete() -> int:
 
 
 def _not_text(given: Sequence[str]) -> str | None:
-    """Why a command line is refused whose words, or settings of the environment, no file of ours could hold."""
+    """Why a command line is refused whose words, folder, or settings of the environment, no file of ours could hold."""
+    with contextlib.suppress(OSError):  # a folder that was deleted
+        given = (*given, str(Path.cwd()))
     for word in given:
         if not is_text(word):
             return _rename(word)
@@ -277,7 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(error.format_message())
             return 0
         return fail(wrong_line(error), INVALID, as_json)
-    except UnicodeEncodeError as error:  # of a file that was listed, or of the folder that we are in
+    except UnicodeEncodeError as error:  # of a file that was listed
         return fail(_rename(str(error.object)), INVALID, as_json)
     except OSError as error:  # what no part has a sentence of its own for, such as a folder that may not be read
         return fail(of_the_system(error), INVALID, as_json)
