@@ -21,7 +21,7 @@ def test_the_area_counts_pairs_in_which_the_member_scores_higher() -> None:
 def test_the_multiplier_is_the_least_that_keeps_the_epsilon() -> None:
     fleet = Fleet(1000, 100)
     multiplier = multiplier_for(fleet, 5, 4.0)
-    spent = [fleet_epsilon([Release(0.1, m)] * 5, fleet.delta) for m in (multiplier - 0.01, multiplier)]
+    spent = [fleet_epsilon([Release(0.1, m)] * 5, fleet.delta).epsilon for m in (multiplier - 0.01, multiplier)]
     assert spent[1] <= 4.0 < spent[0]
     assert Fleet(100_000, 1).delta == 1e-6
 

@@ -202,7 +202,7 @@ async def test_a_round_is_told_although_the_server_went_away_while_it_closed(
     coordinator.store.database.probe = probe
     site.start_agents(coordinator)
     running = asyncio.create_task(coordinator.run())
-    await until(lambda: "round 1 has ended and waits to be told" in caplog.text, "a complaint")
+    await until(lambda: "round 1 has ended and waits to be announced" in caplog.text, "a complaint")
     store = site.store()
     assert store.rounds.get(TASK, 1).state == "published"
     store.close()
