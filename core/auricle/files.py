@@ -163,7 +163,7 @@ def read_kept(path: Path) -> bytes:
 
 
 def open_lock(path: Path) -> BinaryIO:
-    """Open a file to lock it, made where there is none; errors as of `open_kept`."""
+    """Open a file to lock it, made where it is missing; errors as of `open_kept`."""
     return open_kept(path, flags=os.O_RDWR | os.O_CREAT | os.O_APPEND, mode="ab")
 
 

@@ -140,7 +140,7 @@ def _within(seconds: float, work: Callable[..., T], *given: object) -> T:
     def run() -> None:
         try:
             done.set_result(work(*given))
-        except BaseException as error:  # noqa: BLE001 - whoever waits hears of it
+        except BaseException as error:  # noqa: BLE001 - the caller that waits gets it
             done.set_exception(error)
 
     threading.Thread(target=run, name="auricle-blobs", daemon=True).start()

@@ -125,7 +125,7 @@ def _refuse_foreign(manifest: Path) -> None:
     try:
         with open_regular(manifest, _WHAT, DataError) as file:
             head = file.read(512)
-    except (OSError, ValueError):  # said by whoever reads it
+    except (OSError, ValueError):  # its reader reports it
         return
     known = next((row for row in _KNOWN if head.startswith(row[0])), None)
     if known is None and head[_TAR[0] :].startswith(_TAR[1]):

@@ -248,7 +248,7 @@ class OneAnswer:
                 waiting.decided.set_result(bid.id == best.id)
 
     def _take_answer(self, said: Answer) -> None:
-        """Another device answers: whoever waits in a round in which it bid leaves it the word."""
+        """Another device answers: who waits in a round in which that one bid leaves it the word."""
         if said.device == self._device:
             return
         for current in (self._rounds.get(said.word), *(own.round for own in self._waiting.values())):
