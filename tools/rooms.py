@@ -29,7 +29,7 @@ PARTS = {
     "fleet": "auricle_fleet",
 }
 MOST = {
-    "core": (11, 6, 22),
+    "core": (11, 6, 23),
     "learning": (6, 4, 7),
     "edge": (13, 7, 41),
     "cloud": (14, 8, 45),

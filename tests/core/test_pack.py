@@ -163,7 +163,7 @@ UNFIT = (
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"format": 1}, "has format 1; this version of Auricle reads 2 and 3"),
+        ({"format": 1}, "has format 1; this version of Auricle reads 2 to 4"),
         ({"plugin": "base"}, "names a plug-in base"),
         ({"task": Task(("yes", "yes"))}, "has a label twice"),
         ({"task": Task(("a", "b"))}, "is not one for 2 labels"),

@@ -11,8 +11,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from auricle.packs.frontend import Frontend
 from auricle.packs.graph_interface import PARTS, Graph, step_inputs, step_outputs
-from auricle.packs.manifest import FileEntry, Frontend, Manifest, Start, Task
+from auricle.packs.manifest import FileEntry, Manifest, Start, Task
 from auricle.packs.pack import FORMAT, Pack
 from auricle.packs.start import start_file
 from auricle.wire.tensors import TensorSpec, TensorTable

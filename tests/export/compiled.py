@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from auricle.checks.graph_check import check_graph
-from auricle.packs.manifest import Frontend, Task
+from auricle.packs.frontend import Frontend
+from auricle.packs.manifest import Task
 from auricle.packs.pack import Pack
 from auricle_export.compiler.layers import Bavd
 from auricle_export.compiler.trace import find_parts

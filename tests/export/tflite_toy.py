@@ -13,8 +13,9 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from auricle.packs.frontend import Frontend
 from auricle.packs.graph_interface import Graph, step_inputs, step_outputs
-from auricle.packs.manifest import FORMAT, FileEntry, Frontend, Manifest, Task
+from auricle.packs.manifest import FORMAT, FileEntry, Manifest, Task
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, TensorSpec
 from auricle_learning.runtimes.interface import named_parts

@@ -64,7 +64,7 @@ class FeatureCache:
         except (OSError, SafetensorError, *UNDECODABLE, ValueError, KeyError, TypeError):
             return None
         task = self._task
-        due = (len(targets), task.frames, task.frontend.mels)
+        due = (len(targets), *task.input_shape)
         sound = features.shape == due and features.dtype == np.float32 and bool(np.isfinite(features).all())
         sound = sound and targets.ndim == 1 and len(targets) > 0 and targets.dtype == np.int64
         if not sound or targets.min() < 0 or targets.max() >= len(task.labels):

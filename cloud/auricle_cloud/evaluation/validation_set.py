@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.checks.onnx_network import frontend_of
 from auricle.errors import DataError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.packs.pack import Pack
 from auricle.speech.audio import fit_clip
 from auricle.speech.clip_folder import ClipFile, ClipFolder, scan_folder
-from auricle.speech.features import LogMel
 from auricle.speech.folder import read_each, read_labelled
 from auricle.speech.sound_faults import Finding, SoundError, nothing_usable, sentences_of
 from auricle.speech.speech_set import mean_word_clips, silence_clips, to_float
@@ -105,7 +105,7 @@ def load_validation(
 
 def _compute(found: ClipFolder, clips: Sequence[Clip], pack: Pack, rng: np.random.Generator) -> Features:
     """Features, targets, and what could not be read."""
-    frontend, length = LogMel(pack.manifest.task), pack.manifest.task.clip_samples
+    frontend, length = frontend_of(pack), pack.manifest.task.clip_samples
     features, targets = [], []
     unread: list[Finding] = []
     files = [(target, path) for target, path in clips if path is not None]

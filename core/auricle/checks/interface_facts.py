@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from auricle.packs.graph_interface import PARTS, ROLES, SCALARS, Graph, carried
+from msgspec import UNSET
+
+from auricle.packs.graph_interface import FRONTENDS, PARTS, ROLES, SCALARS, Graph, carried
 from auricle.packs.pack import Pack
 from auricle.wire.gradient_terms import TERMS
 
@@ -22,9 +24,9 @@ class InterfaceFacts:
         self.labels = len(task.labels)
         self.batch = graph.batch or batch
         self.any_batch = graph.batch is None
-        self.clip = (task.frames, task.frontend.mels)
-        self.graph = graph
-        self.models = dict(zip(ROLES[graph.kind], (graph.model, pack.manifest.plugin), strict=False))
+        self.clip = task.input_shape
+        self.task, self.graph = task, graph
+        self.models = dict(zip(ROLES.get(graph.kind, ()), (graph.model, pack.manifest.plugin), strict=False))
         self.parts = {
             role: (
                 (pack.table(model).offsets["head.weight"].start,),
@@ -37,6 +39,8 @@ class InterfaceFacts:
     def inputs(self) -> dict[str, tuple[int | str, ...]]:
         """Shape of every input that a graph of this kind takes, by name."""
         graph, batch = self.graph, self.batch
+        if graph.kind in FRONTENDS:
+            return self._network()[0]
         width = self.parts[ROLES[graph.kind][0]][1][1]
         shapes: dict[str, tuple[int | str, ...]] = {
             "x": (batch, *self.clip),
@@ -63,6 +67,20 @@ class InterfaceFacts:
     def outputs(self) -> dict[str, tuple[int | str, ...]]:
         """Shape of every output, by name: changed inputs keep theirs, losses are single numbers."""
         given = self.inputs()
+        if self.graph.kind in FRONTENDS:
+            return self._network()[1]
         width = self.parts[ROLES[self.graph.kind][0]][1][1]
         special = {"logits": (self.batch, self.labels), "features": (self.batch, width)}
         return {name: given.get(name.removeprefix("new/"), special.get(name, ())) for name in self.graph.outputs}
+
+    def _network(self) -> tuple[dict[str, tuple[int | str, ...]], dict[str, tuple[int | str, ...]]]:
+        """Inputs and outputs of a graph of the front-end's network."""
+        frontend = self.task.frontend
+        network = frontend.network
+        assert network is not UNSET
+        whole = self.graph.kind == FRONTENDS[0]
+        frames, vectors = (self.task.frames, self.clip[0]) if whole else (network.stride, 1)
+        tensors = {f"network/{name}": shape for name, shape in network.shapes.items()}
+        taken = {"x": (1, frames, frontend.mels), **tensors, **self.graph.state}
+        state = {f"new/{name}": shape for name, shape in self.graph.state.items()}
+        return {**taken}, {"vectors": (1, vectors, network.size), **state}

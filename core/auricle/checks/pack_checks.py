@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from msgspec import UNSET
 
 from auricle.checks.graph_check import check_foreign_graph, check_graph
 from auricle.checks.tflite_check import check_tflite
@@ -18,7 +19,7 @@ from auricle.checks.tflite_weights import check_buffers
 from auricle.errors import PackError
 from auricle.packs.manifest import Tflite
 from auricle.packs.pack import Pack
-from auricle.packs.start import start_weights
+from auricle.packs.start import network_tensors, start_weights
 
 TRAINING_DOMAINS = ("com.microsoft",)
 """Operators that onnxruntime-training brings along."""
@@ -40,6 +41,9 @@ def checks_of(pack: Pack) -> Iterator[Check]:
     manifest = pack.manifest
     for graph in manifest.graphs:
         yield _check("graph", graph.file, partial(check_graph, pack, graph))
+    network = manifest.task.frontend.network
+    if network is not UNSET:
+        yield _check("weights", network.file, partial(network_tensors, pack))
     for model, start in manifest.start.items():
         yield _check("weights", start.file, partial(start_weights, pack, model))
     for entry in manifest.tflite:

@@ -119,7 +119,7 @@ def _check_graph(model: FileModel, entry: Tflite) -> None:
 
 def _check_interface(model: FileModel, pack: Pack, entry: Tflite) -> None:
     task = pack.manifest.task
-    wanted = [(entry.batch, task.frames, task.frontend.mels), (entry.batch, len(pack.labels))]
+    wanted = [(entry.batch, *task.input_shape), (entry.batch, len(pack.labels))]
     places = [*model.inputs, *model.outputs]
     inside = len(model.inputs) == len(model.outputs) == 1 and all(0 <= p < len(model.tensors) for p in places)
     found = [model.tensors[place] for place in places] if inside else []

@@ -18,6 +18,10 @@ from auricle.wire.kinds import Token
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Dim, Name
 
+NetworkKind = Literal["frontend", "frontend-step"]
+FRONTENDS: tuple[NetworkKind, NetworkKind] = ("frontend", "frontend-step")
+"""Kinds of the two graphs of a front-end's network: over a whole window, and over its newest frames with what it has to
+remember of those before as state."""
 PARTS = ("body", "head.weight", "head.bias")
 """The three tensors that carry a model, or an optimizer's vector, into a graph and out of it."""
 SLOTS: dict[str, tuple[str, ...]] = {"sgd": ("momentum",), "adamw": ("first", "second")}
@@ -78,9 +82,9 @@ OTHER_WORDS = "custom"
 class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One ONNX file and its interface."""
 
-    kind: Literal["supervised", "mutual", "alternating", "fixmatch", "distill", "evaluate"]
+    kind: Literal["supervised", "mutual", "alternating", "fixmatch", "distill", "evaluate", "frontend", "frontend-step"]
     model: Token
-    """The architecture that is trained or run; in a mutual step the local one."""
+    """The architecture that is trained or run, in a mutual step the local one; of `FRONTENDS`, the network's name."""
     plugin: Token | None = None
     optimizer: Literal["sgd", "adamw"] | None = msgspec.field(default=None, name="optimiser")
     terms: tuple[Term, ...] = ()
@@ -94,6 +98,11 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Inputs to fill with uniform numbers in [0, 1) at every step: the masks of dropout."""
     state: dict[Name, tuple[Dim, ...]] = {}
     """Inputs that carry state from step to step, zeros at the start of a round; output `new/NAME` is the next one."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is a training step."""
+        return self.kind not in ("evaluate", *FRONTENDS)
 
 
 def has_maps(graph: Graph, role: str) -> bool:
@@ -166,7 +175,7 @@ def step_inputs(graph: Graph) -> list[str]:
 def step_outputs(graph: Graph) -> list[str]:
     """Names of a graph's outputs, in order: losses first."""
     names = list(LOSSES[graph.kind])
-    if graph.kind != "evaluate":
+    if graph.trains:
         names += [f"new/{v}/{part}" for role in ROLES[graph.kind] for v in carried(graph, role) for part in PARTS]
     return [*names, *(f"new/{name}" for name in sorted(graph.state))]
 

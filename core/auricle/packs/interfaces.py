@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from msgspec import UNSET
 
 from auricle.errors import PackError
-from auricle.packs.graph_interface import ROLES, Graph, step_inputs, step_outputs
+from auricle.packs.frontend import is_sound
+from auricle.packs.graph_interface import FRONTENDS, ROLES, Graph, step_inputs, step_outputs
 from auricle.packs.listening import check_listening
 from auricle.packs.manifest import SAMPLE_RATE, WINDOWS, Manifest, refuse_label
 from auricle.wire.tensors import TensorTable
@@ -47,9 +48,11 @@ def check_interfaces(manifest: Manifest, tables: Mapping[str, TensorTable], file
         if table.specs[-2].shape[0] != labels or table.specs[-1].shape != (labels,):
             raise PackError(f"The classifier of {name} in the pack {manifest.name} is not one for {labels} labels.")
     for graph in manifest.graphs:
-        if graph.file not in files or graph.model not in tables:
+        known = graph.kind in FRONTENDS or graph.model in tables
+        if graph.file not in files or not known:
             raise PackError(f"A graph of the pack {manifest.name} names a file or model that is not there.")
         _check_graph(manifest, graph)
+    _check_network(manifest)
     if len({graph.file for graph in manifest.graphs}) != len(manifest.graphs):
         raise PackError(f"Two graphs of the pack {manifest.name} share a file.")
     _check_references(manifest, tables, files)
@@ -62,6 +65,7 @@ def _check_references(manifest: Manifest, tables: Mapping[str, TensorTable], fil
     named = {graph.file for graph in manifest.graphs} | {start.file for start in manifest.start.values()}
     named |= {entry.file for entry in manifest.tflite}
     named |= set() if manifest.negatives is UNSET else {manifest.negatives.file}
+    named |= set() if manifest.task.frontend.network is UNSET else {manifest.task.frontend.network.file}
     for training in manifest.ort_training.values():
         named |= {training.training, training.evaluation, training.checkpoint, *training.optimizers.values()}
     missing = sorted(models - set(tables)) + sorted(named - set(files))
@@ -72,9 +76,30 @@ def _check_references(manifest: Manifest, tables: Mapping[str, TensorTable], fil
         raise PackError(f"The pack {manifest.name} lists {stray[0]}, which nothing in it refers to.")
 
 
+def _check_network(manifest: Manifest) -> None:
+    """A front-end's network has its two graphs, and its field fits the window; there is no graph of one without it."""
+    network = manifest.task.frontend.network
+    kinds = sorted(graph.kind for graph in manifest.graphs if graph.kind in FRONTENDS)
+    if kinds != ([] if network is UNSET else list(FRONTENDS)):
+        raise PackError(f"The pack {manifest.name} needs two graphs for the network of its front-end, and only then.")
+    if network is not UNSET and network.field > manifest.task.frames:
+        raise PackError(
+            f"The network of the pack {manifest.name} looks at {network.field} frames, and its window has "
+            f"{manifest.task.frames}: build it again with a longer window."
+        )
+
+
 def _check_graph(manifest: Manifest, graph: Graph) -> None:
     """A graph takes its batch and its models, and gives back each model and optimizer vector it changes."""
-    step = graph.kind != "evaluate"
+    if graph.kind in FRONTENDS:
+        network = manifest.task.frontend.network
+        if network is UNSET or not is_sound(network, graph):
+            raise PackError(
+                f"The {graph.kind} graph {graph.file} of the pack {manifest.name} is not one of its network: rebuild "
+                "the pack."
+            )
+        return
+    step = graph.trains
     sound = (graph.optimizer is not None) == step and (graph.batch is not None or not step)
     two = len(ROLES[graph.kind]) == 2
     sound = sound and graph.plugin == (manifest.plugin if two else None)

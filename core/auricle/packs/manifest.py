@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from auricle.errors import PackError
+from auricle.packs.frontend import Bands, Frontend, Sentence
 from auricle.packs.graph_interface import FilePath, Graph
 from auricle.wire.kinds import UNDECODABLE, Sha256, Short, Token, plain
 from auricle.wire.tensors import Dim, Name, TensorSpec
@@ -23,15 +24,16 @@ FORMAT = 2
 LISTENING_FORMAT = 3
 """Of packs that do: `Manifest.listening`, `Manifest.negatives`, or a `Start` with `hearing`, `attribution` or
 `speech`."""
-READABLE = (FORMAT, LISTENING_FORMAT)
+NETWORK_FORMAT = 4
+"""Of packs whose front-end has a network: `Frontend.network` or `Frontend.filters`."""
+READABLE = (FORMAT, LISTENING_FORMAT, NETWORK_FORMAT)
 LARGEST_PACK = 32 << 20
 """Most bytes a pack may unpack to."""
 
-Samples = Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
-Bands = Annotated[int, msgspec.Meta(ge=1, le=1 << 10)]
-
 SAMPLE_RATE = 16_000
 """Hz of all sound that a pack is made for."""
+USUAL_HOP = 0.1
+"""Seconds between judged windows."""
 WINDOWS = (0.5, 2.0)
 """Seconds: the shortest and the longest window that a pack's models look at."""
 
@@ -89,23 +91,6 @@ def refuse_label(label: str, where: str) -> None:
         )
 
 
-class Frontend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Parameters of the log-mel front-end; `auricle.speech.features` computes exactly this."""
-
-    window: Samples = 400
-    """Samples of a Hann window."""
-    hop: Samples = 160
-    """Samples between windows."""
-    fft: Samples = 512
-    mels: Bands = 40
-    low_hz: Annotated[float, msgspec.Meta(ge=0)] = 20.0
-    high_hz: Annotated[float, msgspec.Meta(gt=0)] = 7600.0
-    floor: Annotated[float, msgspec.Meta(gt=0)] = 1e-6
-    """Added to the mel energies before the logarithm."""
-    scale: Annotated[float, msgspec.Meta(gt=0)] = 0.25
-    """Log-mels are centred on their own clip's mean and multiplied by this."""
-
-
 class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is recognised, and from what input."""
 
@@ -121,6 +106,26 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def seconds(self) -> float:
         """Of a window."""
         return self.clip_samples / self.sample_rate
+
+    @property
+    def input_shape(self) -> tuple[int, int]:
+        """Of a window as models take it: its log-mels (frames, mels), or the vectors of the front-end's network."""
+        network = self.frontend.network
+        if network is UNSET:
+            return self.frames, self.frontend.mels
+        return max(0, self.frames - network.field) // network.stride + 1, network.size
+
+    @property
+    def unit(self) -> int:
+        """Frames from one window that models can look at to the next: a network's stride."""
+        network = self.frontend.network
+        return 1 if network is UNSET else network.stride
+
+    @property
+    def usual_hop(self) -> float:
+        """Seconds between judged windows where nobody says otherwise: 0.1, or as many units as are not longer."""
+        unit = self.unit * self.frontend.hop / self.sample_rate
+        return round(max(1, int(USUAL_HOP / unit + 1e-9)) * unit, 6)
 
 
 Content = bytes
@@ -143,7 +148,6 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
-Sentence = Annotated[str, msgspec.Meta(min_length=1, max_length=400)]
 
 
 class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -152,7 +156,7 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     Every number is a default that a device's own settings override.
     """
 
-    hop: Annotated[float, msgspec.Meta(ge=0.01, le=0.5)] = 0.1
+    hop: Annotated[float, msgspec.Meta(ge=0.01, le=0.5)] = USUAL_HOP
     """Seconds between judged windows; these three are what the thresholds were chosen with."""
     smoothing: Annotated[int, msgspec.Meta(ge=1, le=50)] = 3
     patience: Annotated[int, msgspec.Meta(ge=1, le=50)] = 2
@@ -285,6 +289,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         extended: list[object] = [self.listening, self.negatives]
         for start in self.start.values():
             extended += [start.hearing, start.attribution, start.speech]
+        if self.task.frontend.network is not UNSET or self.task.frontend.filters is not UNSET:
+            return NETWORK_FORMAT
         return FORMAT if all(value is UNSET for value in extended) else LISTENING_FORMAT
 
 
@@ -300,7 +306,7 @@ class _Format(msgspec.Struct):
 def refuse_format(version: int, where: str) -> None:
     """PackError for a format that this version does not read."""
     if version not in READABLE:
-        readable = " and ".join(map(str, READABLE))
+        readable = f"{READABLE[0]} to {READABLE[-1]}"
         raise PackError(f"{where} has format {version}; this version of Auricle reads {readable}.")
 
 

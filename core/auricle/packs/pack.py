@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from auricle.errors import PackError, WireError, nearest
 from auricle.packs.archive import LeftFiles, PackedFiles, open_archive, read_file, read_inside, tar_bytes, untar
 from auricle.packs.foreign_models import foreign_model
-from auricle.packs.graph_interface import OTHER_WORDS, PARTS, ROLES, SLOTS, Graph
+from auricle.packs.frontend import Frontend
+from auricle.packs.graph_interface import FRONTENDS, OTHER_WORDS, PARTS, ROLES, SLOTS, Graph
 from auricle.packs.interfaces import DOCUMENTS, check_interfaces
 from auricle.packs.listening import Stretch, read_negatives
 from auricle.packs.manifest import (
@@ -29,7 +30,6 @@ from auricle.packs.manifest import (
     MANIFEST_FILE,
     READABLE,
     FileEntry,
-    Frontend,
     Listening,
     Manifest,
     Task,
@@ -174,7 +174,7 @@ class Pack:
             The archive cannot be read any more.
         """
         manifest = self.manifest
-        other = {graph.file for graph in manifest.graphs if graph.model not in models}
+        other = {graph.file for graph in manifest.graphs if graph.kind not in FRONTENDS and graph.model not in models}
         other |= {start.file for model, start in manifest.start.items() if model not in models}
         files = self.files if self.archive is None else LeftFiles(self.files, self.archive)
         self.files = files.only([name for name in files if name not in other])
@@ -190,6 +190,10 @@ class Pack:
                 return graph
         wanted = " and ".join(filter(None, (optimizer, *terms, f"batch {batch}" if batch else None))) or "no optimizer"
         raise PackError(f"The pack {self.manifest.name} has no {kind} graph for {model} with {wanted}.")
+
+    def network_graph(self, kind: str) -> Graph:
+        """One of the two graphs of the network of its front-end, which has to have one."""
+        return next(graph for graph in self.manifest.graphs if graph.kind == kind)
 
     def with_labels(self, labels: Sequence[str], name: str = OTHER_WORDS) -> Pack:
         """The same models for other words: step graphs do not depend on the number of labels.
@@ -215,7 +219,9 @@ class Pack:
         task = msgspec.structs.replace(self.manifest.task, labels=words)
         if words == self.labels:
             return Pack(msgspec.structs.replace(self.manifest, name=name), self.files)
+        network = self.manifest.task.frontend.network
         kept = {graph.file for graph in self.manifest.graphs} | set(DOCUMENTS)
+        kept |= set() if network is UNSET else {network.file}
         manifest = msgspec.structs.replace(
             self.manifest,
             name=name,

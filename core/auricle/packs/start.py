@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NoReturn
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import PackError
@@ -69,20 +71,34 @@ def read_start(data: bytes, table: TensorTable, where: str) -> Flat:
     PackError
         It does not; the sentence begins with `where`.
     """
-    entries, body = _header(data, where)
-    if set(entries) != {spec.name for spec in table.specs}:
-        _refuse(where, f"it does not hold the tensors of its model, {_first_other(entries, table)!r} for one")
-    _refuse_gaps(entries, len(data) - body, where)
     flat: Flat = np.empty(table.size, np.float32)
-    for spec in table.specs:
-        entry = entries[spec.name]
-        if entry.shape != spec.shape:
-            _refuse(where, f"its tensor {spec.name!r} is {entry.shape} where the model has {spec.shape}")
-        numbers: NDArray[Any] = np.frombuffer(data, DTYPES[entry.dtype], spec.size, body + entry.data_offsets[0])
-        if not np.isfinite(numbers).all():
-            _refuse(where, f"its tensor {spec.name!r} holds numbers that are not finite")
-        flat[table.offsets[spec.name]] = numbers
+    for name, numbers in read_tensors(data, {spec.name: spec.shape for spec in table.specs}, where).items():
+        flat[table.offsets[name]] = numbers.ravel()
     return flat
+
+
+def read_tensors(data: bytes, shapes: Mapping[str, tuple[int, ...]], where: str) -> dict[str, NDArray[np.float32]]:
+    """The tensors of a safetensors file that must hold exactly those of these shapes, by name, as float32.
+
+    Raises
+    ------
+    PackError
+        It does not; the sentence begins with `where`.
+    """
+    entries, body = _header(data, where)
+    if set(entries) != set(shapes):
+        _refuse(where, f"it does not hold the tensors of its model, {min(set(entries) ^ set(shapes))[:80]!r} for one")
+    _refuse_gaps(entries, len(data) - body, where)
+    tensors = {}
+    for name, shape in shapes.items():
+        entry = entries[name]
+        if entry.shape != shape:
+            _refuse(where, f"its tensor {name!r} is {entry.shape} where the model has {shape}")
+        numbers: NDArray[Any] = np.frombuffer(data, DTYPES[entry.dtype], math.prod(shape), body + entry.data_offsets[0])
+        if not np.isfinite(numbers).all():
+            _refuse(where, f"its tensor {name!r} holds numbers that are not finite")
+        tensors[name] = numbers.reshape(shape).astype(np.float32)
+    return tensors
 
 
 def start_file(table: TensorTable, flat: Flat, dtype: Dtype = "F16") -> bytes:
@@ -93,16 +109,45 @@ def start_file(table: TensorTable, flat: Flat, dtype: Dtype = "F16") -> bytes:
     PackError
         A weight is not finite, or too large for float16.
     """
+    if flat.shape != (table.size,):
+        raise PackError(f"The weights are not {table.size} numbers.")
+    return tensors_file({spec.name: table.tensor(flat, spec.name) for spec in table.specs}, dtype)
+
+
+def tensors_file(tensors: Mapping[str, NDArray[np.float32]], dtype: Dtype = "F16") -> bytes:
+    """The safetensors file of tensors by name, in their order.
+
+    Raises
+    ------
+    PackError
+        A number is not finite, or too large for float16.
+    """
+    entries, at = dict[str, _Entry](), 0
     with np.errstate(over="ignore"):
-        numbers: NDArray[Any] = flat.astype(DTYPES[dtype])
-    if flat.shape != (table.size,) or not np.isfinite(numbers).all():
-        raise PackError(f"The weights are not {table.size} numbers that are finite in {dtype}.")
-    width = numbers.itemsize
-    spans = {name: (span.start * width, span.stop * width) for name, span in table.offsets.items()}
-    entries = {spec.name: _Entry(dtype, spec.shape, spans[spec.name]) for spec in table.specs}
+        kept = {name: np.asarray(tensor, DTYPES[dtype]) for name, tensor in tensors.items()}
+    for name, numbers in kept.items():
+        if not np.isfinite(numbers).all():
+            raise PackError(f"The weights are not {numbers.size} numbers that are finite in {dtype}.")
+        entries[name] = _Entry(dtype, numbers.shape, (at, at + numbers.nbytes))
+        at += numbers.nbytes
     header = msgspec.json.encode(entries)
     header += b" " * (-len(header) % 8)
-    return struct.pack("<Q", len(header)) + header + numbers.tobytes()
+    return struct.pack("<Q", len(header)) + header + b"".join(map(np.ndarray.tobytes, kept.values()))
+
+
+def network_tensors(pack: Pack) -> dict[str, NDArray[np.float32]]:
+    """The tensors of the network of a pack's front-end by name; none where it has no network.
+
+    Raises
+    ------
+    PackError
+        Its file has not exactly these tensors, in float16 or float32, all finite.
+    """
+    network = pack.manifest.task.frontend.network
+    if network is UNSET:
+        return {}
+    where = f"The network {network.file} of the pack {pack.manifest.name}"
+    return read_tensors(pack.files[network.file], network.shapes, where)
 
 
 def _header(data: bytes, where: str) -> tuple[dict[str, _Entry], int]:
@@ -130,10 +175,6 @@ def _refuse_gaps(entries: dict[str, _Entry], there: int, where: str) -> None:
         at = end
     if at != there:
         _refuse(where, f"its tensors claim {at} bytes and it holds {there}")
-
-
-def _first_other(entries: dict[str, _Entry], table: TensorTable) -> str:
-    return min(set(entries) ^ {spec.name for spec in table.specs})[:80]
 
 
 def _refuse(where: str, reason: str) -> NoReturn:

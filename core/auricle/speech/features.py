@@ -6,27 +6,70 @@ Clips are kept as mel *energies*, which is what augmentation works on: sounds ad
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import PackError
-from auricle.packs.manifest import Frontend, Task
+from auricle.packs.frontend import Frontend
+from auricle.packs.manifest import Task
 
 Energies = NDArray[np.float32]
 
 
+class VectorStream(Protocol):
+    """A network over one sound as it comes; what it heard of it so far is in it."""
+
+    def __call__(self, mels: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The vector (size,) that ends with the next log-mels (stride, mels); the first ones heard silence before."""
+
+
+class FrozenNetwork(Protocol):
+    """The network of a front-end, run by somebody. Safe to share between threads."""
+
+    def vectors(self, mels: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Vectors (N, T', size) of windows' log-mels (N, frames, mels)."""
+
+    def stream(self) -> VectorStream:
+        """A new sound."""
+
+
+SLANEY_LINEAR, SLANEY_BREAK, SLANEY_STEP = 200 / 3, 1000.0, float(np.log(6.4)) / 27
+"""Hz of a mel below the break, the break in Hz, and nepers of a mel above it."""
+
+
+def _slaney_mels(hz: float) -> float:
+    """Mels of a frequency as Slaney's Auditory Toolbox counts them: in a straight line, and from 1 kHz in octaves."""
+    over = max(hz / SLANEY_BREAK, 1.0)
+    return min(hz, SLANEY_BREAK) / SLANEY_LINEAR + float(np.log(over)) / SLANEY_STEP
+
+
+def _edges(frontend: Frontend) -> NDArray[np.float64]:
+    """Frequencies (mels + 2,) in Hz, equally spaced on the front-end's mel scale, between which triangles lie."""
+    if frontend.filters == "slaney":
+        mels = np.linspace(_slaney_mels(frontend.low_hz), _slaney_mels(frontend.high_hz), frontend.mels + 2)
+        linear = np.minimum(mels * SLANEY_LINEAR, SLANEY_BREAK)
+        edges: NDArray[np.float64] = linear * np.exp(np.maximum(mels - SLANEY_BREAK / SLANEY_LINEAR, 0) * SLANEY_STEP)
+        return edges
+    low, high = (2595 * np.log10(1 + hz / 700) for hz in (frontend.low_hz, frontend.high_hz))
+    even: NDArray[np.float64] = 700 * (10 ** (np.linspace(low, high, frontend.mels + 2) / 2595) - 1)
+    return even
+
+
 @lru_cache(maxsize=16)
 def mel_filters(frontend: Frontend, sample_rate: int) -> NDArray[np.float32]:
-    """Triangular filters, equally spaced on the mel scale 2595 log10(1 + f/700): (fft/2 + 1, mels), peak 1."""
-    low, high = (2595 * np.log10(1 + hz / 700) for hz in (frontend.low_hz, frontend.high_hz))
-    edges = 700 * (10 ** (np.linspace(low, high, frontend.mels + 2) / 2595) - 1)
+    """Triangular filters, equally spaced on the front-end's mel scale: (fft/2 + 1, mels), of peak 1 or of area 1 Hz."""
+    edges = _edges(frontend)
     bins = np.arange(frontend.fft // 2 + 1) * (sample_rate / frontend.fft)
     rising = (bins[:, None] - edges[:-2]) / (edges[1:-1] - edges[:-2])
     falling = (edges[2:] - bins[:, None]) / (edges[2:] - edges[1:-1])
-    filters: NDArray[np.float32] = np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
+    triangles = np.maximum(0, np.minimum(rising, falling))
+    if frontend.filters == "slaney":
+        triangles *= 2 / (edges[2:] - edges[:-2])
+    filters: NDArray[np.float32] = triangles.astype(np.float32)
     filters.flags.writeable = False
     return filters
 
@@ -38,6 +81,8 @@ class LogMel:
     ----------
     task
         Clip length, frames and front-end parameters, from the pack's manifest.
+    network
+        Runs the network that the task's front-end has; without, its energies can be had and nothing that comes after.
 
     Raises
     ------
@@ -45,14 +90,14 @@ class LogMel:
         Parameters that contradict each other.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, network: FrozenNetwork | None = None) -> None:
         f = task.frontend
         if f.window > f.fft or not f.low_hz < f.high_hz <= task.sample_rate / 2:
             raise PackError("The front-end's window must fit its FFT, and its mel range the sample rate.")
         missing = (task.frames - 1) * f.hop + f.window - task.clip_samples
         if missing < 0:
             raise PackError("The front-end's frames do not cover the clip.")
-        self.task = task
+        self.task, self._network = task, network
         self._pad = (missing // 2, missing - missing // 2)
         self._window = np.hanning(f.window + 1)[:-1].astype(np.float32)
         self._filters = mel_filters(f, task.sample_rate)
@@ -70,16 +115,70 @@ class LogMel:
         return energies
 
     def finish(self, energies: Energies) -> NDArray[np.float32]:
-        """Log-mels of energies (N, T, mels): the logarithm, centred on each clip's own mean, times the scale."""
+        """What models take, of energies (N, frames, mels): log-mels, or the vectors of the front-end's network."""
+        logs = self._logarithms(energies)
+        return logs if self.task.frontend.network is UNSET else self.network.vectors(logs)
+
+    def _logarithms(self, energies: Energies) -> NDArray[np.float32]:
+        """Log-mels of energies (N, T, mels): centred on each clip's mean, times the scale; a network's are shifted."""
         f = self.task.frontend
         logs: NDArray[np.float32] = np.log(energies + np.float32(f.floor))
-        logs -= logs.mean(axis=(1, 2), keepdims=True)
+        if f.network is UNSET:
+            logs -= logs.mean(axis=(1, 2), keepdims=True)
         logs *= np.float32(f.scale)
+        if f.network is not UNSET:
+            logs += np.float32(f.network.shift)
         return logs
 
+    @property
+    def network(self) -> FrozenNetwork:
+        """What runs the front-end's network; PackError where nothing does."""
+        if self._network is None:
+            raise PackError("This front-end has a network, and nothing here runs it: make it with `frontend_of`.")
+        return self._network
+
+    def windows(self, energies: Energies, starts: NDArray[np.int64]) -> NDArray[np.float32]:
+        """What models take, of windows (N,) of one sound (S, mels) that begin with these frames: as `finish` of each.
+
+        A network looks at what windows share once: whole windows one behind the other, each of whose vectors is the
+        same wherever it lies.
+        """
+        frames, network = self.task.frames, self.task.frontend.network
+        if network is UNSET:
+            return self.finish(energies[starts[:, None] + np.arange(frames)])
+        count, stride = self.task.input_shape[0], network.stride
+        wanted = starts[:, None] + stride * np.arange(count)
+        firsts = _covering(np.unique(wanted), count, stride, len(energies) - frames)
+        made = [np.empty((0, network.size), np.float32)]
+        made += [self.finish(energies[None, first : first + frames])[0] for first in firsts]
+        places, have = (
+            np.zeros(len(energies), np.int64),
+            np.array(firsts, np.int64)[:, None] + stride * np.arange(count),
+        )
+        places[have.ravel()] = np.arange(have.size)
+        vectors: NDArray[np.float32] = np.concatenate(made)[places[wanted]]
+        return vectors
+
+    def stream(self) -> VectorStream:
+        """A new sound: from its next energies (stride, mels) to the vector (size,) that ends with them."""
+        run = self.network.stream()
+        return lambda energies: run(self._logarithms(energies[None])[0])
+
     def __call__(self, audio: NDArray[Any]) -> NDArray[np.float32]:
-        """Log-mels (N, frames, mels) of clips (N, clip_samples)."""
+        """What models take, of clips (N, clip_samples)."""
         return self.finish(self.energies(audio))
+
+
+def _covering(wanted: NDArray[np.int64], count: int, stride: int, last: int) -> list[int]:
+    """First frames of windows of `count` vectors that have all wanted ones (ascending), none later than `last`."""
+    firsts, have = [], set[int]()
+    for start in wanted.tolist():
+        if start in have:
+            continue
+        first = start - max(0, -(-(start - last) // stride)) * stride
+        firsts.append(first)
+        have.update(range(first, first + count * stride, stride))
+    return firsts
 
 
 PIECE = 3_000

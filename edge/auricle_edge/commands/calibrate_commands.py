@@ -18,7 +18,6 @@ from auricle.errors import DataError
 from auricle.packs.first_weights import chosen_weights
 from auricle.process.table import Column, print_grid, progress_bars
 from auricle.speech.audio import read_recording
-from auricle.speech.features import LogMel
 from auricle.speech.sound_faults import Finding, SoundError, count_findings, findings_table, nothing_usable
 from auricle.speech.sound_files import sound_files
 from auricle_edge.clips import ClipStore
@@ -34,6 +33,7 @@ from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.settings import EdgeSettings, read_settings
 from auricle_edge.training.own_model import own_model
+from auricle_learning.runtimes import frontend_of
 
 Judge = Callable[[NDArray[np.int16]], Posteriors]
 
@@ -92,7 +92,8 @@ def _calibrated(
     """Judge the recordings that can be used and the device's own clips of keywords with the model that listens."""
     _require_one(files)
     pack = running_pack(settings)
-    frontend, runtime = LogMel(pack.manifest.task), choose_runtime(settings.runtime, pack, settings.threads).runtime
+    runtime = choose_runtime(settings.runtime, pack, settings.threads).runtime
+    frontend = frontend_of(runtime)
     own = own_model(pack, settings.local, settings.start)
     first, plugin = (
         chosen_weights(settings.start, pack, model, settings.seed) for model in (own, pack.manifest.plugin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -15,7 +15,6 @@ from auricle.hearing.scenes import Scene
 from auricle.hearing.splits import PARTS, Part
 from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
 from auricle.process.table import progress_bars
-from auricle.speech.features import LogMel
 from auricle.speech.sound_faults import Finding, SoundError, count_findings, findings_table, nothing_usable
 from auricle.speech.spelling import Spelling
 from auricle.wire.kinds import plain
@@ -32,6 +31,7 @@ from auricle_edge.evaluate.tables import text_of
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.listening.detect.rules import is_keyword
 from auricle_edge.runtimes import choose_runtime
+from auricle_learning.runtimes import frontend_of
 
 EVERYBODY = "all"
 PROGRESS_OF = "Listening"
@@ -126,10 +126,9 @@ def evaluate(
         raise DataError(f"{named} has none of the words of the pack {loaded.manifest.name}: {known_words}.")
     for kind in sources.missing(folders):
         typer.echo(f"Nothing of --{kind} belongs to the {part} part: it is left out.", err=True)
-    judged = Judged(loaded.labels, LogMel(loaded.manifest.task), settings, waking_of(loaded.labels, settings))
-    listeners = listeners_of(
-        weights or [], loaded, lambda: choose_runtime(runtime, loaded, threads, training=False).runtime
-    )
+    choose = cache(lambda: choose_runtime(runtime, loaded, threads, training=False).runtime)
+    listeners = listeners_of(weights or [], loaded, choose)
+    judged = Judged(loaded.labels, frontend_of(choose()), settings, waking_of(loaded.labels, settings))
     plan = Plan(minutes, passes, rooms=rooms)
 
     def heard(sources: Sources, parts: Sequence[Part], more: Sequence[Read], *, events: bool) -> Stream:

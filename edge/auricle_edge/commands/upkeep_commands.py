@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import typer
+from msgspec import UNSET, structs
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError, DataError
@@ -170,9 +171,9 @@ def _opened(pack: Pack, samples: NDArray[np.int16]) -> bool:
     """Whether the voice gate opens at some point of the sound."""
     labels = pack.labels
     chosen = detect_settings(DetectTable(), pack)
-    detector = Detector(
-        LogMel(pack.manifest.task), labels, lambda x: np.zeros((len(x), len(labels)), np.float32), chosen
-    )
+    task = pack.manifest.task
+    bare = structs.replace(task, frontend=structs.replace(task.frontend, network=UNSET))
+    detector = Detector(LogMel(bare), labels, lambda x: np.zeros((len(x), len(labels)), np.float32), chosen)
     detector.feed(Block(samples, 0, 0.0))
     return detector.figures.open_share > 0
 

@@ -100,7 +100,7 @@ def _rows(
 ) -> list[Posteriors]:
     """Posteriors (hops, labels) by each model; 0 where the gate was closed."""
     task = frontend.task
-    frames = hop_frames(settings.hop, task.frontend.hop, task.frames)
+    frames = hop_frames(settings.hop, task)
     hop = frames * task.frontend.hop
     if len(samples) < hop:
         return [np.zeros((0, labels), np.float32) for _ in models]
@@ -108,11 +108,10 @@ def _rows(
     judged = _judged(samples, energies, hop, settings, frontend)
     before = np.zeros((task.frames - frames, task.frontend.mels), np.float32)
     stream = np.concatenate((before, energies.reshape(-1, task.frontend.mels)))
-    windows = np.lib.stride_tricks.sliding_window_view(stream, task.frames, axis=0)[::frames].transpose(0, 2, 1)
     found = [np.zeros((len(energies), labels), np.float32) for _ in models]
     for start in range(0, len(judged), _AT_ONCE):
         places = judged[start : start + _AT_ONCE]
-        features = frontend.finish(np.ascontiguousarray(windows[places]))
+        features = frontend.windows(stream, places * frames)
         for recognise, rows in zip(models, found, strict=True):
             rows[places] = recognise(features)
     return found

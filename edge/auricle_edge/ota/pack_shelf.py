@@ -126,7 +126,7 @@ def prove(pack: Pack) -> None:
     """See that every model of a pack runs here; PackError otherwise."""
     runtime: Runtime = choose_runtime("auto", pack).runtime
     task = pack.manifest.task
-    silence = np.zeros((1, task.frames, task.frontend.mels), np.float32)
+    silence = np.zeros((1, *task.input_shape), np.float32)
     for name, table in pack.tables.items():
         try:
             answer = runtime.logits(name, table.initial(0), silence)

@@ -195,8 +195,8 @@ def _has_training() -> bool:
 
 
 def _missing_graphs(name: str, pack: Pack, training: bool) -> str | None:
-    kinds = {graph.kind for graph in pack.manifest.graphs}
-    fits = bool(kinds - {"evaluate"} if training else kinds & {"evaluate"})
+    graphs = pack.manifest.graphs
+    fits = any(graph.trains if training else graph.kind == "evaluate" for graph in graphs)
     return None if fits else f"The pack {pack.manifest.name} has no graphs for the runtime {name}."
 
 

@@ -145,7 +145,7 @@ class OrtArtifacts:
             state, module, stepper = self.load(entry, files[entry.checkpoint], self.optimizer(entry, optimizer))
             task = self.pack.manifest.task
             logits = np.zeros((entry.batch, len(self.pack.labels)), np.float32)
-            x = np.zeros((entry.batch, task.frames, task.frontend.mels), np.float32)
+            x = np.zeros((entry.batch, *task.input_shape), np.float32)
             one = np.ones((), np.float32)
             module(x, logits, logits, np.ones(entry.batch, np.float32), one, one, one)
             stepper.step()

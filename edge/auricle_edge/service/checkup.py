@@ -181,7 +181,7 @@ def pack_runs(pack: Pack, runtime: str = "auto", *, training: bool = True) -> st
     """Whether the pack is whole, and its plug-in runs; with the runtime native, what that leaves to onnxruntime."""
     choice = choose_runtime(runtime, pack, training=training)
     task, name = pack.manifest.task, pack.manifest.plugin
-    clips = np.zeros((1, task.frames, task.frontend.mels), np.float32)
+    clips = np.zeros((1, *task.input_shape), np.float32)
     weights = pack.plugin_table.initial(0)
     began = time.perf_counter()
     answer = choice.runtime.logits(name, weights, clips)

@@ -10,14 +10,13 @@ from msgspec import UNSET
 from auricle.hearing.rule import keyword_mask
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
-from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat, digest, encode
 from auricle_edge.listening.detect import DetectSettings, DetectTable, Recognise, detect_settings
 from auricle_edge.listening.detect.recognisers import Candidate, Cascade, ModelChoice, both, cascade, choose_model
 from auricle_edge.listening.detect.score_level import ScoreLevel, levelled, moved_by, score_level
 from auricle_edge.training.judge.streams import Streams
 from auricle_edge.training.local_store import LocalStore
-from auricle_learning.runtimes import Runtime, recogniser
+from auricle_learning.runtimes import Runtime, frontend_of, recogniser
 from auricle_learning.training.carried import judged_part
 from auricle_learning.training.speech_data import Clips
 from auricle_learning.training.train import LocalState
@@ -51,7 +50,7 @@ class ThresholdFollower:
             return self._usual
         pack = self._runtime.pack
         heard = judged_part(pack.stretches, pack.manifest.task.frames)
-        streams = Streams(LogMel(pack.manifest.task), pack.labels, self._usual, heard)
+        streams = Streams(frontend_of(self._runtime), pack.labels, self._usual, heard)
         if self._packs is None:
             self._packs = self._level(streams, self._packs_own(pack))
         now = self._level(streams, recognise)
@@ -112,7 +111,7 @@ class HearingModel:
         pack, said = runtime.pack, said or DetectTable()
         self._detect = detect_settings(said, pack)
         self._follower = ThresholdFollower(runtime, said)
-        self._runtime, self._architecture, self._frontend = runtime, architecture, LogMel(pack.manifest.task)
+        self._runtime, self._architecture, self._frontend = runtime, architecture, frontend_of(runtime)
         self._kept = LocalStore(folder / "plugin", pack.identity, pack.plugin_table)
         local = LocalStore(folder, pack.identity, pack.table(architecture)).read()
         saved = self._kept.read()

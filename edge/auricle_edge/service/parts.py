@@ -44,6 +44,7 @@ from auricle_edge.service.home_state import home_state
 from auricle_edge.settings import EdgeSettings, agent_settings
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.own_model import own_model, passed_over
+from auricle_learning.runtimes import frontend_of
 from auricle_learning.training.speech_data import DataSource, DeviceData
 from auricle_learning.training.train import Trainer
 
@@ -88,12 +89,13 @@ class Parts:
 
     def __init__(self, settings: EdgeSettings, pack: Pack, hooks: Hooks, *, readable: bool = False) -> None:
         self.settings, self.pack, self._hooks, self._readable = settings, pack, hooks, readable
-        folder, frontend = settings.folder, LogMel(pack.manifest.task)
+        folder = settings.folder
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(describe(error, folder)) from error
         self.choice = choose_runtime(settings.runtime, pack, settings.threads, training=settings.fleet is not None)
+        self._frontend = frontend = frontend_of(self.choice.runtime)
         self.training = ThreadPoolExecutor(1, "train", initializer=yield_to_detection)
         """The thread that trains."""
         self.labelling = ThreadPoolExecutor(1, "label")
@@ -174,7 +176,7 @@ class Parts:
 
     def make_detector(self) -> Detector:
         """A detector for the sound of somebody else, with the model that listens now."""
-        return self._detector(LogMel(self.pack.manifest.task))
+        return self._detector(self._frontend)
 
     def _detector(self, frontend: LogMel) -> Detector:
         now = self.hearing.now.candidate

@@ -51,7 +51,7 @@ class Upkeep:
         parts, loop = self._parts, asyncio.get_running_loop()
         fed, failures = 0.0, parts.listener.failures
         task = parts.pack.manifest.task
-        silence = np.zeros((1, task.frames, task.frontend.mels), np.float32)
+        silence = np.zeros((1, *task.input_shape), np.float32)
         await loop.run_in_executor(parts.labelling, parts.hearing.now.candidate.recognise, silence)
         while True:
             await asyncio.sleep(TICK)

@@ -31,6 +31,7 @@ from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import Maker, load_module, tensor_specs
 from auricle_export.packs.models import ARCHITECTURES, PLUGIN, RESNETS, WORD_MODELS, built_in
+from auricle_export.packs.network import Frozen
 from auricle_export.packs.start_weights import with_start_of, without_start
 from auricle_export.packs.stepgraph import Traced, evaluate_graph, step_graph, trace
 from auricle_export.packs.window import task_of
@@ -88,7 +89,7 @@ def trace_model(make: Maker, labels: int, task: Task | None = None) -> Model:
     """Trace a module, 5 to 30 s. Raises CompileError."""
     task = task or Task(LABELS["gsc12"])
     torch.manual_seed(0)
-    net = find_parts(make(labels), labels, task.frames, task.frontend.mels)
+    net = find_parts(make(labels), labels, *task.input_shape)
     return Model(trace(net), tensor_specs(net, labels))
 
 
@@ -166,9 +167,13 @@ def assemble(
     plugin: str = PLUGIN,
     recipes: Sequence[Recipe] = RECIPES,
     task: Task | None = None,
+    frozen: Frozen | None = None,
 ) -> Pack:
-    """Put traced models and a word list behind a manifest."""
+    """Put traced models and a word list behind a manifest; `frozen` is the network of the task's front-end."""
     graphs, files = make_graphs(models, plugin, recipes)
+    if frozen is not None and task is not None:
+        more, parts = frozen.parts(task)
+        graphs, files = (*graphs, *more), {**files, **parts}
     entries = [FileEntry.of(path, data) for path, data in sorted(files.items())]
     manifest = Manifest(
         format=FORMAT,

@@ -182,8 +182,49 @@ class ResNet(nn.Module):
         return self.drop[place](h.transpose(1, 2)).transpose(1, 2)  # type: ignore[no-any-return]
 
 
-def built_in(name: str, labels: int, mels: int = MELS, *, bavd: bool = False) -> nn.Module:
+HEAD = "embedding-head"
+"""The model over a frozen network's vectors."""
+HEAD_WIDTH, HEAD_DROPPED = 32, 0.35
+"""Channels and hidden units, and the share of numbers that are dropped before the hidden layer in training."""
+VECTOR_SCALE = 0.05
+"""Numbers of a speech embedding are a few tens: this brings them near 1."""
+
+
+class EmbeddingHead(nn.Module):
+    """Two convolutions over time and one hidden layer, over a frozen network's vectors (B, T, size) to (B, labels).
+
+    Parameters
+    ----------
+    labels
+        Number of labels.
+    frames, size
+        Vectors of a window, and numbers of one.
+    """
+
+    def __init__(self, labels: int, frames: int, size: int) -> None:
+        super().__init__()
+        self.conv = nn.ModuleList((AudioBroadcast(size, HEAD_WIDTH, 3), AudioBroadcast(HEAD_WIDTH, HEAD_WIDTH, 3)))
+        self.drop = nn.Dropout(HEAD_DROPPED)
+        self.hidden = nn.Linear(HEAD_WIDTH * frames, HEAD_WIDTH)
+        self.head = nn.Linear(HEAD_WIDTH, labels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits (B, labels) for vectors (B, T, size)."""
+        h = x * VECTOR_SCALE
+        for conv in self.conv:
+            h = torch.relu(conv(h))
+        h = torch.relu(self.hidden(self.drop(h.flatten(1))))
+        return self.head(h)  # type: ignore[no-any-return]
+
+
+FRAMES = 100
+"""Of a window of a second."""
+
+
+def built_in(name: str, labels: int, mels: int = MELS, frames: int = FRAMES, *, bavd: bool = False) -> nn.Module:
     """The module of a built-in model, with weights as PyTorch draws them; with `bavd` its layers drop activations."""
+    if name == HEAD:
+        return EmbeddingHead(labels, frames, mels)
     if name in RESNETS:
         return ResNet(RESNETS[name], labels, mels, bavd=bavd)
     return Crnn(ARCHITECTURES[name], labels, mels, bavd=bavd)

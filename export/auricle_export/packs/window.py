@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from auricle.errors import PackError
-from auricle.packs.manifest import WINDOWS, Frontend, Task
+from auricle.packs.frontend import Frontend
+from auricle.packs.manifest import WINDOWS, Task
 
 
 def task_of(words: Sequence[str], mels: int = 40, seconds: float = 1.0) -> Task:

@@ -18,11 +18,12 @@ from pathlib import Path
 import numpy as np
 from msgspec import UNSET
 
+from auricle.checks.onnx_network import frontend_of
 from auricle.hearing.curve import GRID
 from auricle.packs.manifest import Listening, Manifest, Start
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
-from auricle.speech.features import Energies, LogMel
+from auricle.speech.features import Energies
 from auricle_export.pretrain.clip_recipe import ClipRecipe
 from auricle_export.pretrain.comparison import ROUNDED, Checked, Row, compared, equal_row, trained_of
 from auricle_export.pretrain.corpus import make_corpus
@@ -77,7 +78,7 @@ def check_pack(
     seed = pack.manifest.start[models[0]].seed
     step = heeded(watch, stopped, "The comparison")
     with pytorch_threads(task.settings.threads):
-        frontend = LogMel(pack.manifest.task)
+        frontend = frontend_of(pack)
         corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
         recognise = {
             model: heeding(recogniser_of(model, pack, start_weights(pack, model), modules), stopped) for model in models
@@ -191,7 +192,7 @@ def _judged(
     """The pack's own weights, judged on the test speakers."""
     module, weights = module_for(model, pack, modules or {}).to(settings.torch_device), start_weights(pack, model)
     write_flat(tensors_of(module, pack.table(model)), pack.table(model), weights)
-    frontend = LogMel(pack.manifest.task)
+    frontend = frontend_of(pack)
     scores = scores_of(module, frontend, speech.test, speech.labels, settings.torch_device)
     right, judged = sum(score.right for score in scores.values()), len(speech.test)
     return Trained(

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from auricle.errors import SettingsError
-from auricle.packs.manifest import Sentence
+from auricle.packs.frontend import Sentence
 from auricle.speech.sources import DOWNLOADED, describe_sources
 from auricle.wire.kinds import Token
 from auricle_export.pretrain.settings import PretrainSettings

@@ -9,13 +9,14 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from auricle.checks.onnx_network import frontend_of
 from auricle.errors import PackError, SettingsError
 from auricle.hearing.scenes import Scene
 from auricle.packs.first_weights import same_but_words
 from auricle.packs.manifest import SILENCE, UNKNOWN, FileEntry, Listening, Start
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_file
-from auricle.speech.features import Energies, LogMel
+from auricle.speech.features import Energies
 from auricle.speech.sound_faults import Finding
 from auricle.speech.spelling import Spelling
 from auricle_export.packs.start_weights import with_negatives, without_start
@@ -90,7 +91,7 @@ def pretrain_live(
     pack = without_start(pack)
     start, teachers = begins_with(recipe, pack, models)
     step = heeded(watch, stopped)
-    frontend = LogMel(pack.manifest.task)
+    frontend = frontend_of(pack)
     corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
     streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING)
     trained: dict[str, Trained] = {}

@@ -10,25 +10,25 @@ from torch import nn
 from auricle.errors import PackError
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, TensorTable
-from auricle_export.packs.models import MELS, WORD_MODELS, built_in
+from auricle_export.packs.models import FRAMES, HEAD, MELS, WORD_MODELS, built_in
 
 Modules = Mapping[str, Callable[[int], nn.Module]]
 """Makes the module of each model for a number of labels."""
 
 
-def own_modules(mels: int = MELS) -> Modules:
-    """The built-in models, for so many mel bands."""
+def own_modules(frames: int = FRAMES, mels: int = MELS) -> Modules:
+    """The built-in models, for windows of so many frames and mel bands, or vectors and their numbers."""
 
     def make(name: str) -> Callable[[int], nn.Module]:
-        return lambda labels: built_in(name, labels, mels)
+        return lambda labels: built_in(name, labels, mels, frames)
 
-    return {name: make(name) for name in WORD_MODELS}
+    return {name: make(name) for name in (*WORD_MODELS, HEAD)}
 
 
 def module_for(model: str, pack: Pack, modules: Modules) -> nn.Module:
     """The module of a pack's model; PackError when nobody knows it, or it has other tensors than the pack says."""
     table = pack.table(model)
-    known = {**own_modules(pack.manifest.task.frontend.mels), **modules}
+    known = {**own_modules(*pack.manifest.task.input_shape), **modules}
     if model not in known:
         raise PackError(
             f"There is no PyTorch module for {model}: name its file, as in --model my_models.py:Net, or leave the "

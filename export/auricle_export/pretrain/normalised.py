@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from auricle_export.packs.models import AudioBroadcast, Crnn, ResNet
+from auricle_export.packs.models import AudioBroadcast, Crnn, EmbeddingHead, ResNet
 
 MOMENTUM = 0.05
 """Share of a batch in the running statistics."""
@@ -62,7 +62,7 @@ def _folded(weight: Tensor, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
 def normalised(module: nn.Module) -> nn.Module:
     """A copy of a built-in model with normalisation after each of its convolutions; any other module as it is."""
     twin = copy.deepcopy(module)
-    if isinstance(twin, ResNet):
+    if isinstance(twin, ResNet | EmbeddingHead):
         for part in twin.modules():
             if isinstance(part, AudioBroadcast):
                 part.linear = NormalisedLinear(part.linear)  # type: ignore[assignment]

@@ -128,7 +128,7 @@ class Sound:
 def best_ruled(sound: Sound, wake: Sequence[str], wake_rate: float = WAKE_RATE) -> Sound:
     """The sound with the one of `RULES` by which most is heard, thresholds chosen for the same false accepts."""
     refractory = sound.streams.rule.refractory
-    ruled = [sound.ruled(replace(rule, refractory=refractory)) for rule in RULES]
+    ruled = [sound.ruled(replace(rule, hop=sound.streams.rule.hop, refractory=refractory)) for rule in RULES]
     heard = [each.measured(each.listening(wake, wake_rate=wake_rate)).heard for each in ruled]
     return ruled[int(np.argmax(heard))]
 

@@ -55,11 +55,10 @@ class Streams:
             hops = len(energies) // step
             rows = np.zeros((hops, len(self.labels)), np.float32)
             first = -(-task.frames // step) - 1
-            before = (first + 1) * step - task.frames
-            windows = np.lib.stride_tricks.sliding_window_view(energies, task.frames, axis=0)[before::step]
-            for start in range(0, min(len(windows), hops - first), _WINDOWS):
-                batch = windows[start : start + _WINDOWS].transpose(0, 2, 1)[: hops - first - start]
-                rows[first + start : first + start + len(batch)] = recognise(self.frontend.finish(batch))
+            for start in range(first, hops, _WINDOWS):
+                end = min(start + _WINDOWS, hops)
+                begins = np.arange(start + 1, end + 1) * step - task.frames
+                rows[start:end] = recognise(self.frontend.windows(energies, begins))
             found.append(rows)
             self.progress(len(found), len(self.energies))
         return found
@@ -133,9 +132,8 @@ def make_streams(
 def streams_of(scenes: Sequence[Scene], labels: Sequence[str], frontend: LogMel, rule: Rule | None = None) -> Streams:
     """Scenes with their mel energies."""
     energies = tuple(stream_energies(frontend.task, scene.samples) for scene in scenes)
-    return Streams(
-        tuple(scenes), energies, tuple(labels), frontend, rule or Rule(refractory=refractory_of(frontend.task.seconds))
-    )
+    usual = Rule(hop=frontend.task.usual_hop, refractory=refractory_of(frontend.task.seconds))
+    return Streams(tuple(scenes), energies, tuple(labels), frontend, rule or usual)
 
 
 def hits_at(counts: Counts, rate: float = RATE) -> float:

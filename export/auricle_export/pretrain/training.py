@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from auricle.checks.onnx_network import frontend_of
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack
 from auricle.speech.augment import Augmenter
-from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_export.pretrain.epoch_order import Places, balanced_order, balanced_size, mixed_order, mixed_size
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
@@ -111,7 +111,7 @@ class _Training:
         self.tensors = tensors_of(self.module, self.table)
         write_flat(self.tensors, self.table, self.table.initial(settings.seed))
         self.optimizer = torch.optim.AdamW(list(self.tensors.values()), settings.rate, weight_decay=DECAY)
-        self.frontend = LogMel(pack.manifest.task)
+        self.frontend = frontend_of(pack)
         self.augmenter = Augmenter(self.frontend, speech.noise)
         self.energies, self.targets = speech.train.energies, speech.train.targets
         if speech.mixed is not None:

@@ -76,7 +76,7 @@ def tflite_model(
     table, task = pack.table(model), pack.manifest.task
     traced = trace(pack, pack.graph("evaluate", model), batch)
     draft = Draft(table, precision)
-    shape = (batch, task.frames, task.frontend.mels)
+    shape = (batch, *task.input_shape)
     x = draft.tensor(shape, "x")
     translation = Translation(traced, draft, Live(x, shape, (0, 1, 2)))
     translate(translation)

@@ -80,7 +80,7 @@ def trace(pack: Pack, graph: Graph, batch: int) -> Trace:
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
     body, weight, bias = table.parts(np.arange(1, table.size + 1, dtype=np.float32))
-    x = np.random.Generator(np.random.PCG64(1)).standard_normal((batch, task.frames, task.frontend.mels))
+    x = np.random.Generator(np.random.PCG64(1)).standard_normal((batch, *task.input_shape))
     feeds = {"x": x.astype(np.float32), "model/body": body, "model/head.weight": weight, "model/head.bias": bias}
     return _sort(model.graph, feeds, _values(model, feeds, graph.file))
 

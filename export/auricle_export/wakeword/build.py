@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from msgspec import UNSET, UnsetType
 
+from auricle.checks.onnx_network import frontend_of
 from auricle.errors import SettingsError
 from auricle.hearing.splits import Part
 from auricle.packs.manifest import Listening, Start
@@ -81,7 +82,7 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     texts = texts_for(task.phrases, commands, task.language, seed)
     parts = speak_parts(texts, task.language, seed, step, task.speakers)
     pack = _starting_pack(base, labels, name_of(task.phrases), window_of(task, parts))
-    frontend = LogMel(pack.manifest.task)
+    frontend = frontend_of(pack)
     corpus = wake_corpus(task, commands, pack, frontend, texts, parts, recorded)
     streams = _with_people(
         make_streams(corpus.corpus.validation, pack.labels, frontend, seed, negatives=WATCHING), corpus

@@ -103,6 +103,6 @@ def _highest(take: Take, frontend: LogMel, recognise: Recognise) -> NDArray[np.f
     """The highest posterior of each label in any window over a take, with silence around it."""
     task = frontend.task
     energies = np.pad(stream_energies(task, take.sound), ((task.frames // 2, task.frames // 2), (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(energies, task.frames, axis=0)[::_HOP].transpose(0, 2, 1)
-    highest: NDArray[np.float32] = recognise(frontend.finish(windows)).max(axis=0)
+    begins = np.arange(0, len(energies) - task.frames + 1, _HOP // task.unit * task.unit)
+    highest: NDArray[np.float32] = recognise(frontend.windows(energies, begins)).max(axis=0)
     return highest

@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_fleet.emulation.data import FleetData
-from auricle_learning.runtimes import Runtime, accuracy
+from auricle_learning.runtimes import Runtime, accuracy, frontend_of
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import Trainer
@@ -66,5 +65,5 @@ def train_centrally(
         progress(epoch + 1, epochs)
     if judge is not None:
         return judge(weights)
-    features = LogMel(data.pack.manifest.task).finish(data.unseen.energies)
+    features = frontend_of(runtime).finish(data.unseen.energies)
     return accuracy(runtime.logits(plugin, weights, features), data.unseen.targets)

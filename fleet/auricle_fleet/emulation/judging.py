@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
 from auricle.packs.pack import Pack
-from auricle.speech.features import Energies, LogMel
+from auricle.speech.features import Energies
 from auricle.wire.tensors import Flat
 from auricle_cloud.evaluation.evaluator import Evaluator, choose_evaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
@@ -26,7 +26,7 @@ from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.precision import keyword_precision
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.methods.vectors import private_vectors
-from auricle_learning.runtimes import accuracy
+from auricle_learning.runtimes import accuracy, frontend_of
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips
 
@@ -66,7 +66,7 @@ class FleetJudging:
         self.runtime = choose_runtime(settings.runtime, pack).runtime
         half = settings.detect and data.validation is None
         self._heard = heard = _half(data, 1) if half else data.unseen
-        self._finish = LogMel(pack.manifest.task).finish
+        self._frontend = frontend_of(self.runtime)
         self.speakers = data.unseen_speakers // 2 if half else data.unseen_speakers
         """Whose clips these are."""
         self._targets = heard.targets
@@ -83,14 +83,16 @@ class FleetJudging:
     @cached_property
     def features(self) -> NDArray[np.float32]:
         """(N, frames, mels) of the clips that the plug-in is measured on."""
-        return self._finish(self._heard.energies)
+        return self._frontend.finish(self._heard.energies)
 
     @cached_property
     def judging(self) -> Judging:
         """What devices are judged by."""
         pack, carries = self._data.pack, self._carries
         own = None if carries else of_no_keyword(_half(self._data, 0), pack.labels)
-        return Judging(self._detect, carried_negatives(pack, self._detect, self._settings.judge_minutes, own))
+        return Judging(
+            self._detect, carried_negatives(pack, self._detect, self._settings.judge_minutes, own, self._frontend)
+        )
 
     @cached_property
     def _measured(self) -> Negatives:
@@ -98,7 +100,7 @@ class FleetJudging:
         if self._carries and self.judging.carried is not None:
             return self.judging.carried
         others = of_no_keyword(_half(self._data, 1), self._data.pack.labels)
-        return carried_negatives(self._data.pack, self._detect, MEASURED_MINUTES, others)
+        return carried_negatives(self._data.pack, self._detect, MEASURED_MINUTES, others, self._frontend)
 
     @property
     def _carries(self) -> bool:
@@ -109,7 +111,7 @@ class FleetJudging:
         """Features of the clips of other labels with a backdoor's trigger, where a group has one."""
         has_backdoor = any(group.attack == "backdoor" for group in self._settings.groups)
         tripped = np.flatnonzero((self._targets != target_of(self._data.pack.labels)) & has_backdoor)
-        return self._finish(triggered(self._heard.energies[tripped])) if len(tripped) else self.features[:0]
+        return self._frontend.finish(triggered(self._heard.energies[tripped])) if len(tripped) else self.features[:0]
 
     @property
     def seconds(self) -> float:
@@ -147,7 +149,7 @@ class FleetJudging:
         return self._set(self._data.labelled)
 
     def _set(self, clips: Clips) -> ValidationSet:
-        return ValidationSet(self._finish(clips.energies), clips.targets)
+        return ValidationSet(self._frontend.finish(clips.energies), clips.targets)
 
     def validated(self, plugin: Flat) -> float | None:
         """The share of the validation speakers' clips that a plug-in (P,) recognises; None where there are none."""
@@ -159,7 +161,7 @@ class FleetJudging:
     @cached_property
     def _validation_features(self) -> NDArray[np.float32]:
         assert self._data.validation is not None
-        return self._finish(self._data.validation.energies)
+        return self._frontend.finish(self._data.validation.energies)
 
     def accuracy(self, plugin: Flat) -> float | None:
         """The share of the clips of unseen speakers that a plug-in (P,) recognises; None where there are none."""

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import PARTS, Pack
+from auricle.speech.features import FrozenNetwork, LogMel
 from auricle.wire.gradient_terms import TERMS
 from auricle.wire.tensors import Flat, TensorTable
 
@@ -139,6 +141,14 @@ class Runtime(Protocol):
 
 
 @runtime_checkable
+class RunsNetwork(Protocol):
+    """A runtime that runs the network of a front-end itself."""
+
+    def network(self) -> FrozenNetwork:
+        """What runs the network of the pack's front-end, which has to have one."""
+
+
+@runtime_checkable
 class Partial(Protocol):
     """A runtime that leaves some graphs to another one."""
 
@@ -204,3 +214,15 @@ def cross_entropy(logits: NDArray[np.float32], targets: Sequence[int] | NDArray[
 def accuracy(logits: NDArray[np.float32], targets: NDArray[np.int64]) -> float | None:
     """Share of samples whose largest logit is their label; None for no samples."""
     return float(np.mean(logits.argmax(axis=1) == targets)) if len(logits) else None
+
+
+def frontend_of(runtime: Runtime) -> LogMel:
+    """The front-end of a runtime's pack; where it has a network the runtime runs it, or else onnxruntime."""
+    task = runtime.pack.manifest.task
+    if task.frontend.network is UNSET:
+        return LogMel(task)
+    if isinstance(runtime, RunsNetwork):
+        return LogMel(task, runtime.network())
+    from auricle.checks.onnx_network import OnnxNetwork
+
+    return LogMel(task, OnnxNetwork(runtime.pack))

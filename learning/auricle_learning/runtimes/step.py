@@ -11,8 +11,10 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from auricle.checks.graph_check import check_graph
+from auricle.checks.onnx_network import OnnxNetwork
 from auricle.errors import PackError
 from auricle.packs.pack import Graph, Pack
+from auricle.speech.features import FrozenNetwork
 from auricle.wire.tensors import Flat
 from auricle_learning.runtimes.exact_squares import with_exact_squares
 from auricle_learning.runtimes.feeds import GraphTraining, first_feeds, graph_of, has_graph, not_given_back
@@ -39,6 +41,7 @@ class StepRuntime:
         self._threads = threads
         self._sessions: dict[str, ort.InferenceSession] = {}
         self._lock = threading.Lock()
+        self._network: OnnxNetwork | None = None
 
     def _session(self, graph: Graph) -> ort.InferenceSession:
         """The session of a graph, made at its first use; only of a file that is what the manifest says."""
@@ -50,7 +53,7 @@ class StepRuntime:
                 options.inter_op_num_threads = 1
                 options.log_severity_level = 3
                 options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-                options.enable_cpu_mem_arena = graph.kind != "evaluate"  # it would keep what the largest batch needed
+                options.enable_cpu_mem_arena = graph.trains  # it would keep what the largest batch needed
                 try:
                     self._sessions[graph.file] = ort.InferenceSession(
                         content, options, providers=["CPUExecutionProvider"]
@@ -80,7 +83,14 @@ class StepRuntime:
                 self._sessions.pop(graph.file, None)
 
     def _step_graphs(self) -> list[Graph]:
-        return [graph for graph in self.pack.manifest.graphs if graph.kind != "evaluate"]
+        return [graph for graph in self.pack.manifest.graphs if graph.trains]
+
+    def network(self) -> FrozenNetwork:
+        """What runs the network of the pack's front-end, which has to have one."""
+        with self._lock:
+            if self._network is None:
+                self._network = OnnxNetwork(self.pack, self._threads)
+            return self._network
 
     def step(self, graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
         """Run one bare training step; the outputs in the order of `graph.outputs`."""

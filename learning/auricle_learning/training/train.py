@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from auricle.errors import AuricleError
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.process.clock import SYSTEM_CLOCK, Clock
-from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
 from auricle_learning.methods.method import JobChanges
 from auricle_learning.methods.passes import graph_kind, graph_optimizer, head_size, plan_of_pass, terms_of
 from auricle_learning.methods.vectors import GRADIENTS, MAPS
-from auricle_learning.runtimes import Job, Runtime, Training, accuracy, cross_entropy
+from auricle_learning.runtimes import Job, Runtime, Training, accuracy, cross_entropy, frontend_of
 from auricle_learning.runtimes.interface import EVALUATION_BATCH
 from auricle_learning.training.batches import Features, Pseudo, batches, fixmatch_batches, mixed_batches
 from auricle_learning.training.carried import Carried, carried_to_train
@@ -77,14 +76,14 @@ class Trainer:
     ) -> None:
         self.runtime, self.architecture, self.seed, self.start = runtime, architecture, seed, start
         self.settings, self.clock = settings or LearnSettings(clips=1, judge=False), clock
-        self.pack, self._frontend = runtime.pack, LogMel(runtime.pack.manifest.task)
+        self.pack, self.frontend = runtime.pack, frontend_of(runtime)
         self.pack.table(architecture)
         self.renew(data)
 
     def renew(self, data: DeviceData) -> None:
         """Go on with other clips; not while a round is trained."""
         self.data = data
-        self._augmenter, self._weak = augmenter(self._frontend, data.noise), augmenter(self._frontend, None, WEAK)
+        self._augmenter, self._weak = augmenter(self.frontend, data.noise), augmenter(self.frontend, None, WEAK)
 
     def logits(self, architecture: str, weights: Flat, clips: Clips) -> NDArray[np.float32]:
         """Logits (N, labels) of a model for clips as they are; their log-mels are made in pieces and not kept."""
@@ -92,7 +91,7 @@ class Trainer:
 
     def _pieces(self, clips: Clips) -> Iterator[NDArray[np.float32]]:
         for i in range(0, max(1, len(clips)), EVALUATION_BATCH):
-            yield self._frontend.finish(clips.energies[i : i + EVALUATION_BATCH])
+            yield self.frontend.finish(clips.energies[i : i + EVALUATION_BATCH])
 
     def first_state(self) -> LocalState:
         """State of a device that was never trained: what it starts from, or a seeded initialisation."""
@@ -278,7 +277,7 @@ class Trainer:
     ) -> Callable[[], Iterator[dict[str, Array]]]:
         """What gives one epoch's batches at each call."""
         rng = np.random.default_rng(draw)
-        clips, labels, weak = self.data.train, len(self.pack.labels), self._frontend.finish
+        clips, labels, weak = self.data.train, len(self.pack.labels), self.frontend.finish
         strong, moved = partial(self._augmenter, rng=rng), partial(self._weak, rng=rng)
         features: Features = moved if plan.fixmatch else strong if plan.augment else weak
         taught = taught_by(plan, self.settings)

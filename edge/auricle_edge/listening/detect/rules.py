@@ -131,7 +131,7 @@ def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
     SettingsError
         A word that is not a keyword of the pack, with the nearest that is, or a wake word twice.
     """
-    listening, said = pack.listening or Listening(), _as_spelt(said, pack.labels)
+    listening, said = pack.listening or Listening(hop=pack.manifest.task.usual_hop), _as_spelt(said, pack.labels)
     wake = _waited_for(listening.wake if said.wake is None else said.wake, pack.labels)
     in_sight = refractory_of(pack.manifest.task.seconds)
     settings = DetectSettings(

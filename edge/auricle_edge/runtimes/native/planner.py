@@ -58,7 +58,7 @@ def plan_graph(pack: Pack, graph: PackGraph, batch: int = EVALUATED) -> Plan:
             writer.replace(inputs[name.removeprefix("new/")], view)
     outputs = {name: inputs.get(name.removeprefix("new/"), view) for name, view in outputs.items()}
     constants = [view for view, _ in writer.constants]
-    weights = [view for name, view in inputs.items() if graph.kind == "evaluate" and name != "x"]
+    weights = [view for name, view in inputs.items() if not graph.trains and name not in ("x", *graph.state)]
     program = writer.program([*inputs.values(), *constants, *outputs.values()], [*constants, *weights])
     return Plan(
         program,

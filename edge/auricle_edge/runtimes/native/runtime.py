@@ -11,17 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError, extra_command
+from auricle.packs.graph_interface import FRONTENDS
 from auricle.packs.pack import Graph, Pack
+from auricle.speech.features import FrozenNetwork
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes.first_use import refuse_dead, usable
 from auricle_edge.runtimes.native.loaded_program import LoadedProgram
 from auricle_edge.runtimes.native.memory import Ready, put
+from auricle_edge.runtimes.native.network import NativeNetwork
 from auricle_edge.runtimes.native.plan_shelf import PlanShelf
 from auricle_edge.runtimes.native.program import UnsupportedError
 from auricle_edge.runtimes.native.self_test import tested_library
 from auricle_edge.runtimes.native.training import NativeTraining
 from auricle_learning.runtimes.feeds import graph_of, has_graph
-from auricle_learning.runtimes.interface import Job, Runtime, Training, named_parts
+from auricle_learning.runtimes.interface import Job, Training, named_parts
 
 if TYPE_CHECKING:
     from auricle_learning.runtimes.step import StepRuntime
@@ -39,7 +42,7 @@ ones were not measured (`bench/step_nets.py`)."""
 
 def _refuse_large(graph: Graph, arena: int) -> None:
     """Leave a training step larger than any that was measured to onnxruntime, where that is there."""
-    if graph.kind != "evaluate" and arena > LARGEST_STEP and usable():
+    if graph.trains and arena > LARGEST_STEP and usable():
         raise UnsupportedError(f"its values take {4 * arena / 1e6:.0f} MB, and steps over 64 MB are onnxruntime's")
 
 
@@ -69,9 +72,21 @@ class NativeRuntime:
         """Why onnxruntime runs a graph, by its file."""
         self._threads, self._level, self._library = threads, level, tested_library()
         self._ready: dict[tuple[str, int], Ready] = {}
-        self._steps = frozenset(graph.file for graph in pack.manifest.graphs if graph.kind != "evaluate")
+        self._steps = frozenset(graph.file for graph in pack.manifest.graphs if graph.trains)
         self._lock, self._planning = threading.Lock(), threading.Lock()
         self._other: StepRuntime | None = None
+        self._network: FrozenNetwork | None = None
+
+    def network(self) -> FrozenNetwork:
+        """What runs the network of the pack's front-end, which has to have one."""
+        if self._network is None:
+            ready = [self._prepared(self.pack.network_graph(kind), 1) for kind in FRONTENDS]
+            if ready[0] is None or ready[1] is None:
+                first = self.pack.network_graph(FRONTENDS[ready[0] is not None])
+                self._network = self._fallback(first).network()
+            else:
+                self._network = NativeNetwork(self.pack, ready[0], ready[1])
+        return self._network
 
     def _prepared(self, graph: Graph, batch: int) -> Ready | None:
         """A graph for so many samples, planned at its first use; None where onnxruntime has to run it."""
@@ -116,7 +131,7 @@ class NativeRuntime:
                 self._prepared(graph, graph.batch or 1)
         return dict(self.reasons)
 
-    def _fallback(self, graph: Graph) -> Runtime:
+    def _fallback(self, graph: Graph) -> StepRuntime:
         if find_spec("onnxruntime") is None:
             raise AuricleError(
                 f"The runtime native cannot run {graph.file} ({self.reasons[graph.file]}), and onnxruntime, which "

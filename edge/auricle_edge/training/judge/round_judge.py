@@ -108,7 +108,11 @@ class RoundJudge:
     def _negatives(self) -> Negatives:
         """Those that are shared, or those of the pack, which take 12 MB unpacked and are given back after the round."""
         shared, detect, minutes = self._judging.carried, self._judging.detect, self._settings.judged_minutes
-        return carried_negatives(self._trainer.pack, detect, minutes) if shared is None else shared
+        return (
+            carried_negatives(self._trainer.pack, detect, minutes, frontend=self._trainer.frontend)
+            if shared is None
+            else shared
+        )
 
     @property
     def _has_negatives(self) -> bool:

@@ -17,7 +17,7 @@ from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.training.judge.clips import NEGATIVES
 from auricle_edge.training.judge.comparison import Counts, Heard
 from auricle_edge.training.judge.streams import Streams, first_part, in_quiet, joined
-from auricle_learning.runtimes import Runtime, recogniser
+from auricle_learning.runtimes import Runtime, frontend_of, recogniser
 from auricle_learning.training.carried import LEAST_WINDOWS, judged_part
 from auricle_learning.training.speech_data import Clips
 
@@ -73,7 +73,11 @@ class Judging:
 
 
 def carried_negatives(
-    pack: Pack, detect: DetectSettings, minutes: float, stretches: Sequence[Energies] | None = None
+    pack: Pack,
+    detect: DetectSettings,
+    minutes: float,
+    stretches: Sequence[Energies] | None = None,
+    frontend: LogMel | None = None,
 ) -> Negatives:
     """Take so many minutes of the negatives to judge by, of each its first part.
 
@@ -81,12 +85,14 @@ def carried_negatives(
     ----------
     stretches
         The sound (frames, mels); without, of the pack's negatives the half that no round trains on.
+    frontend
+        The pack's; where it has a network it has to be one that can run that.
     """
     task = pack.manifest.task
     found = judged_part(pack.stretches, task.frames) if stretches is None else stretches
     frames = round(minutes * 60 * task.sample_rate / task.frontend.hop)
     part = first_part(found, frames, LEAST_WINDOWS * task.frames)
-    return Negatives(Streams(LogMel(task), pack.labels, detect, part))
+    return Negatives(Streams(frontend or LogMel(task), pack.labels, detect, part))
 
 
 class JudgedSound:
@@ -108,7 +114,7 @@ class JudgedSound:
 
     def __init__(self, runtime: Runtime, detect: DetectSettings, carried: Negatives, held_out: Clips) -> None:
         labels = runtime.pack.labels
-        frontend = LogMel(runtime.pack.manifest.task)
+        frontend = frontend_of(runtime)
         known = (held_out.targets >= 0) & (held_out.targets < len(labels))
         silent = np.array([name in NEGATIVES for name in labels])[np.where(known, held_out.targets, 0)]
         own = joined(held_out.energies[known & silent])

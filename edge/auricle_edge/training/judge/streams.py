@@ -135,11 +135,10 @@ class Streams:
     def _posteriors(self, recognise: Recognise, stretch: Energies, judged: Hops, hops: int) -> Posteriors:
         """(hops, L), 0 where nothing was judged; windows are made in pieces and not kept."""
         found = np.zeros((hops, len(self._labels)), np.float32)
-        reach = np.arange(self._frontend.task.frames)
         for at in range(0, len(judged), EVALUATION_BATCH):
             piece = judged[at : at + EVALUATION_BATCH]
-            first = (piece + 1) * self.frames - len(reach)
-            found[piece] = recognise(self._frontend.finish(stretch[first[:, None] + reach]))
+            first = (piece + 1) * self.frames - self._frontend.task.frames
+            found[piece] = recognise(self._frontend.windows(stretch, first))
         return found
 
     def _digest(self, gated: bool) -> str:

@@ -19,7 +19,6 @@ from auricle.errors import AuricleError
 from auricle.files import read_kept, write_durably
 from auricle.packs.pack import Pack
 from auricle.speech.download import cache_folder
-from auricle.speech.features import LogMel
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
@@ -27,7 +26,7 @@ from auricle_edge.runtimes.choice import STEP, onnxruntime_version
 from auricle_learning.methods.method import NO_CHANGES, JobChanges
 from auricle_learning.methods.passes import graph_kind, graph_optimizer, head_size, plan_of_pass, terms_of
 from auricle_learning.methods.vectors import lent_sizes
-from auricle_learning.runtimes import Job, Runtime
+from auricle_learning.runtimes import Job, Runtime, frontend_of
 from auricle_learning.runtimes.interface import EVALUATION_BATCH
 from auricle_learning.training.carried import carried_to_train
 from auricle_learning.training.device_half import DeviceHalf
@@ -106,7 +105,7 @@ def measured(runtime: Runtime, model: str, plan: Plan, learn: LearnSettings) -> 
     A step is the difference between rounds of one epoch and of several: what a round takes besides is in neither.
     """
     pack, rng = runtime.pack, np.random.default_rng(0)
-    task, labels, frontend = pack.manifest.task, len(pack.labels), LogMel(pack.manifest.task)
+    task, labels, frontend = pack.manifest.task, len(pack.labels), frontend_of(runtime)
     sound = (1000 * rng.standard_normal((EVALUATION_BATCH, task.clip_samples))).astype(np.int16)
     features = _seconds(lambda: frontend.energies(sound)) / len(sound)
     energies = frontend.energies(sound)
