@@ -1,9 +1,8 @@
-"""Takes of a phrase by other synthetic voices than espeak-ng's, and of other words by the same voices.
+"""Takes of a phrase by flite and festival as folders, and of other words by the same voices.
 
 Four voices of flite at three speeds and two pitches, and three of festival at three speeds: 33 speakers, each of whom
 says the phrase once and some other words. The folders are what `auricle export wakeword` takes with `--voices` and
-`--words`: with the other words a voice alone is no sign of the phrase. Debian has the programs:
-`apt install flite festival festvox-us-slt-hts festvox-kallpc16k festvox-kdlpc16k`.
+`--words`; with `--voice flite --voice festival` it has the same programs speak without folders.
 
     python bench/other_voices.py "hey robot" --out voices
     auricle export wakeword "hey robot" --voices voices/phrase --words voices/words --out hey-robot.tar.zst
@@ -20,14 +19,18 @@ from __future__ import annotations
 import argparse
 import random
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
-FLITE = {"kal16": (95, 125), "awb": (100, 135), "rms": (85, 115), "slt": (150, 200)}
-"""Voices, and the mean pitches that each takes, in Hz."""
-FESTIVAL = ("kal_diphone", "ked_diphone", "cmu_us_slt_arctic_hts")
+import soundfile
+
+from auricle.errors import AuricleError
+from auricle.speech.audio import SAMPLE_RATE
+from auricle_export.voices import festival, flite
+from auricle_export.voices.interface import Sound
+
 SPEEDS = (0.85, 1.0, 1.2)
 """Times the usual length."""
 TAKES = {"ten": 10, "judge": 40}
@@ -45,20 +48,8 @@ another, together, remember, sunday, picture, doctor, yes, no, stop, go, left, r
 """Some sound like phrases that people take, most do not."""
 
 
-Speak = Callable[[str, Path], tuple[list[str], bytes | None]]
-"""The command that says a text into a file, and what the command reads."""
-
-
-def flite(voice: str, speed: float, pitch: int) -> Speak:
-    """A voice of flite."""
-    how = ["-voice", voice, "--setf", f"duration_stretch={speed}", "--setf", f"int_f0_target_mean={pitch}"]
-    return lambda text, path: (["flite", *how, "-t", text, "-o", str(path)], None)
-
-
-def festival(voice: str, speed: float) -> Speak:
-    """A voice of festival."""
-    how = ["-F", "16000", "-eval", f"(voice_{voice})", "-eval", f"(Parameter.set 'Duration_Stretch {speed})"]
-    return lambda text, path: (["text2wave", "-o", str(path), *how], text.encode())
+Speak = Callable[[str], Sound]
+"""How a speaker says a text."""
 
 
 def main() -> int:
@@ -67,33 +58,38 @@ def main() -> int:
     parser.add_argument("phrase")
     parser.add_argument("--out", type=Path, required=True, help="folder for phrase/ and words/, or ten/ and judge/")
     parser.add_argument("--seed", type=int, default=1, help="of who says which other words")
-    parser.add_argument("--owner", choices=sorted(FLITE), help="the voice that says the phrase fifty times [all, once]")
+    parser.add_argument(
+        "--owner", choices=sorted(flite.VOICES), help="the voice that says the phrase fifty times [all, once]"
+    )
     given = parser.parse_args()
     if not re.fullmatch(r"[a-z][a-z' ]*", given.phrase):
         parser.error(f'"{given.phrase}" is not a phrase in small letters')
     rng = random.Random(given.seed)
     each = owned(given.phrase, given.owner, rng) if given.owner else spoken(given.phrase, rng)
-    for made, (name, text, speak) in enumerate(each, 1):
-        path = given.out / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        command, typed = speak(text, path)
-        try:
-            subprocess.run(command, input=typed, check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError):
-            print(f"bench: {command[0]} cannot say {name}: install it and its voices.", file=sys.stderr)
-            return 1
-        if made % 25 == 0:
-            print(f"{made} takes so far", file=sys.stderr)
+    try:
+        for made, (name, text, speak) in enumerate(each, 1):
+            path = given.out / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            soundfile.write(path, speak(text), SAMPLE_RATE)
+            if made % 25 == 0:
+                print(f"{made} takes so far", file=sys.stderr)
+    except AuricleError as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 
 def owned(phrase: str, owner: str, rng: random.Random) -> Iterator[tuple[str, str, Speak]]:
     """The takes of one voice: their files, the phrase, and how it is said."""
-    low, high = FLITE[owner]
+    low, high = flite.VOICES[owner]
     for folder, takes in TAKES.items():
         for take in range(takes):
             speed, pitch = rng.uniform(SPEEDS[0], SPEEDS[-1]), rng.randint(low, high)
-            yield f"{folder}/{phrase}/{owner}_nohash_{take}.wav", phrase, flite(owner, round(speed, 3), pitch)
+            yield (
+                f"{folder}/{phrase}/{owner}_nohash_{take}.wav",
+                phrase,
+                partial(flite.say, voice=owner, stretch=round(speed, 3), pitch=pitch),
+            )
 
 
 def spoken(phrase: str, rng: random.Random) -> Iterator[tuple[str, str, Speak]]:
@@ -106,15 +102,18 @@ def spoken(phrase: str, rng: random.Random) -> Iterator[tuple[str, str, Speak]]:
 
 
 def speakers() -> Iterator[tuple[str, Speak]]:
-    """Each speaker's name, and how a text is said: the command, and what it reads."""
-    for voice, pitches in FLITE.items():
+    """Each speaker's name, and how a text is said."""
+    for voice, pitches in flite.VOICES.items():
         for speed in SPEEDS:
             for pitch in pitches:
-                yield f"{voice}{round(100 * speed)}x{pitch}", flite(voice, speed, pitch)
-    for voice in FESTIVAL:
+                yield (
+                    f"{voice}{round(100 * speed)}x{pitch}",
+                    partial(flite.say, voice=voice, stretch=speed, pitch=pitch),
+                )
+    for voice in festival.VOICES:
         first, *_, last = voice.split("_")
         for speed in SPEEDS:
-            yield f"{first}{last}{round(100 * speed)}", festival(voice, speed)
+            yield f"{first}{last}{round(100 * speed)}", partial(festival.say, voice=voice, stretch=speed)
 
 
 if __name__ == "__main__":

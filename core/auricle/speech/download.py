@@ -44,6 +44,9 @@ class Archive:
     sha256: str
     """Of the whole file, in hexadecimal."""
 
+    instead: str = _INSTEAD
+    """What to do where it cannot be downloaded."""
+
 
 SPEECH_COMMANDS = Archive(
     name="speech_commands_v0.02",
@@ -96,8 +99,7 @@ def fetch(
         if folder.is_dir():
             return folder
         part = cache / f"{archive.name}.tar.gz.part"
-        _download(archive, part, progress)
-        _check(archive, part)
+        download_whole(archive, part, progress)
         _unpack(archive, part, folder, unpacking)
         part.unlink()
     return folder
@@ -129,8 +131,14 @@ def _only_one(cache: Path, archive: Archive) -> Iterator[None]:
         yield
 
 
-def _download(archive: Archive, part: Path, progress: Progress | None) -> None:
-    """Bring the partial file to full size; an attempt that got further than any before does not count."""
+def download_whole(archive: Archive, part: Path, progress: Progress | None = None) -> None:
+    """Bring the partial file to full size and check it; an attempt that got further than any before does not count.
+
+    Raises
+    ------
+    DataError
+        The server cannot be reached, or what it sends is not the archive, which is then removed.
+    """
     failures, furthest = 0, _size(part)
     while _size(part) < archive.size:
         try:
@@ -148,7 +156,10 @@ def _download(archive: Archive, part: Path, progress: Progress | None) -> None:
         furthest = max(furthest, _size(part))
         if failures >= _ATTEMPTS:
             kept = f" The first {_size(part)} bytes are kept for the next time." if _size(part) else ""
-            raise DataError(f"{archive.url} cannot be downloaded ({problem}): check the network. {_INSTEAD}.{kept}")
+            raise DataError(
+                f"{archive.url} cannot be downloaded ({problem}): check the network. {archive.instead}.{kept}"
+            )
+    _check(archive, part)
 
 
 def _transfer(archive: Archive, part: Path, progress: Progress | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -19,6 +20,9 @@ from auricle.speech.audio import SAMPLE_RATE, resample
 
 INSTEAD = "name a folder of recordings with --data DIR instead"
 """What a message advises where espeak-ng does not work."""
+
+SWITCH = re.compile(r"\([a-z0-9-]+\)")
+"""Where a voice goes over to the rules of another language."""
 
 _WORKER_SECONDS = 120
 _SILENT_BELOW = 0.01
@@ -91,6 +95,19 @@ def phonemes_of(voice: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
     require_espeak()
     lines = _ask({"voice": voice, "spell": list(texts)}).decode().splitlines()
     return [tuple(sound for sound in line.translate(_STRESS).replace(" ", "_").split("_") if sound) for line in lines]
+
+
+def ipa_of(voice: str, text: str) -> str:
+    """Give a text in the International Phonetic Alphabet with its stress, the words parted by spaces; without clauses.
+
+    Raises
+    ------
+    DataError
+        espeak-ng is not there or fails.
+    """
+    require_espeak()
+    line = SWITCH.sub("", " ".join(_ask({"voice": voice, "spell": [text]}).decode().split()))
+    return line.replace("_", "").replace("\u200d", "")
 
 
 def _ask(job: Mapping[str, object]) -> bytes:

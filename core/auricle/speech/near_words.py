@@ -15,9 +15,9 @@ import numpy as np
 from auricle.errors import SettingsError
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.confusables import confusables, holds_any, sound_distance
-from auricle.speech.espeak import phonemes_of
+from auricle.speech.espeak import SWITCH, phonemes_of
 from auricle.speech.pseudo_words import is_speakable, letters_of, pseudo_phrase
-from auricle.speech.scripts import SWITCH, refuse_unread
+from auricle.speech.scripts import refuse_unread
 from auricle.speech.spelling import small_letters
 from auricle.speech.voices import ACCENTS, accents_of
 

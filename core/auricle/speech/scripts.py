@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from auricle.errors import SettingsError
-from auricle.speech.espeak import phonemes_of
+from auricle.speech.espeak import SWITCH, phonemes_of
 from auricle.speech.voices import ENGLISH_CODE, OTHER_NAMES, accents_of
 
 LATIN = "LATIN"
@@ -42,8 +41,6 @@ SCRIPTS: Mapping[str, tuple[str, ...]] = {
 _NO_SCRIPT = frozenset({"COMBINING", "MODIFIER", "KATAKANA-HIRAGANA", "ZERO"})
 _WITH_MARKS = ("vi", "cy", "ga", "smj", "haw", "gn")
 """Languages that read Latin letters with marks which others spell."""
-SWITCH = re.compile(r"\([a-z0-9-]+\)")
-"""Where a voice goes over to the rules of another language."""
 _MOST_SOUNDS = 4
 """Phonemes that one letter may be; the name of one has more."""
 _MOST_NAMED = 3

@@ -9,6 +9,7 @@ from auricle_export.commands.build_commands import build
 from auricle_export.commands.import_speech_commands import import_speech
 from auricle_export.commands.pack_commands import diff, inspect, sign, verify
 from auricle_export.commands.pretrain_commands import pretrain
+from auricle_export.commands.voices_commands import voices
 from auricle_export.commands.wakeword_commands import wakeword
 
 app = typer.Typer(no_args_is_help=True)
@@ -24,6 +25,7 @@ app.command()(build)
 app.command("import-speech")(import_speech)
 app.command()(pretrain)
 app.command()(wakeword)
+app.add_typer(voices, name="voices")
 app.command()(tflite)
 app.command()(inspect)
 app.command()(verify)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from auricle_export.pretrain.second_stage import Measured, Staged
     from auricle_export.pretrain.speech import PretrainSpeech
     from auricle_export.pretrain.trained import Epoch, Trained
+    from auricle_export.voices.advice import Who
 
 
 class View:
@@ -46,6 +47,14 @@ class View:
         if what not in self._reading:
             self._reading[what] = self._bars.add_task(what)
         self._bars.update(self._reading[what], completed=done, total=total, visible=done < total)
+
+    def speakers(self, who: Who) -> None:
+        """Synthetic voices are about to speak."""
+        if self._json:
+            typer.echo(json.dumps({"voices": who.facts()}))
+            return
+        for line in who.lines:
+            self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, model: str, weights: int, all_weights: int) -> None:
         """The training of a model begins: the bar's unit is a weight's training, since larger models take longer."""

@@ -41,6 +41,9 @@ def wakeword(
     commands: str | None = typer.Option(
         None, help="A pack whose words come after the phrase: home, home-more, gsc12-res, or your own [none]."
     ),
+    voice: list[str] = typer.Option(
+        [], help="Who speaks beside espeak-ng: a name of voices list, or a folder of takes by voices; once for each."
+    ),
     voices: list[Path] = typer.Option(
         [], help="A folder or list of takes of the phrase: own recordings, or other voices; once for each."
     ),
@@ -79,6 +82,7 @@ def wakeword(
     settings = replace(
         work.usual_settings(), seed=seed, device=compute, **given(epochs=epochs), **given(threads=threads)
     )
+    chosen = import_for("wakeword", "voices.sources").choose_sources(voice, language, phrases)
     with View(as_json) as view, stop_on_signal() as stopped:
         try:
             task: WakeTask = work.WakeTask(
@@ -86,6 +90,7 @@ def wakeword(
                 folder=folder,
                 language=language,
                 speakers=speakers,
+                sources=chosen,
                 rate=rate,
                 commands=commands,
                 takes=tuple(voices),
@@ -97,6 +102,7 @@ def wakeword(
                 leave_out=tuple(leave_out),
                 settings=settings,
             )
+            view.speakers(import_for("wakeword", "voices.advice").who_speaks(chosen, language))
             done = build.build_wake_pack(task, watch=view, stopped=stopped)
         except AuricleError:
             if not stopped():

@@ -34,8 +34,11 @@ from auricle_export.pretrain.teachers import Taught
 from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 from auricle_export.pretrain.warm_start import WarmStart
+from auricle_export.voices.interface import VoiceSource
+from auricle_export.voices.sources import ESPEAK
 from auricle_export.wakeword.corpus import PEOPLE, WakeCorpus, read_recordings, wake_corpus
 from auricle_export.wakeword.judgement import Judgement, judge_phrases
+from auricle_export.wakeword.natural import with_natural
 from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of
 from auricle_export.wakeword.voices_sound import MARGIN, SpokenPart, speak_parts, texts_for
 
@@ -81,6 +84,7 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     recorded = read_recordings(task, labels, step)
     texts = texts_for(task.phrases, commands, task.language, seed)
     parts = speak_parts(texts, task.language, seed, step, task.speakers)
+    parts = with_natural(parts, task, texts, step)
     pack = _starting_pack(base, labels, name_of(task.phrases), window_of(task, parts))
     frontend = frontend_of(pack)
     corpus = wake_corpus(task, commands, pack, frontend, texts, parts, recorded)
@@ -116,14 +120,14 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
         right, clips = judge_clips(corpus.corpus.test, pack.labels, frontend, recognise)
     begin = Start(
         file=f"weights/{state_file(MODEL)}",
-        data=_data(task),
+        data=_data(task, parts["train"]),
         clips=corpus.corpus.clips,
         speakers=corpus.corpus.speakers,
         accuracy=round(right / clips, 4),
         judged_clips=clips,
         seed=seed,
         hearing=hearing_of(judgement.counts, judgement.judges),
-        attribution=_attribution(base),
+        attribution=_attribution(base, task.sources),
         speech=corpus.corpus.digest,
     )
     done = with_negatives(with_starts(pack, {MODEL: begin}, {MODEL: trained}, listening), carried(chosen, CARRIED))
@@ -189,16 +193,18 @@ def _choose(
     return listening, sound.measured(listening), sound.streams
 
 
-def _data(task: WakeTask) -> str:
+def _data(task: WakeTask, spoken: SpokenPart) -> str:
     """What the manifest says that weights were trained on: folders' names, no path."""
     folders = (*task.takes, *task.words, *task.running, *task.languages)
     named = ", ".join(dict.fromkeys(folder.name for folder in folders))
     recordings = f"recordings in {named if len(named) <= _LONGEST else f'{len(folders)} folders'}, " if folders else ""
-    return f"{recordings}espeak-ng in {task.language}, sound of people that the pack {PEOPLE} carries"
+    voices = ", ".join([*(f"{each.voices} of {each.name}" for each in spoken.said_by), f"{spoken.voices} of {ESPEAK}"])
+    return f"{recordings}synthetic voices in {task.language} ({voices}), sound of people that the pack {PEOPLE} carries"
 
 
-def _attribution(base: Pack) -> tuple[str, ...] | UnsetType:
-    """Whom the licences ask to name of what the base and the carried sound are made of, each once."""
+def _attribution(base: Pack, sources: Sequence[VoiceSource]) -> tuple[str, ...] | UnsetType:
+    """Whom the licences ask to name of what the base, the carried sound and the voices are made of, each once."""
     packs = (base, load_pack(PEOPLE))
     said = [start.attribution for pack in packs for start in pack.manifest.start.values()]
-    return tuple(dict.fromkeys(name for names in said if names is not UNSET for name in names)) or UNSET
+    people = [name for names in said if names is not UNSET for name in names]
+    return tuple(dict.fromkeys([*people, *(name for source in sources for name in source.attribution)])) or UNSET

@@ -112,19 +112,22 @@ def wake_corpus(
     carrier = load_pack(PEOPLE)
     whole.update(carrier.identity.encode())
     people, scenes = _carried(carrier, task.phrases)
+    said = (*train.keywords, *spoken.natural)
 
     def laid(sounds: Sequence[NDArray[np.float32]], targets: Sequence[int] | None = None) -> Sounds:
         add_to_digest(whole, sounds, targets)
         return lay_out_long(sounds, frontend, targets)
 
     bank = Bank(
-        keywords=laid([take.sound for take in train.keywords], [place[take.word] for take in train.keywords]),
+        keywords=laid([take.sound for take in said], [place[take.word] for take in said]),
         spoken=laid([take.sound for take in spoken.phrases], [place[take.word] for take in spoken.phrases]),
         others=laid([take.sound for take in (*spoken.words, *spoken.foreign, *train.others, *train.languages)]),
         alike=laid([take.sound for take in (*spoken.alike, *spoken.foreign)]),
         running=joined_sounds(laid([*(take.sound for take in spoken.sentences), *train.running]), people["speech"]),
         noise=joined_sounds(laid([*spoken.noise, *train.noise]), people["noise"]),
-        leading=laid([take.sound for take in spoken.phrases if take.word in task.phrases]) if commands else None,
+        leading=laid([take.sound for take in (*spoken.phrases, *spoken.natural) if take.word in task.phrases])
+        if commands
+        else None,
     )
     takes = (*train.keywords, *train.others, *train.languages)
     corpus = Corpus(
@@ -132,8 +135,8 @@ def wake_corpus(
         bank=bank,
         validation=_heard(recorded["validation"], parts["validation"]),
         test=_heard(recorded["test"], parts["test"]),
-        clips=len(takes) + len(spoken.phrases),
-        speakers=len({take.speaker for take in takes}) + spoken.voices,
+        clips=len(takes) + len(spoken.phrases) + len(spoken.natural),
+        speakers=len({take.speaker for take in takes}) + spoken.voices + sum(each.voices for each in spoken.said_by),
         seconds=bank.running.seconds,
         digest=whole.hexdigest(),
         findings=tuple(finding for heard in recorded.values() for finding in heard.findings),
@@ -215,7 +218,9 @@ def own_takes(task: WakeTask, progress: Progress = lambda *_: None) -> dict[Part
 def _heard(recorded: Heard, spoken: SpokenPart) -> Heard:
     """Recordings and voices of one part, of which scenes are composed."""
     said = {take.word for take in recorded.keywords}
-    voices = tuple(take for take in spoken.phrases if take.word not in said)
+    natural = tuple(take for take in spoken.natural if take.word not in said)
+    said |= {take.word for take in natural}
+    voices = (*natural, *(take for take in spoken.phrases if take.word not in said))
     return replace(
         recorded,
         keywords=(*recorded.keywords, *voices),

@@ -74,13 +74,14 @@ def judge_phrases(
     levels = np.array([[listening.thresholds[phrase] for phrase in phrases]])
     chosen = curve_of(rows, streams.scenes, tuple(phrases), streams.rule, levels)
     speakers = {word.speaker for word in counts.words if word.word in phrases}
-    voices = speakers & {take.speaker for take in spoken.phrases}
+    espeak, natural = (speakers & {take.speaker for take in takes} for takes in (spoken.phrases, spoken.natural))
+    voices = espeak | natural
     return Judgement(
         counts=counts,
         chosen=chosen,
         judges=JUDGES_PEOPLE if speakers - voices else JUDGES_VOICES,
         people=len(speakers - voices),
-        voices=len(voices),
+        voices=len(espeak) + (sum(each.voices for each in spoken.said_by) if natural else 0),
         mistaken=_mistaken(phrases, columns, streams.frontend, recognise, spoken),
     )
 

@@ -10,6 +10,8 @@ from msgspec import UNSET
 
 from auricle.packs.manifest import HeardAt
 from auricle_export.pretrain.listening import hearing_of
+from auricle_export.voices.espeak_ng import EspeakNg
+from auricle_export.voices.sources import ESPEAK
 from auricle_export.wakeword.build import WakePack
 from auricle_export.wakeword.judgement import Judgement
 from auricle_export.wakeword.report import (
@@ -22,6 +24,7 @@ from auricle_export.wakeword.report import (
     WakeReport,
 )
 from auricle_export.wakeword.task import MODEL, WakeTask
+from auricle_export.wakeword.voices_sound import SaidBy
 
 RATES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 """False accepts an hour of the curve."""
@@ -48,6 +51,8 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int, again: str =
     attribution = done.pack.manifest.start[MODEL].attribution
     spoken = corpus.parts["train"]
     takes = [take for take in spoken.phrases if take.word in task.phrases]
+    espeak = SaidBy(ESPEAK, EspeakNg.about, EspeakNg.licence, spoken.voices, len(takes))
+    said_by = (*spoken.said_by, espeak)
     return WakeReport(
         phrases=task.phrases,
         pack=str(out),
@@ -64,8 +69,9 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int, again: str =
         ),
         false_accepts=accepts,
         training=TrainingSound(
-            voices=spoken.voices,
-            takes=len(takes),
+            voices=sum(each.voices for each in said_by),
+            takes=sum(each.takes for each in said_by),
+            said_by=said_by,
             people=corpus.people,
             recordings=sum(corpus.recorded.values()),
             nobody=corpus.nobody,

@@ -19,6 +19,12 @@ SPEAKERS = {"people": "by people", "synthetic": "by synthetic voices", "recorded
 
 SOURCE = "Another phrase or another training hears more or less; docs/wake-word.md has the commands of these figures."
 
+VOICES = (
+    "A voice is a program and no person: it says a phrase in fewer ways than people do, so that a pack hears people "
+    "less often than it hears voices. Styles of Kokoro are mixed, two for the timbre and two for the prosody of a take."
+)
+"""What it means that voices spoke."""
+
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --faint: #59636e; --rule: #d8dee4; --paper: #fff; --box: #f5f7f9;
   --one: #0b5cad; --two: #b5480a; --three: #17733b; --four: #7b3fa0; --five: #8a6d00; --six: #a3165b; }
@@ -223,6 +229,12 @@ def _confusions(report: WakeReport) -> str:
 def _training(report: WakeReport) -> str:
     training = report.training
     parts = [f"<h2>What it was trained on</h2><p>{escaped(_speakers(training))}</p>"]
+    if training.said_by:
+        said = [
+            (each.name, each.about, f"{each.voices:,}", f"{each.takes:,}", each.licence) for each in training.said_by
+        ]
+        head = ("voices", "what they are", "how many", "takes of it", "licence")
+        parts.append(f"<h3>Voices that said it</h3>{_table(head, said, (1, 4))}<p>{escaped(VOICES)}</p>")
     if training.near_words:
         shown = training.near_words[:NEAR_WORDS]
         words = "".join(f"<li>{escaped(word)}</li>" for word in shown)

@@ -21,6 +21,7 @@ from auricle.wire.kinds import plain
 from auricle_export.pretrain.recipe import refuse_twice
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.window_settings import WindowSettings
+from auricle_export.voices.interface import VoiceSource
 from auricle_export.wakeword.voices_sound import VOICES
 
 BASE = "gsc12-res"
@@ -64,6 +65,8 @@ class WakeTask:
     """Of the voices."""
     speakers: int = VOICES
     """Synthetic voices at most."""
+    sources: tuple[VoiceSource, ...] = ()
+    """Other voices, which speak beside espeak-ng's."""
     rate: float = RATE
     """False accepts an hour that are allowed for each phrase."""
     commands: str | None = None

@@ -44,6 +44,20 @@ MARGIN = 1_600
 """Samples of silence around a take."""
 
 
+@dataclass(frozen=True)
+class SaidBy:
+    """A source of voices in a part."""
+
+    name: str
+    about: str
+    """What it is, in a clause."""
+    licence: str
+    voices: int
+    """Its speakers or styles in this part."""
+    takes: int
+    """Of the phrases."""
+
+
 @dataclass(frozen=True, eq=False)
 class SpokenPart:
     """What the voices of one part say; of each take the text is its word."""
@@ -56,6 +70,11 @@ class SpokenPart:
     sentences: tuple[Take, ...]
     noise: tuple[Sound, ...]
     voices: int
+    """Of espeak-ng."""
+    natural: tuple[Take, ...] = ()
+    """The phrases, as other sources than espeak-ng say them."""
+    said_by: tuple[SaidBy, ...] = ()
+    """Those sources."""
 
 
 @dataclass(frozen=True, eq=False)

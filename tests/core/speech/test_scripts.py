@@ -7,9 +7,9 @@ import re
 import pytest
 
 from auricle.errors import SettingsError
-from auricle.speech.espeak import phonemes_of
+from auricle.speech.espeak import SWITCH, phonemes_of
 from auricle.speech.near_words import near_words
-from auricle.speech.scripts import SCRIPTS, SWITCH, refuse_unread
+from auricle.speech.scripts import SCRIPTS, refuse_unread
 from auricle.speech.voices import accents_of
 
 READ = {

@@ -1,0 +1,1 @@
+"""Sources of synthetic voices, each a file: what says a text, under which licence, and what it needs."""

@@ -1,0 +1,187 @@
+"""What other voices than espeak-ng's say for an own wake word: fewer takes, which sound more like people.
+
+Of the speakers of a source every ninth judges and every ninth validates: a take that judges is by nobody, and by no
+mixture of anybody, who was trained on. A source of fewer than nine speakers trains alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from auricle.hearing.sounds import Take, fingerprint
+from auricle.hearing.splits import PARTS, Part, part_of
+from auricle.speech.confusables import holds_any
+from auricle.speech.other_speech import FOREIGN
+from auricle_export.voices.interface import VoiceSource
+from auricle_export.voices.sources import code_of
+from auricle_export.voices.takes import Wanted, speak_all
+from auricle_export.wakeword.task import WakeTask
+from auricle_export.wakeword.voices_sound import MARGIN, SaidBy, SpokenPart, Texts
+
+Progress = Callable[[str, int, int], None]
+
+PHRASES: Mapping[Part, int] = {"train": 170, "validation": 20, "test": 20}
+"""Takes of a phrase by a source; of several phrases each has its share, `LEAST` in training. Kokoro takes 0.85 CPU-s
+for one, so that all of this takes four CPU-minutes."""
+LEAST = 60
+NEAR, LISTS, SENTENCES = 24, 12, 8
+"""Takes of what sounds like the phrases, of lists of other words, and of everyday sentences, in training."""
+LIST = 5
+"""Words of a list: in one take they cost a third of what they cost alone."""
+LANGUAGES, LANGUAGE_TAKES = 8, 2
+"""Other languages at most, and takes of each."""
+NINTH = 9
+VALIDATES, JUDGES = 4, 8
+"""Which of nine speakers validates, and which judges."""
+_MORE = {
+    "pt": "bom dia, até logo, muito obrigado, por favor, como vai você, eu entendo, talvez, amanhã de manhã, "
+    "onde fica a estação, o tempo está bom, claro, por quê, um pouco, desculpe, vamos embora",
+    "ja": "おはよう, さようなら, ありがとう, おねがいします, おげんきですか, わかりました, たぶん, あしたのあさ, "
+    "えきはどこですか, いいてんきですね, もちろん, どうして, すこし, すみません, いきましょう",
+}
+ELSEWHERE: Mapping[str, tuple[str, ...]] = {
+    **{speech.voice: speech.texts for speech in FOREIGN.values()},
+    **{code: tuple(texts.split(", ")) for code, texts in _MORE.items()},
+}
+"""Everyday phrases by espeak-ng's language."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A text that is to be said, and as what it is trained on."""
+
+    kind: str
+    """A field of `SpokenPart`: natural, alike, words, foreign, sentences."""
+    text: str
+    language: str
+
+
+def parts_of(speakers: Sequence[str]) -> dict[Part, tuple[str, ...]]:
+    """Who trains, validates and judges; who is alike stands side by side."""
+    if len(speakers) < NINTH:
+        return {"train": tuple(speakers), "validation": (), "test": ()}
+    groups: dict[Part, list[str]] = {part: [] for part in PARTS}
+    for place, name in enumerate(speakers):
+        turn = place % NINTH
+        groups["validation" if turn == VALIDATES else "test" if turn == JUDGES else "train"].append(name)
+    return {part: tuple(names) for part, names in groups.items()}
+
+
+def with_natural(
+    parts: Mapping[Part, SpokenPart], task: WakeTask, texts: Texts, progress: Progress = lambda *_: None
+) -> dict[Part, SpokenPart]:
+    """The parts with what other sources than espeak-ng say.
+
+    Parameters
+    ----------
+    parts
+        What espeak-ng says.
+    task
+        Whose `sources` speak, one after the other, as many takes at once as it has threads and one.
+    texts
+        As of `speak_parts`.
+    progress
+        Told what is being said, how much of it is done, of how much.
+
+    Raises
+    ------
+    AuricleError
+        A source cannot say something.
+    """
+    done = dict(parts)
+    for number, source in enumerate(task.sources):
+        groups = parts_of(source.speakers(code_of(task.language)))
+        for place, part in enumerate(PARTS):
+            if groups[part] or part == "train":
+                first = ((task.settings.seed * 100 + number) * len(PARTS) + place) * 10_000
+                takes = _spoken(source, task, texts, groups, part, first, progress)
+                done[part] = _joined(done[part], source, takes, len(groups[part]))
+    return done
+
+
+def _spoken(
+    source: VoiceSource,
+    task: WakeTask,
+    texts: Texts,
+    groups: Mapping[Part, Sequence[str]],
+    part: Part,
+    first: int,
+    progress: Progress,
+) -> dict[str, list[Take]]:
+    """Takes of a part by what they are trained on as, different ones; `first` is the seed of the first."""
+    lines = [*_lines(source, part, task, texts)]
+    wanted = [
+        Wanted(line.text, line.language, first + turn, _who(source, line.language, task.language, groups, part))
+        for turn, line in enumerate(lines)
+    ]
+
+    def tell(done: int, total: int) -> None:
+        progress(f"{source.name} speaks, {part} voices", done, total)
+
+    takes: dict[str, list[Take]] = {}
+    heard: set[str] = set()
+    sounds = speak_all(source, wanted, task.settings.threads + 1, tell)
+    for turn, (line, sound) in enumerate(zip(lines, sounds, strict=True)):
+        if (mark := fingerprint(sound)) not in heard:
+            heard.add(mark)
+            take = Take(line.text, f"{source.name} {part} {turn}", np.pad(sound, MARGIN))
+            takes.setdefault(line.kind, []).append(take)
+    return takes
+
+
+def _who(
+    source: VoiceSource, spoken: str, language: str, groups: Mapping[Part, Sequence[str]], part: Part
+) -> tuple[str, ...]:
+    """Who may say a text in a language: those of the part, and of another language nobody of the other parts."""
+    if spoken == code_of(language):
+        return tuple(groups[part])
+    others = {name for other, names in groups.items() if other != part for name in names}
+    return tuple(name for name in source.speakers(spoken) if name not in others)
+
+
+def _joined(before: SpokenPart, source: VoiceSource, takes: Mapping[str, list[Take]], speakers: int) -> SpokenPart:
+    said = SaidBy(source.name, source.about, source.licence, speakers, len(takes.get("natural", ())))
+    return replace(
+        before,
+        natural=(*before.natural, *takes.get("natural", ())),
+        alike=(*before.alike, *takes.get("alike", ())),
+        words=(*before.words, *takes.get("words", ())),
+        foreign=(*before.foreign, *takes.get("foreign", ())),
+        sentences=(*before.sentences, *takes.get("sentences", ())),
+        said_by=(*before.said_by, said),
+    )
+
+
+def _lines(source: VoiceSource, part: Part, task: WakeTask, texts: Texts) -> Iterator[_Line]:
+    """What a part says, of a folder what it holds."""
+    held: Mapping[str, int] | None = getattr(source, "counts", None)
+    own, phrases = code_of(task.language), task.phrases
+    for phrase in phrases:
+        count = PHRASES[part] if len(phrases) == 1 else max(LEAST, PHRASES[part] // len(phrases))
+        count = count if part == "train" else PHRASES[part]
+        yield from [_Line("natural", phrase, own)] * (count if held is None else held.get(phrase, 0))
+    if part != "train":
+        return
+    if held is not None:
+        known = [text for text in held if not holds_any(text, texts.phrases)]
+        yield from (_Line("words", text, own) for text in known for _ in range(held[text]))
+        return
+    rng = np.random.default_rng([task.settings.seed, 41])
+    near = [text for phrase in phrases for text in texts.near.get(phrase, ())[: max(1, NEAR // len(phrases))]]
+    yield from (_Line("alike", text, own) for text in near)
+    if texts.words:
+        yield from (
+            _Line("sentences", ", ".join(map(str, rng.choice(texts.words, LIST, replace=False))), own)
+            for _ in range(LISTS)
+        )
+    if texts.accent is None:
+        mine = [text for text in texts.sentences if part_of(text) == part]
+        yield from (_Line("sentences", text, own) for text in mine[:SENTENCES])
+    others = [code for code in source.languages() if code != own and code in ELSEWHERE][:LANGUAGES]
+    for code in others:
+        known = [text for text in ELSEWHERE[code] if not holds_any(text, texts.phrases)]
+        drawn = rng.choice(known, LANGUAGE_TAKES, replace=False)
+        yield from (_Line("foreign", str(text), code) for text in drawn)
