@@ -82,7 +82,7 @@ def closest(word: str, known: Iterable[str], least: float = 0.5) -> str | None:
 
 
 def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
-    """Name the nearest known word as a hint, e.g. `did you mean "lpa"?`, or list what there is.
+    """Name the nearest known word as a hint, e.g. `did you mean "lpa"?`, or list what there is, if anything.
 
     Parameters
     ----------
@@ -95,7 +95,9 @@ def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
     """
     choices = sorted(known)
     close = closest(word, choices, least)
-    return f"there is: {', '.join(choices)}." if close is None else f'did you mean "{close}"?'
+    if close is not None:
+        return f'did you mean "{close}"?'
+    return f"there is: {', '.join(choices)}." if choices else "there are none yet."
 
 
 # -- how to install what is missing, as it works where this interpreter runs

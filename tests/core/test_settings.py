@@ -99,6 +99,7 @@ def test_a_key_is_written_as_toml_reads_it(tmp_path: Path) -> None:
 def test_the_nearest_word_or_all_of_them() -> None:
     assert nearest("lppa", ["lpa", "fedavg"]) == 'did you mean "lpa"?'
     assert nearest("xyz", ["lpa", "fedavg"]) == "there is: fedavg, lpa."
+    assert nearest("xyz", []) == "there are none yet."
 
 
 Share = Annotated[float, Meta(gt=0, le=1)]

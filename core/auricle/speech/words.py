@@ -118,7 +118,7 @@ def _listed_words(spec: str, counts: Mapping[str, int], where: str) -> tuple[str
         if label in labels[:index]:
             raise SettingsError(f'--words "{spec}" names "{label}" twice: name it once.')
         if label not in counts and label not in SPECIAL_LABELS:
-            left = [word for word in counts if word not in labels]  # what is named already is not what was meant
+            left = [word for word in counts if word not in labels] or list(counts)  # another one was meant, if there is
             known = left if len(labels) > 1 else [*left, *WORD_SETS]
             raise SettingsError(f'There is no word "{label}" in {where}: {nearest(label, known)}')
     return labels
