@@ -53,6 +53,9 @@ class Mp3:
     is_whole: bool = True
     """Whether one frame follows the other up to the end or to a tag there."""
 
+    is_ended: bool = True
+    """Whether the last frame is whole."""
+
 
 def is_mp3(head: bytes) -> bool:
     """Whether a file that begins so may be one."""
@@ -76,15 +79,17 @@ def find_mp3(descriptor: int, size: int) -> Mp3 | None:
 def _counted(descriptor: int, first: bytes, start: int, size: int) -> Mp3:
     runs = list(_runs(descriptor, start, size))
     frames, is_whole = sum(count for _, _, count, _ in runs), all(whole for *_, whole in runs)
+    end = runs[-1][1]
+    is_ended = end + _frame_length(os.pread(descriptor, 4, end)) <= size or frames >= MOST_FRAMES
     pieces = [(begin, end) for begin, end, count, _ in runs if count]
     tag = _tag_of(first)
     if tag is not None:
         frames -= 1
         if tag[0] >= frames:
-            return Mp3(start, tag[1], frames, tuple(pieces), is_whole=is_whole)
+            return Mp3(start, tag[1], frames, tuple(pieces), is_whole=is_whole, is_ended=is_ended)
         pieces[0] = (start + len(first), pieces[0][1])
     total = sum(end - begin for begin, end in pieces)
-    return Mp3(start, 0, frames, tuple(pieces), _tag(first, frames, total), is_whole=is_whole)
+    return Mp3(start, 0, frames, tuple(pieces), _tag(first, frames, total), is_whole=is_whole, is_ended=is_ended)
 
 
 def _runs(descriptor: int, place: int, size: int) -> Iterator[tuple[int, int, int, bool]]:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from typing import BinaryIO
 
-_SAYS = b"libmpg123"
+_SAYS = (b"libmpg123", b"Warning: Xing stream size off", b"Warning: Encountered more data after")
 """What the decoder's lines hold."""
 _STDERR = 2
 _lock = threading.Lock()
@@ -55,7 +55,7 @@ def _leave() -> None:
         _kept = None
         with file, contextlib.suppress(OSError):
             file.seek(0)
-            rest = b"".join(line for line in file if _SAYS not in line)
+            rest = b"".join(line for line in file if not any(words in line for words in _SAYS))
             while rest:
                 rest = rest[os.write(terminal, rest) :]
         os.close(terminal)

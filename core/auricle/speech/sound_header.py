@@ -7,19 +7,20 @@ and the Core Audio Format Specification; pages as in RFC 3533 (Ogg).
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
+from auricle.speech.flac_header import read_flac
 from auricle.speech.mp3_header import find_mp3, id3_length, is_mp3
+from auricle.speech.sound_decoder import Piece
 
 _HEAD = 4_096
 _MOST_CHUNKS = 64
 _SPARE_BYTES = 128
 """Behind the sound, of whatever kind."""
-_SEARCHED = 1 << 20
-_STREAM = b"fLaC\0\0\0\x22"
-"""With which a stream of FLAC begins: the mark, and the first block's kind and length."""
 _ENDLESS = 0x7FFF_0000
 """A size from here on, larger than the file, was written by a program that did not know it: SoX takes 0x7ffff000,
 arecord 0x80000000, ffmpeg 0xffffffff."""
@@ -42,10 +43,12 @@ class Header:
     """A name of what it is, where that is not sound."""
 
     claimed: int = 0
-    """Bytes of sound that the header claims; 0 where it does not say."""
+    """How much sound the header claims, in `unit`; 0 where it does not say."""
 
     there: int = 0
-    """Bytes of sound that there are."""
+    """How much sound there is."""
+
+    unit: str = "bytes"
 
     has_size: bool = True
     """Whether the header says how much sound there is."""
@@ -53,7 +56,7 @@ class Header:
     patch: tuple[int, bytes] = (0, b"")
     """Where to put which bytes, so that a decoder reads to the end."""
 
-    pieces: tuple[bytes | tuple[int, int], ...] = ()
+    pieces: tuple[Piece, ...] = ()
     """What a decoder is given: bytes, and from where to where in the file; empty: all of it."""
 
     streams: int = 1
@@ -72,6 +75,11 @@ class Header:
     def is_cut(self) -> bool:
         """Whether more sound is claimed than there is; a recorder that counts its header as sound is forgiven."""
         return self.has_size and self.claimed > self.there
+
+    @property
+    def is_less(self) -> bool:
+        """Whether less is claimed than there is, and all of it is read."""
+        return not self.has_size and 0 < self.claimed < self.there
 
 
 def read_header(descriptor: int, size: int) -> Header:
@@ -96,6 +104,8 @@ def read_header(descriptor: int, size: int) -> Header:
         return _flac(descriptor, tagged, size)
     if head[:4] == b"riff" and head[24:28] == b"wave":
         return Header("w64", claimed=int.from_bytes(head[16:24], "little"), there=size)
+    if head[:8] == b"NIST_1A\n":
+        return _sphere(head, size)
     if head[:4] == b"OggS":
         return _ogg(descriptor, head, size)
     if head[:4] in _BEGINNINGS and not head[:12].endswith(b"AVI "):
@@ -112,7 +122,11 @@ def _wav(descriptor: int, head: bytes, size: int) -> Header:
     header = _of_chunks("wav", descriptor, 12, order, size, b"data", 0)
     if head[:4] == b"RF64" and head[12:16] == b"ds64":
         claimed = int.from_bytes(head[28:36], "little")
-        return Header("wav", claimed=claimed, there=header.there, has_size=claimed != 0)
+        if claimed < header.there and (not claimed or _goes_on(descriptor, size - header.there + claimed, size, 4)):
+            return Header(
+                "wav", claimed=claimed, there=header.there, has_size=False, patch=(28, struct.pack("<Q", header.there))
+            )
+        return Header("wav", claimed=claimed, there=header.there)
     riff = struct.unpack(order, head[4:8])[0]
     if not (header.has_size or header.claimed) and header.patch[1] and riff + 8 == size:
         return Header("wav", there=0)  # closed in order, without sound: what follows are other chunks
@@ -153,10 +167,20 @@ def _chunks(descriptor: int, place: int, order: str, size: int) -> Iterator[tupl
         place += 4 + width + claimed + (claimed & 1 if width == 4 else 0)
 
 
+def _sphere(head: bytes, size: int) -> Header:
+    """A file of NIST's SPHERE, whose header is text; a decoder takes what is there, whatever that claims."""
+    if b",embedded-shorten" in head:
+        return Header(foreign="Shorten in SPHERE")
+    fields = dict(re.findall(rb"^(sample_count|channel_count|sample_n_bytes) -i (\d{1,15})\s", head, re.MULTILINE))
+    claimed = prod(int(value) for value in fields.values()) if len(fields) == 3 else 0
+    there = max(0, size - int(head[8:16])) if head[8:16].strip().isdigit() else 0
+    return Header("sphere", claimed=claimed, there=there, has_size=claimed + _SPARE_BYTES >= there or not claimed)
+
+
 def _goes_on(descriptor: int, place: int, size: int, width: int) -> bool:
     """Whether what follows the sound that a header claims is more of it: no chunk, no tag, and not only zeros."""
     rest = os.pread(descriptor, _HEAD, place)
-    if size - place <= _SPARE_BYTES or not rest.strip(b"\0") or rest.startswith(b"TAG"):
+    if size - place <= _SPARE_BYTES or rest.startswith(b"TAG") or _is_zero(descriptor, place, size):
         return False
     for start in (0, 1):  # a chunk may be padded to an even place
         name, length = rest[start : start + 4], rest[start + 4 : start + 4 + width]
@@ -166,16 +190,32 @@ def _goes_on(descriptor: int, place: int, size: int, width: int) -> bool:
     return True
 
 
+def _is_zero(descriptor: int, place: int, size: int) -> bool:
+    return not any(os.pread(descriptor, _HEAD, start).strip(b"\0") for start in range(place, size, _HEAD))
+
+
 def _is_open(claimed: int, size: int) -> bool:
     return claimed >= _ENDLESS and claimed > size
 
 
 def _flac(descriptor: int, place: int, size: int) -> Header:
-    """A decoder takes the first of several streams, and says nothing of the others."""
-    streams = 0
-    for start in range(place, size, _SEARCHED):
-        streams += os.pread(descriptor, _SEARCHED + len(_STREAM) - 1, start).count(_STREAM)
-    return Header("flac", streams=max(1, streams), pieces=((place, size),) if place else ())
+    """A decoder takes the first of several streams, and of that no more than is claimed."""
+    flac = read_flac(descriptor, place, size)
+    is_less = 0 < flac.claimed < flac.samples
+    at, true = flac.true
+    pieces: tuple[Piece, ...] = ((place, size),) if place else ()
+    if flac.claimed < flac.samples:
+        pieces = (place, at), true, (at + len(true), size)
+    return Header(
+        "flac",
+        claimed=flac.claimed if is_less else 0,
+        there=flac.samples,
+        unit="samples",
+        has_size=not is_less,
+        pieces=pieces,
+        streams=flac.streams,
+        is_ended=flac.is_ended,
+    )
 
 
 def _ogg(descriptor: int, head: bytes, size: int) -> Header:
@@ -183,17 +223,20 @@ def _ogg(descriptor: int, head: bytes, size: int) -> Header:
     codec = "opus" if b"OpusHead" in head[:64] else ""
     if b"Speex  " in head[:64]:
         return Header(foreign="Speex")
-    place = numbers = streams = lost = length = 0
+    place = numbers = streams = lost = length = samples = most = 0
     flags, page = 0, head
     while place < size and page[:4] == b"OggS" and len(page) > 26:
-        flags, number = page[5], int.from_bytes(page[18:22], "little")
+        flags, number, most = page[5], int.from_bytes(page[18:22], "little"), max(most, samples)
+        samples = int.from_bytes(page[6:14], "little", signed=True)
         streams += bool(flags & 2)
         lost += 0 if flags & 2 else max(0, number - numbers)
         length = 27 + page[26] + sum(page[27 : 27 + page[26]])
         numbers, place = number + 1, place + length
         page = os.pread(descriptor, 27 + 255, place)
     there = length - max(0, place - size)
-    is_ended = bool(flags & 4)
+    if streams <= 1 and 0 <= samples < most:  # a decoder would stop there, in the middle
+        return Header("ogg", is_damaged=True)
+    is_ended = bool(flags & 4) and samples >= 0
     return Header("ogg", codec, claimed=length, there=there, streams=max(1, streams), lost=lost, is_ended=is_ended)
 
 
@@ -201,8 +244,9 @@ def _mp3(descriptor: int, size: int) -> Header:
     found = find_mp3(descriptor, size)
     if found is None or not found.frames or not (found.is_whole or found.claimed > size - found.start):
         return Header("mp3", is_damaged=True)
-    pieces: tuple[bytes | tuple[int, int], ...] = (found.tag, *found.pieces)
-    return Header("mp3", "mp3", claimed=found.claimed, there=size - found.start, pieces=pieces)
+    pieces: tuple[Piece, ...] = (found.tag, *found.pieces)
+    there = size - found.start
+    return Header("mp3", "mp3", claimed=found.claimed, there=there, pieces=pieces, is_ended=found.is_ended)
 
 
 _BEGINNINGS = {b"RIFF": "wav", b"RIFX": "wav", b"RF64": "wav", b"FORM": "aiff", b".snd": "au", b"riff": "w64"}

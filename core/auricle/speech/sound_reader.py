@@ -7,14 +7,10 @@ same sentence. libsndfile decodes; none of its messages comes out.
 from __future__ import annotations
 
 import errno
-import io
 import os
 import stat
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
-from itertools import accumulate
 from pathlib import Path
 from shlex import quote
 from types import ModuleType
@@ -23,14 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import DataError, because, extra_command
+from auricle.errors import because
 from auricle.speech.quiet_decoder import quiet_decoder
+from auricle.speech.sound_decoder import Piece, Pieces, decodes, forward_class, sound_library
 from auricle.speech.sound_faults import Finding, SoundError, SoundFault
 from auricle.speech.sound_files import is_raw, raw_conversion
 from auricle.speech.sound_header import Header, read_header
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
     from soundfile import SoundFile
 
 RATES = (4_000, 192_000)
@@ -68,7 +64,7 @@ class OpenSound:
         self.path = path
         self.findings: tuple[Finding, ...] = ()
         """What is wrong with the file although its sound is used."""
-        library = _soundfile()
+        library = sound_library()
         descriptor = _opened(path)
         try:
             size = os.fstat(descriptor).st_size
@@ -89,7 +85,7 @@ class OpenSound:
         self.channels: int = self._file.channels
         self.is_float: bool = self._file.subtype in ("FLOAT", "DOUBLE")
         """Whether samples are floats, of whatever scale."""
-        known = self._header.has_size and self._file.frames < _ENDLESS
+        known = (self._header.has_size or self._header.is_less) and self._file.frames < _ENDLESS
         self._claimed: int = self._file.frames if known else 0
         self._given = 0
 
@@ -178,7 +174,7 @@ class OpenSound:
             raise fault(path, SoundFault.RAW, raw_conversion(path))
         if header.is_damaged:
             raise self._damaged()
-        if header.codec and not _decodes(library, *_FORMATS[header.codec]):
+        if header.codec and not decodes(library, *_FORMATS[header.codec]):
             raise fault(
                 path,
                 SoundFault.OLD_LIBRARY,
@@ -199,21 +195,21 @@ class OpenSound:
             raise fault(
                 path,
                 SoundFault.CUT,
-                f"holds {header.there:,} of the {header.claimed:,} bytes of sound that its header claims: copy it "
-                "again, or remove it.",
+                f"holds {header.there:,} of the {header.claimed:,} {header.unit} of sound that its header claims: copy "
+                "it again, or remove it.",
             )
         self.findings = tuple(_read_to_end(header, path))
 
     def _decoder(self, library: ModuleType, descriptor: int) -> SoundFile:
-        forward = _forward(library)
+        forward = forward_class(library)
         place, patch = self._header.patch
-        pieces: tuple[bytes | tuple[int, int], ...] = self._header.pieces
+        pieces: tuple[Piece, ...] = self._header.pieces
         if patch:
             pieces = ((0, place), patch, (place + len(patch), os.fstat(descriptor).st_size))
         try:
             if pieces:
                 with self._quiet():
-                    return forward(_Pieces(descriptor, pieces))
+                    return forward(Pieces(descriptor, pieces))
             os.lseek(descriptor, 0, os.SEEK_SET)
             return forward(descriptor, closefd=False)
         except OSError as error:
@@ -245,9 +241,10 @@ class OpenSound:
 
 def _read_to_end(header: Header, path: Path) -> Iterator[Finding]:
     """What is said of a file that is read to its end, whatever its header says of that."""
-    if not header.has_size and header.claimed and header.patch[1]:
+    if header.is_less:
         yield SoundFault.LESS.finding(
-            f"{path} holds {header.there:,} bytes of sound, and its header claims {header.claimed:,}: read to the end."
+            f"{path} holds {header.there:,} {header.unit} of sound, and its header claims {header.claimed:,}: read to "
+            "the end."
         )
     elif not header.has_size:
         yield SoundFault.NO_SIZE.finding(
@@ -284,77 +281,3 @@ def _opened(path: Path) -> int:
         return descriptor
     os.close(descriptor)
     raise fault(path, SoundFault.NOT_REGULAR, "is not a regular file: name a recording.")
-
-
-def _soundfile() -> ModuleType:
-    """The library that decodes; a part that reads no audio does without it."""
-    try:
-        import soundfile
-    except ModuleNotFoundError as error:
-        raise DataError(f"Reading audio needs soundfile: {extra_command('edge')}.") from error
-    return soundfile  # type: ignore[no-any-return]
-
-
-def _decodes(library: ModuleType, name: str, codec: str) -> bool:
-    return name in library.available_formats() and codec in library.available_subtypes(name)
-
-
-@cache
-def _forward(library: ModuleType) -> Callable[..., SoundFile]:
-    """soundfile's class of an open file, read from begin to end only.
-
-    It seeks after each read where it can, and some codecs announce that they can and then refuse: GSM 6.10.
-    """
-
-    class Forward(library.SoundFile):  # type: ignore[misc, name-defined]
-        def seekable(self) -> bool:
-            return False
-
-    return Forward
-
-
-class _Pieces(io.RawIOBase):
-    """A file of which a decoder sees some parts, and some bytes that are not on the disk."""
-
-    def __init__(self, descriptor: int, pieces: Sequence[bytes | tuple[int, int]]) -> None:
-        super().__init__()
-        self._descriptor, self._pieces = descriptor, pieces
-        lengths = [len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces]
-        self._ends = list(accumulate(lengths))
-        self._end = self._ends[-1]
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        view, done = memoryview(buffer), 0
-        while done < len(view) and (data := self._some(len(view) - done)):
-            view[done : done + len(data)] = data
-            done += len(data)
-        return done
-
-    def _some(self, most: int) -> bytes:
-        """What comes next of one piece, at most so many bytes."""
-        number = bisect_right(self._ends, self._at)
-        if number == len(self._pieces):
-            return b""
-        piece, left = self._pieces[number], min(self._ends[number] - self._at, most)
-        inside = self._at - (self._ends[number - 1] if number else 0)
-        if isinstance(piece, bytes):
-            data = piece[inside : inside + left]
-        else:
-            data = os.pread(self._descriptor, left, piece[0] + inside)
-        self._at += len(data)
-        return data
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._end}[whence]
-        self._at = max(0, start + offset)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at

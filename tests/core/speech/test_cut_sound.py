@@ -147,6 +147,97 @@ def test_a_flac_behind_a_tag_is_read(tmp_path: Path) -> None:
     assert _read(tmp_path / "a.flac", ID3 + _encoded("FLAC")) == (len(_sound()), ())
 
 
+def _claiming(flac: bytes, samples: int) -> bytes:
+    """The last 36 of the 64 bits at byte 18 are what the first block claims."""
+    start = flac.index(b"fLaC") + 18
+    field = int.from_bytes(flac[start : start + 8], "big")
+    return flac[:start] + (field >> 36 << 36 | samples).to_bytes(8, "big") + flac[start + 8 :]
+
+
+@pytest.mark.parametrize("seconds", [0.05, 1.0, 3.0])
+@pytest.mark.parametrize(("rate", "channels", "subtype"), [(16_000, 1, "PCM_16"), (44_100, 2, "PCM_24")])
+@pytest.mark.parametrize(("before", "behind"), [(b"", b""), (ID3, b"TAG" + bytes(125))])
+def test_a_flac_that_claims_less_than_it_holds_is_read_to_its_end(
+    tmp_path: Path, seconds: float, rate: int, channels: int, subtype: str, before: bytes, behind: bytes
+) -> None:
+    samples = int(seconds * rate)
+    sound = np.random.default_rng(5).normal(0, 0.1, (samples, channels))
+    content, path = io.BytesIO(), tmp_path / "a.flac"
+    soundfile.write(content, sound, rate, format="FLAC", subtype=subtype)
+    whole = before + content.getvalue() + behind
+    read = len(read_recording(_written(path, whole)).samples)
+    for claimed in (1, samples // 3, samples - 1):
+        recording = read_recording(_written(path, _claiming(whole, claimed)))
+        said = f"{path} holds {samples:,} samples of sound, and its header claims {claimed:,}: read to the end."
+        assert len(recording.samples) == read
+        assert [finding.sentence for finding in recording.findings] == [said]
+    assert _read(path, _claiming(whole, 0)) == (read, ())
+    with pytest.raises(SoundError, match=f"holds less than the {samples + 1:,} samples"):
+        _read(path, _claiming(whole, samples + 1))
+
+
+def _written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_a_flac_of_unknown_length_says_when_its_last_frame_is_cut(tmp_path: Path) -> None:
+    whole = _claiming(_encoded("FLAC"), 0)
+    samples, findings = _read(tmp_path / "a.flac", whole[:-100])
+    assert (samples, findings) == (3 * 4_096, (SoundFault.NO_END.value,)), "its frames have 4,096 samples"
+
+
+def test_an_mp3_without_a_count_says_when_its_last_frame_is_cut(tmp_path: Path) -> None:
+    whole = _encoded("MP3", bitrate_mode="CONSTANT")
+    start, end, frames = _frames(whole, tmp_path / "a.mp3")
+    first = whole.index(whole[start : start + 2], start + 4)
+    samples, findings = _read(tmp_path / "a.mp3", whole[first : end - 50])
+    assert (samples, findings) == (576 * (frames - 1) - 529, (SoundFault.NO_END.value,))
+
+
+@pytest.mark.parametrize("frames", [3, 0])
+def test_an_mp3_whose_tag_counts_fewer_frames_is_decoded_to_its_end(
+    tmp_path: Path, frames: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole = _encoded("MP3", bitrate_mode="VARIABLE")
+    _, _, there = _frames(whole, tmp_path / "a.mp3")
+    tag = whole.index(b"Xing") + 8
+    assert _read(tmp_path / "a.mp3", whole[:tag] + struct.pack(">II", frames, 1_000) + whole[tag + 8 :])[1] == ()
+    samples, _ = _read(tmp_path / "a.mp3", whole[:tag] + struct.pack(">II", frames, 1_000) + whole[tag + 8 :])
+    assert samples == 576 * there - 529
+    assert _read(tmp_path / "a.mp3", whole[: tag + 4] + struct.pack(">I", 1_000) + whole[tag + 8 :])[0] == len(_sound())
+    assert capfd.readouterr().err == ""
+
+
+def test_an_rf64_that_claims_another_size_is_read_to_its_end_or_refused(tmp_path: Path) -> None:
+    whole, path = _encoded("RF64", "PCM_16"), tmp_path / "a.wav"
+    size = len(_sound()) * 2
+    assert whole[28:36] == struct.pack("<Q", size), "bytes of sound, in the chunk ds64"
+    for claimed, reason in [(size // 3, SoundFault.LESS), (0, SoundFault.NO_SIZE)]:
+        assert _read(path, whole[:28] + struct.pack("<Q", claimed) + whole[36:]) == (len(_sound()), (reason.value,))
+    with pytest.raises(SoundError, match=f"holds {size:,} of the {2 * size:,} bytes"):
+        _read(path, whole[:28] + struct.pack("<Q", 2 * size) + whole[36:])
+
+
+def test_a_sphere_that_claims_another_length_says_so(tmp_path: Path) -> None:
+    whole, path = _encoded("NIST", "PCM_16"), tmp_path / "a.sph"
+    samples = len(_sound())
+    assert _read(path, whole) == (samples, ())
+    fewer = whole.replace(b"sample_count -i %d" % samples, b"sample_count -i 10000", 1)
+    assert _read(path, fewer) == (samples, (SoundFault.LESS.value,))
+    with pytest.raises(SoundError, match=f"holds 8,976 of the {2 * samples:,} bytes"):
+        _read(path, whole[:10_000])
+
+
+def test_an_ogg_whose_last_page_claims_less_than_one_before_is_damaged(tmp_path: Path) -> None:
+    content = io.BytesIO()
+    soundfile.write(content, _sound(6), RATE, format="OGG", subtype="VORBIS")
+    whole = content.getvalue()
+    last = _pages(whole)[-1] + 6
+    with pytest.raises(SoundError, match="is damaged"):
+        _read(tmp_path / "a.ogg", whole[:last] + struct.pack("<q", 16_000) + whole[last + 8 :])
+
+
 def test_a_stream_of_pieces_is_the_recording(tmp_path: Path) -> None:
     whole = _encoded("MP3", bitrate_mode="VARIABLE")
     path = tmp_path / "a.mp3"
