@@ -29,6 +29,9 @@ LOOPBACK = "import fcntl, socket; fcntl.ioctl(socket.socket(), 0x8914, b'lo'.lju
 PATIENCE = 60
 """Seconds after which a command of Auricle that listens or serves is ended."""
 
+SERVES = r"sed -nE 's/^\[[0-9]+\][-+]? +([0-9]+) .* auricle .*/\1/p'"
+"""Of a shell's jobs those of Auricle: they are given their time before what they need, such as a broker, is ended."""
+
 
 @contextmanager
 def bare_system(name: str, say: Say) -> Iterator[Root]:
@@ -103,11 +106,11 @@ def _type(root: Root, commands: Sequence[str], *, offline: bool) -> list[Typed]:
     lines = [
         f"cd ~/auricle && export PATH={PATH} && touch ~/shell && . ~/shell",
         "trap 'kill $(jobs -p) 2>/dev/null' EXIT",
-        f'auricle() {{ timeout --signal INT {PATIENCE} "$(type -P auricle || echo auricle)" "$@"; }}',
+        f'auricle() {{ timeout --signal INT --kill-after 20 {PATIENCE} "$(type -P auricle || echo auricle)" "$@"; }}',
     ]
     for number, command in enumerate(commands):
         lines += [f"echo '@@ {number}'", command, f'echo; echo "@@ {number} ended $?"']
-    lines.append("declare -px > ~/shell")
+    lines += ["declare -px > ~/shell", f"for job in $(jobs -l | {SERVES}); do wait $job; done"]
     script = root.put("/tmp/typed", "\n".join(lines) + "\n")
     kept = {name: os.environ[name] for name in ("PIP_CERT", "SSL_CERT_FILE", "ARGS") if name in os.environ}
     kept |= {"DEBIAN_FRONTEND": "noninteractive", "HOME": HOME}
