@@ -16,8 +16,8 @@ from auricle.errors import DataError, SettingsError
 from auricle.speech.audio import read_audio
 from auricle.speech.clip_folder import scan_folder
 from auricle.speech.folder import load_folder
+from auricle.speech.list_columns import Columns
 from auricle.speech.sound_faults import SoundFault
-from auricle.speech.speech_manifest import Columns
 from auricle_export.commands import app
 from auricle_export.speech.import_speech import ImportSettings, import_speech
 

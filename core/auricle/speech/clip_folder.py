@@ -11,13 +11,13 @@ from pathlib import Path
 from auricle.errors import DataError, SettingsError
 from auricle.files import normal_form
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
+from auricle.speech.list_columns import Columns
 from auricle.speech.list_rows import KALDI, SPEAKER_MARK
 from auricle.speech.sound_faults import Finding, SoundFault, count_findings, sentences_of
 from auricle.speech.sound_files import folder_names, raw_conversion, raw_files, sound_files
 from auricle.speech.speech_manifest import (
     NOBODY,
     NOISE_FOLDER,
-    Columns,
     RowError,
     audio_folder,
     digest,

@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from unicodedata import category
 
-from auricle.errors import DataError, SettingsError, nearest
+from auricle.errors import DataError, SettingsError
 from auricle.files import NamesOnDisk, normal_form, read_lines
 from auricle.packs.manifest import JOINERS, SILENCE, SPECIAL_LABELS
-from auricle.speech.list_rows import DELIMITERS, open_rows, plain_name
+from auricle.speech.list_columns import Columns, Places, find_places
+from auricle.speech.list_rows import open_rows
 from auricle.speech.sound_faults import Finding, SoundFault
-from auricle.speech.sound_files import is_sound_file
 from auricle.speech.spelling import Spelling, small_letters
-
-PATH_COLUMNS = (
-    *("path", "link", "file", "filename", "audiofilepath", "audiofile", "audiopath", "audiofilename"),
-    *("wavfilename", "wavpath", "wav", "filepath", "audio", "clip", "recording"),
-)
-"""What collections call the column of the audio file: the first of these that is there. Capitals, spaces, hyphens, dots
-and underscores do not matter: `audio_filepath` is NeMo's."""
-
-WORD_COLUMNS = (
-    *("word", "command", "keyword", "label", "sentence", "text", "transcript", "transcription", "utterance"),
-    *("phrase", "normalizedtext", "class", "category"),
-)
-"""What they call the word or the sentence."""
-
-SPEAKER_COLUMNS = ("speaker", "clientid", "speakerid", "speakername", "spk", "spkid", "userid", "user")
-"""What they call the speaker."""
-
-VALID_COLUMN = "valid"
-"""Multilingual Spoken Words marks here what its makers trust."""
-
-OFFSET_COLUMN = "offset"
-"""NeMo says here at how many seconds of its file a recording begins."""
 
 NOISE_FOLDER = "_background_noise_"
 """What stands where the word would be, for noise; the folder of a Speech Commands root that holds it."""
@@ -53,16 +31,6 @@ _WHAT = "The manifest"
 _WITHIN = "'’-"
 _NO = frozenset({"false", "0", "no"})
 _NOBODY = frozenset({"", "na", "nan", "none", "null", "unknown"})
-_USUAL = tuple(map(frozenset, (PATH_COLUMNS, WORD_COLUMNS, SPEAKER_COLUMNS)))
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Names of columns as the user gave them; None to find them."""
-
-    path: str | None = None
-    word: str | None = None
-    speaker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +130,15 @@ def read_manifest(
     beside = (manifest.parent.resolve(),) if audio == manifest.parent / AUDIO_FOLDER else ()
     files = _Files((audio.resolve(), *beside), NamesOnDisk())
     wanted, known = Spelling(words), Spelling((*words, *phrases))
-    given = (columns.path, columns.word, columns.speaker)
-    opened = open_rows(
-        manifest, [frozenset({plain_name(name)}) if name else usual for name, usual in zip(given, _USUAL, strict=True)]
-    )
-    places = None if opened.columns is None else _places(opened.columns, columns, manifest)
+    opened = open_rows(manifest, columns.names)
+    places = None if opened.columns is None else find_places(opened.columns, columns, manifest)
     asked = _Asked(files, sentences, wanted if words else None, known, speaker)
     for number, row in opened.rows:
         if row is None:
             yield number, RowError("not a row of the list")
             continue
         if opened.columns is None and (places is None or not places.fit(row)):
-            places = _places(tuple(row), columns, manifest)
+            places = find_places(tuple(row), columns, manifest)
         assert places is not None
         yield number, _recording(row, places, asked, is_table=opened.columns is not None)
 
@@ -211,22 +176,6 @@ class _Files:
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
-    """Names of the columns as a list writes them."""
-
-    path: str
-    word: str
-    speaker: str | None
-    valid: str | None
-    offset: str | None
-
-    def fit(self, row: Collection[str], *, whole: bool = False) -> bool:
-        """Whether a row has a path and a word, of a whole row of a table also the others."""
-        others = (self.speaker, self.valid) if whole else ()
-        return all(name in row for name in (self.path, self.word, *others) if name is not None)
-
-
-@dataclass(frozen=True, slots=True)
 class _Asked:
     """What is asked of all rows."""
 
@@ -238,53 +187,7 @@ class _Asked:
     speaker: str
 
 
-def _places(names: Sequence[str], columns: Columns, manifest: Path) -> _Places:
-    plain = {plain_name(name): name for name in reversed(names)}
-
-    def find(given: str | None, usual: Sequence[str]) -> str | None:
-        if given is None:
-            return next((plain[name] for name in usual if name in plain), None)
-        if plain_name(given) not in plain:
-            raise SettingsError(f'{manifest} has no column "{given}": {nearest(given, names)}')
-        return plain[plain_name(given)]
-
-    path, word = find(columns.path, PATH_COLUMNS), find(columns.word, WORD_COLUMNS)
-    speaker = find(columns.speaker, SPEAKER_COLUMNS)
-    if path is None or word is None:
-        raise SettingsError(_without(manifest, names, "path" if path is None else "word"))
-    return _Places(path, word, speaker, plain.get(VALID_COLUMN), plain.get(OFFSET_COLUMN))
-
-
-def _without(manifest: Path, names: Sequence[str], column: str) -> str:
-    """The sentence for a list that lacks a column."""
-    if not any(name.strip() for name in names):
-        return f"{manifest} is empty: its first line names the columns path, word and speaker."
-    if any(is_sound_file(name.strip()) for name in names):
-        order = ",".join(_guessed(names))
-        return (
-            f"{manifest} begins with a recording and not with the names of its columns: write them as its first line, "
-            f"as in {order}."
-        )
-    if len(names) == 1:
-        return (
-            f"{manifest} has one column, {names[0][:60]!r}: its first line names the columns path, word and "
-            f"speaker, separated by {', '.join(DELIMITERS.values())}."
-        )
-    usual = {"path": "path, file_name or audio_filepath", "word": "word, label, text or sentence"}[column]
-    return (
-        f"{manifest} has no column {usual}: call one so, or say which it is with --{column}-column of auricle export "
-        f"import-speech; there is: {', '.join(names)}."
-    )
-
-
-def _guessed(names: Sequence[str]) -> list[str]:
-    """Names for the columns of a row: path where a file of sound is, then word and speaker."""
-    others = iter(("word", "speaker"))
-    path = next(place for place, name in enumerate(names) if is_sound_file(name.strip()))
-    return ["path" if place == path else next(others, f"column{place + 1}") for place in range(len(names))]
-
-
-def _recording(row: dict[str, str], places: _Places, asked: _Asked, *, is_table: bool) -> Recording | RowError | None:
+def _recording(row: dict[str, str], places: Places, asked: _Asked, *, is_table: bool) -> Recording | RowError | None:
     try:
         if not places.fit(row, whole=is_table):
             raise RowError("the row has too few columns")

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from auricle.process.bars import TimeLeft
 from auricle.process.table import progress_bars
 from auricle.process.times import how_many
+from auricle.speech.list_columns import Columns
 from auricle.speech.sound_faults import findings_table
-from auricle.speech.speech_manifest import Columns
 from auricle.speech.spelling import small_forms
 from auricle_export.commands.command_line import import_for
 

@@ -21,11 +21,11 @@ from auricle.files import describe
 from auricle.packs.manifest import WINDOWS
 from auricle.speech.audio import SAMPLE_RATE, fit_clip, read_recording
 from auricle.speech.confusables import holds_any
+from auricle.speech.list_columns import Columns
 from auricle.speech.list_rows import is_table
 from auricle.speech.sound_faults import Finding, FindingCount, SoundError, SoundFault, count_findings, nothing_usable
 from auricle.speech.speech_manifest import (
     NOISE_FOLDER,
-    Columns,
     Recording,
     RowError,
     audio_folder,

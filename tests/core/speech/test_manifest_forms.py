@@ -14,8 +14,9 @@ import pytest
 
 from auricle.errors import AuricleError, DataError, SettingsError
 from auricle.speech.clip_folder import scan_folder
+from auricle.speech.list_columns import Columns
 from auricle.speech.list_rows import DELIMITERS
-from auricle.speech.speech_manifest import Columns, Recording, RowError, count_rows, read_manifest
+from auricle.speech.speech_manifest import Recording, RowError, count_rows, read_manifest
 from auricle.speech.words import select_words
 
 ROWS = [["path", "word", "speaker"], ["für/a.wav", "Für", "Jörg"], ["für/b.wav", "stop", "ann"], ["c.wav", "go", "ann"]]

@@ -10,7 +10,8 @@ import msgspec
 
 from auricle.errors import AuricleError, DataError, SettingsError, StorageError
 from auricle.hearing.splits import TWINS, twin_groups
-from auricle.speech.speech_manifest import Columns, read_manifest
+from auricle.speech.list_columns import Columns
+from auricle.speech.speech_manifest import read_manifest
 from auricle_export.flash.boards import load_board
 from auricle_export.flash.fleet_file import read_fleet
 from auricle_export.flash.image.partitions import partitions
@@ -76,7 +77,7 @@ def recipe_toml(data: bytes) -> object:
 
 @target(
     "speech-manifest",
-    "auricle.speech.speech_manifest",
+    "auricle.speech.speech_manifest auricle.speech.list_columns",
     examples=lambda: {
         "tabs": b"client_id\tpath\tsentence\na1\ta.wav\tYes.\nb2\tb.wav\tno\n",
         "commas": b"LINK,WORD,VALID,SPEAKER\na.wav,yes,TRUE,a1\n",

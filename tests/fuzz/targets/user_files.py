@@ -13,7 +13,8 @@ from auricle.hearing.splits import twin_groups
 from auricle.speech.audio import read_audio
 from auricle.speech.clip_folder import scan_folder
 from auricle.speech.folder import load_folder
-from auricle.speech.speech_manifest import Columns, audio_folder, count_rows, read_manifest
+from auricle.speech.list_columns import Columns
+from auricle.speech.speech_manifest import audio_folder, count_rows, read_manifest
 from auricle.wire.claims import read_token_file
 from auricle_cloud.commands.coordinator_settings import read_coordinator
 from auricle_edge.evaluate.sources import labelled_scene, read_labels
@@ -87,8 +88,8 @@ def read_by_all(file: UserFile) -> str:
 
 @target(
     "user-files",
-    "auricle.files auricle.settings auricle.speech.audio auricle.speech.speech_manifest auricle.speech.clip_folder "
-    "auricle_edge.evaluate.sources auricle_export.flash.document",
+    "auricle.files auricle.settings auricle.speech.audio auricle.speech.speech_manifest auricle.speech.list_columns "
+    "auricle.speech.clip_folder auricle_edge.evaluate.sources auricle_export.flash.document",
     examples=lambda: {f"file-{seed}": str(seed).encode() for seed in range(8)},
     refusals=(),
     seconds=10.0,
