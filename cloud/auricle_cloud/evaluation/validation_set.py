@@ -19,7 +19,7 @@ from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.packs.pack import Pack
 from auricle.speech.audio import fit_clip
 from auricle.speech.clip_folder import ClipFile, ClipFolder, scan_folder
-from auricle.speech.folder import read_each, read_labelled
+from auricle.speech.clip_reader import read_each, read_labelled
 from auricle.speech.sound_faults import Finding, SoundError, nothing_usable, sentences_of
 from auricle.speech.speech_set import mean_word_clips, silence_clips, to_float
 from auricle_cloud.evaluation.feature_cache import Clip, FeatureCache, Features

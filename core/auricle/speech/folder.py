@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
-from auricle.speech.audio import CLIP_SAMPLES, Recording, fit_clip, read_recording, share_kept
+from auricle.speech.audio import CLIP_SAMPLES
 from auricle.speech.clip_folder import ClipFile, ClipFolder, scan_folder
+from auricle.speech.clip_reader import read_all, read_each
 from auricle.speech.row_store import RowStore, Spill
-from auricle.speech.sound_faults import Finding, SoundError, SoundFault
+from auricle.speech.sound_faults import Finding, SoundFault
 from auricle.speech.speech_set import (
-    CUT,
     Progress,
     SpeechSet,
     build_speech_set,
     mean_word_clips,
     set_without_sound,
     silence_clips,
-    to_int16,
 )
 from auricle.speech.words import MIN_WORD_CLIPS, phrases_of, select_words
-
-_READERS = 4
-_READ_AHEAD = 512
 
 
 def load_folder(
@@ -122,7 +114,7 @@ def load_folders(
         raise DataError(f"There is no word left for {UNKNOWN} in {where}: take it out of --words or add recordings.")
     silent = _missing_silence(chosen.labels, labels)
     rows = RowStore(len(chosen.files) + silent, (clip_samples,), np.int16, spill)
-    kept, of_clips, cut = _read_all(chosen.files, rows, clip_samples, progress)
+    kept, of_clips, cut = read_all(chosen.files, rows, clip_samples, progress)
     noise, of_noise = read_each(found.noise)
     clip_labels = [chosen.labels[place] for place in kept]
     clip_speakers = [chosen.files[place].speaker for place in kept]
@@ -236,72 +228,3 @@ def _choose_files(found: ClipFolder, labels: tuple[str, ...], rng: np.random.Gen
 def _special_count(clip_labels: Sequence[str], labels: tuple[str, ...]) -> int:
     word_clips = sum(label not in SPECIAL_LABELS for label in clip_labels)
     return mean_word_clips(word_clips, len(set(labels) - SPECIAL_LABELS))
-
-
-def _read_all(
-    files: Sequence[ClipFile], rows: RowStore[np.int16], length: int, progress: Progress | None
-) -> tuple[list[int], list[Finding], list[int]]:
-    """Put every file that can be read into the rows; give the places of these, what was found in files, and the places
-    of those that are cut.
-
-    What a folder before holds already is left out.
-    """
-    kept: list[int] = []
-    cut: list[int] = []
-    findings: list[Finding] = []
-    first: dict[bytes, Path] = {}
-    for place, (clip, found, is_cut) in enumerate(_read_in_order(files, length)):
-        root = files[place].root
-        findings += found
-        if clip is not None and first.setdefault(hashlib.sha256(clip.data).digest(), root) == root:
-            kept.append(place)
-            cut += [place] * is_cut
-            rows.put(clip[None])
-        if progress:
-            progress(place + 1, len(files))
-    return kept, findings, cut
-
-
-_Read = tuple[NDArray[np.int16] | None, tuple[Finding, ...], bool]
-"""A clip (length,) or None, what was found in its file, and whether it is cut."""
-
-
-def _read_in_order(files: Sequence[ClipFile], length: int) -> Iterator[_Read]:
-    """Decode with several threads, a few hundred files ahead."""
-    with ThreadPoolExecutor(_READERS) as readers:
-        for start in range(0, len(files), _READ_AHEAD):
-            yield from readers.map(partial(_read_one, length=length), files[start : start + _READ_AHEAD])
-
-
-def _read_one(file: ClipFile, length: int) -> _Read:
-    try:
-        recording = read_labelled(file)
-    except SoundError as error:
-        return None, (error.finding,), False
-    clip = fit_clip(recording.samples, length)
-    return to_int16(clip), recording.findings, share_kept(recording.samples, clip) < 1 - CUT
-
-
-def read_labelled(file: ClipFile) -> Recording:
-    """What a clip holds; one of `_silence_` may be silent. Errors as of `read_recording`."""
-    try:
-        return read_recording(file.path)
-    except SoundError as error:
-        if file.word == SILENCE and error.fault is SoundFault.SILENT:
-            return Recording(np.zeros(CLIP_SAMPLES, np.float32))
-        raise
-
-
-def read_each(paths: Iterable[Path]) -> tuple[list[NDArray[np.float32]], list[Finding]]:
-    """Read the recordings that can be read, whole, in order; and what was found in files."""
-    sounds: list[NDArray[np.float32]] = []
-    findings: list[Finding] = []
-    for path in paths:
-        try:
-            recording = read_recording(path)
-        except SoundError as error:
-            findings.append(error.finding)
-            continue
-        sounds.append(recording.samples)
-        findings += recording.findings
-    return sounds, findings

@@ -16,9 +16,9 @@ from auricle.hearing.splits import Part, clips_of, noises_of, readings_of, twin_
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.audio import read_audio, read_recording
 from auricle.speech.clip_folder import ClipFile, scan_folder
+from auricle.speech.clip_reader import read_each
 from auricle.speech.espeak import spoken
 from auricle.speech.features import LogMel
-from auricle.speech.folder import read_each
 from auricle.speech.other_speech import synthesise_others
 from auricle.speech.sound_faults import Finding, SoundError, nothing_usable
 from auricle.speech.sound_files import sound_files

@@ -15,8 +15,8 @@ from auricle.packs.pack import Pack
 from auricle.speech.audio import fit_clip
 from auricle.speech.augment import noise_energies
 from auricle.speech.clip_folder import ClipFile, scan_folder
+from auricle.speech.clip_reader import read_each, read_labelled
 from auricle.speech.features import Energies, LogMel
-from auricle.speech.folder import read_each, read_labelled
 from auricle.speech.sound_faults import Finding, SoundError, SoundFault, nothing_usable
 
 
