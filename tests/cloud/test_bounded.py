@@ -15,7 +15,8 @@ from auricle.errors import SettingsError
 from auricle_cloud.detection.coalitions import rule_models
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.rounds.read_cohort import by_device
-from auricle_learning.aggregation.bounded import HALF, TWO, BoundedRule, bound, cap_losses, cap_samples, ceiling
+from auricle_learning.aggregation.bounded import TWO, BoundedRule
+from auricle_learning.aggregation.caps import HALF, bound, cap_losses, cap_samples, ceiling
 from auricle_learning.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, Layer
 from auricle_learning.aggregation.extras import Extras
 from auricle_learning.methods import get_rule

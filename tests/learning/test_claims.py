@@ -18,7 +18,8 @@ from auricle.wire.kinds import Message
 from auricle.wire.messages import Update
 from auricle.wire.plan import FixMatch, Plan
 from auricle_learning.aggregation.bounded import BoundedRule
-from auricle_learning.aggregation.claims import cap_steps, hold, hold_vectors, total_of
+from auricle_learning.aggregation.caps import cap_steps, total_of
+from auricle_learning.aggregation.claims import hold, hold_vectors
 from auricle_learning.aggregation.cohort import Bounded, Cohort
 from auricle_learning.aggregation.extras import Extras, PlannedSteps
 from auricle_learning.methods import METHODS, get_method, get_rule

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.learning.rule_cases import LAYERS, in_one_layer, whole_round
 
-from auricle_learning.aggregation.bounded import HALF, TWO, BoundedRule
+from auricle_learning.aggregation.bounded import TWO, BoundedRule
+from auricle_learning.aggregation.caps import HALF
 from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.aggregation.rules import Rule
 from auricle_learning.methods import METHODS, RULES, get_rule

@@ -33,7 +33,7 @@ from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.rows import DeviceRow, ModelRow, RoundRow, UpdateRow
 from auricle_cloud.storage.store import Store
 from auricle_learning.aggregation.bounded import BoundedRule
-from auricle_learning.aggregation.claims import total_of
+from auricle_learning.aggregation.caps import total_of
 from auricle_learning.aggregation.cohort import Cohort, Float64Array
 from auricle_learning.aggregation.compute.matrix import NumpyMatrix, Opener
 from auricle_learning.aggregation.extras import MAGIC, NOTHING, Extras, PlannedSteps, RuleState

@@ -10,12 +10,15 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 _MARK = b"fLaC\0\0\0\x22"
 """With which a stream begins: the mark, and the first block's kind and length."""
 _TOTAL = 18
 """Byte at which the eight stand whose last 36 bits are the samples of the stream."""
-_TOTAL_BITS = 36
+_MOST_SAMPLES = (1 << 36) - 1
+_SYNC = (b"\xff\xf8", b"\xff\xf9")
+"""With which a frame begins: of frames with one number of samples, and with several."""
 _WINDOW = 1 << 20
 """Bytes that are looked at together; the last two frames of speech are in the last of them."""
 _MOST_BLOCKS = 128
@@ -41,7 +44,7 @@ class Flac:
     is_ended: bool
     """Whether the last frame is whole; it is not looked at where no less is claimed than there is."""
 
-    true: tuple[int, bytes]
+    patch: tuple[int, bytes]
     """Where to put which bytes, so that a decoder reads these samples."""
 
 
@@ -56,15 +59,15 @@ class _Frame:
 def read_flac(descriptor: int, start: int, size: int) -> Flac:
     """Look at a file whose first stream begins at byte `start`."""
     field = int.from_bytes(os.pread(descriptor, 8, start + _TOTAL), "big")
-    claimed = field & ((1 << _TOTAL_BITS) - 1)
+    claimed = field & _MOST_SAMPLES
     streams = 0
     for place in range(start, size, _WINDOW):
         streams += os.pread(descriptor, _WINDOW + len(_MARK) - 1, place).count(_MARK)
     last, data = _last_frame(descriptor, _first_frame(descriptor, start), size)
     is_ended = claimed >= last.end or _crc(data, 0x8005, 16) == 0
-    samples = last.end if is_ended else last.first
-    true = (start + _TOTAL, (field - claimed + samples).to_bytes(8, "big"))
-    return Flac(max(1, streams), claimed, samples, is_ended, true)
+    samples = min(last.end if is_ended else last.first, _MOST_SAMPLES)
+    patch = (start + _TOTAL, (field - claimed + samples).to_bytes(8, "big"))
+    return Flac(max(1, streams), claimed, samples, is_ended, patch)
 
 
 def _first_frame(descriptor: int, start: int) -> int:
@@ -92,6 +95,8 @@ def _last_frame(descriptor: int, first: int, size: int) -> tuple[_Frame, bytes]:
 
 def _frames(data: bytes, like: bytes) -> Iterator[_Frame]:
     """Headers of frames of the same stream as one that begins `like` this."""
+    if like[:2] not in _SYNC:
+        return
     nominal = _block(like)
     for match in re.finditer(re.escape(like[:2]), data):
         place = match.start()
@@ -130,9 +135,20 @@ def _block(head: bytes) -> int:
 
 def _crc(data: bytes, polynomial: int, bits: int) -> int:
     """The check of a frame, or of its header; 0 where the check's own bytes are the last ones and right."""
-    value, top, mask = 0, 1 << (bits - 1), (1 << bits) - 1
+    table, value, mask = _table(polynomial, bits), 0, (1 << bits) - 1
     for byte in data:
-        value ^= byte << (bits - 8)
-        for _ in range(8):
-            value = (value << 1 ^ polynomial if value & top else value << 1) & mask
+        value = (value << 8 & mask) ^ table[(value >> (bits - 8)) ^ byte]
     return value
+
+
+@cache
+def _table(polynomial: int, bits: int) -> tuple[int, ...]:
+    """What each byte does to the check."""
+    values = []
+    for byte in range(256):
+        value = byte << (bits - 8)
+        for _ in range(8):
+            value = (value << 1) ^ (polynomial if value >> (bits - 1) else 0)
+            value &= (1 << bits) - 1
+        values.append(value)
+    return tuple(values)

@@ -202,10 +202,10 @@ def _flac(descriptor: int, place: int, size: int) -> Header:
     """A decoder takes the first of several streams, and of that no more than is claimed."""
     flac = read_flac(descriptor, place, size)
     is_less = 0 < flac.claimed < flac.samples
-    at, true = flac.true
+    at, patch = flac.patch
     pieces: tuple[Piece, ...] = ((place, size),) if place else ()
     if flac.claimed < flac.samples:
-        pieces = (place, at), true, (at + len(true), size)
+        pieces = (place, at), patch, (at + len(patch), size)
     return Header(
         "flac",
         claimed=flac.claimed if is_less else 0,

@@ -36,7 +36,7 @@ from auricle_fleet.emulation.virtual_inquiry import asked, in_passing, maker_of,
 from auricle_fleet.emulation.virtual_model import Model, explained, own_models, starts
 from auricle_fleet.emulation.virtual_order import TASK, Ended, Order
 from auricle_learning.aggregation.bounded import BoundedRule
-from auricle_learning.aggregation.claims import total_of
+from auricle_learning.aggregation.caps import total_of
 from auricle_learning.aggregation.cohort import Cohort, layers_of
 from auricle_learning.aggregation.extras import MAGIC, Extras, RuleState
 from auricle_learning.aggregation.feature_synthesis import lent_after

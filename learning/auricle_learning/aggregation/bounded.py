@@ -13,13 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auricle_learning.aggregation.claims import ENOUGH, SLACK, ceiling, changes, hold
-from auricle_learning.aggregation.claims import FEWEST as FEWEST
-from auricle_learning.aggregation.claims import HALF as HALF
-from auricle_learning.aggregation.claims import UNBOUNDED as UNBOUNDED
-from auricle_learning.aggregation.claims import bound as bound
-from auricle_learning.aggregation.claims import cap_losses as cap_losses
-from auricle_learning.aggregation.claims import cap_samples as cap_samples
+from auricle_learning.aggregation.caps import FEWEST, SLACK, ceiling
+from auricle_learning.aggregation.claims import ENOUGH, changes, hold
 from auricle_learning.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, FloatArray
 from auricle_learning.aggregation.options import check_number
 from auricle_learning.aggregation.rules.average import average, fraction_of
