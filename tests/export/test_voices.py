@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from auricle.errors import DataError, SettingsError
 from auricle_export.commands import app
 from auricle_export.voices.advice import who_speaks
-from auricle_export.voices.interface import finished
+from auricle_export.voices.interface import as_take
 from auricle_export.voices.piper import Piper, phoneme_ids, read_settings
 from auricle_export.voices.sources import choose_sources, source_names, voice_source
-from auricle_export.voices.takes import Wanted, speak_all, takes_folder
+from auricle_export.voices.takes import TakeOrder, speak_all, takes_folder
 
 pytest.importorskip("espeakng_loader", reason="the wheel espeakng-loader is not installed")
 
@@ -52,14 +52,14 @@ class Counting:
 
     def speak(self, text: str, language: str, seed: int, speakers: Sequence[str] = ()) -> np.ndarray:
         self.spoken.append(seed)
-        return finished(TONE * np.float32(1 + seed), 16_000, "the tone")
+        return as_take(TONE * np.float32(1 + seed), 16_000, "the tone")
 
 
 def test_a_take_is_spoken_once_and_then_taken_from_the_cache() -> None:
-    source, wanted = Counting(), [Wanted("hey robot", "en", seed) for seed in (1, 2, 3)]
+    source, wanted = Counting(), [TakeOrder("hey robot", "en", seed) for seed in (1, 2, 3)]
     first = speak_all(source, wanted, 2)
     assert sorted(source.spoken) == [1, 2, 3]
-    again = speak_all(source, [*wanted, Wanted("hey robot", "en", 3, ("a",))], 2)
+    again = speak_all(source, [*wanted, TakeOrder("hey robot", "en", 3, ("a",))], 2)
     assert sorted(source.spoken) == [1, 2, 3, 3], "speakers make it another take"
     assert [one.tobytes() for one in again[:3]] == [one.tobytes() for one in first]
     source.version = "2"
@@ -68,7 +68,7 @@ def test_a_take_is_spoken_once_and_then_taken_from_the_cache() -> None:
 
 
 def test_a_damaged_take_is_spoken_again_and_an_interruption_keeps_what_was_said() -> None:
-    source, wanted = Counting(), [Wanted("hey robot", "en", seed) for seed in range(4)]
+    source, wanted = Counting(), [TakeOrder("hey robot", "en", seed) for seed in range(4)]
 
     def stop(done: int, total: int) -> None:
         if done == 2:
@@ -90,11 +90,11 @@ def test_a_damaged_take_is_spoken_again_and_an_interruption_keeps_what_was_said(
 )
 def test_what_is_no_sound_is_refused(samples: object) -> None:
     with pytest.raises(DataError):
-        finished(samples, 16_000, "It")
+        as_take(samples, 16_000, "It")
 
 
 def test_silence_around_a_take_is_cut_and_its_level_is_that_of_speech() -> None:
-    sound = finished(np.concatenate([np.zeros(4_000), TONE * 0.02, np.zeros(9_000)]), 8_000, "It")
+    sound = as_take(np.concatenate([np.zeros(4_000), TONE * 0.02, np.zeros(9_000)]), 8_000, "It")
     assert abs(len(sound) - 16_000) < 20
     assert np.sqrt(np.mean(np.square(sound))) == pytest.approx(10 ** (-23 / 20), rel=0.01)
 
@@ -153,7 +153,7 @@ def test_a_folder_says_each_of_its_takes_once_in_turn(tmp_path: Path) -> None:
         soundfile.write(path, TONE[: 4_000 + 1_000 * number], 16_000)
     source = voice_source(str(tmp_path / "voices"), ("hey robot",))
     assert source.speakers("en") == ("v0", "v1", "v2")
-    said = speak_all(source, [Wanted("hey robot", "en", seed) for seed in range(3)], 1)
+    said = speak_all(source, [TakeOrder("hey robot", "en", seed) for seed in range(3)], 1)
     assert len({len(one) for one in said}) == 3
     assert not takes_folder().exists(), "its takes are files already"
     with pytest.raises(DataError, match="no take"):
@@ -206,6 +206,7 @@ def test_a_graph_of_another_interface_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "there").exists()
 
 
+PAGE = (Path(__file__).parents[2] / "docs" / "wake-word.md").read_text(encoding="utf-8")
 CODE = """
 import numpy as np
 
@@ -243,6 +244,15 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("package")
+def test_the_source_of_the_documentation_speaks_by_whom_it_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "acme_voices.py").write_text(PAGE.split("```python")[1].split("```")[0])
+    (tone,) = choose_sources(["tone"], "en")
+    assert len(tone.speakers("en")) == 18
+    said = {tone.speak("computer", "en", seed, ("tone 3",)).tobytes() for seed in range(3)}
+    assert len(said) == 1, "one speaker of a tone has one pitch"
+
+
+@pytest.mark.usefixtures("package")
 def test_a_source_of_another_package_speaks_and_its_mistakes_are_one_sentence() -> None:
     assert {"tone", "half"} < set(source_names()) and "acme_voices" not in sys.modules
     (tone,) = choose_sources(["tone"], "de")
@@ -256,6 +266,20 @@ def test_a_source_of_another_package_speaks_and_its_mistakes_are_one_sentence() 
         voice_source("half")
     with pytest.raises(SettingsError, match='does not speak the language "fr"'):
         choose_sources(["tone"], "fr")
+
+
+def test_a_folder_without_a_take_of_the_phrase_does_not_speak(tmp_path: Path) -> None:
+    (tmp_path / "computer").mkdir()
+    soundfile.write(tmp_path / "computer" / "v_nohash_0.wav", TONE, 16_000)
+    assert choose_sources([str(tmp_path)], "en", ("computer",))
+    with pytest.raises(DataError, match='no take of "hey robot"'):
+        choose_sources([str(tmp_path)], "en", ("hey robot",))
+
+
+@pytest.mark.parametrize("name", ["kokoro", "flite", "festival", "espeak-ng"])
+def test_a_language_that_is_not_spoken_is_refused(name: str) -> None:
+    with pytest.raises((SettingsError, DataError)):
+        voice_source(name).speak("nuqneH", "klingon", 0)
 
 
 @pytest.mark.parametrize("names", [["kokor"], ["flite", "flite"], ["kokoro"], ["no/such/folder"]])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from auricle.hearing.splits import PARTS
-from auricle_export.voices.interface import finished
+from auricle_export.voices.interface import as_take
 from auricle_export.wakeword import natural
-from auricle_export.wakeword.natural import ELSEWHERE, parts_of, with_natural
+from auricle_export.wakeword.natural import ELSEWHERE, add_natural, parts_of
 from auricle_export.wakeword.task import WakeTask
 from auricle_export.wakeword.voices_sound import SpokenPart, Texts
 
@@ -43,7 +43,7 @@ class Told:
 
     def speak(self, text: str, language: str, seed: int, speakers: Sequence[str] = ()) -> np.ndarray:
         self.asked.append((text, language, seed, tuple(speakers)))
-        return finished(np.sin(np.arange(6_000) / (3 + (seed % 977) / 100)), 16_000, text)
+        return as_take(np.sin(np.arange(6_000) / (3 + (seed % 977) / 100)), 16_000, text)
 
 
 def _task(source: Told, language: str) -> WakeTask:
@@ -67,7 +67,7 @@ def test_every_ninth_speaker_judges_and_another_ninth_validates(count: int, judg
 @pytest.mark.usefixtures("few")
 def test_who_judges_says_nothing_that_is_trained_on_in_any_language() -> None:
     source = Told()
-    done = with_natural(dict.fromkeys(PARTS, EMPTY), _task(source, "en-us"), TEXTS)
+    done = add_natural(dict.fromkeys(PARTS, EMPTY), _task(source, "en-us"), TEXTS)
     groups = parts_of(source.names)
     for text, language, _, who in source.asked:
         parts = {part for part in PARTS if set(who) & set(groups[part])}
@@ -79,11 +79,11 @@ def test_who_judges_says_nothing_that_is_trained_on_in_any_language() -> None:
     assert [len(train.alike), len(train.sentences)] == [4, natural.LISTS + natural.SENTENCES]
     assert {take.word for take in train.foreign} <= {*ELSEWHERE["ja"], *ELSEWHERE["cmn"]}
     assert len(train.foreign) == 2 * natural.LANGUAGE_TAKES
-    assert [(each.name, each.voices, each.takes) for each in train.said_by] == [("told", 21, 12)]
+    assert [(each.name, each.voices, each.takes) for each in train.sources] == [("told", 21, 12)]
 
 
 @pytest.mark.usefixtures("few")
 def test_a_source_of_few_speakers_trains_alone() -> None:
-    done = with_natural(dict.fromkeys(PARTS, EMPTY), _task(Told(4), "en"), TEXTS)
+    done = add_natural(dict.fromkeys(PARTS, EMPTY), _task(Told(4), "en"), TEXTS)
     assert [len(done[part].natural) for part in PARTS] == [12, 0, 0]
-    assert done["test"].said_by == ()
+    assert done["test"].sources == ()

@@ -82,7 +82,7 @@ def wakeword(
     settings = replace(
         work.usual_settings(), seed=seed, device=compute, **given(epochs=epochs), **given(threads=threads)
     )
-    chosen = import_for("wakeword", "voices.sources").choose_sources(voice, language, phrases)
+    sources = import_for("wakeword", "voices.sources").choose_sources(voice, language, phrases)
     with View(as_json) as view, stop_on_signal() as stopped:
         try:
             task: WakeTask = work.WakeTask(
@@ -90,7 +90,7 @@ def wakeword(
                 folder=folder,
                 language=language,
                 speakers=speakers,
-                sources=chosen,
+                sources=sources,
                 rate=rate,
                 commands=commands,
                 takes=tuple(voices),
@@ -102,7 +102,7 @@ def wakeword(
                 leave_out=tuple(leave_out),
                 settings=settings,
             )
-            view.speakers(import_for("wakeword", "voices.advice").who_speaks(chosen, language))
+            view.speakers(import_for("wakeword", "voices.advice").who_speaks(sources, language))
             done = build.build_wake_pack(task, watch=view, stopped=stopped)
         except AuricleError:
             if not stopped():

@@ -15,7 +15,7 @@ from auricle_export.voices.sources import source_names, voice_source
 
 
 @dataclass(frozen=True)
-class Added:
+class Addition:
     """What came of it."""
 
     name: str
@@ -38,7 +38,7 @@ class Added:
         return asdict(self)
 
 
-def add_voice(name: str, given: Path | None, progress: Progress, tell: Callable[[str], None]) -> Added:
+def add_voice(name: str, given: Path | None, progress: Progress, tell: Callable[[str], None]) -> Addition:
     """Bring what a source needs.
 
     Parameters
@@ -63,18 +63,18 @@ def add_voice(name: str, given: Path | None, progress: Progress, tell: Callable[
         raise DataError(f"{given} is not a folder: name the one that holds what {name} needs.")
     if name == Piper.name and given is not None:
         piper = Piper()
-        return Added(name, f"{given}: {piper.add(given)}", str(piper.folder), _size(piper.folder))
+        return Addition(name, f"{given}: {piper.add(given)}", str(piper.folder), _size(piper.folder))
     source = voice_source(name)
     reason = source.missing()
     if reason is None:
-        return Added(name, "", "", 0)
+        return Addition(name, "", "", 0)
     if name != Kokoro.name:
         raise SettingsError(reason)
     files, place = kokoro_files.FILES, kokoro_files.folder()
     fetched = "" if given is not None else f"{files.packages_size / 1e6:.0f} MB are fetched, "
     tell(f"Kokoro (Apache-2.0): {fetched}{files.size / 1e6:.0f} MB will be in {place}.")
     origin = kokoro_files.bring(place, given, progress, files)
-    return Added(name, origin, str(place), files.size)
+    return Addition(name, origin, str(place), files.size)
 
 
 def _size(folder: Path) -> int:

@@ -10,7 +10,7 @@ from auricle.errors import DataError
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.espeak import require_espeak, spoken
 from auricle.speech.voices import choose_voices, languages, most_voices, utterance
-from auricle_export.voices.interface import Sound, finished
+from auricle_export.voices.interface import Sound, as_take
 
 
 class EspeakNg:
@@ -48,4 +48,4 @@ class EspeakNg:
         ]
         voice = among[int(rng.integers(len(among)))]
         (sound,) = spoken(voice.espeak_name, [utterance(voice, text, rng)])
-        return finished(sound, SAMPLE_RATE, f'What espeak-ng says for "{text}"')
+        return as_take(sound, SAMPLE_RATE, f'What espeak-ng says for "{text}"')

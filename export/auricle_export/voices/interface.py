@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import DataError
+from auricle.errors import DataError, SettingsError
 from auricle.speech.audio import SAMPLE_RATE, resample
 from auricle.speech.synthesis import PEAK, SPEECH_RMS
 
@@ -17,6 +17,8 @@ Sound = NDArray[np.float32]
 
 LONGEST = 60
 """Seconds of a take."""
+_MANY = 20
+"""Languages that are not named one by one."""
 _SILENT_BELOW = 0.01
 """Of a take's highest sample: what is fainter at both ends is silence."""
 
@@ -74,7 +76,21 @@ class VoiceSource(Protocol):
         """
 
 
-def finished(samples: NDArray[np.floating] | object, rate: int, what: str) -> Sound:
+def refuse_language(source: VoiceSource, language: str) -> None:
+    """Refuse a language that a source does not speak.
+
+    Raises
+    ------
+    SettingsError
+        It names those that it speaks.
+    """
+    known = source.languages()
+    if language not in known:
+        several = ", ".join(known) if len(known) < _MANY else f"{len(known)} others"
+        raise SettingsError(f'{source.name} does not speak the language "{language}", but {several or "none here"}.')
+
+
+def as_take(samples: object, rate: int, what: str) -> Sound:
     """A take as it is used: at 16 kHz, without the silence around it, -23 dBFS RMS or less where peaks would be cut.
 
     Parameters

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from auricle.errors import DataError
 from auricle_export.voices import kokoro_files
 from auricle_export.voices.graphs import missing_library, open_graph, run_graph
-from auricle_export.voices.interface import Sound, finished
+from auricle_export.voices.interface import Sound, as_take, refuse_language
 from auricle_export.voices.pronunciation import plain_signs, sounds_of, spellings
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class Kokoro:
 
     def speakers(self, language: str) -> tuple[str, ...]:
         """The styles: those of the language, then the others, which speak it with their own timbre."""
+        refuse_language(self, language)
         own = [name for name in self._files.styles if name[0] in LANGUAGES[language][0]]
         return (*own, *(name for name in self._files.styles if name not in own))
 
@@ -97,6 +98,7 @@ class Kokoro:
 
     def speak(self, text: str, language: str, seed: int, speakers: Sequence[str] = ()) -> Sound:
         """Say a text by a mixture of styles, at a speed and in a pronunciation that are drawn."""
+        refuse_language(self, language)
         rng = np.random.default_rng([seed, 31])
         accent = str(rng.choice(ACCENTS)) if language == "en" else LANGUAGES[language][1]
         said = plain_signs(sounds_of(accent, text), language)
@@ -112,7 +114,7 @@ class Kokoro:
             "speed": speed,
         }
         what = f'What Kokoro says for "{text}"'
-        return finished(run_graph(self._loaded()[0], given, what), RATE, what)
+        return as_take(run_graph(self._loaded()[0], given, what), RATE, what)
 
     def _tokens(self, ipa: str) -> list[int]:
         """The numbers of phonemes; marks that the table lacks are finer than its phonemes are."""

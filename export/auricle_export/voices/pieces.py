@@ -51,10 +51,10 @@ def is_piece(path: Path, piece: Piece) -> bool:
 
 def find(folder: Path, piece: Piece) -> Path | None:
     """A file of a folder that is this piece, under any name."""
-    return Found(folder).path(piece)
+    return PieceFolder(folder).path(piece)
 
 
-class Found:
+class PieceFolder:
     """The files of a folder and the folders in it.
 
     Raises

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from auricle.errors import DataError, StorageError
 from auricle.files import cache_folder, describe, read_bytes
 from auricle_export.voices.graphs import missing_library, open_graph, run_graph
-from auricle_export.voices.interface import Sound, finished
+from auricle_export.voices.interface import Sound, as_take, refuse_language
 from auricle_export.voices.pronunciation import sounds_of
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ class Piper:
         """Say a text by one of the speakers, with noise and speed that are drawn."""
         if (reason := self.missing()) is not None:
             raise DataError(reason)
+        refuse_language(self, language)
         rng = np.random.default_rng([seed, 36])
         name, _, number = str(rng.choice(list(speakers or self.speakers(language)))).rpartition(" ")
         path, settings = self._voices[name]
@@ -120,7 +121,7 @@ class Piper:
         with self._lock:
             session = _session(path)
         what = f'What {name} of Piper says for "{text}"'
-        return finished(run_graph(session, given, what), settings.audio.sample_rate, what)
+        return as_take(run_graph(session, given, what), settings.audio.sample_rate, what)
 
     @cached_property
     def _voices(self) -> dict[str, tuple[Path, VoiceSettings]]:

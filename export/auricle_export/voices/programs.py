@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from auricle.errors import DataError
-from auricle_export.voices.interface import Sound, finished
+from auricle_export.voices.interface import Sound, as_take
 
 _SECONDS = 120
 """That a program has for a take."""
@@ -26,7 +26,7 @@ def missing_program(what: str, program: str, packages: str) -> str | None:
     return f"{what} is a program of the system that is not installed: on Debian and Ubuntu, apt install {packages}."
 
 
-def said_by(what: str, command: Sequence[str], text: str, typed: str | None = None) -> Sound:
+def run_synthesiser(what: str, command: Sequence[str], text: str, typed: str | None = None) -> Sound:
     """What a program writes into the WAV file whose path ends its command.
 
     Parameters
@@ -61,4 +61,4 @@ def said_by(what: str, command: Sequence[str], text: str, typed: str | None = No
     except (wave.Error, EOFError) as error:
         raise DataError(f'What {what} says for "{text}" is no WAV file: choose another voice.') from error
     samples = np.frombuffer(frames, "<i2").astype(np.float32) / np.float32(32_768)
-    return finished(samples, rate, f'What {what} says for "{text}"')
+    return as_take(samples, rate, f'What {what} says for "{text}"')

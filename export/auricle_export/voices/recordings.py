@@ -10,7 +10,7 @@ from pathlib import Path
 from auricle.errors import DataError
 from auricle.speech.audio import SAMPLE_RATE, read_recording
 from auricle.speech.clip_folder import ClipFile, scan_folder
-from auricle_export.voices.interface import Sound, finished
+from auricle_export.voices.interface import Sound, as_take
 
 
 class Recordings:
@@ -61,4 +61,4 @@ class Recordings:
         if not mine:
             raise DataError(f'{self.folder} holds no take of "{text}": add {text}/<speaker>_nohash_<n>.wav.')
         clip = mine[seed % len(mine)]
-        return finished(read_recording(clip.path).samples, SAMPLE_RATE, str(clip.path))
+        return as_take(read_recording(clip.path).samples, SAMPLE_RATE, str(clip.path))

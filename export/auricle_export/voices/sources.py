@@ -15,7 +15,7 @@ from auricle.speech.voices import OTHER_NAMES
 from auricle_export.voices.espeak_ng import EspeakNg
 from auricle_export.voices.festival import Festival
 from auricle_export.voices.flite import Flite
-from auricle_export.voices.interface import Sound, VoiceSource, finished
+from auricle_export.voices.interface import Sound, VoiceSource, as_take, refuse_language
 from auricle_export.voices.kokoro import Kokoro
 from auricle_export.voices.piper import Piper
 from auricle_export.voices.recordings import Recordings
@@ -103,9 +103,12 @@ def choose_sources(names: Sequence[str], language: str, phrases: Sequence[str] =
     for source in chosen:
         if (reason := source.missing()) is not None:
             raise DataError(reason)
-        if not speaks(source, language):
-            raise SettingsError(
-                f'{source.name} does not speak the language "{language}": it speaks {", ".join(source.languages())}.'
+        if source.languages():
+            refuse_language(source, code_of(language))
+        if isinstance(source, Recordings) and not source.counts.keys() & set(phrases):
+            raise DataError(
+                f'{source.folder} holds no take of "{phrases[0]}": lay takes out as '
+                f"{phrases[0]}/<speaker>_nohash_<n>.wav."
             )
     return tuple(chosen)
 
@@ -138,7 +141,7 @@ class _Foreign:
         """What the source says, which has to be sound at 16 kHz."""
         chosen = {"speakers": tuple(speakers)} if self._splits else {}
         said: NDArray[np.float32] = self._calls["speak"](text, language, seed, **chosen)
-        return finished(said, SAMPLE_RATE, f'What {self._where[0].lower()}{self._where[1:]} says for "{text}"')
+        return as_take(said, SAMPLE_RATE, f'What {self._where[0].lower()}{self._where[1:]} says for "{text}"')
 
 
 def _of_another_package(name: str) -> VoiceSource:

@@ -23,7 +23,7 @@ FULL_SCALE = np.float32(32_767)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TakeOrder:
     """A take: the arguments of `VoiceSource.speak`."""
 
     text: str
@@ -39,17 +39,17 @@ def takes_folder() -> Path:
 
 def speak_all(
     source: VoiceSource,
-    wanted: Sequence[Wanted],
+    orders: Sequence[TakeOrder],
     threads: int,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[Sound]:
-    """Have a source say everything that is wanted, in order.
+    """Have a source say everything that is asked of it, in order.
 
     Parameters
     ----------
     source
         Whose takes are kept under its name and version; where that is empty, they are not.
-    wanted
+    orders
         What.
     threads
         How many takes are computed at once.
@@ -61,25 +61,25 @@ def speak_all(
     AuricleError
         The source cannot say something.
     """
-    said: list[Sound] = []
+    takes: list[Sound] = []
     with ThreadPoolExecutor(max(1, threads)) as workers:
         try:
-            for sound in workers.map(lambda one: _take(source, one), wanted):
-                said.append(sound)
-                progress(len(said), len(wanted))
+            for sound in workers.map(lambda one: _take(source, one), orders):
+                takes.append(sound)
+                progress(len(takes), len(orders))
         finally:
             workers.shutdown(cancel_futures=True)
-    return said
+    return takes
 
 
-def _take(source: VoiceSource, wanted: Wanted) -> Sound:
+def _take(source: VoiceSource, order: TakeOrder) -> Sound:
     """A take from the cache, else spoken; the same samples either way."""
     if not source.version:
-        return _sound(pcm(source.speak(**asdict(wanted))))
-    path = _place(source, wanted)
-    samples = _kept(path)
+        return _sound(pcm(source.speak(**asdict(order))))
+    path = _place(source, order)
+    samples = _load_take(path)
     if samples is None:
-        samples = pcm(source.speak(**asdict(wanted)))
+        samples = pcm(source.speak(**asdict(order)))
         content = io.BytesIO()
         np.save(content, samples, allow_pickle=False)
         with suppress(StorageError):  # a take that cannot be kept is spoken again
@@ -92,13 +92,13 @@ def _sound(samples: NDArray[np.int16]) -> Sound:
     return sound
 
 
-def _place(source: VoiceSource, wanted: Wanted) -> Path:
-    key = json.dumps([source.name, source.version, asdict(wanted)], sort_keys=True)
+def _place(source: VoiceSource, order: TakeOrder) -> Path:
+    key = json.dumps([source.name, source.version, asdict(order)], sort_keys=True)
     digest = hashlib.sha256(key.encode()).hexdigest()
     return takes_folder() / digest[:2] / f"{digest[2:]}.npy"
 
 
-def _kept(path: Path) -> NDArray[np.int16] | None:
+def _load_take(path: Path) -> NDArray[np.int16] | None:
     """Samples of a kept take; None where there is none, or where it is damaged."""
     try:
         samples = np.load(io.BytesIO(read_kept(path)), allow_pickle=False)

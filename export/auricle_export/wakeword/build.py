@@ -38,7 +38,7 @@ from auricle_export.voices.interface import VoiceSource
 from auricle_export.voices.sources import ESPEAK
 from auricle_export.wakeword.corpus import PEOPLE, WakeCorpus, read_recordings, wake_corpus
 from auricle_export.wakeword.judgement import Judgement, judge_phrases
-from auricle_export.wakeword.natural import with_natural
+from auricle_export.wakeword.natural import add_natural
 from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of
 from auricle_export.wakeword.voices_sound import MARGIN, SpokenPart, speak_parts, texts_for
 
@@ -84,7 +84,7 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     recorded = read_recordings(task, labels, step)
     texts = texts_for(task.phrases, commands, task.language, seed)
     parts = speak_parts(texts, task.language, seed, step, task.speakers)
-    parts = with_natural(parts, task, texts, step)
+    parts = add_natural(parts, task, texts, step)
     pack = _starting_pack(base, labels, name_of(task.phrases), window_of(task, parts))
     frontend = frontend_of(pack)
     corpus = wake_corpus(task, commands, pack, frontend, texts, parts, recorded)
@@ -198,7 +198,7 @@ def _data(task: WakeTask, spoken: SpokenPart) -> str:
     folders = (*task.takes, *task.words, *task.running, *task.languages)
     named = ", ".join(dict.fromkeys(folder.name for folder in folders))
     recordings = f"recordings in {named if len(named) <= _LONGEST else f'{len(folders)} folders'}, " if folders else ""
-    voices = ", ".join([*(f"{each.voices} of {each.name}" for each in spoken.said_by), f"{spoken.voices} of {ESPEAK}"])
+    voices = ", ".join([*(f"{each.voices} of {each.name}" for each in spoken.sources), f"{spoken.voices} of {ESPEAK}"])
     return f"{recordings}synthetic voices in {task.language} ({voices}), sound of people that the pack {PEOPLE} carries"
 
 

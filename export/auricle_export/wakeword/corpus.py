@@ -136,7 +136,7 @@ def wake_corpus(
         validation=_heard(recorded["validation"], parts["validation"]),
         test=_heard(recorded["test"], parts["test"]),
         clips=len(takes) + len(spoken.phrases) + len(spoken.natural),
-        speakers=len({take.speaker for take in takes}) + spoken.voices + sum(each.voices for each in spoken.said_by),
+        speakers=len({take.speaker for take in takes}) + spoken.voices + sum(each.voices for each in spoken.sources),
         seconds=bank.running.seconds,
         digest=whole.hexdigest(),
         findings=tuple(finding for heard in recorded.values() for finding in heard.findings),

@@ -81,7 +81,7 @@ def judge_phrases(
         chosen=chosen,
         judges=JUDGES_PEOPLE if speakers - voices else JUDGES_VOICES,
         people=len(speakers - voices),
-        voices=len(espeak) + (sum(each.voices for each in spoken.said_by) if natural else 0),
+        voices=len(espeak) + (sum(each.voices for each in spoken.sources) if natural else 0),
         mistaken=_mistaken(phrases, columns, streams.frontend, recognise, spoken),
     )
 

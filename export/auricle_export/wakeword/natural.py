@@ -17,9 +17,9 @@ from auricle.speech.confusables import holds_any
 from auricle.speech.other_speech import FOREIGN
 from auricle_export.voices.interface import VoiceSource
 from auricle_export.voices.sources import code_of
-from auricle_export.voices.takes import Wanted, speak_all
+from auricle_export.voices.takes import TakeOrder, speak_all
 from auricle_export.wakeword.task import WakeTask
-from auricle_export.wakeword.voices_sound import MARGIN, SaidBy, SpokenPart, Texts
+from auricle_export.wakeword.voices_sound import MARGIN, SourceVoices, SpokenPart, Texts
 
 Progress = Callable[[str, int, int], None]
 
@@ -70,7 +70,7 @@ def parts_of(speakers: Sequence[str]) -> dict[Part, tuple[str, ...]]:
     return {part: tuple(names) for part, names in groups.items()}
 
 
-def with_natural(
+def add_natural(
     parts: Mapping[Part, SpokenPart], task: WakeTask, texts: Texts, progress: Progress = lambda *_: None
 ) -> dict[Part, SpokenPart]:
     """The parts with what other sources than espeak-ng say.
@@ -97,12 +97,12 @@ def with_natural(
         for place, part in enumerate(PARTS):
             if groups[part] or part == "train":
                 first = ((task.settings.seed * 100 + number) * len(PARTS) + place) * 10_000
-                takes = _spoken(source, task, texts, groups, part, first, progress)
-                done[part] = _joined(done[part], source, takes, len(groups[part]))
+                takes = _speak_part(source, task, texts, groups, part, first, progress)
+                done[part] = _join(done[part], source, takes, len(groups[part]))
     return done
 
 
-def _spoken(
+def _speak_part(
     source: VoiceSource,
     task: WakeTask,
     texts: Texts,
@@ -113,8 +113,8 @@ def _spoken(
 ) -> dict[str, list[Take]]:
     """Takes of a part by what they are trained on as, different ones; `first` is the seed of the first."""
     lines = [*_lines(source, part, task, texts)]
-    wanted = [
-        Wanted(line.text, line.language, first + turn, _who(source, line.language, task.language, groups, part))
+    orders = [
+        TakeOrder(line.text, line.language, first + turn, _who(source, line.language, task.language, groups, part))
         for turn, line in enumerate(lines)
     ]
 
@@ -122,11 +122,11 @@ def _spoken(
         progress(f"{source.name} speaks, {part} voices", done, total)
 
     takes: dict[str, list[Take]] = {}
-    heard: set[str] = set()
-    sounds = speak_all(source, wanted, task.settings.threads + 1, tell)
+    known: set[str] = set()
+    sounds = speak_all(source, orders, task.settings.threads + 1, tell)
     for turn, (line, sound) in enumerate(zip(lines, sounds, strict=True)):
-        if (mark := fingerprint(sound)) not in heard:
-            heard.add(mark)
+        if (mark := fingerprint(sound)) not in known:
+            known.add(mark)
             take = Take(line.text, f"{source.name} {part} {turn}", np.pad(sound, MARGIN))
             takes.setdefault(line.kind, []).append(take)
     return takes
@@ -142,8 +142,8 @@ def _who(
     return tuple(name for name in source.speakers(spoken) if name not in others)
 
 
-def _joined(before: SpokenPart, source: VoiceSource, takes: Mapping[str, list[Take]], speakers: int) -> SpokenPart:
-    said = SaidBy(source.name, source.about, source.licence, speakers, len(takes.get("natural", ())))
+def _join(before: SpokenPart, source: VoiceSource, takes: Mapping[str, list[Take]], speakers: int) -> SpokenPart:
+    voices = SourceVoices(source.name, source.about, source.licence, speakers, len(takes.get("natural", ())))
     return replace(
         before,
         natural=(*before.natural, *takes.get("natural", ())),
@@ -151,7 +151,7 @@ def _joined(before: SpokenPart, source: VoiceSource, takes: Mapping[str, list[Ta
         words=(*before.words, *takes.get("words", ())),
         foreign=(*before.foreign, *takes.get("foreign", ())),
         sentences=(*before.sentences, *takes.get("sentences", ())),
-        said_by=(*before.said_by, said),
+        sources=(*before.sources, voices),
     )
 
 
@@ -166,8 +166,8 @@ def _lines(source: VoiceSource, part: Part, task: WakeTask, texts: Texts) -> Ite
     if part != "train":
         return
     if held is not None:
-        known = [text for text in held if not holds_any(text, texts.phrases)]
-        yield from (_Line("words", text, own) for text in known for _ in range(held[text]))
+        others = [text for text in held if not holds_any(text, texts.phrases)]
+        yield from (_Line("words", text, own) for text in others for _ in range(held[text]))
         return
     rng = np.random.default_rng([task.settings.seed, 41])
     near = [text for phrase in phrases for text in texts.near.get(phrase, ())[: max(1, NEAR // len(phrases))]]

@@ -24,7 +24,7 @@ from auricle_export.wakeword.report import (
     WakeReport,
 )
 from auricle_export.wakeword.task import MODEL, WakeTask
-from auricle_export.wakeword.voices_sound import SaidBy
+from auricle_export.wakeword.voices_sound import SourceVoices
 
 RATES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 """False accepts an hour of the curve."""
@@ -51,8 +51,8 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int, again: str =
     attribution = done.pack.manifest.start[MODEL].attribution
     spoken = corpus.parts["train"]
     takes = [take for take in spoken.phrases if take.word in task.phrases]
-    espeak = SaidBy(ESPEAK, EspeakNg.about, EspeakNg.licence, spoken.voices, len(takes))
-    said_by = (*spoken.said_by, espeak)
+    espeak = SourceVoices(ESPEAK, EspeakNg.about, EspeakNg.licence, spoken.voices, len(takes))
+    sources = (*spoken.sources, espeak)
     return WakeReport(
         phrases=task.phrases,
         pack=str(out),
@@ -69,9 +69,9 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int, again: str =
         ),
         false_accepts=accepts,
         training=TrainingSound(
-            voices=sum(each.voices for each in said_by),
-            takes=sum(each.takes for each in said_by),
-            said_by=said_by,
+            voices=sum(each.voices for each in sources),
+            takes=sum(each.takes for each in sources),
+            sources=sources,
             people=corpus.people,
             recordings=sum(corpus.recorded.values()),
             nobody=corpus.nobody,

@@ -229,9 +229,9 @@ def _confusions(report: WakeReport) -> str:
 def _training(report: WakeReport) -> str:
     training = report.training
     parts = [f"<h2>What it was trained on</h2><p>{escaped(_speakers(training))}</p>"]
-    if training.said_by:
+    if training.sources:
         said = [
-            (each.name, each.about, f"{each.voices:,}", f"{each.takes:,}", each.licence) for each in training.said_by
+            (each.name, each.about, f"{each.voices:,}", f"{each.takes:,}", each.licence) for each in training.sources
         ]
         head = ("voices", "what they are", "how many", "takes of it", "licence")
         parts.append(f"<h3>Voices that said it</h3>{_table(head, said, (1, 4))}<p>{escaped(VOICES)}</p>")

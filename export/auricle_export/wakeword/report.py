@@ -12,7 +12,7 @@ from auricle.hearing.intervals import Interval, rate_interval, share_interval
 from auricle.packs.manifest import HeardAt, Hearing
 from auricle.process.times import how_many
 from auricle_export.wakeword.people import PeopleHearing, people_record
-from auricle_export.wakeword.voices_sound import SaidBy
+from auricle_export.wakeword.voices_sound import SourceVoices
 
 Speaker = Literal["people", "synthetic", "recorded"]
 """Whose sound it is: recordings of people, synthetic voices, or recordings in which nobody speaks."""
@@ -57,7 +57,7 @@ class TrainingSound:
     """Synthetic voices that say the phrases, of all sources."""
     takes: int
     """Synthetic takes of the phrases."""
-    said_by: tuple[SaidBy, ...] = ()
+    sources: tuple[SourceVoices, ...] = ()
     """The sources of these voices and takes."""
     people: int = 0
     """People who say the phrases in recordings."""

@@ -45,7 +45,7 @@ MARGIN = 1_600
 
 
 @dataclass(frozen=True)
-class SaidBy:
+class SourceVoices:
     """A source of voices in a part."""
 
     name: str
@@ -73,7 +73,7 @@ class SpokenPart:
     """Of espeak-ng."""
     natural: tuple[Take, ...] = ()
     """The phrases, as other sources than espeak-ng say them."""
-    said_by: tuple[SaidBy, ...] = ()
+    sources: tuple[SourceVoices, ...] = ()
     """Those sources."""
 
 
