@@ -76,11 +76,13 @@ async def simulate(told: dict[str, Any]) -> None:
 
 
 def resources(pid: int) -> dict[str, float]:
-    """A process's proportional set size in MB, its threads, and its open files."""
+    """A process's proportional set size in MB, what of it is no file's, its threads, and its open files."""
     place = Path(f"/proc/{pid}")
-    pss = next(line for line in (place / "smaps_rollup").read_text().splitlines() if line.startswith("Pss:"))
+    lines = (line.split() for line in (place / "smaps_rollup").read_text().splitlines() if line.startswith("Pss"))
+    held = {words[0]: int(words[1]) / 1000 for words in lines}
     return {
-        "mb": int(pss.split()[1]) / 1000,
+        "mb": held["Pss:"],
+        "own": held["Pss_Anon:"],
         "threads": len(list((place / "task").iterdir())),
         "files": len(list((place / "fd").iterdir())),
     }

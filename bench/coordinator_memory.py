@@ -6,9 +6,10 @@ stream of events all along.
 
     python bench/coordinator_memory.py [--devices 12] [--rounds 800] [--settled 400] [--pause 0] [--parts] [--json]
 
-Prints the coordinator's proportional set size (PSS), threads and open files after every fiftieth round, the line
-through the rounds after `--settled` (least squares), per hundred rounds and per hour, and with `--parts` the mappings
-that hold most at the end. `--pause` waits so many seconds between two rounds.
+Prints the coordinator's proportional set size (PSS), what of it is its own and no file's, threads and open files after
+every fiftieth round, the line through its own memory after `--settled` rounds (least squares), per hundred rounds and
+per hour, and with `--parts` the mappings that hold most at the end. PSS has a share of each file that other programs
+read, too, and moves with these. `--pause` waits so many seconds between two rounds.
 """
 
 from __future__ import annotations
@@ -117,16 +118,16 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
 def show(row: dict[str, float]) -> None:
     """Print the line of a round."""
     print(
-        f"round {row['round']:4.0f}, {row['seconds']:6.0f} s: {row['mb']:6.1f} MB, {row['threads']:.0f} threads, "
-        f"{row['files']:.0f} files",
+        f"round {row['round']:4.0f}, {row['seconds']:6.0f} s: {row['mb']:6.1f} MB, {row['own']:6.1f} of its own, "
+        f"{row['threads']:.0f} threads, {row['files']:.0f} files",
         flush=True,
     )
 
 
 def slopes(samples: list[dict[str, float]], settled: int) -> dict[str, float]:
-    """MB by which memory grows after a round, per hundred rounds and per hour: lines with the least squares."""
+    """MB by which its own memory grows after a round, per hundred rounds and per hour: lines with the least squares."""
     rows = [row for row in samples if row["round"] >= settled]
-    mb = [row["mb"] for row in rows]
+    mb = [row["own"] for row in rows]
 
     def slope(what: str, unit: float) -> float:
         return unit * statistics.linear_regression([row[what] for row in rows], mb).slope
@@ -153,9 +154,9 @@ def main() -> int:
         return 0
     at = {row["round"]: row["mb"] for row in samples}
     print(
-        f"{at[arguments.settled]:.0f} MB after round {arguments.settled}, {samples[-1]['mb']:.0f} MB at the end; from "
-        f"then on {grown['a hundred rounds']:+.2f} MB a hundred rounds, {grown['an hour']:+.1f} MB an hour; at most "
-        f"{max(at.values()):.0f} MB; load {os.getloadavg()[0]:.1f}"
+        f"{at[arguments.settled]:.0f} MB after round {arguments.settled}, {samples[-1]['mb']:.0f} MB at the end, "
+        f"at most {max(at.values()):.0f}; of its own from then on {grown['a hundred rounds']:+.2f} MB a hundred "
+        f"rounds, {grown['an hour']:+.1f} MB an hour; load {os.getloadavg()[0]:.1f}"
     )
     for part in found["parts"] if arguments.parts else ():
         print(f"  {part.name}: {part.private:.1f} MB of its own, {part.file:.1f} MB of files")

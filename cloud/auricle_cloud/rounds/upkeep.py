@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from auricle.mqtt_link.link import MqttLink
 from auricle.process.clock import SYSTEM_CLOCK, Clock
+from auricle.process.heaps import give_back
 from auricle_cloud.link.inbox import Inbox
 from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.hearing_watch import HearingWatch
@@ -28,6 +29,8 @@ from auricle_cloud.storage.store import Store
 TRIM = 300.0
 """Seconds between looks for events that are not kept any more; rounds may be rare, and events are not."""
 
+SPARE = 60.0
+"""Seconds between two times at which memory that is free is given back to the system."""
 FIGURES = 100.0
 """Times as long as it took to read what metrics show, it is not read again: some seconds with 1,000 devices."""
 
@@ -72,6 +75,7 @@ class Upkeep:
         self._renewal: dict[str, Callable[[], object]] = {"renewal of update metadata": renewal.look}
         self._figures = Every(0.0, self._show_figures, site.clock, FIGURES)
         self._trim = Every(TRIM, lambda: store.journal.trim(settings.keep_events, settings.keep_audit), site.clock)
+        self._spare = Every(SPARE, give_back, site.clock)
         self._connected = {
             "publishing of models": closing.send_outgoing,
             "rollouts": conductor.look,
@@ -142,6 +146,7 @@ class Upkeep:
                 **self._renewal,
                 "watch over hearing": self.hearing.look,
                 "metrics": self._figures,
+                "memory": self._spare,
                 "schedules": self._heed_schedules,
             }
         )

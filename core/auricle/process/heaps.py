@@ -19,9 +19,19 @@ def share_heaps() -> bool:
     Each heap keeps what was once taken at the same time, so that many of them grow for hours, and glibc raises the size
     of what it takes apart with the largest piece that was ever given back. Call it before threads are started.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc has it, musl has not
-    if mallopt is None:
-        return False
-    return bool(mallopt(_ARENA_MAX, HEAPS)) and bool(mallopt(_MMAP_THRESHOLD, APART))
+    mallopt = _of_glibc("mallopt")
+    return mallopt is not None and bool(mallopt(_ARENA_MAX, HEAPS)) and bool(mallopt(_MMAP_THRESHOLD, APART))
+
+
+def give_back() -> bool:
+    """Give the system whole pages that are free inside the heaps; whether there were any.
+
+    Of itself the C library gives back what is free at a heap's end: a small piece that lives long keeps all below it.
+    """
+    trim = _of_glibc("malloc_trim")
+    return trim is not None and bool(trim(0))
+
+
+def _of_glibc(name: str) -> ctypes._NamedFuncPointer | None:
+    """A function that glibc has, musl and other systems have not."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform.startswith("linux") else None
