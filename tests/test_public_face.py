@@ -9,8 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tools import api_page
+
+from auricle import load_pack
+from auricle.errors import SettingsError, refuse_misfits
+from auricle_fleet import FleetRun, FleetSettings, Group
 
 ROOT = Path(__file__).parents[1]
 PROMISED = {
@@ -44,6 +49,45 @@ def test_what_is_promised_is_there_and_documented(part: str) -> None:
         assert inspect.getdoc(getattr(package, name))
     with pytest.raises(AttributeError, match=f"module '{part}' has no attribute 'FleetRum'"):
         _ = package.FleetRum
+
+
+@pytest.mark.parametrize(
+    ("part", "name"), [(part, name) for part, names in PROMISED.items() for name in sorted(names - {"Runtime"})]
+)
+def test_a_value_that_has_no_place_is_refused_in_a_sentence(part: str, name: str) -> None:
+    promised = getattr(importlib.import_module(part), name)
+
+    with pytest.raises(SettingsError, match=f'^{name}.* "nonsense": (there is: .+[.]|did you mean ".+"[?])$'):
+        promised(nonsense=1)
+    with pytest.raises(SettingsError, match=f"^{name} does not take these values: too many positional arguments[.]$"):
+        promised(*range(60))
+
+
+def test_the_nearest_name_is_a_hint() -> None:
+    with pytest.raises(SettingsError, match=r'^FleetSettings: no setting "round": did you mean "rounds"[?]$'):
+        FleetSettings(round=3)  # type: ignore[call-arg]
+    with pytest.raises(SettingsError, match=r'^FleetRun takes no "setings": did you mean "settings"[?]$'):
+        FleetRun(setings=None)  # type: ignore[call-arg]
+    with pytest.raises(SettingsError, match=r'^FleetRun.resume takes no "round": did you mean "rounds"[?]$'):
+        FleetRun.resume("runs/1", round=3)  # type: ignore[call-arg]
+    with pytest.raises(SettingsError, match=r"^load_pack does not take these values: missing .* 'source'[.]$"):
+        load_pack()  # type: ignore[call-arg]
+
+
+def test_settings_of_a_program_are_checked_as_those_of_a_file() -> None:
+    with pytest.raises(SettingsError, match=r'^FleetSettings: rate takes a number, not "fast"[.]$'):
+        FleetSettings(rate="fast")  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match=r"^Group: name is missing"):
+        Group()  # type: ignore[call-arg]
+
+    settings = FleetSettings(data=Path("clips"), rate=np.float64(0.5), groups=[Group(name="a", count=2)])  # type: ignore[arg-type]
+
+    assert settings == FleetSettings(data="clips", rate=0.5, groups=(Group(name="a", count=2),))
+
+
+def test_an_error_of_what_fits_stays_what_it_is() -> None:
+    with pytest.raises(TypeError, match=r"^object of type 'int' has no len\(\)$"):
+        refuse_misfits(lambda value: len(value))(5)
 
 
 def test_importing_a_part_imports_no_library() -> None:

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from auricle.errors import SettingsError
+from auricle.errors import SettingsError, refuse_misfits_of
 from auricle.mqtt_link.link import BrokerAddress
+from auricle.settings import CheckedMeta
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.accounting import require_accounting
 from auricle_learning.aggregation.needs import check_needs, given_with
@@ -21,7 +22,7 @@ NAME = "coordinator"
 """What a coordinator is called at its broker."""
 
 
-class Detection(Struct, frozen=True, forbid_unknown_fields=True):
+class Detection(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True):
     """The detection of FedVSA (ALGORITHMS 6.2-6.4), in two phases or in one."""
 
     repair: Annotated[
@@ -54,14 +55,14 @@ class Detection(Struct, frozen=True, forbid_unknown_fields=True):
     that trained on a poisoned model."""
 
 
-class Buffer(Struct, frozen=True, forbid_unknown_fields=True):
+class Buffer(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True):
     """Asynchronous rounds (FedBuff, Nguyen et al. 2022)."""
 
     size: Annotated[int, Meta(ge=1, le=1_000_000, description="Updates a model is made of.")] = 10
     stale_limit: Annotated[int, Meta(ge=0, le=1_000_000, description="Models an update may be behind.")] = 20
 
 
-class Privacy(Struct, frozen=True, forbid_unknown_fields=True):
+class Privacy(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True):
     """Clipping and noise on devices, and what may be given away in all (docs/privacy.md)."""
 
     clip: Annotated[
@@ -122,7 +123,7 @@ class Privacy(Struct, frozen=True, forbid_unknown_fields=True):
         require_accounting()
 
 
-class SecureSum(Struct, frozen=True, forbid_unknown_fields=True):
+class SecureSum(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True):
     """Rounds in which the coordinator learns the sum of the updates, and none of them (docs/privacy.md)."""
 
     on: Annotated[
@@ -165,7 +166,7 @@ class SecureSum(Struct, frozen=True, forbid_unknown_fields=True):
             )
 
 
-class Limits(Struct, frozen=True, forbid_unknown_fields=True):
+class Limits(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True):
     """What a device may claim and do."""
 
     samples: Annotated[int, Meta(ge=1, le=1 << 40, description="Largest number of clips of an update.")] = 10_000_000
@@ -193,6 +194,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     burst: Annotated[float, Meta(ge=1, description="Frames that may come at once.")] = 200.0
 
 
+@refuse_misfits_of
 @dataclass(frozen=True)
 class RunSettings:
     """What a coordinator is told before it starts."""

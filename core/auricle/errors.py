@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+    Kind = TypeVar("Kind", bound=type)
 
 INVALID = 2
 """Exit code: an option, a setting or a file that is not valid. Also of errors that have no code of their own."""
@@ -98,6 +104,49 @@ def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
     if close is not None:
         return f'did you mean "{close}"?'
     return f"there is: {', '.join(choices)}." if choices else "there are none yet."
+
+
+# -- calls that do not fit
+
+
+def refuse_misfits(function: Callable[P, T], name: str = "") -> Callable[P, T]:
+    """Have a function raise SettingsError for an unknown name, a missing value or too many. A decorator.
+
+    A call that fits is as it was; `name` is what the sentence calls the function, without one its own.
+    """
+
+    @functools.wraps(function)
+    def called(*values: P.args, **named: P.kwargs) -> T:
+        try:
+            return function(*values, **named)
+        except TypeError:
+            _require_fit(function, name or function.__qualname__, values, named)
+            raise
+
+    return called
+
+
+def refuse_misfits_of(kind: Kind) -> Kind:
+    """Have a class refuse values that no instance is made of, as `refuse_misfits` does. A decorator."""
+    kind.__init__ = refuse_misfits(kind.__init__, kind.__name__)  # type: ignore[misc]
+    return kind
+
+
+def _require_fit(
+    function: Callable[..., object], name: str, values: tuple[object, ...], named: dict[str, object]
+) -> None:
+    """SettingsError where a call does not fit; where it does, its TypeError is of something else."""
+    import inspect  # for a mistake only: a device that listens does without
+
+    signature = inspect.signature(function)
+    known = [each for each in signature.parameters if each not in ("self", "cls")]
+    unknown = next((each for each in named if each not in known), None)
+    if unknown is not None:
+        raise SettingsError(f'{name} takes no "{unknown}": {nearest(unknown, known)}') from None
+    try:
+        signature.bind(*values, **named)
+    except TypeError as misfit:
+        raise SettingsError(f"{name} does not take these values: {misfit}.") from None
 
 
 # -- how to install what is missing, as it works where this interpreter runs

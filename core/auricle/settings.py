@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import re
 import sys
@@ -57,6 +58,24 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
     except msgspec.ValidationError as error:
         said = reason(str(error), values, kind)
         raise SettingsError(f"{where}: {said}{'' if said.endswith('?') else '.'}") from error
+
+
+class CheckedMeta(msgspec.StructMeta):
+    """Metaclass of structs that programs make: their values are checked as those of a file are, with its sentences."""
+
+    def __call__(cls: type[T], *values: object, **named: object) -> T:  # noqa: N805 - a class
+        """Make one; SettingsError for a name that does not exist, and a value that is missing or not allowed."""
+        if values:
+            try:
+                named = inspect.signature(cls).bind(*values, **named).arguments
+            except TypeError as misfit:
+                raise SettingsError(f"{cls.__name__} does not take these values: {misfit}.") from None
+        return from_mapping(cls, {name: _plain(value) for name, value in named.items()}, cls.__name__)
+
+
+def _plain(value: object) -> object:
+    """A path as a text, and a number of NumPy as Python's; all else as it is."""
+    return str(value) if isinstance(value, Path) else getattr(value, "item", lambda: value)()
 
 
 def is_text(value: str) -> bool:

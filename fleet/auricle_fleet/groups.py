@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError
-from auricle.settings import from_mapping
+from auricle.settings import CheckedMeta, from_mapping
 
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
 Need = Literal["online", "charging", "idle"]
@@ -43,7 +43,7 @@ WEAK: tuple[Attack, ...] = ("label-flip", "free-ride")
 """Attacks that have no strength."""
 
 
-class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class Network(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """Table `network` of a group: what is between its devices and the broker."""
 
     latency: Annotated[float, Meta(ge=0, le=60, description="Seconds that everything takes, each way.")] = 0.0
@@ -56,7 +56,7 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omi
         return self == Network()
 
 
-class Trace(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class Trace(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """Table `trace` of a group: a recording of when devices were there, which its devices follow."""
 
     file: Annotated[str, Meta(min_length=1, max_length=4096, description="CSV, or JSON a line where it ends .jsonl.")]
@@ -69,7 +69,7 @@ class Trace(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_
     ] = None
 
 
-class Group(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class Group(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A table `[[groups]]`: so many devices that share what stands in it."""
 
     name: Annotated[str, Meta(min_length=1, max_length=40, description="Of the group, for the report.")]

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from auricle.errors import AuricleError, SettingsError
+from auricle.errors import AuricleError, SettingsError, refuse_misfits, refuse_misfits_of
 from auricle.process.times import how_many
 from auricle.process.until_signal import handlers_kept, until_signal
 from auricle.speech.clip_folder import describe_skipped
@@ -41,6 +41,7 @@ from auricle_fleet.settings.left_open import with_choices
 T = TypeVar("T")
 
 
+@refuse_misfits_of
 class FleetRun:
     """A fleet from data to report, as `auricle fleet run` has it.
 
@@ -92,6 +93,7 @@ class FleetRun:
         self._work: asyncio.Future[FleetResult] | None = None
 
     @classmethod
+    @refuse_misfits
     def resume(
         cls,
         out: Path | str,

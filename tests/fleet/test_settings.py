@@ -34,7 +34,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"rule": "trimmed-mean", "rule_options": {"beta": 0.5}}, "beta"),
     ({"groups": (Group(name="a"), Group(name="a"))}, '"a"'),
     ({"devices": 3, "groups": (Group(name="a", count=4),)}, "4 devices"),
-    ({"groups": (Group(name="a", count=0),)}, "group"),
+    ({"groups": ({"name": "a", "count": 0},)}, "groups"),
     ({"groups": (Group(name="a", local="crnn-bas"),)}, "crnn-base"),
     ({"local": "crnn-base,"}, "local model"),
     ({"runtime": "ort"}, "--runtime"),
@@ -136,7 +136,7 @@ def test_the_epochs_of_a_round_are_the_presets_or_what_is_told() -> None:
 
     assert (epochs(), epochs(preset="paper"), epochs(preset="paper", epochs=5)) == (3, 1, 5)
     for wrong in (0, 1001):
-        with pytest.raises(SettingsError, match="--epochs"):
+        with pytest.raises(SettingsError, match="epochs takes a whole number"):
             epochs(epochs=wrong)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec import field
 
+from auricle.errors import refuse_misfits_of
 from auricle.process.times import Time
 from auricle_cloud.operations.device_answers import EventRow
 from auricle_cloud.operations.device_operations import DeviceOperations
@@ -98,6 +99,7 @@ class Me(Answer, frozen=True, kw_only=True):
     role: Role
 
 
+@refuse_misfits_of
 class Operations(
     RoundOperations, DeviceOperations, ModelOperations, RolloutOperations, HearingOperations, EnrolmentOperations
 ):

@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from auricle.errors import StorageError
+from auricle.errors import StorageError, refuse_misfits_of
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink, Will
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack
@@ -58,6 +58,7 @@ GRACE = 10.0
 """Seconds for what is in hand when the coordinator is asked to stop."""
 
 
+@refuse_misfits_of
 class Coordinator:
     """Runs the rounds of one task.
 

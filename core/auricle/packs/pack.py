@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from auricle.errors import PackError, WireError, nearest
+from auricle.errors import PackError, WireError, nearest, refuse_misfits, refuse_misfits_of
 from auricle.packs.archive import LeftFiles, PackedFiles, open_archive, read_file, read_inside, tar_bytes, untar
 from auricle.packs.foreign_models import foreign_model
 from auricle.packs.frontend import Frontend
@@ -70,6 +70,7 @@ DEFAULT_PACK = "home"
 """The shipped pack of devices and coordinators that were told no other."""
 
 
+@refuse_misfits_of
 class Pack:
     """A checked pack in memory.
 
@@ -282,6 +283,7 @@ def _from_archive(path: Path, where: str) -> Pack:
     return pack
 
 
+@refuse_misfits
 def load_pack(source: str | Path, trusted: Collection[bytes] | None = None) -> Pack:
     """Read a pack: the name of a shipped one (`home`, `gsc12`, ...), a directory, or a `.tar.zst`.
 

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 
-from auricle.errors import AuricleError, WireError
+from auricle.errors import AuricleError, WireError, refuse_misfits_of
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink, Will
 from auricle.wire.frames import UPGRADE, Topics, seal
 from auricle.wire.identity import DEVICE_KEY, Identity
@@ -38,6 +38,7 @@ from auricle_learning.training.train import Trainer
 log = logging.getLogger("auricle.edge")
 
 
+@refuse_misfits_of
 class Agent:
     """One device.
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Protocol
 
 import msgspec
 
+from auricle.errors import refuse_misfits_of
 from auricle.files import read_kept
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.mqtt_link.private_link import FOLDER
@@ -18,6 +19,7 @@ from auricle.wire.messages import Invite, Measure, Message, Target
 from auricle.wire.plan import Lent
 
 
+@refuse_misfits_of
 @dataclass(frozen=True)
 class AgentSettings:
     """What an agent is told before it starts."""

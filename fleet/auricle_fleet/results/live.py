@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from auricle.errors import refuse_misfits_of
 from auricle.process.bars import TimeLeft
 from auricle.speech.sound_faults import findings_table
 from auricle_fleet.results.result import RoundRow, Summary
@@ -62,6 +63,7 @@ class Silent:
         """Show what the run came to."""
 
 
+@refuse_misfits_of
 class View(Silent):
     """Show what `auricle fleet run` shows; `with` it, it has the terminal until it ends.
 

@@ -12,13 +12,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import StorageError
+from auricle.errors import StorageError, refuse_misfits_of
+from auricle.settings import CheckedMeta
 from auricle.speech.sound_faults import FindingCount
 from auricle_fleet.emulation.attackers import Attackers
 from auricle_fleet.results.run_folder import RunFolder
 
 
-class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
+class RoundRow(msgspec.Struct, metaclass=CheckedMeta, frozen=True, kw_only=True):
     """A round, as `metrics.jsonl` has it. Accuracies and shares are from 0 to 1."""
 
     round: int
@@ -94,7 +95,7 @@ class RoundRow(msgspec.Struct, frozen=True, kw_only=True):
     """Devices that could be invited then."""
 
 
-class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceRow(msgspec.Struct, metaclass=CheckedMeta, frozen=True, kw_only=True):
     """A device over all rounds."""
 
     device: str
@@ -186,6 +187,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Files of sound that could not be used, or not as they stand, by reason."""
 
 
+@refuse_misfits_of
 @dataclass(frozen=True)
 class FleetResult:
     """What a run came to. `msgspec.to_builtins(result.rounds)` gives plain rows, for pandas or CSV."""

@@ -48,9 +48,6 @@ COUNTS = (
 
 MODES = ("sync", "async")
 MOST_SELECTED = 10.0
-MOST_EPOCHS = 1000
-MOST_RATE = 10.0
-"""What a plan can say."""
 LEARNING = ("mutual", "supervised")
 LOCALS = ("crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite")
 
@@ -132,11 +129,7 @@ def check_run(told: FleetSettings) -> None:
     for what, word, known in (*named, ("codec", told.codec, UPDATE_CODECS)):
         if word is not None and word not in known:
             raise SettingsError(f'There is no {what} "{word}"; {nearest(word, known)}')
-    if told.rate is not None and not 0 < told.rate <= MOST_RATE:
-        raise SettingsError(f"--rate is {told.rate:g}: it has to be a number above 0, at most {MOST_RATE:g}.")
     check_server(told)
-    if told.epochs is not None and not 1 <= told.epochs <= MOST_EPOCHS:
-        raise SettingsError(f"--epochs is {told.epochs}: it has to be from 1 to {MOST_EPOCHS:,}.")
     if told.server_rate is not None and not 0 < told.server_rate < float("inf"):
         raise SettingsError(f"--server-rate is {told.server_rate:g}: it has to be a number above 0.")
     chosen = told.with_rule(get_preset(told.preset)).fitted(trained=False, server_rate=told.server_rate)

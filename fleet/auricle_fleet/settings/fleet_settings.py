@@ -14,7 +14,7 @@ from auricle.errors import NOT_FOUND, StorageError
 from auricle.files import describe, read_kept, write_durably
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import Pack
-from auricle.settings import from_mapping
+from auricle.settings import CheckedMeta, from_mapping
 from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.settings import Buffer, Detection, Limits, Privacy, SecureSum
 from auricle_edge.training.own_model import own_model
@@ -33,7 +33,14 @@ class NoRunError(StorageError):
     exit_code = NOT_FOUND
 
 
-class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename=EARLIER_NAMES):
+class FleetSettings(
+    msgspec.Struct,
+    metaclass=CheckedMeta,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    rename=EARLIER_NAMES,
+):
     """A fleet run. See `auricle fleet run --help` for what each is; files say `method` for `rule`."""
 
     earlier_names: ClassVar[Mapping[str, str]] = EARLIER_NAMES

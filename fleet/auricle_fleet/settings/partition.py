@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError
+from auricle.settings import CheckedMeta
 
 Kind = Literal["speaker", "split", "dirichlet", "labels", "voices"]
 Tail = Literal["fleet", "device"]
@@ -22,7 +23,7 @@ class Fresh(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = 0
 
 
-class Partition(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Partition(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How the clips of the speakers that may be devices are dealt out; those held out are dealt to nobody."""
 
     kind: Annotated[

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from auricle.errors import refuse_misfits_of
 from auricle_learning.aggregation.cohort_checks import CohortError as CohortError
 from auricle_learning.aggregation.cohort_checks import Layer as Layer
 from auricle_learning.aggregation.cohort_checks import (
@@ -34,6 +35,7 @@ BoolArray = NDArray[np.bool_]
 NO_UPDATE = "no usable update: the model is unchanged"
 
 
+@refuse_misfits_of
 @dataclass(frozen=True, eq=False)
 class Cohort:
     """K finite updates of one round, sorted by client id. Made by `Cohort.build`, which is what checks them."""
@@ -169,6 +171,7 @@ class LayerExplanation(TypedDict):
     score_of: str | None
 
 
+@refuse_misfits_of
 @dataclass(frozen=True, eq=False)
 class Aggregate:
     """A rule's answer: the next model, and for the operator who counted in which layer and how much."""

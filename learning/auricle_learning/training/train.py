@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, refuse_misfits_of
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.plan import Plan
@@ -42,6 +42,7 @@ NOTHING: Mapping[str, Flat] = {}
 NOT_FINITE = "The loss is not finite: the learning rate is too high or the clips are damaged."
 
 
+@refuse_misfits_of
 class Trainer:
     """Trains one device's models.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from auricle.errors import refuse_misfits_of
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import Tuning
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
@@ -17,6 +18,7 @@ from auricle_learning.aggregation.rules.average import unchanged
 NOT_FINITE = "the rule's model is not finite: the model is unchanged"
 
 
+@refuse_misfits_of
 @dataclass(frozen=True)
 class Rule:
     """A rule with its options: call it with a cohort."""
