@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
 from auricle.hearing.splits import PARTS
 from auricle_export.voices.interface import as_take
+from auricle_export.voices.recordings import Recordings
 from auricle_export.wakeword import natural
 from auricle_export.wakeword.natural import ELSEWHERE, add_natural, parts_of
 from auricle_export.wakeword.task import WakeTask
@@ -87,3 +89,30 @@ def test_a_source_of_few_speakers_trains_alone() -> None:
     done = add_natural(dict.fromkeys(PARTS, EMPTY), _task(Told(4), "en"), TEXTS)
     assert [len(done[part].natural) for part in PARTS] == [12, 0, 0]
     assert done["test"].sources == ()
+
+
+@pytest.mark.usefixtures("few")
+def test_a_language_whose_only_speaker_judges_is_not_spoken() -> None:
+    class Lonely(Told):
+        def speakers(self, language: str) -> tuple[str, ...]:
+            return self.names if language == "en" else (self.names[natural.JUDGES],)
+
+    source = Lonely()
+    done = add_natural(dict.fromkeys(PARTS, EMPTY), _task(source, "en"), TEXTS)
+    assert done["train"].foreign == ()
+    assert {language for _, language, _, _ in source.asked} == {"en"}
+
+
+def test_each_take_of_a_folder_is_heard_once_in_the_part_of_its_speaker(tmp_path: Path) -> None:
+    for number in range(12):
+        words = ("hey robot", "kitchen") if number != natural.JUDGES else ("hey robot", "only here")
+        for word in words:
+            path = tmp_path / word / f"v{number:02}_nohash_0.wav"
+            path.parent.mkdir(exist_ok=True)
+            sound = np.sin(np.arange(4_000) / (3 + number / 9 + len(word)))
+            soundfile.write(path, sound, 16_000)
+    source = Recordings(tmp_path, ("hey robot",))
+    task = WakeTask(("hey robot",), Path("state"), sources=(source,))
+    done = add_natural(dict.fromkeys(PARTS, EMPTY), task, TEXTS)
+    assert [len(done[part].natural) for part in PARTS] == [10, 1, 1]
+    assert sorted(take.word for take in done["train"].words) == ["kitchen"] * 10

@@ -42,10 +42,9 @@ class Recordings:
         """Not known: it is taken for every language."""
         return ()
 
-    @cached_property
-    def counts(self) -> Mapping[str, int]:
-        """How many takes it holds of each text."""
-        return Counter(clip.word for clip in self._clips)
+    def counts(self, speakers: Sequence[str] = ()) -> Mapping[str, int]:
+        """How many takes it holds of each text, by these speakers; of all where none is named."""
+        return Counter(clip.word for clip in self._clips if not speakers or clip.speaker in speakers)
 
     @cached_property
     def _clips(self) -> tuple[ClipFile, ...]:

@@ -105,7 +105,7 @@ def choose_sources(names: Sequence[str], language: str, phrases: Sequence[str] =
             raise DataError(reason)
         if source.languages():
             refuse_language(source, code_of(language))
-        if isinstance(source, Recordings) and not source.counts.keys() & set(phrases):
+        if isinstance(source, Recordings) and not source.counts().keys() & set(phrases):
             raise DataError(
                 f'{source.folder} holds no take of "{phrases[0]}": lay takes out as '
                 f"{phrases[0]}/<speaker>_nohash_<n>.wav."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -52,7 +53,7 @@ def speak_all(
     orders
         What.
     threads
-        How many takes are computed at once.
+        How many takes are computed at once, where there are as many cores.
     progress
         Told the takes that are there, and all of them; what it raises ends the speaking, and what was said is kept.
 
@@ -62,7 +63,7 @@ def speak_all(
         The source cannot say something.
     """
     takes: list[Sound] = []
-    with ThreadPoolExecutor(max(1, threads)) as workers:
+    with ThreadPoolExecutor(max(1, min(threads, os.cpu_count() or 1))) as workers:
         try:
             for sound in workers.map(lambda one: _take(source, one), orders):
                 takes.append(sound)

@@ -16,6 +16,7 @@ from auricle.hearing.splits import PARTS, Part, part_of
 from auricle.speech.confusables import holds_any
 from auricle.speech.other_speech import FOREIGN
 from auricle_export.voices.interface import VoiceSource
+from auricle_export.voices.recordings import Recordings
 from auricle_export.voices.sources import code_of
 from auricle_export.voices.takes import TakeOrder, speak_all
 from auricle_export.wakeword.task import WakeTask
@@ -112,11 +113,13 @@ def _speak_part(
     progress: Progress,
 ) -> dict[str, list[Take]]:
     """Takes of a part by what they are trained on as, different ones; `first` is the seed of the first."""
-    lines = [*_lines(source, part, task, texts)]
-    orders = [
-        TakeOrder(line.text, line.language, first + turn, _who(source, line.language, task.language, groups, part))
-        for turn, line in enumerate(lines)
+    own = code_of(task.language)
+    lines = [
+        (line, who)
+        for line in _lines(source, groups[part], part, task, texts)
+        if (who := _speakers_for(source, line.language, own, groups, part)) or not source.speakers(own)
     ]
+    orders = [TakeOrder(line.text, line.language, first + turn, who) for turn, (line, who) in enumerate(lines)]
 
     def tell(done: int, total: int) -> None:
         progress(f"{source.name} speaks, {part} voices", done, total)
@@ -124,7 +127,7 @@ def _speak_part(
     takes: dict[str, list[Take]] = {}
     known: set[str] = set()
     sounds = speak_all(source, orders, task.settings.threads + 1, tell)
-    for turn, (line, sound) in enumerate(zip(lines, sounds, strict=True)):
+    for turn, ((line, _), sound) in enumerate(zip(lines, sounds, strict=True)):
         if (mark := fingerprint(sound)) not in known:
             known.add(mark)
             take = Take(line.text, f"{source.name} {part} {turn}", np.pad(sound, MARGIN))
@@ -132,14 +135,14 @@ def _speak_part(
     return takes
 
 
-def _who(
-    source: VoiceSource, spoken: str, language: str, groups: Mapping[Part, Sequence[str]], part: Part
+def _speakers_for(
+    source: VoiceSource, language: str, own: str, groups: Mapping[Part, Sequence[str]], part: Part
 ) -> tuple[str, ...]:
-    """Who may say a text in a language: those of the part, and of another language nobody of the other parts."""
-    if spoken == code_of(language):
+    """Who may say a text of a language: those of the part, and in another language nobody of the other parts."""
+    if language == own:
         return tuple(groups[part])
     others = {name for other, names in groups.items() if other != part for name in names}
-    return tuple(name for name in source.speakers(spoken) if name not in others)
+    return tuple(name for name in source.speakers(language) if name not in others)
 
 
 def _join(before: SpokenPart, source: VoiceSource, takes: Mapping[str, list[Take]], speakers: int) -> SpokenPart:
@@ -155,9 +158,9 @@ def _join(before: SpokenPart, source: VoiceSource, takes: Mapping[str, list[Take
     )
 
 
-def _lines(source: VoiceSource, part: Part, task: WakeTask, texts: Texts) -> Iterator[_Line]:
+def _lines(source: VoiceSource, speakers: Sequence[str], part: Part, task: WakeTask, texts: Texts) -> Iterator[_Line]:
     """What a part says, of a folder what it holds."""
-    held: Mapping[str, int] | None = getattr(source, "counts", None)
+    held = source.counts(speakers) if isinstance(source, Recordings) else None
     own, phrases = code_of(task.language), task.phrases
     for phrase in phrases:
         count = PHRASES[part] if len(phrases) == 1 else max(LEAST, PHRASES[part] // len(phrases))
