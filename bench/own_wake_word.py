@@ -6,7 +6,8 @@ by whoever is in that folder. The sound without the phrase is recordings of the 
 languages and noises, in other noise each time.
 Thresholds are the pack's, chosen on its validation streams; the curve is that of the judging streams themselves.
 
-    python bench/own_wake_word.py --data DIR PACK... [--repeats 12] [--language en] [--takes DIR] [--record FILE]
+    python bench/own_wake_word.py --data DIR PACK... [--repeats 12] [--language en] [--takes DIR]
+        [--record FILE --trained-on 0 --voices kokoro]
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def main() -> int:
     parser.add_argument("--language", default="en", help="of the voices that say a phrase which no person says")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--trained-on", type=int, default=0, help="takes of people in their training, for --record")
+    parser.add_argument("--voices", nargs="*", default=[], help="voices beside espeak-ng's in it, for --record")
     parser.add_argument("--record", type=Path, help="a record of packs heard by people that gets these rows")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -71,7 +73,7 @@ def main() -> int:
         return 1
     print(json.dumps(rows) if options.json else table(rows))
     if options.record is not None:
-        _keep(options.record, [{**row, "trained_on": options.trained_on} for row in rows])
+        _keep(options.record, [{**row, "trained_on": options.trained_on, "voices": options.voices} for row in rows])
     return 0
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +33,8 @@ from auricle_export.pretrain.task import Watch
 from auricle_export.pretrain.teachers import Taught, Teachers
 from auricle_export.pretrain.trained import TrainingInterrupted
 from auricle_export.pretrain.warm_start import WarmStart, begin_with
-from auricle_export.wakeword import build, voices_sound
+from auricle_export.voices.interface import as_take
+from auricle_export.wakeword import build, natural, voices_sound
 from auricle_export.wakeword.corpus import _carried, joined_sounds, own_takes, read_recordings
 from auricle_export.wakeword.task import (
     MODEL,
@@ -299,6 +301,47 @@ def test_from_the_phrase_to_a_pack_that_goes_on_where_it_was_interrupted(tmp_pat
     report = report_of(_small(tmp_path / "whole"), done, tmp_path / "hey.tar.zst", 700_000)
     assert json.loads(json.dumps(report.facts()))["phrases"] == ["hey robot"]
     assert "hey robot" in wake_page(report)
+
+
+class Tones:
+    """Eighteen voices, each a tone of its own, as long as the text."""
+
+    name, about, licence, version, attribution = "tones", "tones", "CC0-1.0", "", ("The author of tones",)
+
+    def missing(self) -> str | None:
+        return None
+
+    def languages(self) -> tuple[str, ...]:
+        return ("en", "es")
+
+    def speakers(self, language: str) -> tuple[str, ...]:
+        return tuple(f"{number}" for number in range(18))
+
+    def speak(self, text: str, language: str, seed: int, speakers: Sequence[str] = ()) -> np.ndarray:
+        pitch = int(np.random.default_rng(seed).choice([int(each) for each in speakers]))
+        letters = np.repeat([1 + ord(letter) % 7 for letter in text], 1_000)
+        return as_take(np.sin(np.cumsum(letters * (0.02 + pitch / 500) + seed * 1e-7)), 16_000, text)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_a_pack_says_whose_voices_it_learnt_from_and_who_judged(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from auricle_export.wakeword.outcome import report_of
+    from auricle_export.wakeword.page import wake_page
+
+    monkeypatch.setattr(natural, "PHRASES", {"train": 20, "validation": 4, "test": 4})
+    task = replace(_small(tmp_path / "state"), sources=(Tones(),))
+    done = build.build_wake_pack(task)
+    start = done.pack.manifest.start[MODEL]
+    assert "14 of tones" in start.data and "of espeak-ng" in start.data
+    assert "The author of tones" in start.attribution
+    assert (done.judgement.voices, done.judgement.people) == (2, 0)
+    assert {word.speaker.split()[0] for word in done.judgement.counts.words} == {"tones"}
+    report = report_of(task, done, tmp_path / "hey.tar.zst", 700_000)
+    assert (report.training.sources[0].name, report.training.sources[0].voices) == ("tones", 14)
+    assert report.training.people == 0 and "and in no recording of people" in wake_page(report)
 
 
 @pytest.mark.slow

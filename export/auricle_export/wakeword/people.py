@@ -13,6 +13,7 @@ import msgspec
 
 from auricle.hearing.intervals import Interval, share_interval
 
+_VOICES = "synthetic voices alone"
 RECORD = Path(__file__).with_name("people.json")
 
 
@@ -22,6 +23,8 @@ class PeopleHearing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     phrase: str
     trained_on: int
     """Takes of people, others than those who judged, in its training; the rest of it were synthetic voices."""
+    voices: tuple[str, ...] = ()
+    """Sources of synthetic voices in it beside espeak-ng, by name."""
     takes: int
     """By people, that judged."""
     heard: float
@@ -40,7 +43,8 @@ class PeopleHearing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def sentence(self) -> str:
         """What was measured, with its interval."""
         between = f"{100 * self.interval.low:.0f} to {100 * self.interval.high:.0f} %"
-        with_what = f"{self.trained_on} takes of other people" if self.trained_on else "synthetic voices alone"
+        voices = f"synthetic voices alone, of {' and '.join((*self.voices, 'espeak-ng'))}" if self.voices else ""
+        with_what = f"{self.trained_on} takes of other people" if self.trained_on else voices or _VOICES
         return (
             f'Trained with {with_what}, a pack for "{self.phrase}" heard {100 * self.heard:.0f} % ({between}) '
             f"of {self.takes} takes by people at its own threshold."
