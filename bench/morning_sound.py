@@ -16,11 +16,11 @@ from auricle.hearing.scenes import (
     keywords_over_speech,
     noise_alone,
     run_together,
-    wake_then_command,
     without_keywords,
 )
 from auricle.hearing.sounds import pcm
 from auricle.hearing.utterances import Stretch
+from auricle.hearing.wake_scenes import wake_then_command
 from auricle.speech.audio import SAMPLE_RATE
 from auricle_edge.evaluate.sources import Sources
 

@@ -38,12 +38,13 @@ from bench.pack_means_table import Commands, Live, Own, Result, text_of
 from bench.step_process import say
 
 from auricle.errors import SettingsError
+from auricle.hearing.command_counts import CommandCounts
 from auricle.hearing.curve import Counts, curve_of, points
 from auricle.hearing.rule import keyword_mask
-from auricle.hearing.scenes import wake_then_command
 from auricle.hearing.sounds import Take, fingerprint
 from auricle.hearing.splits import Part
-from auricle.hearing.waking import CommandCounts, Waking
+from auricle.hearing.wake_scenes import wake_then_command
+from auricle.hearing.waking import Waking
 from auricle.packs.manifest import UNKNOWN, Listening
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_weights

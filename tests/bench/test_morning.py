@@ -6,8 +6,9 @@ import numpy as np
 from bench.morning import Morning, text_of
 from bench.morning_sound import COMMANDS, WAKES, a_morning
 
-from auricle.hearing.scenes import COMMAND, WAKE, WAKE_ALONE, Scene
+from auricle.hearing.scenes import Scene
 from auricle.hearing.sounds import Take
+from auricle.hearing.wake_scenes import COMMAND, WAKE, WAKE_ALONE
 from auricle.hearing.waking import Heard
 from auricle.speech.audio import SAMPLE_RATE
 from auricle_edge.evaluate.device import device_events

@@ -14,12 +14,13 @@ from tests.core.bare_pack import bare_pack, with_own_model
 from tests.edge.evaluate_sounds import spoken_sources, waking_pack
 
 from auricle.errors import SettingsError
+from auricle.hearing.command_counts import CommandCounts
 from auricle.hearing.curve import curve_of
 from auricle.hearing.rule import Rule, detect
 from auricle.hearing.scenes import Piece, Scene, Spoken, Stretch
 from auricle.hearing.sounds import Take, fingerprint, spoken_span
 from auricle.hearing.splits import noise_part, part_of
-from auricle.hearing.waking import CommandCounts, Heard
+from auricle.hearing.waking import Heard
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle.packs.start import start_weights
 from auricle.process.cli import main
@@ -344,7 +345,11 @@ def test_a_pack_with_wake_words_is_judged_asleep_and_awake(
     assert counts.right + counts.wrong <= counts.commands and counts.hours == pytest.approx(
         sum(report["hours"].values())
     )
-    assert set(device["wakes"]) <= {"noise", "over speech", "after words", "wake", "wake alone"}
+    over = CommandCounts(**device["over_speech"])
+    assert over.commands == 6 and over.wakes == over.commands + over.alone and over.hours == 0
+    assert over.false <= over.opened <= over.alone
+    kinds = {"noise", "over speech", "after words", "wake", "wake alone", "wake over", "alone over"}
+    assert set(device["wakes"]) <= kinds
     assert device["wakes"]["wake"]["of"] == 6 and device["wakes_by_word"]["stop"]["of"] >= 18 + counts.wakes
     assert set(device["false_wakes"]) == set(device["false_commands"]) == set(report["hours"])
     assert sum(events["count"] for events in device["false_wakes"].values()) == counts.false_wakes

@@ -1,6 +1,7 @@
-"""Streams of which it is known what is said when: keywords in noise, over speech, after words, after a wake word.
+"""Streams of which it is known what is said when: keywords in noise, over speech and after words, and none at all.
 
-Everything is drawn from the generator that is passed in: the same recordings and the same seed make the same scene.
+What comes after a wake word is in `wake_scenes`. Everything is drawn from the generator that is passed in: the same
+recordings and the same seed make the same scene.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auricle.errors import DataError
 from auricle.hearing.sounds import (
     BED_SECONDS,
     LOUDNESS_DB,
@@ -25,6 +25,7 @@ from auricle.hearing.sounds import (
     pcm,
     ratio,
     room,
+    shuffled,
     silence,
 )
 from auricle.hearing.utterances import (
@@ -44,12 +45,9 @@ from auricle.speech.audio import SAMPLE_RATE
 
 __all__ = [
     "AFTER_WORDS",
-    "COMMAND",
     "NOISE",
     "OVER_SPEECH",
     "ROOM",
-    "WAKE",
-    "WAKE_ALONE",
     "Piece",
     "Scene",
     "Spoken",
@@ -60,14 +58,11 @@ __all__ = [
     "keywords_over_speech",
     "noise_alone",
     "run_together",
-    "wake_then_command",
     "without_keywords",
 ]
 
 NOISE, ROOM, OVER_SPEECH, AFTER_WORDS = "noise", "rooms", "over speech", "after words"
 """Kinds of scene with keywords."""
-WAKE, WAKE_ALONE, COMMAND = "wake", "wake alone", "command"
-"""Kinds of word in a scene of wake words and commands: `WAKE` is followed by its command, `WAKE_ALONE` by nothing."""
 
 _OTHER = "other"
 _NOISE_DBFS = (-41.0, -26.0)
@@ -84,7 +79,7 @@ def keywords_in_noise(
     rooms: bool = False,
 ) -> Scene:
     """Every take once, in random order, with pauses of so many seconds, in noise; in rooms where wanted."""
-    said = [_in_its_room(utter(take, ROOM if rooms else NOISE, rng), rooms, rng) for take in _shuffled(takes, rng)]
+    said = [_in_its_room(utter(take, ROOM if rooms else NOISE, rng), rooms, rng) for take in shuffled(takes, rng)]
     return laid_out(said, noise, rng, snr, pauses)
 
 
@@ -97,7 +92,7 @@ def keywords_over_speech(
     pauses: Range = (1.0, 2.5),
 ) -> Scene:
     """Every take once over other people's running speech, fainter than the word by `snr` dB, which never stops."""
-    said = [utter(take, OVER_SPEECH, rng) for take in _shuffled(takes, rng)]
+    said = [utter(take, OVER_SPEECH, rng) for take in shuffled(takes, rng)]
     return laid_out(said, speech, rng, snr, pauses)
 
 
@@ -118,44 +113,9 @@ def keywords_after_words(
     as the keyword, give or take 4 dB.
     """
     said = []
-    for take in _shuffled(takes, rng):
+    for take in shuffled(takes, rng):
         after = utter(take, AFTER_WORDS, rng)
         said.append(_among(after, others, rng, gap, both=bool(rng.random() < followed)))
-    return laid_out(said, noise, rng, snr, pauses)
-
-
-def wake_then_command(
-    wakes: Sequence[Take],
-    commands: Sequence[Take],
-    noise: Sequence[Sound],
-    rng: np.random.Generator,
-    *,
-    snr: Range = (5.0, 20.0),
-    gap: Range = (0.1, 1.5),
-    alone: float = 0.2,
-    pauses: Range = (4.5, 6.0),
-) -> Scene:
-    """Every command once, `gap` seconds after a wake word; a share of `alone` of all wake words have no command.
-
-    The wake words are taken in turn, each as often as needed. The pauses are longer than a window of commands. Who
-    says the command is in most recordings not who said the wake word.
-
-    Raises
-    ------
-    DataError
-        There is no wake word, or none would have a command.
-    """
-    if not wakes or not 0 <= alone < 1:
-        raise DataError("A scene of commands needs a wake word, and a share of them that have a command.")
-    turn = _shuffled(wakes, rng)
-    said: list[Uttered] = []
-    waiting = _shuffled(commands, rng)
-    while waiting:
-        wake = turn[len(said) % len(turn)]
-        if rng.random() < alone:
-            said.append(utter(wake, WAKE_ALONE, rng))
-        else:
-            said.append(joined(utter(wake, WAKE, rng), utter(waiting.pop(), COMMAND, rng), rng.uniform(*gap)))
     return laid_out(said, noise, rng, snr, pauses)
 
 
@@ -270,10 +230,6 @@ def end_to_end(scenes: Sequence[Scene]) -> Scene:
         place += len(scene.samples)
     samples = np.concatenate([scene.samples for scene in scenes])
     return Scene(samples, tuple(words), tuple(stretches), tuple(pieces))
-
-
-def _shuffled(takes: Sequence[Take], rng: np.random.Generator) -> list[Take]:
-    return [takes[i] for i in rng.permutation(len(takes))]
 
 
 def _in_its_room(said: Uttered, wanted: bool, rng: np.random.Generator) -> Uttered:

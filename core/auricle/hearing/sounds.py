@@ -35,6 +35,11 @@ class Take:
     sound: Sound
 
 
+def shuffled(takes: Sequence[Take], rng: np.random.Generator) -> list[Take]:
+    """All of them, in random order."""
+    return [takes[i] for i in rng.permutation(len(takes))]
+
+
 def fingerprint(sound: Sound) -> str:
     """What tells a recording from every other: by its samples, so that the same under two names is one."""
     return hashlib.blake2b(np.ascontiguousarray(sound, np.float32).tobytes(), digest_size=8).hexdigest()

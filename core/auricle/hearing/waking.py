@@ -5,23 +5,22 @@ commands count, from averages that begin at nothing, as soon as one can have bee
 closes it; so does its end. A wake word that is heard again makes it whole again.
 
 `auricle_edge.listening.detect` (`Decider`, `states`) are the rules themselves; this gives exactly their events, but for
-one thing: how long a command cannot have been said yet depends on where the wake word ended, which a detector takes
-from the energy of the sound. Here it is the same for every wake word (`Waking.guard`).
+two things that a detector takes from the sound. How long a command cannot have been said yet depends on where the wake
+word ended; here it is the same for every wake word (`Waking.guard`). And a command that is fainter than its wake word
+counts here at its threshold, which a pack's `command_drop` makes higher for it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle.hearing.curve import WITHIN
 from auricle.hearing.rule import Posteriors, Rule, held, keyword_mask, smoothed
-from auricle.hearing.scenes import COMMAND, WAKE, WAKE_ALONE, Scene, Spoken
 from auricle.speech.audio import SAMPLE_RATE
 
 SHORTEST = 0.3
@@ -54,42 +53,6 @@ class Heard:
     decided: int
     """Sample at which it was decided."""
     command: bool
-
-
-@dataclass(frozen=True)
-class CommandCounts:
-    """What became of wake words and commands; sums of scenes."""
-
-    wakes: int = 0
-    """Wake words said in scenes of commands, with a command or without."""
-    woken: int = 0
-    """Of these, heard."""
-    commands: int = 0
-    """Commands said after a wake word."""
-    reached: int = 0
-    """Of these, said after a wake word that was heard."""
-    right: int = 0
-    wrong: int = 0
-    """Taken for another command, or one heard before it was said."""
-    clear: int = 0
-    """Commands whose recording alone is named rightly."""
-    clear_right: int = 0
-    """Of these, taken rightly."""
-    alone: int = 0
-    """Wake words without a command."""
-    false: int = 0
-    """Of these, followed by a command that nobody said."""
-    false_wakes: int = 0
-    """In sound without keywords."""
-    false_commands: int = 0
-    """The same: what a device would have done that nobody wanted."""
-    hours: float = 0.0
-    """Of sound without keywords."""
-
-    def __add__(self, other: CommandCounts) -> CommandCounts:
-        return CommandCounts(
-            *(getattr(self, name) + getattr(other, name) for name in CommandCounts.__dataclass_fields__)
-        )
 
 
 def guard_hops(since_end: float, hop: float) -> int:
@@ -217,67 +180,3 @@ class _Walk:
     def _event(self, hop: int, word: int) -> Heard:
         step = round(self._rule.hop * SAMPLE_RATE)
         return Heard(self._words[word], (hop + 1) * step, command=not self._wake[word])
-
-
-def command_counts(scene: Scene, found: Sequence[Heard], window: float, clear: Collection[str] = ()) -> CommandCounts:
-    """Judge what was heard in a scene of wake words and commands, or in one without keywords.
-
-    A command is right when it is heard as itself from its start to a second after its end, wrong when the first command
-    heard from the wake word's start on is another one, or the same too early. After a wake word without a command any
-    command in its window is false.
-
-    Parameters
-    ----------
-    window
-        Seconds in which commands count after a wake word.
-    clear
-        Fingerprints of recordings that a model names rightly when it hears them alone.
-    """
-    counts = CommandCounts()
-    words = scene.words
-    for number, word in enumerate(words):
-        if word.kind not in (WAKE, WAKE_ALONE):
-            continue
-        woken = any(h.word == word.word and _during(h, word) for h in found if not h.command)
-        counts += CommandCounts(wakes=1, woken=int(woken))
-        if word.kind == WAKE_ALONE:
-            until = word.end + (WITHIN + window) * SAMPLE_RATE
-            false = any(h.command and word.start <= h.decided <= until for h in found)
-            counts += CommandCounts(alone=1, false=int(false))
-        elif number + 1 < len(words) and words[number + 1].kind == COMMAND:
-            judged = _command(word, words[number + 1], found)
-            known = words[number + 1].recording in clear
-            counts += replace(
-                judged, commands=1, reached=int(woken), clear=int(known), clear_right=judged.right if known else 0
-            )
-    for stretch in scene.stretches:
-        inside = [h for h in found if stretch.start <= h.decided < stretch.end]
-        commands = sum(h.command for h in inside)
-        hours = (stretch.end - stretch.start) / SAMPLE_RATE / 3600
-        counts += CommandCounts(false_wakes=len(inside) - commands, false_commands=commands, hours=hours)
-    return counts
-
-
-def wakes_heard(scene: Scene, found: Sequence[Heard], wake: Sequence[str]) -> list[tuple[Spoken, bool]]:
-    """Each wake word that is said in a scene of any kind, and whether it was heard; each detection counts once."""
-    left = [heard for heard in found if not heard.command]
-    said = []
-    for word in scene.words:
-        if word.word in wake:
-            heard = next((h for h in left if h.word == word.word and _during(h, word)), None)
-            said.append((word, heard is not None))
-            left = [h for h in left if h is not heard]
-    return said
-
-
-def _during(heard: Heard, word: Spoken) -> bool:
-    return word.start <= heard.decided <= word.end + WITHIN * SAMPLE_RATE
-
-
-def _command(wake: Spoken, command: Spoken, found: Sequence[Heard]) -> CommandCounts:
-    until = command.end + WITHIN * SAMPLE_RATE
-    first = next((h for h in found if h.command and wake.start <= h.decided <= until), None)
-    if first is None:
-        return CommandCounts()
-    right = first.word == command.word and first.decided >= command.start
-    return CommandCounts(right=int(right), wrong=int(not right))

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.hearing.command_counts import CommandCounts, command_counts, counts_over_speech, wakes_heard
 from auricle.hearing.origins import Origins, Recordings
 from auricle.hearing.scenes import Scene
-from auricle.hearing.waking import CommandCounts, Heard, command_counts, wakes_heard
+from auricle.hearing.waking import Heard
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.features import LogMel
 from auricle_edge.evaluate.clips import Share
@@ -53,7 +54,9 @@ def device_events(
         Fingerprints of the recordings that are named rightly alone.
     """
     said = [each for scene, heard in zip(scenes, found, strict=True) for each in wakes_heard(scene, heard, wake)]
-    counts = [command_counts(scene, heard, window, clear) for scene, heard in zip(scenes, found, strict=True)]
+    pairs = list(zip(scenes, found, strict=True))
+    counts = [command_counts(scene, heard, window, clear) for scene, heard in pairs]
+    over = [counts_over_speech(scene, heard, window, clear) for scene, heard in pairs]
     wakes, commands = ([[h for h in heard if h.command == kind] for heard in found] for kind in (False, True))
     return DeviceEvents(
         _shares((word.kind, heard) for word, heard in said),
@@ -61,6 +64,7 @@ def device_events(
         sum(counts, start=CommandCounts()),
         _false(scenes, wakes),
         _false(scenes, commands),
+        sum(over, start=CommandCounts()),
         _recordings(scenes, wakes),
         _recordings(scenes, commands),
     )

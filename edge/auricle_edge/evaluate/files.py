@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from auricle.errors import StorageError
+from auricle.hearing.command_counts import CommandCounts
 from auricle.hearing.intervals import Interval
 from auricle.hearing.origins import Recordings
 from auricle.speech.sound_faults import FindingCount
@@ -122,15 +123,8 @@ def _of_setting(listener: str, setting: Setting) -> Iterator[_Row]:
 def _of_device(listener: str, device: DeviceEvents) -> Iterator[_Row]:
     for kind, share in {**device.wakes, **device.wakes_by_word}.items():
         yield _share(listener, "wake words, own settings", kind, share)
-    counts, table = device.commands, "commands, own settings"
-    for what, right, of in (
-        ("right", counts.right, counts.commands),
-        ("wrong", counts.wrong, counts.commands),
-        ("none said, one heard", counts.false, counts.alone),
-        ("right, of those right alone", counts.clear_right, counts.clear),
-    ):
-        if of:
-            yield _share(listener, table, what, Share(right, of))
+    yield from _commands(listener, "commands, own settings", device.commands)
+    yield from _commands(listener, "commands over speech, own settings", device.over_speech)
     for what, found, recordings in (
         ("wakes", device.false_wakes, device.wake_recordings),
         ("commands", device.false_commands, device.command_recordings),
@@ -138,6 +132,17 @@ def _of_device(listener: str, device: DeviceEvents) -> Iterator[_Row]:
         for kind, events in found.items():
             yield _events(listener, f"false {what} an hour, own settings", kind, events)
         yield from _recordings(listener, f"false {what}, own settings", recordings)
+
+
+def _commands(listener: str, table: str, counts: CommandCounts) -> Iterator[_Row]:
+    for what, right, of in (
+        ("right", counts.right, counts.commands),
+        ("wrong", counts.wrong, counts.commands),
+        ("none said, one heard", counts.false, counts.opened),
+        ("right, of those right alone", counts.clear_right, counts.clear),
+    ):
+        if of:
+            yield _share(listener, table, what, Share(right, of))
 
 
 def _recordings(listener: str, what: str, recordings: Mapping[str, Recordings]) -> Iterator[_Row]:

@@ -16,10 +16,10 @@ from auricle.hearing.scenes import (
     keywords_over_speech,
     noise_alone,
     run_together,
-    wake_then_command,
     without_keywords,
 )
 from auricle.hearing.sounds import Sound, Take
+from auricle.hearing.wake_scenes import wake_over_speech, wake_then_command
 from auricle.speech.audio import SAMPLE_RATE
 from auricle_edge.evaluate.sources import Sources
 
@@ -57,7 +57,8 @@ def planned(sources: Sources, wake: Sequence[str], plan: Plan) -> list[Compose]:
     """
     if not sources.noise:
         raise DataError("There is no background noise: name a folder with --noise, or choose another --part.")
-    made = [*_with_keywords(sources, plan), *_with_commands(sources, wake, plan), *_without(sources, plan)]
+    commands, over = _with_commands(sources, wake, plan)
+    made = [*_with_keywords(sources, plan), *commands, *_without(sources, plan), *over]
     if not made:
         raise DataError("There is nothing to judge by: name folders with --keywords, --speech or --words.")
     return made
@@ -104,16 +105,22 @@ def _after_words(
     return keywords_after_words(takes, others, noise, rng, snr=snr)
 
 
-def _with_commands(sources: Sources, wake: Sequence[str], plan: Plan) -> list[Compose]:
+def _with_commands(sources: Sources, wake: Sequence[str], plan: Plan) -> tuple[list[Compose], list[Compose]]:
+    """In noise, and over speech: these come last, so that the other scenes are the same without speech."""
     wakes = [take for take in sources.keywords if take.word in wake]
     commands = [take for take in sources.keywords if take.word not in wake]
     if not wakes:
-        return []
-    return [
-        partial(_commands, wakes=wakes, commands=part, noise=sources.noise, snr=plan.snr)
-        for _ in range(plan.passes)
-        for part in _parts(commands)
+        return [], []
+    parts = [part for _ in range(plan.passes) for part in _parts(commands)]
+    said: list[Compose] = [
+        partial(_commands, wakes=wakes, commands=part, noise=sources.noise, snr=plan.snr) for part in parts
     ]
+    over: list[Compose] = [
+        partial(_commands_over, wakes=wakes, commands=part, speech=sources.speech, snr=plan.over_speech)
+        for part in parts
+        if sources.speech
+    ]
+    return said, over
 
 
 def _commands(
@@ -125,6 +132,17 @@ def _commands(
     snr: tuple[float, float],
 ) -> Scene:
     return wake_then_command(wakes, commands, noise, rng, snr=snr)
+
+
+def _commands_over(
+    rng: np.random.Generator,
+    *,
+    wakes: Sequence[Take],
+    commands: Sequence[Take],
+    speech: Sequence[Sound],
+    snr: tuple[float, float],
+) -> Scene:
+    return wake_over_speech(wakes, commands, speech, rng, snr=snr)
 
 
 def _without(sources: Sources, plan: Plan) -> list[Compose]:

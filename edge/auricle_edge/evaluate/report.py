@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from auricle.hearing.command_counts import CommandCounts
 from auricle.hearing.curve import RATES, Counts, Mask, Point, curve_of, interpolated, points
 from auricle.hearing.intervals import Interval, rate_interval
 from auricle.hearing.origins import Origins, Recordings
 from auricle.hearing.rule import Posteriors, Rule
 from auricle.hearing.scenes import Scene
-from auricle.hearing.waking import CommandCounts
 from auricle_edge.evaluate.clips import ClipAccuracy, Share
 
 SPEAKER_RATE = 5.0
@@ -114,10 +114,12 @@ class DeviceEvents:
     """Wake words that were heard, by kind of scene."""
     wakes_by_word: Mapping[str, Share]
     commands: CommandCounts
-    """In scenes of wake words and commands, and in all sound without keywords."""
+    """In scenes of wake words and commands in noise, and in all sound without keywords."""
     false_wakes: Mapping[str, Events]
     """By kind of sound without keywords."""
     false_commands: Mapping[str, Events]
+    over_speech: CommandCounts = field(default_factory=CommandCounts)
+    """In scenes of wake words and commands over running speech."""
     wake_recordings: Mapping[str, Recordings] = field(default_factory=dict)
     """From how many different recordings these came, by kind of sound and in `all`."""
     command_recordings: Mapping[str, Recordings] = field(default_factory=dict)

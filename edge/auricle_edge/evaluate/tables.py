@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
+from auricle.hearing.command_counts import CommandCounts
 from auricle.hearing.curve import RATES, Point
 from auricle.hearing.origins import Recordings
 from auricle_edge.evaluate.clips import ClipAccuracy, Share
@@ -165,23 +166,12 @@ def _shortened(name: str) -> str:
 def _device(device: DeviceEvents | None) -> list[str]:
     if device is None:
         return []
-    counts = device.commands
     said = [
         "the detector itself at the pack's own settings: a wake word, then a command",
         "  wake words heard",
         *(f"    {name:{_NAME}}{_share(share)}" for name, share in {**device.wakes, **device.wakes_by_word}.items()),
     ]
-    if counts.commands:
-        said += [
-            "  commands after a wake word",
-            f"    {'right':{_NAME}}{_share(Share(counts.right, counts.commands))}",
-            f"    {'wrong':{_NAME}}{_share(Share(counts.wrong, counts.commands))}",
-            f"    {counts.reached} were said after a wake word that was heard",
-        ]
-    if counts.clear:
-        said.append(f"    right, of those right alone {_share(Share(counts.clear_right, counts.clear))}")
-    if counts.alone:
-        said.append(f"  one heard where none was said {_share(Share(counts.false, counts.alone))}")
+    said += [*_commands("noise", device.commands), *_commands("over speech", device.over_speech)]
     for what, found, recordings in (
         ("woken", device.false_wakes, device.wake_recordings),
         ("commands", device.false_commands, device.command_recordings),
@@ -191,6 +181,23 @@ def _device(device: DeviceEvents | None) -> list[str]:
             said.append(f"  {what} without keywords")
             said += [f"    {kind:{_NAME}}{accepts_text(kind, events, recordings)}" for kind, events in every.items()]
             said += _worst(recordings)
+    return said
+
+
+def _commands(where: str, counts: CommandCounts) -> list[str]:
+    """What became of commands, and of windows in which nobody said one."""
+    said = []
+    if counts.commands:
+        said += [
+            f"  commands after a wake word, {where}",
+            f"    {'right':{_NAME}}{_share(Share(counts.right, counts.commands))}",
+            f"    {'wrong':{_NAME}}{_share(Share(counts.wrong, counts.commands))}",
+            f"    {counts.reached} were said after a wake word that was heard",
+        ]
+    if counts.clear:
+        said.append(f"    right, of those right alone {_share(Share(counts.clear_right, counts.clear))}")
+    if counts.opened:
+        said.append(f"  one heard in windows without any, {where} {_share(Share(counts.false, counts.opened))}")
     return said
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from auricle.errors import DataError
-from auricle.hearing import scenes, sounds
+from auricle.hearing import scenes, sounds, wake_scenes
 from auricle.hearing.sounds import Take
 from auricle.speech.audio import SAMPLE_RATE
 
@@ -84,7 +84,7 @@ def test_a_neighbour_ends_shortly_before_the_keyword() -> None:
 def test_a_command_follows_its_wake_word_and_some_wake_words_are_alone() -> None:
     wakes = [Take("computer", f"w{n}", tone(300 + n)) for n in range(3)]
     rng = np.random.default_rng(4)
-    scene = scenes.wake_then_command(wakes, TAKES * 10, NOISE, rng, gap=(0.1, 1.5), alone=0.25)
+    scene = wake_scenes.wake_then_command(wakes, TAKES * 10, NOISE, rng, gap=(0.1, 1.5), alone=0.25)
     kinds = [w.kind for w in scene.words]
     assert kinds.count("command") == 40 == kinds.count("wake")
     assert 5 <= kinds.count("wake alone") <= 25
@@ -96,6 +96,21 @@ def test_a_command_follows_its_wake_word_and_some_wake_words_are_alone() -> None
             assert scene.words[number + 1].start - word.end > 4.5 * RATE
     ends = [w.end for w in scene.words]
     assert ends == sorted(ends) and ends[-1] < len(scene.samples)
+
+
+def test_over_speech_somebody_talks_on_in_the_window_and_wake_words_have_kinds_of_their_own() -> None:
+    """5 to 15 dB below the word in the loudest half second around it, and still there two seconds after the word."""
+    wakes, talk = [Take("computer", "w", tone(300))], [hiss(15, 3)]
+    scene = wake_scenes.wake_over_speech(wakes, TAKES * 5, talk, np.random.default_rng(6))
+    kinds = [w.kind for w in scene.words]
+    assert kinds.count("command over") == 20 == kinds.count("wake over")
+    assert 4 <= kinds.count("alone over") <= 30 and len(kinds) == 40 + kinds.count("alone over")
+    for word in scene.words:
+        if word.kind == "alone over":
+            after = scene.samples[word.end + 2 * RATE : word.end + 2 * RATE + RATE // 2].astype(np.float32)
+            said = scene.samples[word.start : word.end].astype(np.float32)
+            assert -17 < 20 * np.log10(sounds.level(after) / sounds.level(said)) < -3
+            assert 5 <= word.snr <= 15
 
 
 def test_a_room_rings_on_after_the_word() -> None:

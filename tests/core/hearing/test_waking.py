@@ -9,9 +9,10 @@ import pytest
 from tests.core.hearing.by_hand import peaks_of, spoken
 
 from auricle.errors import DataError
+from auricle.hearing.command_counts import CommandCounts, command_counts, counts_over_speech, wakes_heard
 from auricle.hearing.rule import Rule
 from auricle.hearing.scenes import Scene, Stretch
-from auricle.hearing.waking import CommandCounts, Heard, Waking, command_counts, heard_awake, wakes_heard
+from auricle.hearing.waking import Heard, Waking, heard_awake
 
 LABELS = ("computer", "yes", "no", "_unknown_")
 PLAIN = Waking(("computer",), {"computer": 0.5}, {"yes": 0.4, "no": 0.4}, 1.0, Rule(0.1, 1, 1, 0.0))
@@ -110,10 +111,23 @@ def test_a_command_after_a_wake_word_alone_or_where_nobody_spoke_is_false() -> N
     found = [at("computer", 1.7, command=False), at("no", 4), at("computer", 12, command=False), at("yes", 13)]
     counts = command_counts(scene, found, 3.0)
     hours = 10 / 3600
-    assert counts == CommandCounts(1, 1, alone=1, false=1, false_wakes=1, false_commands=1, hours=hours)
+    assert counts == CommandCounts(1, 1, alone=1, opened=1, false=1, false_wakes=1, false_commands=1, hours=hours)
     assert counts + CommandCounts(wakes=2, hours=1.0) == CommandCounts(
-        3, 1, alone=1, false=1, false_wakes=1, false_commands=1, hours=hours + 1.0
+        3, 1, alone=1, opened=1, false=1, false_wakes=1, false_commands=1, hours=hours + 1.0
     )
+    assert command_counts(scene, [], 3.0) == CommandCounts(1, alone=1, hours=hours)
+
+
+def test_what_is_said_over_speech_is_counted_for_itself() -> None:
+    """A command that is right, and a wake word alone with a command after it; the sound without any counts once."""
+    said = (("computer", 1, 1.5, "wake over"), ("yes", 2, 2.4, "command over"), ("computer", 8, 8.5, "alone over"))
+    words = tuple(spoken(*each) for each in said)
+    scene = Scene(np.zeros(320_000, np.int16), words, (Stretch("noise", 240_000, 320_000),))
+    found = [at("computer", 1.6, command=False), at("yes", 2.5), at("computer", 8.6, command=False), at("no", 11)]
+    assert counts_over_speech(scene, found, 3.0) == CommandCounts(
+        wakes=2, woken=2, commands=1, reached=1, right=1, alone=1, opened=1, false=1
+    )
+    assert command_counts(scene, found, 3.0) == CommandCounts(hours=5 / 3600)
 
 
 def test_wake_words_and_thresholds_belong_to_the_labels() -> None:
