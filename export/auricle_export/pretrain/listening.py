@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.hearing.command_counts import CommandCounts, command_counts
 from auricle.hearing.curve import RATES, Counts, points
 from auricle.hearing.intervals import count_interval
 from auricle.hearing.rule import keyword_mask
-from auricle.hearing.scenes import wake_then_command
-from auricle.hearing.waking import CommandCounts, Waking, command_counts, heard_awake
+from auricle.hearing.wake_scenes import wake_then_command
+from auricle.hearing.waking import Waking, heard_awake
 from auricle.hearing.word_thresholds import threshold_for, thresholds_for
 from auricle.packs.manifest import HeardAt, Hearing, Listening
 from auricle_export.pretrain.corpus import Heard
