@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +16,7 @@ from tests.fleet.test_virtual import as_bytes, virtual
 from auricle.errors import AuricleError, SettingsError
 from auricle_fleet import FleetRun
 from auricle_fleet.emulation import ray_crew
+from auricle_fleet.emulation.ray_driver import ClusterHead
 
 pytest.importorskip("espeakng_loader")
 SPLIT = {"devices": 12, "takes": 8, "rounds": 3, "local": "crnn-lite"}
@@ -67,6 +71,31 @@ def test_without_ray_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(ray_crew, "find_spec", lambda _: None)
     with pytest.raises(SettingsError, match=r"pip install .*\[ray\]"):
         FleetRun(virtual(ray="local"), tmp_path / "run").run()
+
+
+def test_a_head_that_ended_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray would end this process a minute later, without a word."""
+    monkeypatch.setattr("auricle_fleet.emulation.ray_driver.HEAD_SECONDS", 0.0)
+    head = ClusterHead(())
+    head.require("gone")
+    program = "print(flush=True); input()"
+    with subprocess.Popen(
+        ["/ray/core/gcs_server", "-c", program],
+        executable=sys.executable,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout and child.stdout.read(1)
+        head.require("gone")
+        child.kill()
+        child.wait()
+    with pytest.raises(AuricleError, match="gone"):
+        head.require("gone")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        head.address = f"127.0.0.1:{server.getsockname()[1]}"
+        head.require("gone")
+    with pytest.raises(AuricleError, match="gone"):
+        head.require("gone")
 
 
 @pytest.mark.parametrize(

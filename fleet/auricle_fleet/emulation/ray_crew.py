@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from auricle.errors import AuricleError, SettingsError, extra_command
 from auricle.process.clock import SYSTEM_CLOCK
 from auricle_fleet.emulation.crew import LOOK, A, Asked, Clients, Site, Task
 from auricle_fleet.emulation.fleet_clips import FleetClips
-from auricle_fleet.emulation.ray_driver import RayDriver
+from auricle_fleet.emulation.ray_driver import FAILED, RayDriver, require_there
 from auricle_fleet.emulation.virtual_client import Answer
 from auricle_learning.training.train import LocalState, TrainingStopped
 
@@ -30,8 +29,6 @@ FIRST = 4
 """Tasks of each actor in the first round, when nobody knows how long a device takes."""
 AHEAD = 2
 """Tasks that an actor has at once: it need not wait for the next one."""
-CONNECT = 10.0
-"""Seconds in which a cluster has to be reached."""
 TASK = 0.5
 """Seconds that a task takes at least, where a round has enough for it: what it costs to send it is little then."""
 
@@ -40,13 +37,6 @@ def require_ray() -> None:
     """SettingsError where Ray is not installed."""
     if find_spec("ray") is None:
         raise SettingsError(f"--ray needs Ray, which is not installed here: {extra_command('ray')}.")
-
-
-def _require_there(address: str) -> None:
-    """OSError where nobody listens at `host:port`: Ray itself would try for minutes."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT).close()
 
 
 class _Trainers:
@@ -92,7 +82,7 @@ class RayCrew:
         self._ray, self._stopped, self._say, self._seconds = ray, stopped, say, 0.0
         ray._private.worker._worker_logs_enabled = False  # what Ray has to say of its nodes is in its own logs
         try:
-            _require_there(address)
+            require_there(address)
         except (OSError, OverflowError) as error:
             raise AuricleError(f"There is no Ray cluster at {address}: start one there, or say --ray local.") from error
         self._actors: list[Any] = []
@@ -123,6 +113,7 @@ class RayCrew:
 
     def _grow(self) -> None:
         """An actor for each processor of the cluster that has none."""
+        self._driver.head.require(FAILED)
         for _ in range(int(self._available().get("CPU", 0))):
             self._actors.append(self._kind.remote(self._site))
 
@@ -179,6 +170,7 @@ class RayCrew:
                 return list(ready)
             if self._stopped():
                 raise TrainingStopped("The run ends.")
+            self._driver.head.require(FAILED)
 
     def _result(self, task: Any) -> list[Any] | None:  # noqa: ANN401
         """What a task answers; None where its node was lost."""
@@ -196,7 +188,7 @@ class RayCrew:
     def close(self) -> None:
         """Leave the cluster; what it still trains is called off."""
         with contextlib.suppress(Exception):  # a cluster that is gone calls nothing off
-            for actor in self._actors:
+            for actor in self._actors if self._driver.head.is_there() else ():
                 self._ray.kill(actor)
         self._driver.close()
 
@@ -209,7 +201,7 @@ def _in_a_sentence() -> Iterator[None]:
     except (AuricleError, TrainingStopped):
         raise
     except Exception as error:  # any: Ray raises its own, Python's, and those of its parts
-        raise AuricleError("The Ray cluster failed: start it again, and go on with --resume.") from error
+        raise AuricleError(FAILED) from error
 
 
 def _whole(site: Site) -> Site:

@@ -10,9 +10,10 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -22,12 +23,19 @@ from auricle_fleet.emulation.crew import LOOK, cores
 from auricle_learning.training.train import TrainingStopped
 
 LOCAL = "local"
+FAILED = "The Ray cluster failed: start it again, and go on with --resume."
+CONNECT = 10.0
+"""Seconds in which a cluster has to be reached."""
+HEAD_SECONDS = 2.0
+"""Between two looks at a cluster's head."""
 START_SECONDS = 180.0
 """In which Ray has to have begun, or its cluster to be reached."""
 END_SECONDS = 20.0
 """In which Ray's own end has to be over; what is left then is killed."""
 LOGS = Path("/tmp/ray/session_latest/logs")
 STDERR = 2
+_HEAD = b"/gcs_server"
+"""In the path of the program that is a cluster's head."""
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -53,6 +61,7 @@ class RayDriver:
         self._address, self._error = address, False
         self._began, self._ends = threading.Event(), threading.Event()
         self._before = set(_ray_processes())
+        self.head = ClusterHead(self._before)
         _have_orphans_as_children(True)
         self._quiet = _QuietLibraries()
         # The kernel ends Ray's processes with the thread that began them, so it lives as long as they do.
@@ -73,6 +82,7 @@ class RayDriver:
                 begin(num_cpus=cores(), include_dashboard=False)
             else:
                 begin(self._address)
+            self.head.address = ray.get_runtime_context().gcs_address
         except BaseException:  # noqa: BLE001  # Ray raises what it likes; whatever it is, there is no cluster
             self._error = True
         self._began.set()
@@ -85,6 +95,7 @@ class RayDriver:
         while not self._began.wait(LOOK):
             if stopped():
                 raise TrainingStopped("The run ends.")
+            self.head.require(self._no_cluster)
             if SYSTEM_CLOCK.monotonic() > deadline:
                 raise AuricleError(f"{self._no_cluster} It was waited for {START_SECONDS:g} seconds.")
         if self._error:
@@ -113,6 +124,47 @@ class RayDriver:
         _have_orphans_as_children(False)
         if not self._thread.is_alive():  # else it would go on to say what it waits for
             self._quiet.end()
+
+
+class ClusterHead:
+    """The process that knows a cluster's nodes. Where it is gone, Ray ends ours after a minute, without a word.
+
+    Parameters
+    ----------
+    before
+        Ray's processes of which none is this cluster's.
+    """
+
+    def __init__(self, before: Collection[int]) -> None:
+        self.address = ""
+        """`host:port`; empty until it is known: then the head is one of this process's children."""
+        self._before, self._seen, self._next = before, set[int](), 0.0
+
+    def require(self, sentence: str) -> None:
+        """AuricleError with this sentence where it is gone; it is looked at every `HEAD_SECONDS`."""
+        if SYSTEM_CLOCK.monotonic() >= self._next:
+            self._next = SYSTEM_CLOCK.monotonic() + HEAD_SECONDS
+            if not self.is_there():
+                raise AuricleError(sentence)
+
+    def is_there(self) -> bool:
+        """Whether it answers, or has not begun."""
+        if self.address:
+            try:
+                require_there(self.address)
+            except OSError:
+                return False
+            return True
+        heads = {each for each in _ray_processes() if each not in self._before and _is_rays(each, _HEAD)}
+        is_gone, self._seen = bool(self._seen - heads), self._seen | heads
+        return not is_gone
+
+
+def require_there(address: str) -> None:
+    """OSError where nobody listens at `host:port`: Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT).close()
 
 
 class _QuietLibraries:
@@ -149,12 +201,12 @@ def _ray_processes() -> Iterator[int]:
             yield process
 
 
-def _is_rays(process: int) -> bool:
+def _is_rays(process: int, part: bytes = b"/ray/") -> bool:
     try:
         command = Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:
         return False
-    return command.startswith(b"ray::") or b"/ray/" in command
+    return part in command or (part == b"/ray/" and command.startswith(b"ray::"))
 
 
 def _forget(process: int) -> None:
