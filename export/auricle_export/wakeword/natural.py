@@ -24,11 +24,11 @@ from auricle_export.wakeword.voices_sound import MARGIN, SourceVoices, SpokenPar
 
 Progress = Callable[[str, int, int], None]
 
-PHRASES: Mapping[Part, int] = {"train": 170, "validation": 20, "test": 20}
-"""Takes of a phrase by a source; of several phrases each has its share, `LEAST` in training. Kokoro takes 0.85 CPU-s
-for one, so that all of this takes four CPU-minutes."""
+PHRASES: Mapping[Part, int] = {"train": 160, "validation": 16, "test": 16}
+"""Takes of a phrase by a source; of several phrases each has its share, `LEAST` in training. Kokoro takes a CPU-second
+for one, so that all of this takes some four CPU-minutes."""
 LEAST = 60
-NEAR, LISTS, SENTENCES = 24, 12, 8
+NEAR, LISTS, SENTENCES = 16, 8, 4
 """Takes of what sounds like the phrases, of lists of other words, and of everyday sentences, in training."""
 LIST = 5
 """Words of a list: in one take they cost a third of what they cost alone."""
