@@ -94,8 +94,13 @@ def test_a_head_that_ended_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
     with socket.create_server(("127.0.0.1", 0)) as server:
         head.address = f"127.0.0.1:{server.getsockname()[1]}"
         head.require("gone")
+        head.watch(lambda: None)
+        with pytest.raises(KeyError):
+            head.watch(lambda: {}["nothing"])
     with pytest.raises(AuricleError, match="gone"):
         head.require("gone")
+    with pytest.raises(AuricleError, match="go on with --resume"):
+        head.watch(threading.Event().wait)
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,12 @@ class RayCrew:
 
     def _grow(self) -> None:
         """An actor for each processor of the cluster that has none."""
-        self._driver.head.require(FAILED)
-        for _ in range(int(self._available().get("CPU", 0))):
-            self._actors.append(self._kind.remote(self._site))
+
+        def grow() -> None:
+            for _ in range(int(self._available().get("CPU", 0))):
+                self._actors.append(self._kind.remote(self._site))
+
+        self._driver.head.watch(grow)
 
     def answers(self, task: Task[A], asked: Sequence[Asked]) -> Iterator[A]:
         """As of `Crew`."""

@@ -147,6 +147,24 @@ class ClusterHead:
             if not self.is_there():
                 raise AuricleError(sentence)
 
+    def watch(self, call: Callable[[], None]) -> None:
+        """Let a call ask it for something; AuricleError where it ends before it answers."""
+        raised: list[BaseException] = []
+        answered = threading.Event()
+
+        def ask() -> None:
+            try:
+                call()
+            except BaseException as error:  # noqa: BLE001  # it is raised below, in the thread that waits
+                raised.append(error)
+            answered.set()
+
+        threading.Thread(target=ask, daemon=True).start()
+        while not answered.wait(LOOK):
+            self.require(FAILED)
+        if raised:
+            raise raised[0]
+
     def is_there(self) -> bool:
         """Whether it answers, or has not begun."""
         if self.address:
