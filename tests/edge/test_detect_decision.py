@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from unicodedata import normalize
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,11 +16,12 @@ from tests.core import tiny_pack
 
 from auricle.errors import SettingsError
 from auricle.packs.manifest import Listening
-from auricle.packs.pack import load_pack
+from auricle.packs.pack import Pack, load_pack
 from auricle.settings import from_mapping
 from auricle_edge.listening.detect import DetectSettings, DetectTable, detect_settings
 from auricle_edge.listening.detect.decision import Decider
 from auricle_edge.listening.detect.rules import make_rules
+from auricle_edge.listening.detect.settings import ANY_DROP
 
 LABELS = ("yes", "no", "_unknown_", "_silence_")
 
@@ -248,6 +250,18 @@ PACK = tiny_pack.pack(listening=SAID)
 
 def test_a_pack_that_says_nothing_is_listened_to_as_ever() -> None:
     assert detect_settings(DetectTable(), load_pack("digits")) == DetectSettings()
+
+
+def test_how_much_fainter_a_command_may_be_says_the_table_then_the_pack_and_else_nobody() -> None:
+    """A pack that says nothing takes commands of every level."""
+    said = msgspec.structs.replace(PACK.manifest, listening=msgspec.structs.replace(SAID, command_drop=4.0))
+    for pack, table, drop in (
+        (PACK, DetectTable(), ANY_DROP),
+        (Pack(said, PACK.files), DetectTable(), 4.0),
+        (Pack(said, PACK.files), DetectTable(command_drop=0.0), 0.0),
+        (load_pack("home"), DetectTable(), 4.0),
+    ):
+        assert detect_settings(table, pack).command_drop == drop
 
 
 def test_what_the_device_does_not_say_comes_from_the_pack() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from tests.edge.test_detector import FRONTEND, _blocks, _by_pitch, _sound
 
 from auricle_edge.listening.detect import Detector, DetectSettings
 from auricle_edge.listening.detect.decision import Awake, Decider, waken
+from auricle_edge.listening.detect.settings import ANY_DROP
 from auricle_edge.listening.sound import RATE, Block, Detection, Event, Timeout
 
 LABELS = ("wake", "stop", "go", "_unknown_")
@@ -237,6 +239,47 @@ def test_a_gap_ends_the_window() -> None:
     assert [_said(event) for event in detectors[0].listen(before)] == [(0, "wake low")]
     assert [_said(event) for event in detectors[0].listen(after)] == [(0, "timeout")]
     assert [d.word for d in detectors[1].feed(before)] == ["low"] and detectors[1].feed(after) == []
+
+
+def _loud(rows: Sequence[tuple[float, float]], levels: Sequence[int], drop: float) -> list[Event]:
+    """The same with a tenth of a second of sound for each row, so loud, and silence before them."""
+    detector = Detector(
+        FRONTEND, ("low", "high", "_silence_"), Script(rows), msgspec.structs.replace(LOUD, command_drop=drop)
+    )
+    sound = np.repeat([0] * (FIRST - 1) + list(levels), 1600).astype(np.int16)
+    return [event for block in _blocks(sound, [1600]) for event in detector.listen(block)]
+
+
+LOUD = msgspec.structs.replace(STEPS, window=3.0)
+
+
+def test_the_fainter_a_command_is_than_its_wake_word_the_surer_it_has_to_be() -> None:
+    """A wake word of three tenths at 8000; when nothing of it is in the window, a command at 2000, 12.04 dB less.
+
+    Where 4 are allowed, its threshold of 0.3 is 8.04 times 0.05 higher: 0.702. Where any are, 0.3 is enough. The window
+    goes on: a command at 4000, 6.02 dB less, needs 0.401.
+    """
+    before, levels = [NONE, NONE, WOKEN, *[NONE] * 12], [8000] * 3 + [0] * 10 + [2000] * 3 + [0] + [4000] * 3
+    for first, second, drop, heard in (
+        (0.71, 0.0, 4.0, [(15, "detection high")]),
+        (0.70, 0.41, 4.0, [(19, "detection high")]),
+        (0.70, 0.40, 4.0, []),
+        (0.31, 0.0, ANY_DROP, [(15, "detection high")]),
+    ):
+        told = _loud([*before, (0.0, first), *[NONE] * 3, (0.0, second)], levels, drop)
+        assert [_said(event) for event in told] == [(2, "wake low"), *heard]
+    wake = told[0]
+    assert isinstance(wake, Detection) and wake.level == pytest.approx(-12.2, abs=0.1)
+
+
+def test_a_faint_command_is_not_counted_and_its_window_ends_as_one_without() -> None:
+    rows, levels = [NONE, NONE, WOKEN, *[NONE] * 12, (0.0, 0.7)], [8000] * 3 + [0] * 10 + [2000] * 3 + [0] * 30
+    assert [_said(event) for event in _loud(rows, levels, 4.0)] == [(2, "wake low"), (32, "timeout")]
+
+
+def test_a_wake_word_said_again_faintly_needs_no_more_than_its_threshold() -> None:
+    rows, levels = [NONE, NONE, WOKEN, *[NONE] * 12, WOKEN], [8000] * 3 + [0] * 10 + [500] * 3
+    assert [_said(event) for event in _loud(rows, levels, 4.0)] == [(2, "wake low"), (15, "wake low")]
 
 
 # -- on sound

@@ -312,6 +312,7 @@ def test_a_wake_word_and_its_commands_get_thresholds_of_their_own() -> None:
     listening = listening_from(streams, heard_of, commands, commanded, ("high",), wake_rate=300)
     assert listening.wake == ("high",) and set(listening.thresholds) == {"high"}
     assert set(listening.commands) == {"low"} and 0.5 <= listening.commands["low"] <= 0.98
+    assert listening.command_drop == 4.0
 
 
 @pytest.mark.slow

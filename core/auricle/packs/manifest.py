@@ -148,6 +148,8 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
+LevelDrop = Annotated[float, msgspec.Meta(ge=0, le=120)]
+"""Decibels."""
 
 
 class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -169,6 +171,8 @@ class Listening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Seconds after a wake word in which commands count."""
     commands: dict[Name, Share] = {}
     """Thresholds of the commands inside that window."""
+    command_drop: LevelDrop | UnsetType = UNSET
+    """Decibels by which a command may be fainter than its wake word at these thresholds; without, by any."""
     second_stage: Token | UnsetType = UNSET
     """Architecture of the device's own model, where these thresholds are for it as a second stage: it judges what the
     plug-in proposes. The pack has trained weights of it."""

@@ -30,6 +30,7 @@ from auricle_edge.evaluate.sources import Folders, Sources, labelled_scene, read
 from auricle_edge.evaluate.tables import text_of
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.listening.detect.rules import is_keyword
+from auricle_edge.listening.detect.settings import ANY_DROP
 from auricle_edge.runtimes import choose_runtime
 from auricle_learning.runtimes import frontend_of
 
@@ -97,6 +98,9 @@ def evaluate(
     rate: float = typer.Option(5.0, min=0.01, max=1000, help="False accepts an hour to choose thresholds by word for."),
     validate: bool = typer.Option(False, "--validate", help="Choose these thresholds on the validation part."),
     threshold: float | None = typer.Option(None, min=0, max=1, help="For every keyword [the pack's, or 0.8]."),
+    command_drop: float | None = typer.Option(
+        None, min=0, max=ANY_DROP, help="Decibels by which a command may be fainter than its wake word [the pack's]."
+    ),
     minutes: float = typer.Option(20.0, min=0.5, max=600, help="Of each kind of sound without keywords, at most."),
     passes: int = typer.Option(1, min=1, max=100, help="How often each recording is used at most, in other noise."),
     rooms: bool = typer.Option(False, "--rooms", help="Keywords in rooms with reverberation, too."),
@@ -117,7 +121,7 @@ def evaluate(
         )
     chosen, length = _parts(part, validate), loaded.manifest.task.clip_samples
     findings: list[Finding] = []
-    settings = detect_settings(DetectTable(threshold=threshold), loaded)
+    settings = detect_settings(DetectTable(threshold=threshold, command_drop=command_drop), loaded)
     given: list[Read] = [partial(_alone, s) for s in _recorded(recording or [], labels or [], loaded, findings)]
     given += _clips(phrases, phrase, loaded, settings.wake, findings)
     sources = read_sources(folders, _keywords_of(loaded), chosen, length)

@@ -50,6 +50,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "wake",
         "window",
         "commands",
+        "command_drop",
     ),
     "events": (
         "stdout",

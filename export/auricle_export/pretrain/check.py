@@ -108,8 +108,9 @@ def _listening(said: Listening | None, found: Listening) -> Iterator[Row]:
     for name in ("hop", "smoothing", "patience", "window"):
         yield equal_row(f"listening: {name}", getattr(said, name), getattr(found, name))
     yield equal_row("listening: wake words", said.wake, found.wake)
-    second = ["none" if each.second_stage is UNSET else each.second_stage for each in (said, found)]
-    yield equal_row("listening: second stage", *second)
+    for what in ("command_drop", "second_stage"):
+        values = [getattr(each, what) for each in (said, found)]
+        yield equal_row(f"listening: {what.replace('_', ' ')}", *("none" if v is UNSET else v for v in values))
     for table, one, other in (
         ("threshold", said.thresholds, found.thresholds),
         ("command", said.commands, found.commands),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.hearing.command_counts import CommandCounts, command_counts
@@ -27,6 +28,8 @@ CONFIDENCE = 0.9
 sound that it was chosen by, it does on other sound only by luck."""
 WRONG, FALSE = 0.03, 0.03
 """Largest share of commands that are taken for another one, and of wake words without a command after which one is."""
+COMMAND_DROP = 4.0
+"""Decibels by which a command may be fainter than its wake word at its own threshold (docs/detection.md)."""
 COMMAND_LEVELS = tuple(round(0.5 + 0.02 * step, 2) for step in range(25))
 """Thresholds of commands that are tried, the lowest first: below a half the likeliest word is more likely wrong than
 right."""
@@ -99,6 +102,7 @@ def _listening(
         thresholds=thresholds,
         wake=wake,
         commands=commands or {},
+        command_drop=COMMAND_DROP if commands else UNSET,
     )
 
 

@@ -109,13 +109,17 @@ class Decider:
         best = np.maximum(averages, posteriors)
         return bool((rule.active & (best >= share * rule.thresholds)).any())
 
-    def step(self, posteriors: NDArray[np.float32] | None, *, awake: bool = False) -> tuple[int, float] | None:
+    def step(
+        self, posteriors: NDArray[np.float32] | None, *, awake: bool = False, rise: float = 0.0
+    ) -> tuple[int, float] | None:
         """Take the posteriors (L,) of the newest window, None when nobody judged it.
 
         Parameters
         ----------
         awake
             Whether a wake word was heard just before, so that commands count.
+        rise
+            By how much their thresholds are higher in this window, since it is fainter than the wake word (`Awake`).
 
         Returns
         -------
@@ -126,7 +130,7 @@ class Decider:
         self._window[self._place] = 0 if posteriors is None else posteriors
         self._place = (self._place + 1) % len(self._window)
         smoothed = self.smoothed
-        above = rule.active & (smoothed >= rule.thresholds)
+        above = rule.active & (smoothed >= rule.thresholds + np.where(rule.yielding, 0.0, rise))
         self._above = np.where(above, self._above + 1, 0)
         self._heard &= above
         self._rest = np.maximum(self._rest - 1, 0)
@@ -216,6 +220,8 @@ class NearWatch:
 
 
 State = Literal["open", "asleep", "awake"]
+RISE = 0.05
+"""Of smoothed posterior, by which a command's threshold is higher for each decibel that it is too faint."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +238,21 @@ class Awake:
     def listens(self) -> bool:
         """Whether commands count in the hop that comes now."""
         return self.guard == 0
+
+    def rise(self, level: float, drop: float) -> float:
+        """By how much thresholds of commands are higher for what is fainter than the wake word, of smoothed posterior.
+
+        Who says a wake word says the command from the same place. Somebody who reads or talks in the background is
+        fainter, or the wake word would hardly have been heard, and goes on while commands count.
+
+        Parameters
+        ----------
+        level
+            dBFS of the loudest 0.3 s of the newest window, as the wake word's `level`.
+        drop
+            Decibels by which a command may be fainter at its own threshold; each further one adds `RISE`.
+        """
+        return 0.0 if self.wake.level is None else RISE * max(0.0, self.wake.level - level - drop)
 
     def after_hop(self) -> Awake | None:
         """What is left after a hop; None when the window is over."""

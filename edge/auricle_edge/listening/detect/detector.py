@@ -132,7 +132,8 @@ class Detector:
         judged = is_open and end - self._begun >= self._hops.whole
         self._tally.hop(open_=is_open, judged=judged)
         awake = self._awake is not None and self._awake.listens
-        decision = self._decider.step(self._posteriors(awake) if judged else None, awake=awake)
+        rise = self._rise(end) if judged and awake else 0.0
+        decision = self._decider.step(self._posteriors(awake) if judged else None, awake=awake, rise=rise)
         if self._near is not None:
             self._near.hop(self._hops.clip(end), self._decider.smoothed, self._decider.closeness, decision is not None)
         return self._pass_hop() if decision is None else self._detection(end, *decision)
@@ -146,6 +147,16 @@ class Detector:
             found = recognise.judged(features, found)
         newest: Posteriors = found[0]
         return newest
+
+    def _rise(self, end: int) -> float:
+        """By how much thresholds of commands are higher for the window that ends at `end`."""
+        assert self._awake is not None
+        return self._awake.rise(self._loudness(end)[0], self.settings.command_drop)
+
+    def _loudness(self, end: int) -> tuple[float, float]:
+        """Of the window that ends at `end`: dBFS of its word, and decibels of that above the noise before it."""
+        since = max(self._ring.oldest, self._begun, end - _NOISE_SAMPLES)
+        return loudness(self._ring.read(since, end), end - self._hops.clip(end)[0])
 
     def _pass_hop(self) -> Timeout | None:
         """A hop in which nothing was heard; what it means for the window that may be open."""
@@ -171,8 +182,7 @@ class Detector:
         first, clip_end = self._hops.clip(end)
         is_wake = word in self.settings.wake
         opened = None if is_wake or self._awake is None else self._awake.wake
-        since = max(self._ring.oldest, self._begun, end - _NOISE_SAMPLES)
-        level, over_noise = loudness(self._ring.read(since, end), end - first)
+        level, over_noise = self._loudness(end)
         detection = Detection(
             id=os.urandom(6).hex(),
             word=word,

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError, closest, nearest
@@ -17,7 +18,7 @@ from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
 from auricle.settings import toml_key
 from auricle.speech.spelling import Spelling, small_letters
-from auricle_edge.listening.detect.settings import DetectSettings, DetectTable, DeviceSettings
+from auricle_edge.listening.detect.settings import ANY_DROP, DetectSettings, DetectTable, DeviceSettings
 
 
 def is_keyword(label: str) -> bool:
@@ -133,7 +134,7 @@ def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
     """
     listening, said = pack.listening or Listening(hop=pack.manifest.task.usual_hop), _as_spelt(said, pack.labels)
     wake = _waited_for(listening.wake if said.wake is None else said.wake, pack.labels)
-    in_sight = refractory_of(pack.manifest.task.seconds)
+    in_sight, packs_drop = refractory_of(pack.manifest.task.seconds), listening.command_drop
     settings = DetectSettings(
         **{name: getattr(said, name) for name in DeviceSettings.__struct_fields__},
         refractory=_first(said.refractory, in_sight),
@@ -146,6 +147,7 @@ def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
         wake=wake,
         window=_first(said.window, listening.window),
         commands=_commands(listening.commands, said.commands, wake),
+        command_drop=_first(said.command_drop, ANY_DROP if packs_drop is UNSET else packs_drop),
     )
     make_rules(pack.labels, settings)
     return settings

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from auricle.hearing.second_stage import PROPOSAL
+from auricle.packs.manifest import LevelDrop
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Hop = Annotated[float, msgspec.Meta(ge=0.01, le=0.5)]
@@ -15,6 +16,8 @@ Seconds = Annotated[float, msgspec.Meta(ge=0.5, le=30)]
 Refractory = Annotated[float, msgspec.Meta(ge=0, le=60)]
 Hangover = Annotated[float, msgspec.Meta(ge=0, le=10)]
 SecondStage = Literal["auto", "off", "on"]
+ANY_DROP = 120.0
+"""Decibels from full scale to silence: no command is fainter by more."""
 
 
 class DeviceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -61,6 +64,8 @@ class DetectSettings(DeviceSettings, frozen=True, forbid_unknown_fields=True, kw
     """Seconds after a wake word in which all other keywords, the commands, count."""
     commands: dict[str, Share] = {}
     """Thresholds of single commands in that time; the others keep their usual ones."""
+    command_drop: LevelDrop = ANY_DROP
+    """Decibels by which a command may be fainter than its wake word; with each further one its threshold is higher."""
 
 
 class DetectTable(DeviceSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -78,3 +83,4 @@ class DetectTable(DeviceSettings, frozen=True, forbid_unknown_fields=True, kw_on
     wake: tuple[str, ...] | None = None
     window: Seconds | None = None
     commands: dict[str, Share] = {}
+    command_drop: LevelDrop | None = None
