@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.speech.features import Energies, LogMel
@@ -64,12 +65,13 @@ class Augmenter:
         self.frontend, self.noise, self.settings = frontend, noise, settings or Augmentation()
 
     def __call__(self, energies: Energies, rng: np.random.Generator) -> NDArray[np.float32]:
-        """Log-mels (B, T, mels) of energies (B, T, mels), each clip with its own draw."""
+        """Features of energies (B, T, mels), each clip with its own draw; of log-mels, parts are hidden."""
         warped = self._warp_mels(self._move_in_time(energies, rng), rng)
         warped *= self.draw_gains(len(energies), rng)[:, None, None]
         if self.noise is not None:
             self._add_noise(warped, rng)
-        return self._mask(self.frontend.finish(warped), rng)
+        features = self.frontend.finish(warped)
+        return self._mask(features, rng) if self.frontend.task.frontend.network is UNSET else features
 
     def draw_frames(self, count: int, frames: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Which frame each frame of a clip is taken from: (B, T)."""

@@ -5,6 +5,7 @@ Clips are kept as mel *energies*, which is what augmentation works on: sounds ad
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -143,21 +144,21 @@ class LogMel:
         A network looks at what windows share once: whole windows one behind the other, each of whose vectors is the
         same wherever it lies.
         """
-        frames, network = self.task.frames, self.task.frontend.network
-        if network is UNSET:
-            return self.finish(energies[starts[:, None] + np.arange(frames)])
-        count, stride = self.task.input_shape[0], network.stride
-        wanted = starts[:, None] + stride * np.arange(count)
-        firsts = _covering(np.unique(wanted), count, stride, len(energies) - frames)
+        if self.task.frontend.network is UNSET:
+            return self.finish(energies[starts[:, None] + np.arange(self.task.frames)])
+        return self.vectors_of(energies, starts).windows(starts)
+
+    def vectors_of(self, energies: Energies, starts: NDArray[np.int64]) -> SoundVectors:
+        """A network's vectors of one sound (S, mels) that windows (N,) which begin with these frames have."""
+        network, count = self.task.frontend.network, self.task.input_shape[0]
+        assert network is not UNSET
+        reach = network.stride * np.arange(count)
+        firsts = _covering(np.unique(starts[:, None] + reach), count, network.stride, len(energies) - self.task.frames)
         made = [np.empty((0, network.size), np.float32)]
-        made += [self.finish(energies[None, first : first + frames])[0] for first in firsts]
-        places, have = (
-            np.zeros(len(energies), np.int64),
-            np.array(firsts, np.int64)[:, None] + stride * np.arange(count),
-        )
+        made += [self.finish(energies[None, first : first + self.task.frames])[0] for first in firsts]
+        places, have = np.zeros(len(energies), np.int64), np.array(firsts, np.int64)[:, None] + reach
         places[have.ravel()] = np.arange(have.size)
-        vectors: NDArray[np.float32] = np.concatenate(made)[places[wanted]]
-        return vectors
+        return SoundVectors(np.concatenate(made), places, reach)
 
     def stream(self) -> VectorStream:
         """A new sound: from its next energies (stride, mels) to the vector (size,) that ends with them."""
@@ -167,6 +168,23 @@ class LogMel:
     def __call__(self, audio: NDArray[Any]) -> NDArray[np.float32]:
         """What models take, of clips (N, clip_samples)."""
         return self.finish(self.energies(audio))
+
+
+@dataclass(frozen=True, eq=False)
+class SoundVectors:
+    """What a network makes of one sound, each vector once or a few times."""
+
+    vectors: NDArray[np.float32]
+    """(V, size)."""
+    places: NDArray[np.int64]
+    """(S,) which of them begins with each frame."""
+    reach: NDArray[np.int64]
+    """(T',) frames from a window's first to the first of each of its vectors."""
+
+    def windows(self, starts: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Windows (N, T', size) that begin with these of the frames that were asked for."""
+        found: NDArray[np.float32] = self.vectors[self.places[starts[:, None] + self.reach]]
+        return found
 
 
 def _covering(wanted: NDArray[np.int64], count: int, stride: int, last: int) -> list[int]:

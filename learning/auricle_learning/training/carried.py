@@ -62,6 +62,8 @@ class Carried:
     """Of a window."""
     share: float
     """What the windows weigh in a batch, 0 to below 1."""
+    grid: int = 1
+    """Frames between two windows that may be drawn."""
 
     def places(self, size: int) -> int:
         """How many of a batch of `size` are windows; a place is left for clips."""
@@ -69,10 +71,10 @@ class Carried:
 
     def draw(self, count: int, rng: np.random.Generator) -> Clips:
         """Draw so many windows, every place in every stretch as likely as the others."""
-        starts = np.cumsum([len(stretch) - self.frames + 1 for stretch in self.stretches])
+        starts = np.cumsum([(len(stretch) - self.frames) // self.grid + 1 for stretch in self.stretches])
         drawn = rng.integers(0, starts[-1], count)
         which = np.searchsorted(starts, drawn, side="right")
-        first = drawn - np.concatenate([[0], starts])[which]
+        first = (drawn - np.concatenate([[0], starts])[which]) * self.grid
         windows = [self.stretches[w][at : at + self.frames] for w, at in zip(which, first, strict=True)]
         return Clips(np.stack(windows), np.array(self.targets, np.int64)[which])
 
@@ -115,4 +117,5 @@ def carried_to_train(pack: Pack, share: float, own: int) -> Carried | None:
             targets.append(pack.labels.index(label))
     if not stretches:
         return None
-    return Carried(tuple(stretches), tuple(targets), frames, _share(share, own))
+    grid = 1 if pack.manifest.task.frontend.network is UNSET else frames // 2  # few, for each costs the network once
+    return Carried(tuple(stretches), tuple(targets), frames, _share(share, own), grid)

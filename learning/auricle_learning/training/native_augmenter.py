@@ -6,6 +6,7 @@ import ctypes
 from functools import cache
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
@@ -82,8 +83,8 @@ class NativeAugmenter(Augmenter):
 
 
 def augmenter(frontend: LogMel, noise: NDArray[np.float32] | None, settings: Augmentation | None = None) -> Augmenter:
-    """With the C library where it is there and makes what NumPy makes, else with NumPy."""
-    library = found_library()
+    """With the C library where it is there and makes what NumPy makes, else with NumPy: so before a frozen network."""
+    library = found_library() if frontend.task.frontend.network is UNSET else None
     if library is None or frontend.task.frontend.floor < LEAST_FLOOR or not _agrees(library):
         return Augmenter(frontend, noise, settings)
     return NativeAugmenter(frontend, noise, settings, library=library)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError, refuse_misfits_of
@@ -34,6 +35,7 @@ from auricle_learning.training.round_result import LocalState as LocalState
 from auricle_learning.training.round_result import RoundResult as RoundResult
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.training_job import Models, adjusted, fitting_slots, scalars_of, vectors_of
+from auricle_learning.training.vector_cache import Augmented, VectorCaches
 
 Array = NDArray[Any]
 
@@ -79,12 +81,19 @@ class Trainer:
         self.settings, self.clock = settings or LearnSettings(clips=1, judge=False), clock
         self.pack, self.frontend = runtime.pack, frontend_of(runtime)
         self.pack.table(architecture)
+        self._vectors = VectorCaches() if self.pack.manifest.task.frontend.network is not UNSET else None
         self.renew(data)
 
     def renew(self, data: DeviceData) -> None:
         """Go on with other clips; not while a round is trained."""
         self.data = data
-        self._augmenter, self._weak = augmenter(self.frontend, data.noise), augmenter(self.frontend, None, WEAK)
+        self._augmenter: Augmented = augmenter(self.frontend, data.noise)
+        self._weak: Augmented = augmenter(self.frontend, None, WEAK)
+        self._plain: Features = self.frontend.finish
+        if self._vectors is not None:
+            kept = (data.train, data.held_out, *(() if data.unlabelled is None else (data.unlabelled,)))
+            self._vectors.renew([clips.energies for clips in kept], self._augmenter, self._weak, self._plain)
+            self._augmenter, self._weak, self._plain = self._vectors.strong, self._vectors.weak, self._vectors.plain
 
     def logits(self, architecture: str, weights: Flat, clips: Clips) -> NDArray[np.float32]:
         """Logits (N, labels) of a model for clips as they are; their log-mels are made in pieces and not kept."""
@@ -92,7 +101,7 @@ class Trainer:
 
     def _pieces(self, clips: Clips) -> Iterator[NDArray[np.float32]]:
         for i in range(0, max(1, len(clips)), EVALUATION_BATCH):
-            yield self.frontend.finish(clips.energies[i : i + EVALUATION_BATCH])
+            yield self._plain(clips.energies[i : i + EVALUATION_BATCH])
 
     def first_state(self) -> LocalState:
         """State of a device that was never trained: what it starts from, or a seeded initialisation."""
@@ -278,8 +287,9 @@ class Trainer:
     ) -> Callable[[], Iterator[dict[str, Array]]]:
         """What gives one epoch's batches at each call."""
         rng = np.random.default_rng(draw)
-        clips, labels, weak = self.data.train, len(self.pack.labels), self.frontend.finish
-        strong, moved = partial(self._augmenter, rng=rng), partial(self._weak, rng=rng)
+        clips, labels, weak = self.data.train, len(self.pack.labels), self._plain
+        strong: Features = lambda energies: self._augmenter(energies, rng)  # noqa: E731
+        moved: Features = lambda energies: self._weak(energies, rng)  # noqa: E731
         features: Features = moved if plan.fixmatch else strong if plan.augment else weak
         taught = taught_by(plan, self.settings)
         if pseudo is None or taught is None:
