@@ -55,6 +55,9 @@ def wakeword(
     languages: list[Path] = typer.Option([], help="A folder of words of other languages; once for each."),
     noise: list[Path] = typer.Option([], help="A folder of noise; once for each."),
     leave_out: list[Path] = typer.Option([], help="A folder of words whose speakers are left out; once for each."),
+    frontend: str = typer.Option(
+        "", metavar="NAME", help="Learn from a frozen network's vectors: embedding (Google's), or an ONNX file [none]."
+    ),
     language: str = typer.Option("en", help="Of the synthetic voices, as espeak-ng names it: en, de, fr, cmn."),
     speakers: int = typer.Option(200, help="Synthetic voices, or as many as the language has."),
     rate: float = typer.Option(0.5, help="False accepts an hour that are allowed for each phrase."),
@@ -94,6 +97,7 @@ def wakeword(
                 rate=rate,
                 commands=commands,
                 takes=tuple(voices),
+                frontend=frontend,
                 speaker=speaker,
                 words=tuple(source_folders(words, Place(), heeded(view, stopped))) if words else (),
                 running=tuple(running),
@@ -114,7 +118,7 @@ def wakeword(
         )
         write_durably(out, content)
         write_durably(written, import_for("wakeword", "wakeword.page").wake_page(report).encode())
-    import_for("wakeword", "pretrain.task").remove_state(folder, [build.MODEL])
+    import_for("wakeword", "pretrain.task").remove_state(folder, [done.pack.manifest.plugin])
     found = count_findings(done.corpus.corpus.findings)
     if as_json:
         facts = {**report.facts(), "identity": done.pack.identity, "page": str(written)}

@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+from msgspec import UNSET
 
 from auricle.errors import PackError
 from auricle.packs.frontend import Frontend
-from auricle.packs.manifest import WINDOWS, Task
+from auricle.packs.manifest import SAMPLE_RATE, WINDOWS, Task
+
+NETWORK_WINDOW = 1.6
+"""Seconds of a window of a network's vectors at least: it has to see that a word begins and ends."""
+
+
+def network_task(words: Sequence[str], frontend: Frontend, seconds: float) -> Task:
+    """A task for words and phrases, whose models see the vectors of the front-end's network.
+
+    Parameters
+    ----------
+    words
+        The labels, in the classifier's order.
+    frontend
+        With a network.
+    seconds
+        That the window has to hold; it is longer by what makes whole vectors, and `NETWORK_WINDOW` at least.
+
+    Raises
+    ------
+    PackError
+        No window of at most 2 s has a whole vector.
+    """
+    network = frontend.network
+    assert network is not UNSET
+    per_second = SAMPLE_RATE / frontend.hop
+    most = int((WINDOWS[1] * per_second - network.field) // network.stride)
+    wanted = math.ceil((max(seconds, NETWORK_WINDOW) * per_second - network.field) / network.stride)
+    if most < 0:
+        raise PackError(f"A window of {WINDOWS[1]:g} s is too short for the {network.field} frames of {network.name}.")
+    frames = network.field + network.stride * max(0, min(wanted, most))
+    return Task(tuple(words), clip_samples=frames * frontend.hop, frames=frames, frontend=frontend)
 
 
 def task_of(words: Sequence[str], mels: int = 40, seconds: float = 1.0) -> Task:

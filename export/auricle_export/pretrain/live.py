@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import torch
+from msgspec import UNSET
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -31,13 +32,14 @@ from auricle_export.pretrain.streams import Recognise, Streams, hits_at
 from auricle_export.pretrain.teachers import Taught, Teachers, identity_of, unsteadiness
 from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted
 from auricle_export.pretrain.training import Report, Stopped, pytorch_threads
+from auricle_export.pretrain.vector_pool import VectorPool
 from auricle_export.pretrain.warm_start import CALIBRATED, WarmStart, begin_with
 from auricle_export.pretrain.windows import Composer
 
 DECAY, CLIP = 0.02, 5.0
 """AdamW's weight decay of matrices, and the largest gradient norm."""
 SMOOTHING = 0.05
-"""Of the labels."""
+"""Of the labels; not of those of a frozen network's vectors: its best false accepts and hits would score the same."""
 WARMUP = 300
 """Steps in which the learning rate rises to its height."""
 AVERAGE = 0.999
@@ -137,6 +139,9 @@ class _Live:
         self.composer = Composer(
             self.bank, streams.frontend, labels.index(UNKNOWN), labels.index(SILENCE), settings.windows
         )
+        self._has_network = pack.manifest.task.frontend.network is not UNSET
+        self.pool: VectorPool | None = None
+        """Where the front-end has a network, what is drawn from; made when the first epoch begins."""
         self.teachers: Teachers | None = None
         if teachers:
             self.teachers = Teachers(teachers, labels, settings.taught, self.device, modules)
@@ -210,7 +215,13 @@ class _Live:
     def run_epoch(self, folder: Path, stopped: Stopped) -> Epoch:
         """Train one epoch, judge it when its turn comes, and keep its state."""
         began, number = time.monotonic(), self.note.epoch + 1
-        if number > 1 and (number - 1) % self.settings.mined == 0:
+        if self._has_network and self.pool is None:
+            labels, seed = self.streams.labels, self.settings.seed
+            special = labels.index(UNKNOWN), labels.index(SILENCE)
+            self.pool = VectorPool(self.composer, labels, *special, seed, stopped)
+        if self.pool is not None and number > 1:
+            self.pool.weigh(self.recognise)
+        elif number > 1 and (number - 1) % self.settings.mined == 0:
             self._use(mine(self.bank, self.streams.frontend, self.streams.labels, self.recognise))
         loss = self._train(number, stopped)
         changes: dict[str, float | int] = {}
@@ -253,7 +264,8 @@ class _Live:
         x, y = x.to(self.device), y.to(self.device)
         logits, pairs = self.twin(x), s.windows.shift[1] > 0
         if self.teachers is None:
-            loss = nn.functional.cross_entropy(logits, y, label_smoothing=SMOOTHING)
+            smoothing = 0.0 if self._has_network else SMOOTHING
+            loss = nn.functional.cross_entropy(logits, y, label_smoothing=smoothing)
         else:
             loss = nn.functional.cross_entropy(logits, self.teachers.targets(x, y, SMOOTHING, pairs=pairs))
         if s.steady:
@@ -277,7 +289,8 @@ class _Live:
                     kept.copy_(newest)
 
     def _draw(self, step: int) -> tuple[Tensor, Tensor]:
-        x, y = self.composer(self.settings.batch, np.random.default_rng([self.settings.seed, 6, step]))
+        draw = self.pool or self.composer
+        x, y = draw(self.settings.batch, np.random.default_rng([self.settings.seed, 6, step]))
         return torch.from_numpy(x), torch.from_numpy(y)
 
     def recognise(self, features: NDArray[np.float32]) -> NDArray[np.float32]:

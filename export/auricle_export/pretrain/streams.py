@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
@@ -22,7 +23,7 @@ from auricle.hearing.scenes import (
     without_keywords,
 )
 from auricle.hearing.word_thresholds import thresholds_for
-from auricle.speech.features import Energies, LogMel, stream_energies
+from auricle.speech.features import Energies, LogMel, SoundVectors, stream_energies
 from auricle_export.pretrain.corpus import Heard, Progress
 
 Features = NDArray[np.float32]
@@ -45,6 +46,8 @@ class Streams:
     rule: Rule
     progress: Callable[[int, int], None] = lambda _done, _all: None
     """Told how many of the scenes were heard, of how many."""
+    heard: dict[int, SoundVectors] = field(default_factory=dict)
+    """What the front-end's network made of scenes, by the identity of their energies."""
 
     def posteriors(self, recognise: Recognise) -> list[NDArray[np.float32]]:
         """Posteriors (hops, L) of every scene, every window judged; hop h ends where the detector's does."""
@@ -55,13 +58,24 @@ class Streams:
             hops = len(energies) // step
             rows = np.zeros((hops, len(self.labels)), np.float32)
             first = -(-task.frames // step) - 1
-            for start in range(first, hops, _WINDOWS):
-                end = min(start + _WINDOWS, hops)
-                begins = np.arange(start + 1, end + 1) * step - task.frames
-                rows[start:end] = recognise(self.frontend.windows(energies, begins))
+            begins = np.arange(first + 1, hops + 1) * step - task.frames
+            windows = self._windows_of(energies, begins)
+            for start in range(0, len(begins), _WINDOWS):
+                some = begins[start : start + _WINDOWS]
+                rows[first + start : first + start + len(some)] = recognise(windows(some))
             found.append(rows)
             self.progress(len(found), len(self.energies))
         return found
+
+    def _windows_of(
+        self, energies: Energies, begins: NDArray[np.int64]
+    ) -> Callable[[NDArray[np.int64]], NDArray[np.float32]]:
+        """Windows of a scene by their first frames; what a network makes of it is kept, for it hears it often."""
+        if self.frontend.task.frontend.network is UNSET:
+            return lambda some: self.frontend.windows(energies, some)
+        if id(energies) not in self.heard:
+            self.heard[id(energies)] = self.frontend.vectors_of(energies, begins)
+        return self.heard[id(energies)].windows
 
     def counts(self, recognise: Recognise) -> Counts:
         """What a model hears at every threshold."""

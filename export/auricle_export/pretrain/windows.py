@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.speech.features import Energies, LogMel
@@ -113,7 +114,8 @@ class Composer:
         halves = 2 if s.shift[1] else 1  # both windows of a pair are of one microphone and one voice
         gain = np.tile(rng.uniform(*s.gain_db, count // halves), halves)
         louder = window * (10 ** (gain / 10)).astype(np.float32)[:, None, None]
-        return masked(self.frontend.finish(warped(louder, rng, s.warp, halves)), rng, s.masks)
+        features = self.frontend.finish(warped(louder, rng, s.warp, halves))
+        return features if self.frontend.task.frontend.network is not UNSET else masked(features, rng, s.masks)
 
     def _mixed(self, count: int, shift: Values, rng: np.random.Generator) -> tuple[Energies, Places]:
         """Energies (count, LEAD + T, mels), and labels of windows that begin at frame LEAD or so much earlier."""

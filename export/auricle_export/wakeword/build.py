@@ -18,9 +18,11 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.scripts import refuse_unread
 from auricle_export.packs.build import assemble, trace_model
-from auricle_export.packs.models import built_in
+from auricle_export.packs.embedding import find_network
+from auricle_export.packs.models import HEAD, built_in
+from auricle_export.packs.network import Frozen
 from auricle_export.packs.start_weights import with_negatives, without_start
-from auricle_export.packs.window import task_of
+from auricle_export.packs.window import network_task, task_of
 from auricle_export.pretrain.corpus import Progress
 from auricle_export.pretrain.listening import command_streams, hearing_of
 from auricle_export.pretrain.live import recogniser_of, train_live
@@ -85,28 +87,30 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     texts = texts_for(task.phrases, commands, task.language, seed)
     parts = speak_parts(texts, task.language, seed, step, task.speakers)
     parts = add_natural(parts, task, texts, step)
-    pack = _starting_pack(base, labels, name_of(task.phrases), window_of(task, parts))
+    frozen = find_network(task.frontend) if task.frontend else None
+    pack = _starting_pack(base, labels, name_of(task.phrases), window_of(task, parts), frozen)
+    model = pack.manifest.plugin
     frontend = frontend_of(pack)
     corpus = wake_corpus(task, commands, pack, frontend, texts, parts, recorded)
     streams = _with_people(
         make_streams(corpus.corpus.validation, pack.labels, frontend, seed, negatives=WATCHING), corpus
     )
-    size = pack.table(MODEL).size
-    watch.begin(MODEL, size, size)
-    teachers = [Taught(base, MODEL)] if commands else []
+    size = pack.table(model).size
+    watch.begin(model, size, size)
+    teachers = [Taught(base, MODEL)] if commands and frozen is None else []
     trained = train_live(
-        MODEL,
+        model,
         pack,
         corpus.corpus,
         streams,
         task.settings,
         task.folder,
-        start=WarmStart(base),
+        start=WarmStart(base) if frozen is None else None,
         teachers=teachers,
         report=watch.epoch,
         stopped=stopped,
     )
-    recognise = heeding(recogniser_of(MODEL, pack, trained.weights), stopped)
+    recognise = heeding(recogniser_of(model, pack, trained.weights), stopped)
     with pytorch_threads(task.settings.threads):
         listening, measured, chosen = _choose(task, commands, corpus, recognise, frontend, step)
         judged = make_streams(
@@ -119,7 +123,7 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
         judgement = judge_phrases(task.phrases, judged, recognise, listening, corpus.parts["test"])
         right, clips = judge_clips(corpus.corpus.test, pack.labels, frontend, recognise)
     begin = Start(
-        file=f"weights/{state_file(MODEL)}",
+        file=f"weights/{state_file(model)}",
         data=_data(task, parts["train"]),
         clips=corpus.corpus.clips,
         speakers=corpus.corpus.speakers,
@@ -127,10 +131,10 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
         judged_clips=clips,
         seed=seed,
         hearing=hearing_of(judgement.counts, judgement.judges),
-        attribution=_attribution(base, task.sources),
+        attribution=_attribution(base, pack, task.sources),
         speech=corpus.corpus.digest,
     )
-    done = with_negatives(with_starts(pack, {MODEL: begin}, {MODEL: trained}, listening), carried(chosen, CARRIED))
+    done = with_negatives(with_starts(pack, {model: begin}, {model: trained}, listening), carried(chosen, CARRIED))
     watch.chosen(listening, measured)
     return WakePack(done, trained, corpus, listening, judgement, time.monotonic() - began)
 
@@ -156,8 +160,18 @@ def window_of(task: WakeTask, parts: Mapping[Part, SpokenPart]) -> float:
     return longest
 
 
-def _starting_pack(base: Pack, labels: tuple[str, ...], name: str, seconds: float) -> Pack:
-    """The base's models for these labels; traced again, the plug-in alone, where the window is longer."""
+def _starting_pack(
+    base: Pack, labels: tuple[str, ...], name: str, seconds: float, frozen: Frozen | None = None
+) -> Pack:
+    """The base's models for these labels; traced again, the plug-in alone, where the window is longer.
+
+    With a frozen network, a head over its vectors in place of them.
+    """
+    if frozen is not None:
+        task = network_task(labels, frozen.frontend, seconds)
+        frames, size = task.input_shape
+        head = trace_model(partial(built_in, HEAD, mels=size, frames=frames), len(labels), task)
+        return assemble(name, labels, {HEAD: head}, HEAD, task=task, frozen=frozen)
     if seconds == base.manifest.task.seconds:
         return without_start(base).with_labels(labels, name)
     task = task_of(labels, base.manifest.task.frontend.mels, seconds)
@@ -202,9 +216,12 @@ def _data(task: WakeTask, spoken: SpokenPart) -> str:
     return f"{recordings}synthetic voices in {task.language} ({voices}), sound of people that the pack {PEOPLE} carries"
 
 
-def _attribution(base: Pack, sources: Sequence[VoiceSource]) -> tuple[str, ...] | UnsetType:
-    """Whom the licences ask to name of what the base, the carried sound and the voices are made of, each once."""
+def _attribution(base: Pack, made: Pack, sources: Sequence[VoiceSource]) -> tuple[str, ...] | UnsetType:
+    """Whom the licences ask to name: of the base, the carried sound, the voices and the network, each once."""
     packs = (base, load_pack(PEOPLE))
     said = [start.attribution for pack in packs for start in pack.manifest.start.values()]
     people = [name for names in said if names is not UNSET for name in names]
-    return tuple(dict.fromkeys([*people, *(name for source in sources for name in source.attribution)])) or UNSET
+    network = made.manifest.task.frontend.network
+    own = () if network is UNSET else (network.attribution,)
+    voices = [name for source in sources for name in source.attribution]
+    return tuple(dict.fromkeys([*people, *voices, *own])) or UNSET

@@ -20,10 +20,11 @@ from auricle.hearing.sounds import Take, fingerprint
 from auricle.hearing.splits import PARTS, Part, part_of, twin_groups
 from auricle.hearing.utterances import Stretch
 from auricle.packs.listening import read_negatives
+from auricle.packs.manifest import Task
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.audio import read_recording
 from auricle.speech.clip_folder import scan_folder
-from auricle.speech.features import Energies, LogMel
+from auricle.speech.features import Energies, LogMel, mel_filters
 from auricle.speech.sound_faults import Finding, SoundError, SoundFault, nothing_usable
 from auricle.speech.speech_manifest import nobody_in
 from auricle.speech.words import ALL_WORDS
@@ -111,7 +112,7 @@ def wake_corpus(
     whole = hashlib.sha256()
     carrier = load_pack(PEOPLE)
     whole.update(carrier.identity.encode())
-    people, scenes = _carried(carrier, task.phrases)
+    people, scenes = _carried(carrier, task.phrases, pack.manifest.task)
     said = (*train.keywords, *spoken.natural)
 
     def laid(sounds: Sequence[NDArray[np.float32]], targets: Sequence[int] | None = None) -> Sounds:
@@ -231,7 +232,9 @@ def _heard(recorded: Heard, spoken: SpokenPart) -> Heard:
     )
 
 
-def _carried(pack: Pack, phrases: Sequence[str]) -> tuple[dict[str, Sounds], tuple[tuple[Scene, Energies], ...]]:
+def _carried(
+    pack: Pack, phrases: Sequence[str], task: Task
+) -> tuple[dict[str, Sounds], tuple[tuple[Scene, Energies], ...]]:
     """People's sound without keywords that a shipped pack carries: to train on as sounds, to choose by as scenes.
 
     Its single words are those of Speech Commands: where a phrase is one of them, somebody may say it there.
@@ -242,17 +245,33 @@ def _carried(pack: Pack, phrases: Sequence[str]) -> tuple[dict[str, Sounds], tup
     said = WORDS_CARRIED if {*phrases} & {*ALL_WORDS} else ()
     pieces: dict[str, list[Energies]] = {"speech": [], "noise": []}
     scenes: list[tuple[Scene, Energies]] = []
-    hop = pack.manifest.task.frontend.hop
+    own = pack.manifest.task
+    hop = own.frontend.hop
     for stretch, kind in zip(read_negatives(pack.manifest, pack.files), negatives.kinds, strict=True):
         if kind in said:
             continue
-        energies, half = stretch[0 : len(stretch)], len(stretch) // 2
+        energies, half = other_bands(stretch[0 : len(stretch)], own, task), len(stretch) // 2
         mine = pieces["noise" if kind == "noise" else "speech"]
         mine += [energies[first : first + _PIECE] for first in range(0, half, _PIECE)]
         samples = (len(energies) - half) * hop
         scene = Scene(np.zeros(samples, np.int16), stretches=(Stretch(kind, 0, samples),))
         scenes.append((scene, energies[half:]))
     return {name: _sounds_of(parts) for name, parts in pieces.items()}, tuple(scenes)
+
+
+def other_bands(energies: Energies, from_task: Task, to_task: Task) -> Energies:
+    """Energies (frames, mels) as another front-end would have them, about: power is even within a band.
+
+    Each band's energy is laid out over the frequencies under its filter, and the other front-end's filters are put over
+    the sum. Where bands are narrow, as pitch is in neither, it comes near; a tenth of a decade is usual.
+    """
+    if from_task.frontend == to_task.frontend:
+        return energies
+    here = mel_filters(from_task.frontend, from_task.sample_rate).astype(np.float64)
+    there = mel_filters(to_task.frontend, to_task.sample_rate)
+    spread = here / np.maximum(here.sum(axis=0), np.finfo(np.float64).tiny)
+    made: Energies = (energies @ (spread.T @ there)).astype(np.float32)
+    return made
 
 
 def _sounds_of(pieces: Sequence[Energies]) -> Sounds:

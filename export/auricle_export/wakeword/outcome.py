@@ -23,7 +23,7 @@ from auricle_export.wakeword.report import (
     TrainingSound,
     WakeReport,
 )
-from auricle_export.wakeword.task import MODEL, WakeTask
+from auricle_export.wakeword.task import WakeTask
 from auricle_export.wakeword.voices_sound import SourceVoices
 
 RATES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
@@ -48,7 +48,7 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int, again: str =
     counts, chosen = judgement.counts, judgement.chosen
     kinds = sorted({word.kind for word in counts.words})
     accepts = int(chosen.total()[0])
-    attribution = done.pack.manifest.start[MODEL].attribution
+    attribution = done.pack.manifest.start[done.pack.manifest.plugin].attribution
     spoken = corpus.parts["train"]
     takes = [take for take in spoken.phrases if take.word in task.phrases]
     espeak = SourceVoices(ESPEAK, EspeakNg.about, EspeakNg.licence, spoken.voices, len(takes))

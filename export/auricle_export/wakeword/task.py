@@ -80,6 +80,8 @@ class WakeTask:
     noise: tuple[Path, ...] = ()
     leave_out: tuple[Path, ...] = ()
     """Folders of single words whose speakers are heard in no part."""
+    frontend: str = ""
+    """A frozen network whose vectors are learnt from: `embedding`, or an ONNX file; empty: log-mels are."""
     speaker: str = ""
     """Who says the takes that name nobody; empty: each a speaker of its own."""
     settings: LiveSettings = field(default_factory=usual_settings)
