@@ -9,9 +9,9 @@ import numpy as np
 from bench.step_worker import Step, serve
 from numpy.typing import NDArray
 
+from auricle.checks.onnx_network import frontend_of
 from auricle.hearing.rule import keyword_mask
 from auricle.packs.pack import load_pack
-from auricle.speech.features import LogMel
 from auricle_edge.evaluate.listeners import listeners_of, rule_of, thresholds_of
 from auricle_edge.evaluate.windows import said_of, waiting_levels
 from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
@@ -44,7 +44,7 @@ def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
     """Hear every file; the step that hears a second of the timed one, and how the pack is listened with."""
     pack = load_pack(spec["pack"])
     settings = detect_settings(DetectTable(), pack)
-    frontend, labels = LogMel(pack.manifest.task), pack.labels
+    frontend, labels = frontend_of(pack), pack.labels
     listener = listeners_of((), pack, lambda: choose_runtime("auto", pack, training=False).runtime)[0]
     wake = () if pack.listening is None else pack.listening.wake
     names = wake or [label for label, word in zip(labels, keyword_mask(labels), strict=True) if word]

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.hearing_sound import load_stranger, never_heard
 
+from auricle.checks.onnx_network import frontend_of
 from auricle.errors import AuricleError, DataError, PackError
 from auricle.hearing.curve import Counts, curve_of, points
 from auricle.hearing.intervals import count_interval, share_interval
@@ -35,7 +36,6 @@ from auricle.hearing.splits import part_of
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
-from auricle.speech.features import LogMel
 from auricle.speech.other_speech import speak_texts
 from auricle.speech.voices import choose_voices, most_voices
 from auricle_edge.evaluate.sources import Folders, read_sources
@@ -99,7 +99,7 @@ def judge(name: str, options: argparse.Namespace) -> list[dict[str, object]]:
         said_by = "voices" if not takes else "people" if options.takes is None else str(options.takes)
         takes = takes or _voices(phrase, options.language)
         heard = Heard(takes, sources.words, sources.speech, sources.noise, sources.languages)
-        frontend = LogMel(pack.manifest.task)
+        frontend = frontend_of(pack)
         rule = Rule(
             hop=listening.hop,
             smoothing=listening.smoothing,

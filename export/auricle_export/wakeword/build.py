@@ -81,13 +81,13 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     step = heeded(watch, stopped)
     refuse_unread(task.phrases, task.language)
     base = task.base()
+    frozen = find_network(task.frontend) if task.frontend else None
     commands = task.words_after(base)
     labels = labels_of(task.phrases, commands)
     recorded = read_recordings(task, labels, step)
     texts = texts_for(task.phrases, commands, task.language, seed)
     parts = speak_parts(texts, task.language, seed, step, task.speakers)
     parts = add_natural(parts, task, texts, step)
-    frozen = find_network(task.frontend) if task.frontend else None
     pack = _starting_pack(base, labels, name_of(task.phrases), window_of(task, parts), frozen)
     model = pack.manifest.plugin
     frontend = frontend_of(pack)
