@@ -102,10 +102,10 @@ class Kokoro:
         rng = np.random.default_rng([seed, 31])
         accent = str(rng.choice(ACCENTS)) if language == "en" else LANGUAGES[language][1]
         said = plain_signs(sounds_of(accent, text), language)
+        if not any(sign.isalpha() and sign in self._files.phonemes for sign in said):
+            raise DataError(f'Kokoro has no sound for "{text}": write the text as it is said.')
         said = spellings(said, rng) if language == "en" else said
         tokens = self._tokens(said + str(rng.choice(ENDS)))
-        if not tokens:
-            raise DataError(f'Kokoro has no sound for "{text}": write the text as it is said.')
         style = self._style(len(tokens), language, speakers or self.speakers(language), rng)
         speed = np.array([rng.uniform(*SPEEDS)], np.float32)
         given: dict[str, NDArray[np.generic]] = {

