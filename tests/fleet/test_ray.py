@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from auricle.errors import AuricleError, SettingsError
 from auricle_fleet import FleetRun
 from auricle_fleet.emulation import ray_crew
 from auricle_fleet.emulation.ray_driver import ClusterHead
+from auricle_fleet.emulation.ray_processes import ENDED
 
 pytest.importorskip("espeakng_loader")
 SPLIT = {"devices": 12, "takes": 8, "rounds": 3, "local": "crnn-lite"}
@@ -101,6 +103,26 @@ def test_a_head_that_ended_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
         head.require("gone")
     with pytest.raises(AuricleError, match="go on with --resume"):
         head.watch(threading.Event().wait)
+
+
+def test_a_run_that_ray_ends_says_so_and_leaves_no_process() -> None:
+    """As Ray does where its node is gone: past every handler, with a process left, which holds its standard output."""
+    begun = "import os, subprocess, sys; from auricle_fleet.emulation.ray_processes import RayWatcher as Watcher\n"
+    left = "subprocess.Popen(['/ray/core/raylet', '-c', 'input()'], executable=sys.executable, stdin=0, stderr=-3)\n"
+    held, end = os.pipe()
+    for program, said in (("Watcher(2).end()\n", ""), (f"watcher = Watcher(2); left = {left}", f"auricle: {ENDED}\n")):
+        ran = subprocess.run(
+            [sys.executable, "-c", f"{begun}{program}os._exit(1)"],
+            capture_output=True,
+            text=True,
+            check=False,
+            start_new_session=True,
+            timeout=60,
+            stdin=held,
+        )
+        assert (ran.returncode, ran.stderr) == (1, said)
+    os.close(held)
+    os.close(end)
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,14 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
 from auricle.errors import AuricleError
 from auricle.process.clock import SYSTEM_CLOCK
 from auricle_fleet.emulation.crew import LOOK, cores
+from auricle_fleet.emulation.ray_processes import RayWatcher, is_rays, ray_processes
 from auricle_learning.training.train import TrainingStopped
 
 LOCAL = "local"
@@ -60,9 +61,10 @@ class RayDriver:
     def __init__(self, address: str, stopped: Callable[[], bool]) -> None:
         self._address, self._error = address, False
         self._began, self._ends = threading.Event(), threading.Event()
-        self._before = set(_ray_processes())
+        self._before = set(ray_processes())
         self.head = ClusterHead(self._before)
         _have_orphans_as_children(True)
+        self._watcher = RayWatcher(STDERR)
         self._quiet = _QuietLibraries()
         # The kernel ends Ray's processes with the thread that began them, so it lives as long as they do.
         self._thread = threading.Thread(target=self._drive, name="ray", daemon=True)
@@ -115,13 +117,14 @@ class RayDriver:
         self._ends.set()
         if self._began.is_set():
             self._thread.join(END_SECONDS)
-        while left := [each for each in _ray_processes() if each not in self._before]:
+        while left := [each for each in ray_processes() if each not in self._before]:
             for process in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
             for process in left:
                 _forget(process)
         _have_orphans_as_children(False)
+        self._watcher.end()
         if not self._thread.is_alive():  # else it would go on to say what it waits for
             self._quiet.end()
 
@@ -173,7 +176,7 @@ class ClusterHead:
             except OSError:
                 return False
             return True
-        heads = {each for each in _ray_processes() if each not in self._before and _is_rays(each, _HEAD)}
+        heads = {each for each in ray_processes() if each not in self._before and is_rays(each, _HEAD)}
         is_gone, self._seen = bool(self._seen - heads), self._seen | heads
         return not is_gone
 
@@ -201,30 +204,6 @@ class _QuietLibraries:
         os.dup2(self._descriptor, STDERR)
         sys.stderr = self._ours
         os.close(self._descriptor)
-
-
-def _ray_processes() -> Iterator[int]:
-    """Ray's processes among those that this one, or its children, began; none where there is no /proc."""
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-            if state != "Z":
-                parents[int(folder.name)] = int(parent)
-    for process in parents:
-        above = process
-        while above in parents and above != os.getpid():
-            above = parents[above]
-        if above == os.getpid() != process and _is_rays(process):
-            yield process
-
-
-def _is_rays(process: int, part: bytes = b"/ray/") -> bool:
-    try:
-        command = Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return False
-    return part in command or (part == b"/ray/" and command.startswith(b"ray::"))
 
 
 def _forget(process: int) -> None:
