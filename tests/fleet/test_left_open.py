@@ -47,6 +47,17 @@ def test_more_devices_than_speakers_have_voices_made_from_theirs() -> None:
     assert few.takes == 8  # 16 clips of two words
 
 
+@pytest.mark.parametrize(("devices", "share"), [(None, 0.5), (1, 0.5), (2, 0.25), (6, 0.25), (7, 0.5)])
+def test_few_people_train_on_less_sound_without_keywords(devices: int | None, share: float) -> None:
+    settings, sentences = with_choices(FleetSettings(start="pack", devices=devices))
+    assert settings.carried_share == share
+    assert [("--carried 0.25" in sentence, str(devices) in sentence) for sentence in sentences] == [(True, True)] * (
+        share == 0.25
+    )
+    assert with_choices(FleetSettings(start="pack", devices=devices, carried=0.4))[0].carried_share == 0.4
+    assert with_choices(FleetSettings(devices=devices))[0].carried_share == 0
+
+
 def test_the_partition_is_an_option_and_joins_that_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "fleet.toml"
     file.write_text("[partition]\nkind = 'voices'\nclips = 20\n")

@@ -199,7 +199,7 @@ class FleetSettings(
         float | None,
         Meta(
             description="Share of what devices train on that is sound without keywords, of the pack's negatives; less "
-            "with own ones [0.5 with --start pack, else 0]."
+            "with own ones [with --start pack 0.5, of 2 to 6 --devices 0.25; else 0]."
         ),
     ] = None
     judge: Annotated[

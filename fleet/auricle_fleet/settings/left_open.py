@@ -25,12 +25,15 @@ SYNTHETIC_UNSEEN = 12
 WORDS = "gsc12"
 """What is learnt when neither words nor a pack are named."""
 LABELLED = "share:0.2"
+FEW = range(2, 7)
+"""Devices whose few clips the pack's negatives outweigh."""
+CARRIED_BY_FEW = 0.25
 
 
 def with_choices(told: FleetSettings) -> tuple[FleetSettings, tuple[str, ...]]:
     """The settings with what they leave open and the run needs, and a sentence for each choice."""
     sentences: list[str] = []
-    for choose in (_labelled, _without_drops, _voices):
+    for choose in (_labelled, _without_drops, _voices, _few_people):
         settings, sentence = choose(told)
         if sentence:
             told, sentences = settings, [*sentences, sentence]
@@ -82,6 +85,16 @@ def _voices(told: FleetSettings) -> tuple[FleetSettings, str]:
         f"There are {most} synthetic speakers for {told.devices:,} devices and {unseen} unseen speakers, so "
         "--partition voices is taken: devices beyond the speakers have one of their voices, stretched, and all have "
         f"{partition.clips} clips at most, of {takes} takes of each word."
+    )
+
+
+def _few_people(told: FleetSettings) -> tuple[FleetSettings, str]:
+    """Less sound without keywords where a few people teach a trained model: with more it hears others less."""
+    if told.carried is not None or told.start != "pack" or told.devices not in FEW:
+        return told, ""
+    return structs.replace(told, carried=CARRIED_BY_FEW), (
+        f"With {told.devices} devices the pack's sound without keywords would outweigh their clips, so --carried "
+        f"{CARRIED_BY_FEW} is taken, half of what more devices have (docs/gate.md)."
     )
 
 
