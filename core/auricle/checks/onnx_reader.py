@@ -43,15 +43,19 @@ class Tensor(NamedTuple):
     array: NDArray[Any]
 
 
+Attributes = dict[str, Any]
+"""Of an operator, by name: numbers, bytes, tuples of them, or a Tensor."""
+
+
 class Node(NamedTuple):
-    """One operator; `attributes` hold numbers, bytes, tuples of them, or a Tensor."""
+    """One operator."""
 
     operator: str
     domain: str
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    attributes: dict[str, Any]
+    attributes: Attributes
 
 
 class Value(NamedTuple):
@@ -137,7 +141,7 @@ class _ModelReader:
         operator = self._text(fields, 4, "operator")
         if self._text(fields, 8, "overload"):
             self.refuse(f"a node {shown(operator)} calls a function")
-        attributes: dict[str, Any] = {}
+        attributes: Attributes = {}
         for part in fields.get(5, []):
             name, value = self._attribute(part, operator)
             if name in attributes:

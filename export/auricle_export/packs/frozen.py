@@ -7,7 +7,7 @@ of the operators here, and nothing that depends on where in time a frame is: alo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -15,7 +15,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from auricle.checks.onnx_reader import Model, Node, Tensor, read_model, shown
+from auricle.checks.onnx_reader import Attributes, Model, Node, Tensor, read_model, shown
 from auricle.errors import PackError
 
 LARGEST_FILE = 32 << 20
@@ -40,7 +40,7 @@ class Layer:
     """One operator of the chain."""
 
     operator: str
-    attributes: Mapping[str, Any]
+    attributes: Attributes
     tensors: tuple[NDArray[np.float32], ...] = ()
     """Kernel (C', C / groups, time, mels) and bias (C',) of a convolution."""
     numbers: tuple[float | None, ...] = ()
