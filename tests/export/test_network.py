@@ -11,10 +11,11 @@ from auricle.checks.onnx_network import frontend_of
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import PackError
 from auricle.packs.manifest import NETWORK_FORMAT, Manifest
-from auricle.packs.pack import Pack
+from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import network_tensors
 from auricle.speech.features import LogMel, mel_filters
 from auricle_edge.runtimes.native.runtime import NativeRuntime
+from auricle_export.packs.facts import describe_pack
 from auricle_export.packs.network import LOG_MELS, SHIFT, frozen_network
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.runtimes.interface import frontend_of as frontend_by
@@ -72,6 +73,14 @@ def test_the_pack_says_what_its_network_is() -> None:
         "frontend-step",
     ]
     require_sound(PACK)
+
+
+def test_inspect_says_what_network_it_is() -> None:
+    facts = describe_pack(PACK)
+    assert facts.network is not None
+    assert (facts.network.name, facts.network.size, facts.network.every) == ("toy", SIZE, 0.04)
+    assert facts.network.weights == sum(tensor.size for tensor in network_tensors(PACK).values())
+    assert describe_pack(load_pack("digits")).network is None
 
 
 @pytest.mark.parametrize("make", FRONTENDS)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import msgspec
+from msgspec import UNSET
 from rich.console import Console
 
-from auricle.packs.manifest import OrtTraining
+from auricle.packs.manifest import OrtTraining, Task
 from auricle.packs.pack import Pack
 from auricle.process.table import Column, Grid
 from auricle.wire.kinds import plain
@@ -64,6 +66,20 @@ class TfliteFacts(msgspec.Struct, frozen=True):
     bytes: int
 
 
+class NetworkFacts(msgspec.Struct, frozen=True):
+    """The frozen network of a front-end."""
+
+    file: str
+    name: str
+    weights: int
+    size: int
+    """Numbers of a vector."""
+    every: float
+    """Seconds from one vector to the next."""
+    attribution: str
+    bytes: int
+
+
 class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What `inspect --json` prints."""
 
@@ -74,6 +90,7 @@ class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...]
     sample_rate: int
     clip_samples: int
+    network: NetworkFacts | None
     plugin: str
     models: dict[str, ModelFacts]
     graphs: list[GraphFacts]
@@ -97,6 +114,7 @@ def describe_pack(pack: Pack) -> PackFacts:
         labels=tuple(pack.labels),
         sample_rate=manifest.task.sample_rate,
         clip_samples=manifest.task.clip_samples,
+        network=_network(manifest.task, sizes),
         plugin=manifest.plugin,
         models={
             name: ModelFacts(table.size, list(dict.fromkeys(spec.layer for spec in table.specs)))
@@ -117,6 +135,17 @@ def describe_pack(pack: Pack) -> PackFacts:
     )
 
 
+def _network(task: Task, sizes: dict[str, int]) -> NetworkFacts | None:
+    network = task.frontend.network
+    if network is UNSET:
+        return None
+    weights = sum(math.prod(shape) for shape in network.shapes.values())
+    every = network.stride * task.frontend.hop / task.sample_rate
+    return NetworkFacts(
+        network.file, network.name, weights, network.size, every, network.attribution, sizes[network.file]
+    )
+
+
 def _training(entry: OrtTraining, sizes: dict[str, int]) -> TrainingFacts:
     files = [entry.training, entry.evaluation, *entry.optimizers.values(), entry.checkpoint]
     return TrainingFacts(files, list(entry.optimizers), entry.batch, sum(sizes[file] for file in files))
@@ -130,6 +159,12 @@ def print_facts(facts: PackFacts, console: Console) -> None:
     labels = " ".join(f'"{label}"' if " " in label else label for label in facts.labels)
     console.print(f"{len(facts.labels)} labels: {labels}", markup=False, highlight=False)
     console.print(f"window {facts.clip_samples / facts.sample_rate:g} s", highlight=False)
+    if (network := facts.network) is not None:
+        console.print(
+            f"front-end: the frozen network {network.name}, {network.weights:,} weights, {network.size} numbers every "
+            f"{network.every:g} s, {network.bytes / 1e3:,.1f} kB: {plain(network.attribution)}",
+            highlight=False,
+        )
     made = plain(", ".join(f"{tool} {version}" for tool, version in facts.producers.items()))
     console.print(f"made with {made}", markup=False, highlight=False)
     console.print(_table(("model", "weights", "layers"), list(_model_rows(facts))))
