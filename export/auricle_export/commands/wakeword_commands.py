@@ -81,6 +81,7 @@ def wakeword(
     if written == out:
         raise SettingsError(f"The page would be written over the pack {out}: name another file with --page.")
     build = import_for("wakeword", "wakeword.build")
+    frozen = import_for("wakeword", "wakeword.embedding").find_network(frontend) if frontend else None
     work, heeded = import_for("wakeword", "wakeword.task"), import_for("wakeword", "pretrain.task").heeded
     settings = replace(
         work.usual_settings(), seed=seed, device=compute, **given(epochs=epochs), **given(threads=threads)
@@ -97,7 +98,7 @@ def wakeword(
                 rate=rate,
                 commands=commands,
                 takes=tuple(voices),
-                frontend=frontend,
+                frozen=frozen,
                 speaker=speaker,
                 words=tuple(source_folders(words, Place(), heeded(view, stopped))) if words else (),
                 running=tuple(running),

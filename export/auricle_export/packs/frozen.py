@@ -122,7 +122,13 @@ def read_chain(data: bytes, where: str) -> Chain:
     """
     if len(data) > LARGEST_FILE:
         raise PackError(f"{where} holds more than {LARGEST_FILE >> 20} MiB: give a smaller network.")
-    model = read_model(data, where)
+    try:
+        model = read_model(data, where)
+    except PackError as error:
+        reason = str(error).removeprefix(f"{where} is refused: ").removesuffix(".")
+        raise PackError(
+            f"{where} is not a front-end that can be used: it is no whole ONNX file ({reason}). Name an ONNX file."
+        ) from error
     reader = _Reader(model, where)
     chain = reader.chain()
     _refuse_sizes(chain, where)

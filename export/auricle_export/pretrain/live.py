@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 import time
 from collections.abc import Sequence
@@ -139,7 +140,9 @@ class _Live:
         self.composer = Composer(
             self.bank, streams.frontend, labels.index(UNKNOWN), labels.index(SILENCE), settings.windows
         )
-        self._has_network = pack.manifest.task.frontend.network is not UNSET
+        network = pack.manifest.task.frontend.network
+        self._has_network = network is not UNSET
+        self._network = {} if network is UNSET else {"network": hashlib.sha256(pack.files[network.file]).hexdigest()}
         self.pool: VectorPool | None = None
         """Where the front-end has a network, what is drawn from; made when the first epoch begins."""
         self.teachers: Teachers | None = None
@@ -183,6 +186,7 @@ class _Live:
             "seed": s.seed,
             "windows": s.windows.text,
             **s.looks,
+            **self._network,
             **({} if start is None else {"start": start.identity}),
             **({} if not teachers else {"teachers": identity_of(teachers), "taught": s.taught}),
         }

@@ -38,7 +38,6 @@ from auricle_export.pretrain.warm_start import WarmStart
 from auricle_export.voices.interface import VoiceSource
 from auricle_export.voices.sources import ESPEAK
 from auricle_export.wakeword.corpus import PEOPLE, WakeCorpus, read_recordings, wake_corpus
-from auricle_export.wakeword.embedding import find_network
 from auricle_export.wakeword.judgement import Judgement, judge_phrases
 from auricle_export.wakeword.natural import add_natural
 from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of
@@ -81,7 +80,7 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     step = heeded(watch, stopped)
     refuse_unread(task.phrases, task.language)
     base = task.base()
-    frozen = find_network(task.frontend) if task.frontend else None
+    frozen = task.frozen
     commands = task.words_after(base)
     labels = labels_of(task.phrases, commands)
     recorded = read_recordings(task, labels, step)

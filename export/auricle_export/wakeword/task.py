@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unicodedata import category
 
 from msgspec import UNSET
@@ -23,6 +24,9 @@ from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.window_settings import WindowSettings
 from auricle_export.voices.interface import VoiceSource
 from auricle_export.wakeword.voices_sound import VOICES
+
+if TYPE_CHECKING:
+    from auricle_export.packs.network import Frozen
 
 BASE = "gsc12-res"
 """The pack whose weights a wake word begins with, where no command comes after it: it heard a thousand people."""
@@ -80,8 +84,8 @@ class WakeTask:
     noise: tuple[Path, ...] = ()
     leave_out: tuple[Path, ...] = ()
     """Folders of single words whose speakers are heard in no part."""
-    frontend: str = ""
-    """A frozen network whose vectors are learnt from: `embedding`, or an ONNX file; empty: log-mels are."""
+    frozen: Frozen | None = None
+    """A network whose vectors are learnt from; None: log-mels are."""
     speaker: str = ""
     """Who says the takes that name nobody; empty: each a speaker of its own."""
     settings: LiveSettings = field(default_factory=usual_settings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,6 +62,7 @@ class NativeStream:
 
     def __init__(self, ready: Ready, memory: Memory) -> None:
         self._ready, self._memory = ready, memory
+        weakref.finalize(self, ready.idle.append, memory).atexit = False  # the next sound's
         for name, numbers in memory.inputs.items():
             if f"new/{name}" in memory.outputs:
                 numbers[...] = 0
