@@ -80,13 +80,13 @@ def wakeword(
     refuse_unwritable(written, folder, "--page", "my.html")
     if written == out:
         raise SettingsError(f"The page would be written over the pack {out}: name another file with --page.")
+    sources = import_for("wakeword", "voices.sources").choose_sources(voice, language, phrases)
     build = import_for("wakeword", "wakeword.build")
     frozen = import_for("wakeword", "wakeword.embedding").find_network(frontend) if frontend else None
     work, heeded = import_for("wakeword", "wakeword.task"), import_for("wakeword", "pretrain.task").heeded
     settings = replace(
         work.usual_settings(), seed=seed, device=compute, **given(epochs=epochs), **given(threads=threads)
     )
-    sources = import_for("wakeword", "voices.sources").choose_sources(voice, language, phrases)
     with View(as_json) as view, stop_on_signal() as stopped:
         try:
             task: WakeTask = work.WakeTask(
@@ -107,7 +107,6 @@ def wakeword(
                 leave_out=tuple(leave_out),
                 settings=settings,
             )
-            view.speakers(import_for("wakeword", "voices.advice").who_speaks(sources, language))
             done = build.build_wake_pack(task, watch=view, stopped=stopped)
         except AuricleError:
             if not stopped():

@@ -23,6 +23,7 @@ from auricle_export.pretrain.speech import PretrainSpeech, Progress, prepare_spe
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted
 from auricle_export.pretrain.training import Stopped, train_model
+from auricle_export.voices.advice import Who
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ class Watch:
 
     def step(self, what: str, done: int, total: int) -> None:
         """Some of the speech is read."""
+
+    def speakers(self, who: Who) -> None:
+        """Synthetic voices are about to speak, and nothing was refused."""
 
     def begin(self, model: str, weights: int, all_weights: int) -> None:
         """The training of a model begins; `all_weights` are those of all models together."""

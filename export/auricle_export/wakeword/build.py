@@ -35,13 +35,14 @@ from auricle_export.pretrain.teachers import Taught
 from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 from auricle_export.pretrain.warm_start import WarmStart
+from auricle_export.voices.advice import who_speaks
 from auricle_export.voices.interface import VoiceSource
 from auricle_export.voices.sources import ESPEAK
 from auricle_export.wakeword.corpus import PEOPLE, WakeCorpus, read_recordings, wake_corpus
 from auricle_export.wakeword.judgement import Judgement, judge_phrases
 from auricle_export.wakeword.natural import add_natural
 from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of
-from auricle_export.wakeword.voices_sound import MARGIN, SpokenPart, speak_parts, texts_for
+from auricle_export.wakeword.voices_sound import MARGIN, SpokenPart, speak_parts, texts_for, voices_for
 
 WATCHING, CHOOSING, JUDGING = 2, 6, 4
 """How often the sound without the phrases is heard in other noise: while training, to choose thresholds, to judge."""
@@ -85,6 +86,8 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     labels = labels_of(task.phrases, commands)
     recorded = read_recordings(task, labels, step)
     texts = texts_for(task.phrases, commands, task.language, seed)
+    voices_for(task.speakers, seed, task.language)  # refuses too few before anything is said
+    watch.speakers(who_speaks(task.sources, task.language))
     parts = speak_parts(texts, task.language, seed, step, task.speakers)
     parts = add_natural(parts, task, texts, step)
     pack = _starting_pack(base, labels, name_of(task.phrases), window_of(task, parts), frozen)
