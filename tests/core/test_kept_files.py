@@ -38,7 +38,7 @@ SYSTEM = (
     "first_use",
     "checkup",
     "machine",
-    "ray_driver",
+    "ray_processes",
 )
 """Modules that read files of the kernel."""
 OWN = ("library", "voices", "systemd", "page_files", "diagnosis")

@@ -10,7 +10,7 @@ from auricle.checks.graph_check import HIGHEST_IR, HIGHEST_OPSET, LARGEST_TOTAL,
 from auricle.checks.onnx_reader import HIGHEST_RANK, LARGEST_TENSOR, MOST_NODES
 from auricle.checks.onnx_wire import LONGEST_TEXT, MOST_FIELDS
 from auricle.packs.graph_interface import LOSSES, SCALARS, SLOTS, TAKEN
-from auricle.packs.manifest import FORMAT, LARGEST_MANIFEST, LARGEST_PACK, Manifest
+from auricle.packs.manifest import LARGEST_MANIFEST, LARGEST_PACK, READABLE, Manifest
 from auricle.packs.signature import DOMAIN, LARGEST_SIGNATURE
 from auricle.wire.gradient_terms import TERMS
 
@@ -20,7 +20,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "pack-format.md").read_text()
 @pytest.mark.parametrize(
     "said",
     [
-        f"# The pack, format {FORMAT}",
+        f"# The pack, formats {READABLE[0]} to {READABLE[-1]}",
         f"| pack, unpacked | {LARGEST_PACK >> 20} MiB |",
         f"| manifest | {LARGEST_MANIFEST >> 20} MiB |",
         f"| 2^{LARGEST_TENSOR.bit_length() - 1} |",

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -44,6 +44,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def set_up(init: Callable[..., object], shutdown: Callable[[], object] = lambda: None) -> None:
         module = ModuleType("ray")
         module.init, module.shutdown = init, shutdown  # type: ignore[attr-defined]
+        module.get_runtime_context = lambda: SimpleNamespace(gcs_address="")  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "ray", module)
 
     return set_up
@@ -113,7 +114,9 @@ from auricle_fleet.emulation.ray_driver import RayDriver
 def init(*_, **__):
     os.write(2, b"rpc_client.h:153: Failed to connect")
     print("ours", file=sys.stderr)
-sys.modules["ray"] = types.SimpleNamespace(init=init, shutdown=lambda: None)
+sys.modules["ray"] = types.SimpleNamespace(
+    init=init, shutdown=lambda: None, get_runtime_context=lambda: types.SimpleNamespace(gcs_address="")
+)
 RayDriver("local", lambda: False).close()
 os.write(2, b"as before")
 """

@@ -20,7 +20,7 @@ MOST = 4_000
 """Clips of which variants are kept; 4 of 12 vectors of 96 numbers take 9 kB."""
 Vectors = NDArray[np.float32]
 Key = tuple[bytes, int]
-Augmented = Callable[[Energies, np.random.Generator], Vectors]
+Augmented = Callable[[Energies, "np.random.Generator"], Vectors]
 """Features of energies, augmented by what a generator draws."""
 
 
