@@ -100,7 +100,7 @@ def test_a_round_begins_with_the_tuned_classifier_and_says_gradients_only_where_
     assert trainer.run(plan, 1, PLUGIN, start).vectors == {}, "allowed, but not asked for"
     gradients = given.vectors["gradients"]
     clips = trainer.data.train
-    seen = trainer.runtime.embeddings(PACK.manifest.plugin, given.plugin, trainer._frontend.finish(clips.energies))
+    seen = trainer.runtime.embeddings(PACK.manifest.plugin, given.plugin, trainer.frontend.finish(clips.energies))
     np.testing.assert_allclose(gradients, class_gradients(seen, clips.targets, prior), atol=1e-5)
     assert gradients.size == gradients_size(CLASSES, WIDTH)
 
