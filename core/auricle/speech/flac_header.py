@@ -113,7 +113,7 @@ def _frames(data: bytes, like: bytes) -> Iterator[_Frame]:
 
 
 def _number(head: bytes) -> tuple[int, int]:
-    """The number in a header, and its bytes: as UTF-8 does it, up to seven; no bytes where it is none."""
+    """The frame's number, coded like UTF-8 in up to seven bytes, and how many bytes; (0, 0) if it is not valid."""
     ones = next((bit for bit in range(8) if not head[4] & 0x80 >> bit), 8)
     if ones in (1, 8):
         return 0, 0
@@ -124,7 +124,7 @@ def _number(head: bytes) -> tuple[int, int]:
 
 
 def _block(head: bytes) -> int:
-    """Samples of a frame; 0 where its header is none."""
+    """Samples of a frame; 0 if its header is not valid."""
     if not (code := head[2] >> 4):
         return 0
     if code in (6, 7):

@@ -100,7 +100,7 @@ def _place(source: VoiceSource, order: TakeOrder) -> Path:
 
 
 def _load_take(path: Path) -> NDArray[np.int16] | None:
-    """Samples of a kept take; None where there is none, or where it is damaged."""
+    """Samples of a kept take; None if it is missing or damaged."""
     try:
         samples = np.load(io.BytesIO(read_kept(path)), allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError):
