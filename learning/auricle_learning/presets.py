@@ -140,7 +140,8 @@ class Preset:
             )
         method = method_of(self.plan)
         if method is not None:
-            require_graphs(pack, self.plan, method, {g.model for g in pack.manifest.graphs if g.kind == "evaluate"})
+            judged = {graph.model for graph in pack.manifest.graphs if graph.kind == "evaluate"}
+            require_graphs(pack, self.plan, method, judged & set(pack.tables))
         if self.plan.bavd:
             require_maps(pack.manifest.name, pack.manifest.plugin, pack.manifest.graphs)
 

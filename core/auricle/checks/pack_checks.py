@@ -38,14 +38,17 @@ class Check:
 
 def checks_of(pack: Pack) -> Iterator[Check]:
     """Judge every graph, every file of weights and every artifact of another runtime, in the manifest's order."""
-    manifest = pack.manifest
+    manifest, voter = pack.manifest, pack.voter
+    votes = () if voter is None else {graph.file for graph in voter.manifest.graphs}
     for graph in manifest.graphs:
-        yield _check("graph", graph.file, partial(check_graph, pack, graph))
-    network = manifest.task.frontend.network
+        judged = voter if voter is not None and graph.file in votes else pack
+        yield _check("graph", graph.file, partial(check_graph, judged, graph))
+    network = manifest.network
     if network is not UNSET:
-        yield _check("weights", network.file, partial(network_tensors, pack))
+        yield _check("weights", network.file, partial(network_tensors, voter or pack))
     for model, start in manifest.start.items():
-        yield _check("weights", start.file, partial(start_weights, pack, model))
+        judged = pack if voter is None or model in pack.tables else voter
+        yield _check("weights", start.file, partial(start_weights, judged, model))
     for entry in manifest.tflite:
         yield _check("tflite", entry.file, partial(_check_inference, pack, entry))
     for artifacts in manifest.ort_training.values():

@@ -11,6 +11,7 @@ from auricle.packs.frontend import is_sound
 from auricle.packs.graph_interface import FRONTENDS, ROLES, Graph, step_inputs, step_outputs
 from auricle.packs.listening import check_listening
 from auricle.packs.manifest import SAMPLE_RATE, WINDOWS, Manifest, refuse_label
+from auricle.packs.voter import check_vote
 from auricle.wire.tensors import TensorTable
 
 DOCUMENTS = ("license", "license.txt", "notice", "notice.txt", "readme.md", "readme.txt")
@@ -24,7 +25,8 @@ def check_interfaces(manifest: Manifest, tables: Mapping[str, TensorTable], file
     ------
     PackError
         A label, file or model is named twice or is not there, a label has not the form of one, the pack is for another
-        sample rate than 16 kHz, its window is too short or too long, or a graph has not the interface of its kind.
+        sample rate than 16 kHz, its window is too short or too long, a graph has not the interface of its kind, or its
+        vote is not one (`check_vote`).
     """
     labels = len(manifest.task.labels)
     if len(set(manifest.task.labels)) != labels:
@@ -47,6 +49,7 @@ def check_interfaces(manifest: Manifest, tables: Mapping[str, TensorTable], file
     for name, table in tables.items():
         if table.specs[-2].shape[0] != labels or table.specs[-1].shape != (labels,):
             raise PackError(f"The classifier of {name} in the pack {manifest.name} is not one for {labels} labels.")
+    check_vote(manifest)
     for graph in manifest.graphs:
         known = graph.kind in FRONTENDS or graph.model in tables
         if graph.file not in files or not known:
@@ -65,7 +68,7 @@ def _check_references(manifest: Manifest, tables: Mapping[str, TensorTable], fil
     named = {graph.file for graph in manifest.graphs} | {start.file for start in manifest.start.values()}
     named |= {entry.file for entry in manifest.tflite}
     named |= set() if manifest.negatives is UNSET else {manifest.negatives.file}
-    named |= set() if manifest.task.frontend.network is UNSET else {manifest.task.frontend.network.file}
+    named |= set() if manifest.network is UNSET else {manifest.network.file}
     for training in manifest.ort_training.values():
         named |= {training.training, training.evaluation, training.checkpoint, *training.optimizers.values()}
     missing = sorted(models - set(tables)) + sorted(named - set(files))
@@ -78,21 +81,22 @@ def _check_references(manifest: Manifest, tables: Mapping[str, TensorTable], fil
 
 def _check_network(manifest: Manifest) -> None:
     """A front-end's network has its two graphs, and its field fits the window; there is no graph of one without it."""
-    network = manifest.task.frontend.network
+    network = manifest.network
     kinds = sorted(graph.kind for graph in manifest.graphs if graph.kind in FRONTENDS)
     if kinds != ([] if network is UNSET else list(FRONTENDS)):
         raise PackError(f"The pack {manifest.name} needs two graphs for the network of its front-end, and only then.")
-    if network is not UNSET and network.field > manifest.task.frames:
+    frames = manifest.task.frames if manifest.vote is UNSET else manifest.vote.frames
+    if network is not UNSET and network.field > frames:
         raise PackError(
             f"The network of the pack {manifest.name} looks at {network.field} frames, and its window has "
-            f"{manifest.task.frames}: build it again with a longer window."
+            f"{frames}: build it again with a longer window."
         )
 
 
 def _check_graph(manifest: Manifest, graph: Graph) -> None:
     """A graph takes its batch and its models, and gives back each model and optimizer vector it changes."""
     if graph.kind in FRONTENDS:
-        network = manifest.task.frontend.network
+        network = manifest.network
         if network is UNSET or not is_sound(network, graph):
             raise PackError(
                 f"The {graph.kind} graph {graph.file} of the pack {manifest.name} is not one of its network: rebuild "

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from auricle.errors import PackError
-from auricle.packs.frontend import Bands, Frontend, Sentence
+from auricle.packs.frontend import Bands, Frontend, Network, Sentence
 from auricle.packs.graph_interface import FilePath, Graph
 from auricle.wire.kinds import UNDECODABLE, Sha256, Short, Token, plain
 from auricle.wire.tensors import Dim, Name, TensorSpec
@@ -25,7 +25,7 @@ LISTENING_FORMAT = 3
 """Of packs that do: `Manifest.listening`, `Manifest.negatives`, or a `Start` with `hearing`, `attribution` or
 `speech`."""
 NETWORK_FORMAT = 4
-"""Of packs whose front-end has a network: `Frontend.network` or `Frontend.filters`."""
+"""Of packs whose front-end has a network, `Frontend.network` or `Frontend.filters`, or which have a `Vote`."""
 READABLE = (FORMAT, LISTENING_FORMAT, NETWORK_FORMAT)
 LARGEST_PACK = 32 << 20
 """Most bytes a pack may unpack to."""
@@ -198,6 +198,25 @@ class Hearing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     curve: tuple[HeardAt, ...]
 
 
+class Vote(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A second model that hears the same sound through another front-end, and has a part in every posterior.
+
+    What counts is the softmax of share * log(vote) + (1 - share) * log(what the pack's own models say):
+    `auricle.hearing.vote`. It is neither trained in rounds nor sent; `Pack.voter` is it as a pack of its own.
+    """
+
+    model: Token
+    """One of `Manifest.architectures`, with trained weights in `start`; of graphs it has only `evaluate`."""
+    share: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    """Of the mean of log posteriors."""
+    clip_samples: Dim
+    """Of its window."""
+    frames: Bands
+    """Of its window's log-mels."""
+    frontend: Frontend
+    """Its own; the network of it, if it has one, is run by the pack's graphs of the kinds `FRONTENDS`."""
+
+
 class Negatives(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Sound without keywords that a pack carries, as features: what rounds train on and are judged by, half and half.
 
@@ -286,6 +305,14 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """How a device listens with it; without, as the device's settings say."""
     negatives: Negatives | UnsetType = UNSET
     """Sound without keywords to judge rounds by."""
+    vote: Vote | UnsetType = UNSET
+    """A second model whose posteriors count beside those of the pack's own."""
+
+    @property
+    def network(self) -> Network | UnsetType:
+        """The frozen network that the pack's graphs run: its front-end's, or that of its vote."""
+        own = self.task.frontend.network
+        return self.vote.frontend.network if own is UNSET and self.vote is not UNSET else own
 
     @property
     def needed_format(self) -> int:
@@ -293,7 +320,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         extended: list[object] = [self.listening, self.negatives]
         for start in self.start.values():
             extended += [start.hearing, start.attribution, start.speech]
-        if self.task.frontend.network is not UNSET or self.task.frontend.filters is not UNSET:
+        parts = (self.task.frontend.network, self.task.frontend.filters, self.vote)
+        if any(part is not UNSET for part in parts):
             return NETWORK_FORMAT
         return FORMAT if all(value is UNSET for value in extended) else LISTENING_FORMAT
 

@@ -44,6 +44,7 @@ from auricle.packs.signature import (
     decode_signature,
     encode_signature,
 )
+from auricle.packs.voter import voter_manifest, without_vote
 from auricle.wire.tensors import TensorSpec, TensorTable
 
 __all__ = [
@@ -123,10 +124,13 @@ class Pack:
         self.archive: Path | None = None
         """The `.tar.zst` that it was read from."""
         try:
-            self.tables = {name: TensorTable(specs) for name, specs in manifest.architectures.items()}
+            tables = {name: TensorTable(specs) for name, specs in manifest.architectures.items()}
         except WireError as error:
             raise PackError(f"The pack {manifest.name}: {error}") from error
-        check_interfaces(manifest, self.tables, self.files)
+        check_interfaces(manifest, tables, self.files)
+        vote = None if manifest.vote is UNSET else manifest.vote.model
+        self.tables = {name: table for name, table in tables.items() if name != vote}
+        """By model, without the vote's, which `voter` has."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -137,6 +141,12 @@ class Pack:
     def listening(self) -> Listening | None:
         """How a device listens with it, where it says so."""
         return None if self.manifest.listening is UNSET else self.manifest.listening
+
+    @cached_property
+    def voter(self) -> Pack | None:
+        """Its vote as a pack of its own: the same words, the vote's model as plug-in; None where it has no vote."""
+        manifest = voter_manifest(self.manifest)
+        return None if manifest is None else Pack(manifest, self.files)
 
     def negatives(self) -> list[NDArray[np.float32]]:
         """Mel energies (frames, mels) of each stretch of sound without keywords that it carries; may be none."""
@@ -167,6 +177,8 @@ class Pack:
     def hold_only(self, models: Collection[str]) -> None:
         """Forget the graphs and trained weights of other models, for good: a device needs its own and the plug-in.
 
+        Those of a vote stay.
+
         What is left stays in the archive that the pack came from, and is read there when it is asked for.
 
         Raises
@@ -175,6 +187,7 @@ class Pack:
             The archive cannot be read any more.
         """
         manifest = self.manifest
+        models = {*models} if manifest.vote is UNSET else {*models, manifest.vote.model}
         other = {graph.file for graph in manifest.graphs if graph.kind not in FRONTENDS and graph.model not in models}
         other |= {start.file for model, start in manifest.start.items() if model not in models}
         files = self.files if self.archive is None else LeftFiles(self.files, self.archive)
@@ -199,8 +212,8 @@ class Pack:
     def with_labels(self, labels: Sequence[str], name: str = OTHER_WORDS) -> Pack:
         """The same models for other words: step graphs do not depend on the number of labels.
 
-        What depends on the words is left out: trained weights, thresholds, negatives, artifacts of other runtimes, and
-        the signature.
+        What depends on the words is left out: trained weights, thresholds, negatives, a vote, artifacts of other
+        runtimes, and the signature.
 
         Raises
         ------
@@ -216,15 +229,15 @@ class Pack:
                 return spec
             return msgspec.structs.replace(spec, shape=(len(words), *spec.shape[1:]))
 
-        models = {name: tuple(fit(s) for s in specs) for name, specs in self.manifest.architectures.items()}
-        task = msgspec.structs.replace(self.manifest.task, labels=words)
         if words == self.labels:
             return Pack(msgspec.structs.replace(self.manifest, name=name), self.files)
-        network = self.manifest.task.frontend.network
-        kept = {graph.file for graph in self.manifest.graphs} | set(DOCUMENTS)
-        kept |= set() if network is UNSET else {network.file}
+        own = without_vote(self.manifest)
+        models = {name: tuple(fit(s) for s in specs) for name, specs in own.architectures.items()}
+        task = msgspec.structs.replace(own.task, labels=words)
+        kept = {graph.file for graph in own.graphs} | set(DOCUMENTS)
+        kept |= set() if own.network is UNSET else {own.network.file}
         manifest = msgspec.structs.replace(
-            self.manifest,
+            own,
             name=name,
             task=task,
             architectures=models,
@@ -233,7 +246,7 @@ class Pack:
             tflite=(),
             listening=UNSET,
             negatives=UNSET,
-            files=tuple(entry for entry in self.manifest.files if entry.path in kept),
+            files=tuple(entry for entry in own.files if entry.path in kept),
         )
         return Pack(manifest, self.files)
 

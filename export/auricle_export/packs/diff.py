@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from auricle.checks.onnx_reader import read_model
 from auricle.errors import PackError
@@ -19,7 +20,7 @@ class Difference(NamedTuple):
     """One thing in which two packs differ; None: it is not there."""
 
     part: str
-    """task, model, graph, weights, file, producer, signature or name."""
+    """task, model, vote, graph, weights, file, producer, signature or name."""
     name: str
     a: object
     b: object
@@ -30,6 +31,7 @@ def pack_differences(a: Pack, b: Pack) -> list[Difference]:
     return [
         *_values("task", _task(a), _task(b)),
         *_values("model", _models(a), _models(b)),
+        *_values("vote", _vote(a), _vote(b)),
         *_values("graph", _graphs(a), _graphs(b)),
         *_weights(a, b),
         *_values("file", _files(a), _files(b)),
@@ -52,12 +54,23 @@ def _task(pack: Pack) -> dict[str, object]:
 
 
 def _models(pack: Pack) -> dict[str, object]:
-    """Shape of every tensor, and how it is drawn, by model and tensor."""
+    """Shape of every tensor, and how it is drawn, by model and tensor; those of a vote, too."""
     return {
         f"{name}/{spec.name}": [list(spec.shape), spec.layer, spec.bound, spec.centre]
-        for name, table in pack.tables.items()
-        for spec in table.specs
+        for name, specs in pack.manifest.architectures.items()
+        for spec in specs
     }
+
+
+def _vote(pack: Pack) -> dict[str, object]:
+    """Model, share, window and front-end of a vote, with its network; empty without one."""
+    vote = pack.manifest.vote
+    if vote is UNSET:
+        return {}
+    said: dict[str, object] = msgspec.to_builtins(vote)
+    frontend: dict[str, object] = msgspec.to_builtins(vote.frontend)
+    del said["frontend"]
+    return {**said, **{f"frontend.{name}": value for name, value in frontend.items()}}
 
 
 def _graphs(pack: Pack) -> dict[str, object]:
@@ -85,9 +98,15 @@ def _weights(a: Pack, b: Pack) -> Iterator[Difference]:
         yield from _values("weights", {model: msgspec.to_builtins(ours)}, {model: msgspec.to_builtins(theirs)})
         if ours is None or theirs is None or a.files[ours.file] == b.files[theirs.file]:
             continue
-        if a.tables[model].specs == b.tables[model].specs:
-            largest = float(np.abs(start_weights(a, model) - start_weights(b, model)).max())
+        one, two = (_owner(pack, model) for pack in (a, b))
+        if one.tables[model].specs == two.tables[model].specs:
+            largest = float(np.abs(start_weights(one, model) - start_weights(two, model)).max())
             yield Difference("weights", f"{model}: largest absolute difference", 0.0, largest)
+
+
+def _owner(pack: Pack, model: str) -> Pack:
+    """The pack, or its vote as one, that has a model's tensor table."""
+    return pack if pack.voter is None or model in pack.tables else pack.voter
 
 
 def _files(pack: Pack) -> dict[str, object]:

@@ -80,6 +80,17 @@ class NetworkFacts(msgspec.Struct, frozen=True):
     bytes: int
 
 
+class VoteFacts(msgspec.Struct, frozen=True):
+    """A second model that votes, and the front-end through which it hears."""
+
+    model: str
+    weights: int
+    share: float
+    """Of the mean of log posteriors."""
+    clip_samples: int
+    network: NetworkFacts | None
+
+
 class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What `inspect --json` prints."""
 
@@ -97,6 +108,7 @@ class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
     start: dict[str, StartFacts]
     ort_training: dict[str, TrainingFacts]
     tflite: list[TfliteFacts]
+    vote: VoteFacts | None
     files: int
     bytes: int
     producers: dict[str, str]
@@ -129,6 +141,7 @@ def describe_pack(pack: Pack) -> PackFacts:
         },
         ort_training={model: _training(entry, sizes) for model, entry in manifest.ort_training.items()},
         tflite=[TfliteFacts(t.file, t.model, t.precision, t.batch, sizes[t.file]) for t in manifest.tflite],
+        vote=_vote(pack, sizes),
         files=len(sizes),
         bytes=sum(sizes.values()),
         producers=dict(manifest.producers),
@@ -146,6 +159,14 @@ def _network(task: Task, sizes: dict[str, int]) -> NetworkFacts | None:
     )
 
 
+def _vote(pack: Pack, sizes: dict[str, int]) -> VoteFacts | None:
+    vote, voter = pack.manifest.vote, pack.voter
+    if vote is UNSET or voter is None:
+        return None
+    task = voter.manifest.task
+    return VoteFacts(vote.model, voter.plugin_table.size, vote.share, task.clip_samples, _network(task, sizes))
+
+
 def _training(entry: OrtTraining, sizes: dict[str, int]) -> TrainingFacts:
     files = [entry.training, entry.evaluation, *entry.optimizers.values(), entry.checkpoint]
     return TrainingFacts(files, list(entry.optimizers), entry.batch, sum(sizes[file] for file in files))
@@ -159,10 +180,13 @@ def print_facts(facts: PackFacts, console: Console) -> None:
     labels = " ".join(f'"{label}"' if " " in label else label for label in facts.labels)
     console.print(f"{len(facts.labels)} labels: {labels}", markup=False, highlight=False)
     console.print(f"window {facts.clip_samples / facts.sample_rate:g} s", highlight=False)
-    if (network := facts.network) is not None:
+    if facts.network is not None:
+        console.print(f"front-end: {_network_line(facts.network)}", highlight=False)
+    if (vote := facts.vote) is not None:
+        through = "log-mels of its own" if vote.network is None else _network_line(vote.network)
         console.print(
-            f"front-end: the frozen network {network.name}, {network.weights:,} weights, {network.size} numbers every "
-            f"{network.every:g} s, {network.bytes / 1e3:,.1f} kB: {plain(network.attribution)}",
+            f"vote: {plain(vote.model)}, {vote.weights:,} weights, a share of {vote.share:g}, window "
+            f"{vote.clip_samples / facts.sample_rate:g} s; it hears through {through}",
             highlight=False,
         )
     made = plain(", ".join(f"{tool} {version}" for tool, version in facts.producers.items()))
@@ -175,6 +199,13 @@ def print_facts(facts: PackFacts, console: Console) -> None:
     others = list(_runtime_rows(facts))
     if others:
         console.print(_table(("for runtime", "model", "kind", "batch", "kB"), others))
+
+
+def _network_line(network: NetworkFacts) -> str:
+    return (
+        f"the frozen network {network.name}, {network.weights:,} weights, {network.size} numbers every "
+        f"{network.every:g} s, {network.bytes / 1e3:,.1f} kB: {plain(network.attribution)}"
+    )
 
 
 def _model_rows(facts: PackFacts) -> Iterator[Sequence[str]]:

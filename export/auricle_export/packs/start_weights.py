@@ -10,16 +10,18 @@ from msgspec import UNSET
 from auricle.packs.listening import write_negatives
 from auricle.packs.manifest import FileEntry, Start
 from auricle.packs.pack import Pack
+from auricle.packs.voter import without_vote
 from auricle.speech.features import Energies
 
 
 def without_start(pack: Pack) -> Pack:
     """The pack without what training gave it: what `auricle export build` makes, and makes the same every time."""
-    gone = {start.file for start in pack.manifest.start.values()}
-    if pack.manifest.negatives is not UNSET:
-        gone.add(pack.manifest.negatives.file)
-    kept = tuple(entry for entry in pack.manifest.files if entry.path not in gone)
-    manifest = msgspec.structs.replace(pack.manifest, start={}, listening=UNSET, negatives=UNSET, files=kept)
+    own = without_vote(pack.manifest)
+    gone = {start.file for start in own.start.values()}
+    if own.negatives is not UNSET:
+        gone.add(own.negatives.file)
+    kept = tuple(entry for entry in own.files if entry.path not in gone)
+    manifest = msgspec.structs.replace(own, start={}, listening=UNSET, negatives=UNSET, files=kept)
     return Pack(manifest, pack.files)
 
 

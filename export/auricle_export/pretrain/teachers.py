@@ -122,7 +122,7 @@ def teachers_of(names: Sequence[str], packs: Sequence[Pack], learner: Pack) -> l
         if not pack.manifest.start:
             raise SettingsError(f"The teacher {name} has no trained weights: name a pack that has them.")
         refuse_features(f"teacher {name}", pack, learner)
-        taught += [Taught(pack, model) for model in pack.manifest.start]
+        taught += [Taught(pack, model) for model in pack.manifest.start if model in pack.tables]
     return taught
 
 
