@@ -29,9 +29,10 @@ from auricle_export.pretrain.outcome import judge_clips
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.sounds import lay_out
 from auricle_export.pretrain.streams import Streams, hits_at, make_streams
+from auricle_export.pretrain.surroundings import Surroundings
 from auricle_export.pretrain.teachers import Taught
 from auricle_export.pretrain.trained import Epoch, TrainingInterrupted
-from auricle_export.pretrain.window_settings import WindowSettings
+from auricle_export.pretrain.window_settings import ENDED, WindowSettings
 from auricle_export.pretrain.windows import Bank, Composer
 
 LABELS = ("high", "low", "_unknown_", "_silence_")
@@ -97,6 +98,27 @@ def test_without_any_change_a_keyword_lies_whole_in_its_window_with_its_own_labe
         assert target in (0, 1)
     band = x.mean(axis=1).argmax(axis=1)
     assert band[targets == 0].min() > band[targets == 1].max()  # the high tone is the high label
+
+
+def test_where_it_is_asked_for_a_keyword_has_just_ended() -> None:
+    """The last of its loud frames is within the last quarter of a second of the window, anywhere within it."""
+    x, targets = Composer(bank(), FRONTEND, 2, 3, replace(PLAIN, newest=1.0))(200, np.random.default_rng(0))
+    loudest = x.max(axis=2)
+    last = np.array([np.flatnonzero(row > row.max() - 1.0)[-1] for row in loudest])
+    assert set(targets.tolist()) == {0, 1}
+    assert last.min() >= 100 - ENDED - 4 and last.max() >= 97
+    assert last.std() == pytest.approx(ENDED / 12**0.5, abs=1.5)
+
+
+def test_a_crowd_is_as_loud_as_is_asked_for_and_changes_nothing_where_there_is_none() -> None:
+    part, quiet = bank(), replace(PLAIN, keywords=0.0, cut=0.0, noise_only=0.0, running=0.0, alike=0.0)
+    loud = Surroundings(part.running, part.noise, FRONTEND.task, replace(quiet, crowd=1.0, crowd_db=(10.0, 10.0)))
+    level = np.full(64, 2.0, np.float32)
+    mixed = np.zeros((64, 130, 40), np.float32)
+    loud(mixed, np.arange(64) >= 32, level, np.random.default_rng(0))
+    assert mixed[:32].mean(axis=(1, 2)) == pytest.approx(np.full(32, 0.2), rel=1e-3)  # ten decibels below the word
+    assert "crowd" not in WindowSettings().text and "newest" not in WindowSettings().text
+    assert "crowd=0.5" in replace(WindowSettings(), crowd=0.5).text
 
 
 @pytest.mark.slow

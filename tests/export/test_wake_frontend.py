@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,16 +18,20 @@ from auricle.packs.manifest import Task
 from auricle.packs.pack import load_pack
 from auricle.speech.features import stream_energies
 from auricle_export.flash.bundle.wheelhouse import UnreachableError
+from auricle_export.packs.models import HEAD
 from auricle_export.packs.network import LOG_MELS
 from auricle_export.packs.window import network_task
 from auricle_export.pretrain import vector_pool
+from auricle_export.pretrain.live import recogniser_of
+from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.sounds import lay_out
-from auricle_export.pretrain.trained import TrainingInterrupted
+from auricle_export.pretrain.trained import Trained, TrainingInterrupted
 from auricle_export.pretrain.vector_pool import VectorPool
 from auricle_export.pretrain.windows import Bank, Composer
 from auricle_export.wakeword import embedding
 from auricle_export.wakeword.corpus import other_bands
 from auricle_export.wakeword.embedding import find_network
+from auricle_export.wakeword.model import TEMPERATURE, cooled
 
 from .frozen_toy import LABELS, layers, onnx_file, toy_network, toy_network_pack
 
@@ -82,26 +87,51 @@ def composer() -> Composer:
     )
 
 
+SETTINGS = LiveSettings(composed=40)
+
+
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_pool, "COMPOSED", 40)
     monkeypatch.setattr(vector_pool, "_AT_ONCE", 20)
     monkeypatch.setattr(vector_pool, "PIECE", 100)
 
 
 def test_windows_are_composed_ones_and_all_of_the_sounds_without_a_keyword(few: None) -> None:
-    pool = VectorPool(composer(), LABELS, UNKNOWN, SILENCE, 0)
+    pool = VectorPool(composer(), LABELS, UNKNOWN, SILENCE, SETTINGS)
     x, y = pool(64, np.random.default_rng(0))
     assert x.shape == (64, *PACK.manifest.task.input_shape) and y.shape == (64,)
     assert x.dtype == np.float32
     assert set(y.tolist()) == {0, UNKNOWN, SILENCE}
     assert not (y[32:] == 0).any()
-    again = VectorPool(composer(), LABELS, UNKNOWN, SILENCE, 0)(64, np.random.default_rng(0))
+    again = VectorPool(composer(), LABELS, UNKNOWN, SILENCE, SETTINGS)(64, np.random.default_rng(0))
     assert np.array_equal(x, again[0]) and np.array_equal(y, again[1])
 
 
+def test_of_a_batch_so_much_is_of_the_sounds_without_a_keyword_as_is_asked_for(few: None) -> None:
+    shares = []
+    for alone in (0.0, 0.75):
+        pool = VectorPool(composer(), LABELS, UNKNOWN, SILENCE, replace(SETTINGS, alone=alone))
+        _, y = pool(400, np.random.default_rng(0))
+        shares.append((y == 0).mean())
+        assert not (y[400 - int(alone * 400) :] == 0).any()
+    assert shares[1] == pytest.approx(shares[0] / 4, abs=0.05)
+
+
+def test_a_cooled_head_says_the_same_less_surely() -> None:
+    """Its logits, counted from the first label's, are an eighth of what they were; all before its last layer stays."""
+    table, rng = PACK.table(HEAD), np.random.default_rng(0)
+    weights = rng.normal(0, 0.1, table.size).astype(np.float16).astype(np.float32)
+    made = cooled(Trained(weights, 0.0, 0, 1, 1, 1.0, 0.0), table).weights
+    windows = rng.normal(0, 20, (64, *PACK.manifest.task.input_shape)).astype(np.float32)
+    before, after = (np.log(recogniser_of(HEAD, PACK, each)(windows)) for each in (weights, made))
+    assert np.ptp(before) > 0.5
+    np.testing.assert_allclose(after - after[:, :1], (before - before[:, :1]) / TEMPERATURE, atol=1e-4)
+    body = table.offsets["head.weight"].start
+    assert np.array_equal(made[:body], weights[:body])
+
+
 def test_what_is_mistaken_is_met_more_often(few: None) -> None:
-    pool = VectorPool(composer(), LABELS, UNKNOWN, SILENCE, 0)
+    pool = VectorPool(composer(), LABELS, UNKNOWN, SILENCE, SETTINGS)
     worst = pool._windows(pool._others[:1])[0]
 
     def recognise(windows: np.ndarray) -> np.ndarray:
@@ -119,7 +149,7 @@ def test_what_is_mistaken_is_met_more_often(few: None) -> None:
 
 def test_making_the_pool_can_be_interrupted(few: None) -> None:
     with pytest.raises(TrainingInterrupted):
-        VectorPool(composer(), LABELS, UNKNOWN, SILENCE, 0, stopped=lambda: True)
+        VectorPool(composer(), LABELS, UNKNOWN, SILENCE, SETTINGS, stopped=lambda: True)
 
 
 def test_a_file_is_taken_by_its_path(tmp_path: Path) -> None:

@@ -28,14 +28,16 @@ from auricle_export.commands import app
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.modules import module_for
 from auricle_export.pretrain.normalised import fold_into, normalised
-from auricle_export.pretrain.sounds import lay_out
+from auricle_export.pretrain.sounds import joined_sounds, lay_out
 from auricle_export.pretrain.task import Watch
 from auricle_export.pretrain.teachers import Taught, Teachers
 from auricle_export.pretrain.trained import TrainingInterrupted
 from auricle_export.pretrain.warm_start import WarmStart, begin_with
 from auricle_export.voices.interface import as_take
 from auricle_export.wakeword import build, natural, voices_sound
-from auricle_export.wakeword.corpus import _carried, joined_sounds, own_takes, read_recordings
+from auricle_export.wakeword.corpus import _carried, often
+from auricle_export.wakeword.model import starting_pack, window_of
+from auricle_export.wakeword.recordings import own_takes, read_recordings
 from auricle_export.wakeword.task import (
     MODEL,
     WakeTask,
@@ -147,6 +149,23 @@ def test_sounds_that_are_joined_are_those_of_both() -> None:
     assert not both.energies[-1].any()
 
 
+def test_people_are_drawn_as_often_as_all_natural_voices_of_a_word_together() -> None:
+    phrase, command = 0, 1
+    targets = [phrase] * 3 + [command] * 2 + [phrase] * 10  # three takes and two commands by people, ten of a source
+    assert often(targets, 5).tolist() == [3, 3, 3, 1, 1] + [1] * 10
+    assert often([phrase] * 30, 20).tolist() == [1] * 30  # there are more people than voices
+    assert often([phrase] * 4, 0).tolist() == [1] * 4 and not len(often([], 0))
+
+
+def test_what_is_repeated_is_the_same_recording() -> None:
+    frontend, rng = LogMel(load_pack("home").manifest.task), np.random.default_rng(0)
+    sounds = lay_out([rng.normal(0, 0.1, 3_000 + 800 * n).astype(np.float32) for n in range(3)], frontend, [0, 1, 2])
+    more = sounds.repeated(np.array([2, 1, 3]))
+    assert more.targets.tolist() == [0, 0, 1, 2, 2, 2] and more.energies is sounds.energies
+    for name in ("starts", "lengths", "begins", "ends", "levels"):
+        assert np.array_equal(getattr(more, name), getattr(sounds, name)[more.targets])
+
+
 def _takes(folder: Path, speakers: int) -> Path:
     rng = np.random.default_rng(1)
     for number in range(speakers):
@@ -213,8 +232,8 @@ def test_a_phrase_that_takes_too_long_is_refused(tmp_path: Path) -> None:
     from auricle.hearing.sounds import Take
 
     def window(seconds: float) -> float:
-        take = Take("hey robot", "voice", np.zeros(round(seconds * 16_000) + 2 * build.MARGIN, np.float32))
-        return build.window_of(WakeTask(("hey robot",), tmp_path), {"train": SimpleNamespace(phrases=[take])})
+        take = Take("hey robot", "voice", np.zeros(round(seconds * 16_000) + 2 * voices_sound.MARGIN, np.float32))
+        return window_of(WakeTask(("hey robot",), tmp_path), {"train": SimpleNamespace(phrases=[take])})
 
     assert [window(seconds) for seconds in (0.5, 1.1, 1.2, 2.2)] == [1.0, 1.0, 1.1, 2.0]
     with pytest.raises(SettingsError):
@@ -225,7 +244,7 @@ def test_a_phrase_that_takes_too_long_is_refused(tmp_path: Path) -> None:
 def test_a_long_phrase_gets_models_that_look_at_all_of_it() -> None:
     """Their graphs take as many frames as the pack says, and begin with the weights of those that look at a second."""
     base = load_pack("gsc12-res")
-    pack = build._starting_pack(base, labels_of(("good morning robot",), ()), "long", 1.3)
+    pack = starting_pack(base, labels_of(("good morning robot",), ()), "long", 1.3)
     assert pack.manifest.task.frames == 130
     for graph in pack.manifest.graphs:
         check_graph(pack, graph)

@@ -61,7 +61,7 @@ def wakeword(
     language: str = typer.Option("en", help="Of the synthetic voices, as espeak-ng names it: en, de, fr, cmn."),
     speakers: int = typer.Option(200, help="Synthetic voices, or as many as the language has."),
     rate: float = typer.Option(0.5, help="False accepts an hour that are allowed for each phrase."),
-    epochs: int | None = typer.Option(None, help="Passes of 500 batches; more hear better.  [16]"),
+    epochs: int | None = typer.Option(None, help="Passes of 500 batches, a head's of 250; more hear better.  [16]"),
     page: Path | None = typer.Option(None, help="The HTML page to write.  [OUT.html]"),
     state: Path | None = typer.Option(None, help="Folder that keeps an interrupted training.  [OUT.state]"),
     seed: int = typer.Option(0, help="Random seed of voices, split and every draw."),
@@ -84,9 +84,7 @@ def wakeword(
     build = import_for("wakeword", "wakeword.build")
     frozen = import_for("wakeword", "wakeword.embedding").find_network(frontend) if frontend else None
     work, heeded = import_for("wakeword", "wakeword.task"), import_for("wakeword", "pretrain.task").heeded
-    settings = replace(
-        work.usual_settings(), seed=seed, device=compute, **given(epochs=epochs), **given(threads=threads)
-    )
+    changes = {"seed": seed, "device": compute, **given(epochs=epochs), **given(threads=threads)}
     with View(as_json) as view, stop_on_signal() as stopped:
         try:
             task: WakeTask = work.WakeTask(
@@ -105,7 +103,8 @@ def wakeword(
                 languages=tuple(languages),
                 noise=tuple(noise),
                 leave_out=tuple(leave_out),
-                settings=settings,
+                settings=replace(work.usual_settings(), **changes),
+                head=replace(work.head_settings(), **changes),
             )
             done = build.build_wake_pack(task, watch=view, stopped=stopped)
         except AuricleError:

@@ -220,9 +220,9 @@ class _Live:
         """Train one epoch, judge it when its turn comes, and keep its state."""
         began, number = time.monotonic(), self.note.epoch + 1
         if self._has_network and self.pool is None:
-            labels, seed = self.streams.labels, self.settings.seed
+            labels = self.streams.labels
             special = labels.index(UNKNOWN), labels.index(SILENCE)
-            self.pool = VectorPool(self.composer, labels, *special, seed, stopped)
+            self.pool = VectorPool(self.composer, labels, *special, self.settings, stopped)
         if self.pool is not None and number > 1:
             self.pool.weigh(self.recognise)
         elif number > 1 and (number - 1) % self.settings.mined == 0:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SEEDS = 1 << 63
 """As many as PyTorch takes."""
 _DEVICES = ("auto", "cpu", "cuda")
-_LATER = ("judged", "mined", "steady")
+_LATER = ("judged", "mined", "steady", "alone", "composed")
 
 
 class _OnDevice:
@@ -99,6 +99,10 @@ class LiveSettings(_OnDevice):
     """Share of the teachers' posteriors in a target, where there are teachers."""
     steady: float = 0.0
     """Weight of how far the posteriors of the two windows of one sound are from their mean."""
+    alone: float = 0.5
+    """Share of a batch that is of the sounds without a keyword, where the front-end has a network (`VectorPool`)."""
+    composed: int = 24_000
+    """Windows that are put together there; each costs a speech embedding 4 ms."""
     seed: int = 0
     device: str = "auto"
     threads: int = 1
@@ -107,14 +111,15 @@ class LiveSettings(_OnDevice):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained with."""
-        for name in ("epochs", "steps", "batch", "judged", "mined", "threads"):
+        for name in ("epochs", "steps", "batch", "judged", "mined", "composed", "threads"):
             value = getattr(self, name)
             if not 1 <= value <= MOST:
                 raise SettingsError(f"{name} is {value}: it has to be 1 to {MOST:,}.")
         if not (math.isfinite(self.rate) and 0 < self.rate <= 1):
             raise SettingsError(f"rate is {self.rate:g}: it has to be above 0 and at most 1.")
-        if not 0 <= self.taught <= 1:
-            raise SettingsError(f"taught is {self.taught:g}: it has to be 0 to 1.")
+        for name, share in (("taught", self.taught), ("alone", self.alone)):
+            if not 0 <= share <= 1:
+                raise SettingsError(f"{name} is {share:g}: it has to be 0 to 1.")
         if not 0 <= self.steady <= 100:
             raise SettingsError(f"steady is {self.steady:g}: it has to be 0 to 100.")
         if self.windows.shift[1] and self.batch % 2:

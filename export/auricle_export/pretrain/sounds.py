@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,12 @@ class Sounds:
         """Length of all together, at ten milliseconds a frame."""
         return float(self.lengths.sum()) / 100
 
+    def repeated(self, times: NDArray[np.int64]) -> Sounds:
+        """The same recordings, each so many times (N,), of which all but one time cost no memory of energies."""
+        chosen = np.repeat(np.arange(len(self)), times)
+        names = ("starts", "lengths", "begins", "ends", "levels", "targets")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
 
 def lay_out(
     recordings: Iterable[NDArray[np.float32]], frontend: LogMel, targets: Sequence[int] | None = None
@@ -74,4 +80,18 @@ def lay_out(
         ends=ends,
         levels=np.array(levels, np.float32),
         targets=np.full(len(parts), -1) if targets is None else np.asarray(targets, np.int64),
+    )
+
+
+def joined_sounds(one: Sounds, other: Sounds) -> Sounds:
+    """Both, the second after the first."""
+    frames = len(one.energies) - 1
+    return Sounds(
+        energies=np.concatenate([one.energies[:-1], other.energies]),
+        starts=np.concatenate([one.starts, other.starts + frames]),
+        lengths=np.concatenate([one.lengths, other.lengths]),
+        begins=np.concatenate([one.begins, other.begins]),
+        ends=np.concatenate([one.ends, other.ends]),
+        levels=np.concatenate([one.levels, other.levels]),
+        targets=np.concatenate([one.targets, other.targets]),
     )

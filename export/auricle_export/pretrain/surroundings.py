@@ -15,6 +15,9 @@ from auricle_export.pretrain.window_settings import WindowSettings
 
 Levels = NDArray[np.float32]
 
+CROWD = 4
+"""Voices of a crowd: with as many nobody is understood, and it is no steady noise yet."""
+
 
 class Surroundings:
     """Draws them; all randomness comes from the generator it is given.
@@ -52,6 +55,9 @@ class Surroundings:
         mixed[there] = echoed(mixed[there], rng, s.decay, s.direct_db)
         talk = np.flatnonzero(~silent & (rng.random(count) < s.babble))
         self._background(mixed, talk, self._running, level, s.babble_db, rng)
+        if s.crowd:
+            many = np.flatnonzero(~silent & (rng.random(count) < s.crowd))
+            self._background(mixed, many, self._running, level, s.crowd_db, rng, CROWD)
         mixed *= tilts(count, mixed.shape[2], rng, s.tilt_db)
         loud = np.where(silent, level * 10 ** rng.uniform(-1, 2, count), level).astype(np.float32)
         noisy, made = (rng.random(count) < s.noise) | silent, rng.random(count) < s.made
@@ -70,9 +76,21 @@ class Surroundings:
         level: Levels,
         ratio_db: Range,
         rng: np.random.Generator,
+        voices: int = 1,
     ) -> None:
-        """Add a random stretch of a recording, at another speed, so many decibels below the word."""
-        count = len(which)
+        """Add random stretches of so many recordings, equally loud, so many decibels below the word together."""
+        shape = (len(which), mixed.shape[1])
+        stretch = self._stretches(sounds, shape, rng)
+        if voices > 1:
+            others = (self._stretches(sounds, shape, rng) for _ in range(voices - 1))
+            stretch = sum(map(_equally_loud, others), _equally_loud(stretch))
+        own = stretch.mean(axis=(1, 2)) + 1e-9
+        factor = level[which] / own * 10 ** (-rng.uniform(*ratio_db, len(which)) / 10)
+        mixed[which] += stretch * np.minimum(factor, 1e6).astype(np.float32)[:, None, None]
+
+    def _stretches(self, sounds: Sounds, shape: tuple[int, int], rng: np.random.Generator) -> Energies:
+        """Energies (N, F, mels) of random stretches of recordings, each at another speed; `shape` is (N, F)."""
+        count, frames = shape
         chosen = rng.choice(len(sounds), count, p=sounds.lengths / sounds.lengths.sum())
         start = rng.integers(0, sounds.lengths[chosen])
         if self.noise_found is not None and sounds is self._noise:
@@ -82,9 +100,13 @@ class Surroundings:
             chosen[hard], start[hard] = found.sounds[places], found.frames[places]
         speed = np.exp(rng.uniform(-0.4, 0.4, count))
         speed *= np.where(rng.random(count) < self._settings.backwards, -1, 1)
-        source = start[:, None] + np.rint(np.arange(mixed.shape[1])[None] * speed[:, None]).astype(np.int64)
+        source = start[:, None] + np.rint(np.arange(frames)[None] * speed[:, None]).astype(np.int64)
         rows = sounds.starts[chosen][:, None] + source % sounds.lengths[chosen][:, None]
-        stretch = sounds.energies[rows]
-        own = stretch.mean(axis=(1, 2)) + 1e-9
-        factor = level[which] / own * 10 ** (-rng.uniform(*ratio_db, count) / 10)
-        mixed[which] += stretch * np.minimum(factor, 1e6).astype(np.float32)[:, None, None]
+        stretches: Energies = sounds.energies[rows]
+        return stretches
+
+
+def _equally_loud(stretches: Energies) -> Energies:
+    """Energies (N, F, mels) whose mean is 1, each."""
+    levelled: Energies = stretches / (stretches.mean(axis=(1, 2), keepdims=True) + 1e-9)
+    return levelled

@@ -24,6 +24,8 @@ _WHOLE = ("batch", "judged", "mined")
 _ELSEWHERE = {
     "epochs": "epochs are in the table [epochs], by model",
     "steps": "steps stands at the top of the recipe",
+    "alone": "it is of a head over a front-end's network, which export wakeword trains",
+    "composed": "it is of a head over a front-end's network, which export wakeword trains",
     "windows": "windows are in the table [windows]",
     "seed": "the seed is the option --seed",
     "device": "the device is the option --device",

@@ -14,18 +14,15 @@ from numpy.typing import NDArray
 from auricle.hearing.rule import keyword_mask
 from auricle.speech.features import Energies
 from auricle_export.pretrain.mined import drawn
+from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.trained import TrainingInterrupted
 from auricle_export.pretrain.windows import Composer
 
-COMPOSED = 24_000
-"""Windows that are put together; each costs the network 4 ms."""
 LONG = 180_000
 """Frames at most of each kind of sound without a keyword: half an hour."""
 PIECE = 1_000
 """Frames of such sound that are equally loud."""
-ALONE = 0.5
-"""Share of a batch that is of those sounds."""
 MISTAKEN = 0.5
 """Share of windows without a keyword that are drawn by how much they were mistaken for one."""
 MOVED = 0.5
@@ -47,8 +44,9 @@ class VectorPool:
         The pack's.
     unknown, silence
         Places of `_unknown_` and `_silence_` among them.
-    seed
-        Of every draw.
+    settings
+        How many windows are put together, which share of a batch is of the sounds without a keyword, and the seed of
+        every draw.
     stopped
         Asked now and then.
 
@@ -64,14 +62,14 @@ class VectorPool:
         labels: tuple[str, ...],
         unknown: int,
         silence: int,
-        seed: int,
+        settings: LiveSettings,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._frontend, self._keywords = composer.frontend, keyword_mask(labels)
-        self._stopped = stopped
+        self._stopped, self._alone, seed = stopped, settings.alone, settings.seed
         self._count, self._size = self._frontend.task.input_shape
         tables, targets, starts = list[NDArray[np.float16]](), list[NDArray[np.int64]](), list[NDArray[np.int64]]()
-        for place in range(-(-COMPOSED // _AT_ONCE)):
+        for place in range(-(-settings.composed // _AT_ONCE)):
             x, y = composer(_AT_ONCE, np.random.default_rng([seed, 16, place]))
             self._go_on()
             tables.append(x.reshape(-1, self._size).astype(np.float16))
@@ -122,7 +120,7 @@ class VectorPool:
 
     def __call__(self, count: int, rng: np.random.Generator) -> Draw:
         """Windows (count, T', size) and labels (count,)."""
-        alone = int(ALONE * count)
+        alone = int(self._alone * count)
         chosen = [rng.integers(self._composed, size=count - alone)]
         mistaken = 0 if self._scores is None else int(MISTAKEN * alone)
         chosen.append(rng.integers(self._composed, len(self._starts), size=alone - mistaken))

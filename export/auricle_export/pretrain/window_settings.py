@@ -11,6 +11,13 @@ LEAD = 30
 has so many fewer of them as it is earlier."""
 
 
+ENDED = 25
+"""Frames within which a keyword has just ended: some three hops of a front-end that steps by 80 ms, so that a detector
+which averages over as many windows sees whole ones."""
+_LATER = ("newest", "crowd", "crowd_db")
+"""Fields that states of before do not know."""
+
+
 @dataclass(frozen=True)
 class WindowSettings:
     """From what each window draws; every value is uniform in its range, times are in frames of 10 ms."""
@@ -23,6 +30,9 @@ class WindowSettings:
     """Share of a keyword that may lie outside the window."""
     shift: Range = (0, 0)
     """How much earlier a second window of the same sound begins; both have the same label. (0, 0): no second window."""
+    newest: float = 0.0
+    """Share of the keywords that have just ended, `ENDED` frames before their window's end at most. Of 1, a window in
+    which a keyword lies early, or outside for the most part, is never one with its label."""
     noise_only: float = 0.16
     """Of the windows without a keyword: nobody speaks."""
     running: float = 0.27
@@ -55,6 +65,10 @@ class WindowSettings:
     babble: float = 0.3
     """Share of windows with somebody else speaking in the background."""
     babble_db: Range = (3, 22)
+    crowd: float = 0.0
+    """Share of windows with several others speaking at once in the background."""
+    crowd_db: Range = (0, 20)
+    """Of the word over all of them together."""
     noise: float = 0.85
     """Share of windows with noise."""
     second_noise: float = 0.15
@@ -74,7 +88,12 @@ class WindowSettings:
 
     @property
     def text(self) -> str:
-        """All of them for a training's state: `shift`, which states of before do not know, only where there is one."""
+        """All of them for a training's state: what states of before do not know only where it is not as usual."""
+        usual = {field.name: field.default for field in fields(self) if field.name in _LATER}
         named = ((field.name, getattr(self, field.name)) for field in fields(self))
-        said = (f"{name}={value!r}" for name, value in named if name != "shift" or value[1])
+        said = [
+            f"{name}={value!r}"
+            for name, value in named
+            if (name not in usual or value != usual[name]) and (name != "shift" or value[1])
+        ]
         return f"WindowSettings({', '.join(said)})"

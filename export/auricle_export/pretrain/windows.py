@@ -15,7 +15,7 @@ from auricle_export.pretrain.acoustics import masked, warped
 from auricle_export.pretrain.mined import Mined, drawn
 from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.surroundings import Surroundings
-from auricle_export.pretrain.window_settings import LEAD, WindowSettings
+from auricle_export.pretrain.window_settings import ENDED, LEAD, WindowSettings
 
 _CUT = 40
 """Frames of running speech beyond the place at which it is cut off before a word."""
@@ -216,7 +216,11 @@ class Composer:
         if kind == Kind.KEYWORD:
             slack = s.outside * length
             low, high = -slack * rng.random(count), frames - length + slack * rng.random(count) - shift
-            return low + np.maximum(high - low, 0) * rng.random(count)
+            anywhere = low + np.maximum(high - low, 0) * rng.random(count)
+            if not s.newest:
+                return anywhere
+            just = frames - length - shift - ENDED * rng.random(count)
+            return np.where(rng.random(count) < s.newest, just, anywhere)
         if kind == Kind.CUT:
             visible = rng.uniform(0.05, s.visible, count) * length
             return np.where(rng.random(count) < 0.5, visible - length - shift, frames - visible)

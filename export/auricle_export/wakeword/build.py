@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
-import numpy as np
 from msgspec import UNSET, UnsetType
 
 from auricle.checks.onnx_network import frontend_of
-from auricle.errors import SettingsError
-from auricle.hearing.splits import Part
 from auricle.packs.manifest import Listening, Start
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.scripts import refuse_unread
-from auricle_export.packs.build import assemble, trace_model
-from auricle_export.packs.models import HEAD, built_in
-from auricle_export.packs.network import Frozen
-from auricle_export.packs.start_weights import with_negatives, without_start
-from auricle_export.packs.window import network_task, task_of
+from auricle_export.packs.start_weights import with_negatives
 from auricle_export.pretrain.corpus import Progress
 from auricle_export.pretrain.listening import command_streams, hearing_of
 from auricle_export.pretrain.live import recogniser_of, train_live
@@ -38,11 +30,13 @@ from auricle_export.pretrain.warm_start import WarmStart
 from auricle_export.voices.advice import who_speaks
 from auricle_export.voices.interface import VoiceSource
 from auricle_export.voices.sources import ESPEAK
-from auricle_export.wakeword.corpus import PEOPLE, WakeCorpus, read_recordings, wake_corpus
+from auricle_export.wakeword.corpus import PEOPLE, WakeCorpus, wake_corpus
 from auricle_export.wakeword.judgement import Judgement, judge_phrases
+from auricle_export.wakeword.model import cooled, starting_pack, window_of
 from auricle_export.wakeword.natural import add_natural
+from auricle_export.wakeword.recordings import read_recordings
 from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of
-from auricle_export.wakeword.voices_sound import MARGIN, SpokenPart, speak_parts, texts_for, voices_for
+from auricle_export.wakeword.voices_sound import SpokenPart, speak_parts, texts_for, voices_for
 
 WATCHING, CHOOSING, JUDGING = 2, 6, 4
 """How often the sound without the phrases is heard in other noise: while training, to choose thresholds, to judge."""
@@ -50,8 +44,6 @@ CARRIED = 20
 """Seconds of each kind of sound without the phrases that the pack carries: it stays below a megabyte."""
 _LONGEST = 120
 """Characters of folders' names in a manifest."""
-LONGEST = 2.0
-"""Seconds of a window at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +82,7 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     watch.speakers(who_speaks(task.sources, task.language))
     parts = speak_parts(texts, task.language, seed, step, task.speakers)
     parts = add_natural(parts, task, texts, step)
-    pack = _starting_pack(base, labels, name_of(task.phrases), window_of(task, parts), frozen)
+    pack = starting_pack(base, labels, name_of(task.phrases), window_of(task, parts), frozen)
     model = pack.manifest.plugin
     frontend = frontend_of(pack)
     corpus = wake_corpus(task, commands, pack, frontend, texts, parts, recorded)
@@ -105,13 +97,15 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
         pack,
         corpus.corpus,
         streams,
-        task.settings,
+        task.settings if frozen is None else task.head,
         task.folder,
         start=WarmStart(base) if frozen is None else None,
         teachers=teachers,
         report=watch.epoch,
         stopped=stopped,
     )
+    if frozen is not None:
+        trained = cooled(trained, pack.table(model))
     recognise = heeding(recogniser_of(model, pack, trained.weights), stopped)
     with pytorch_threads(task.settings.threads):
         listening, measured, chosen = _choose(task, commands, corpus, recognise, frontend, step)
@@ -139,46 +133,6 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     done = with_negatives(with_starts(pack, {model: begin}, {model: trained}, listening), carried(chosen, CARRIED))
     watch.chosen(listening, measured)
     return WakePack(done, trained, corpus, listening, judgement, time.monotonic() - began)
-
-
-def window_of(task: WakeTask, parts: Mapping[Part, SpokenPart]) -> float:
-    """Seconds that the models look at: nine takes of ten of the longest phrase, but a tenth of each.
-
-    Raises
-    ------
-    SettingsError
-        Voices need longer than `LONGEST` for it.
-    """
-    longest = 1.0
-    for phrase in task.phrases:
-        lengths = [len(take.sound) - 2 * MARGIN for take in parts["train"].phrases if take.word == phrase]
-        seconds = 0.9 * float(np.quantile(lengths, 0.9)) / 16_000
-        if seconds > LONGEST:
-            raise SettingsError(
-                f'"{phrase}" takes {seconds / 0.9:.1f} s to say, more than the {LONGEST:g} s that a device looks at: '
-                "name a shorter phrase."
-            )
-        longest = max(longest, float(np.ceil(seconds * 10) / 10))
-    return longest
-
-
-def _starting_pack(
-    base: Pack, labels: tuple[str, ...], name: str, seconds: float, frozen: Frozen | None = None
-) -> Pack:
-    """The base's models for these labels; traced again, the plug-in alone, where the window is longer.
-
-    With a frozen network, a head over its vectors in place of them.
-    """
-    if frozen is not None:
-        task = network_task(labels, frozen.frontend, seconds)
-        frames, size = task.input_shape
-        head = trace_model(partial(built_in, HEAD, mels=size, frames=frames), len(labels), task)
-        return assemble(name, labels, {HEAD: head}, HEAD, task=task, frozen=frozen)
-    if seconds == base.manifest.task.seconds:
-        return without_start(base).with_labels(labels, name)
-    task = task_of(labels, base.manifest.task.frontend.mels, seconds)
-    make = partial(built_in, MODEL, mels=task.frontend.mels)
-    return assemble(name, labels, {MODEL: trace_model(make, len(labels), task)}, MODEL, task=task)
 
 
 def _with_people(streams: Streams, corpus: WakeCorpus) -> Streams:

@@ -16,28 +16,16 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.hearing.scenes import Scene
-from auricle.hearing.sounds import Take, fingerprint
-from auricle.hearing.splits import PARTS, Part, part_of, twin_groups
+from auricle.hearing.splits import Part
 from auricle.hearing.utterances import Stretch
 from auricle.packs.listening import read_negatives
 from auricle.packs.manifest import Task
 from auricle.packs.pack import Pack, load_pack
-from auricle.speech.audio import read_recording
-from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import Energies, LogMel, mel_filters
-from auricle.speech.sound_faults import Finding, SoundError, SoundFault, nothing_usable
-from auricle.speech.speech_manifest import nobody_in
+from auricle.speech.sound_faults import SoundFault
 from auricle.speech.words import ALL_WORDS
-from auricle_export.pretrain.corpus import (
-    Corpus,
-    Heard,
-    Progress,
-    Sources,
-    add_to_digest,
-    lay_out_long,
-    read_part,
-)
-from auricle_export.pretrain.sounds import Sounds
+from auricle_export.pretrain.corpus import Corpus, Heard, add_to_digest, lay_out_long
+from auricle_export.pretrain.sounds import Sounds, joined_sounds
 from auricle_export.pretrain.windows import Bank
 from auricle_export.wakeword.report import Speaker
 from auricle_export.wakeword.task import WakeTask
@@ -45,8 +33,6 @@ from auricle_export.wakeword.voices_sound import SpokenPart, Texts
 
 PEOPLE = "home"
 """The shipped pack whose negatives are taken."""
-SPEAKERS = 20
-"""With fewer speakers of the phrases all their takes are trained on, and voices that are left out judge."""
 WORDS_CARRIED = ("words", "run together")
 """Kinds of that sound which are single words."""
 _PIECE = 1_000
@@ -74,29 +60,6 @@ class WakeCorpus:
     """Kind, hours and whose sound it is, of what is trained on without the phrases."""
 
 
-def read_recordings(task: WakeTask, labels: Sequence[str], progress: Progress = lambda *_: None) -> dict[Part, Heard]:
-    """Read what is named, by part: takes of the phrases, and everything else.
-
-    Raises
-    ------
-    DataError
-        A folder cannot be read, or holds nothing that can be used.
-    """
-    own = own_takes(task, progress)
-    trained = {fingerprint(take.sound) for heard in own.values() for take in heard.keywords}
-    sources = Sources(task.words, task.running, task.noise, task.leave_out, languages=task.languages)
-    recorded = {}
-    for part, takes in own.items():
-        heard = read_part(sources, labels, part, progress)
-        others = (take for take in heard.keywords if fingerprint(take.sound) not in trained)
-        recorded[part] = replace(
-            heard,
-            keywords=(*takes.keywords, *others),
-            findings=(*takes.findings, *heard.findings),
-        )
-    return recorded
-
-
 def wake_corpus(
     task: WakeTask,
     commands: Sequence[str],
@@ -119,8 +82,9 @@ def wake_corpus(
         add_to_digest(whole, sounds, targets)
         return lay_out_long(sounds, frontend, targets)
 
+    times = often([place[take.word] for take in said], len(train.keywords))
     bank = Bank(
-        keywords=laid([take.sound for take in said], [place[take.word] for take in said]),
+        keywords=laid([take.sound for take in said], [place[take.word] for take in said]).repeated(times),
         spoken=laid([take.sound for take in spoken.phrases], [place[take.word] for take in spoken.phrases]),
         others=laid([take.sound for take in (*spoken.words, *spoken.foreign, *train.others, *train.languages)]),
         alike=laid([take.sound for take in (*spoken.alike, *spoken.foreign)]),
@@ -130,6 +94,8 @@ def wake_corpus(
         if commands
         else None,
     )
+    if (times > 1).any():
+        whole.update(times.tobytes())
     takes = (*train.keywords, *train.others, *train.languages)
     corpus = Corpus(
         labels=pack.labels,
@@ -154,6 +120,20 @@ def wake_corpus(
     )
 
 
+def often(targets: Sequence[int], people: int) -> NDArray[np.int64]:
+    """How often takes (N,) are counted, so that of each label people are drawn as often as all natural voices together.
+
+    The first `people` takes are by people. Ten of them among 160 of a synthetic source would be a sixteenth of what is
+    drawn, and what people say is what a model is to hear.
+    """
+    labels, natural = np.asarray(targets, np.int64), np.arange(len(targets)) >= people
+    times = np.ones(len(labels), np.int64)
+    for label in np.unique(labels[:people]):
+        mine = labels == label
+        times[mine & ~natural] = max(1, round(np.count_nonzero(mine & natural) / np.count_nonzero(mine & ~natural)))
+    return times
+
+
 def _negatives(
     recorded: Heard, spoken: SpokenPart, people: Mapping[str, Sounds]
 ) -> tuple[tuple[str, float, Speaker], ...]:
@@ -171,49 +151,6 @@ def _negatives(
         ("noise", round(hours([*spoken.noise, *recorded.noise]) + people["noise"].seconds / 3600, 3), "recorded"),
     ]
     return tuple(row for row in rows if row[1])
-
-
-def own_takes(task: WakeTask, progress: Progress = lambda *_: None) -> dict[Part, Heard]:
-    """Takes of the phrases in folders and lists, by part: all to train on where fewer than `SPEAKERS` say them.
-
-    Raises
-    ------
-    DataError
-        A folder cannot be read, or none of its files is a take of a phrase that can be used.
-    """
-    takes: list[tuple[str, Take]] = []
-    findings: list[Finding] = []
-    strangers = {clip.speaker for root in task.leave_out for clip in scan_folder(root, phrases=task.phrases).clips}
-    for root in task.takes:
-        groups = twin_groups(root)
-        loose = task.phrases[0] if len(task.phrases) == 1 else ""
-        named = scan_folder(root, phrases=task.phrases, loose=loose, speaker=task.speaker)
-        clips = [clip for clip in named.clips if clip.word in task.phrases and clip.speaker not in strangers]
-        findings += [finding for finding in named.findings if not finding.is_used]
-        findings += [nobody_in(clip.path) for clip in clips if clip.is_nobody]
-        if not clips:
-            raise DataError(
-                f'{root} holds no take of "{task.phrases[0]}": lay takes out as '
-                f"{task.phrases[0]}/<speaker>_nohash_<n>.wav."
-            )
-        for done, clip in enumerate(clips):
-            progress("reading takes", done + 1, len(clips))
-            try:
-                recording = read_recording(clip.path)
-            except SoundError as error:
-                findings.append(error.finding)
-                continue
-            findings += recording.findings
-            sound = recording.samples
-            takes.append((groups.get(clip.path, clip.speaker), Take(clip.word, clip.speaker, sound)))
-        if not takes:
-            raise DataError(nothing_usable(root, findings, "take"))
-    few = len({speaker for speaker, _ in takes}) < SPEAKERS
-    heard = {}
-    for part in PARTS:
-        mine = [take for speaker, take in takes if part == ("train" if few else part_of(speaker))]
-        heard[part] = Heard(tuple(mine), (), (), (), findings=tuple(findings) if part == "train" else ())
-    return heard
 
 
 def _heard(recorded: Heard, spoken: SpokenPart) -> Heard:
@@ -289,18 +226,4 @@ def _sounds_of(pieces: Sequence[Energies]) -> Sounds:
         ends=lengths.copy(),
         levels=np.array(levels, np.float32),
         targets=np.full(len(pieces), -1),
-    )
-
-
-def joined_sounds(one: Sounds, other: Sounds) -> Sounds:
-    """Both, the second after the first."""
-    frames = len(one.energies) - 1
-    return Sounds(
-        energies=np.concatenate([one.energies[:-1], other.energies]),
-        starts=np.concatenate([one.starts, other.starts + frames]),
-        lengths=np.concatenate([one.lengths, other.lengths]),
-        begins=np.concatenate([one.begins, other.begins]),
-        ends=np.concatenate([one.ends, other.ends]),
-        levels=np.concatenate([one.levels, other.levels]),
-        targets=np.concatenate([one.targets, other.targets]),
     )

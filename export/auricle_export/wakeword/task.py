@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import category
@@ -58,6 +58,16 @@ def usual_settings() -> LiveSettings:
     return LiveSettings(epochs=EPOCHS, windows=WINDOWS)
 
 
+def head_settings() -> LiveSettings:
+    """How a head over a frozen network is trained where nothing else is asked for.
+
+    A window costs little once the network heard it, so that batches are large, and three quarters of each are of sound
+    without the phrase: of that there is most, and it is what a head is wrong about.
+    """
+    windows = replace(WINDOWS, newest=1.0, crowd=0.5)
+    return LiveSettings(epochs=EPOCHS, steps=250, batch=512, rate=2e-3, alone=0.75, windows=windows)
+
+
 @dataclass(frozen=True)
 class WakeTask:
     """One or more phrases, and what they are learnt from."""
@@ -89,6 +99,8 @@ class WakeTask:
     speaker: str = ""
     """Who says the takes that name nobody; empty: each a speaker of its own."""
     settings: LiveSettings = field(default_factory=usual_settings)
+    head: LiveSettings = field(default_factory=head_settings)
+    """How a head over a frozen network is trained; draws of voices and parts are those of `settings`."""
 
     def __post_init__(self) -> None:
         """Refuse what is not a phrase, and rates that cannot be meant."""
