@@ -10,10 +10,12 @@ import pytest
 import soundfile
 
 from auricle.hearing.splits import PARTS
+from auricle.speech.other_words import ELSEWHERE
 from auricle_export.voices.interface import as_take
 from auricle_export.voices.recordings import Recordings
+from auricle_export.voices.speakers import JUDGES, parts_of
 from auricle_export.wakeword import natural
-from auricle_export.wakeword.natural import ELSEWHERE, add_natural, parts_of
+from auricle_export.wakeword.natural import add_natural
 from auricle_export.wakeword.task import WakeTask
 from auricle_export.wakeword.voices_sound import SpokenPart, Texts
 
@@ -95,7 +97,7 @@ def test_a_source_of_few_speakers_trains_alone() -> None:
 def test_a_language_whose_only_speaker_judges_is_not_spoken() -> None:
     class Lonely(Told):
         def speakers(self, language: str) -> tuple[str, ...]:
-            return self.names if language == "en" else (self.names[natural.JUDGES],)
+            return self.names if language == "en" else (self.names[JUDGES],)
 
     source = Lonely()
     done = add_natural(dict.fromkeys(PARTS, EMPTY), _task(source, "en"), TEXTS)
@@ -105,7 +107,7 @@ def test_a_language_whose_only_speaker_judges_is_not_spoken() -> None:
 
 def test_each_take_of_a_folder_is_heard_once_in_the_part_of_its_speaker(tmp_path: Path) -> None:
     for number in range(12):
-        words = ("hey robot", "kitchen") if number != natural.JUDGES else ("hey robot", "only here")
+        words = ("hey robot", "kitchen") if number != JUDGES else ("hey robot", "only here")
         for word in words:
             path = tmp_path / word / f"v{number:02}_nohash_0.wav"
             path.parent.mkdir(exist_ok=True)

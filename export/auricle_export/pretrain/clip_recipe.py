@@ -16,6 +16,8 @@ from auricle.wire.kinds import Token
 from auricle_export.pretrain.settings import PretrainSettings
 
 Folder = Annotated[str, msgspec.Meta(min_length=1, max_length=400)]
+MOST_NAMED = 50
+"""Whom a pack can name."""
 AnyRecipe = TypeVar("AnyRecipe", bound="FromFolders")
 
 
@@ -28,7 +30,7 @@ class FromFolders(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Folders of single words."""
     leave_out: tuple[Folder, ...] = ()
     """Folders of single words whose speakers are heard in no part: those that a later measurement needs."""
-    attribution: Annotated[tuple[Sentence, ...], msgspec.Meta(max_length=50)] = ()
+    attribution: Annotated[tuple[Sentence, ...], msgspec.Meta(max_length=MOST_NAMED)] = ()
     epochs: Annotated[dict[Token, Annotated[int, msgspec.Meta(ge=1, le=10_000)]], msgspec.Meta(min_length=1)]
     """By model, in the order in which they are trained."""
 

@@ -1,10 +1,10 @@
-"""Everything that a training meets: recordings by part, words by espeak, running speech, other languages, noise."""
+"""Everything that a training meets: recordings by part, words by voices, running speech, other languages, noise."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +17,11 @@ from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.audio import read_audio, read_recording
 from auricle.speech.clip_folder import ClipFile, scan_folder
 from auricle.speech.clip_reader import read_each
-from auricle.speech.espeak import spoken
 from auricle.speech.features import LogMel
-from auricle.speech.other_speech import synthesise_others
 from auricle.speech.sound_faults import Finding, SoundError, nothing_usable
 from auricle.speech.sound_files import sound_files
-from auricle.speech.voices import choose_voices, utterance
+from auricle_export.pretrain.espeak_sounds import speak_alike, speak_greetings, speak_words
+from auricle_export.pretrain.other_voices import Negatives, Spoken, open_voice, speak_negatives
 from auricle_export.pretrain.sounds import Sounds, lay_out
 from auricle_export.pretrain.windows import Bank
 from auricle_export.speech.import_speech import RUNNING_FOLDER
@@ -32,10 +31,6 @@ Progress = Callable[[str, int, int], None]
 Sound = NDArray[np.float32]
 
 LEAST_SAMPLES = 1_600
-GREETINGS = ("hey", "okay", "hi", "hello")
-"""What people say before a wake word."""
-_MARGIN = 1_600
-"""Samples of silence around what espeak says."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +55,8 @@ class Sources:
     """Keywords that come before other keywords."""
     languages: tuple[Path, ...] = ()
     """As `words`, of other languages: no keywords, whatever their folders are called."""
+    spoken: Spoken | None = None
+    """What another voice than espeak-ng's says, which holds no keyword."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +199,11 @@ def make_corpus(
     Raises
     ------
     DataError
-        A keyword that no speaker of the training part says, no running speech, or no noise.
+        A keyword that no speaker of the training part says, no running speech, or no noise; or a voice is not there.
+    SettingsError
+        As of `open_voice`.
     """
+    voice = open_voice(sources.spoken) if sources.spoken else None
     train, validation, test = (read_part(sources, labels, part, progress) for part in ("train", "validation", "test"))
     words = [label for label in labels if label not in SPECIAL_LABELS]
     missing = sorted(set(words) - {take.word for take in train.keywords})
@@ -213,14 +213,11 @@ def make_corpus(
         if not sounds:
             raise DataError(f"A training of words that are listened for needs {what}: name a folder of it.")
     place = {label: number for number, label in enumerate(labels)}
-    synthetic = _spoken(words, sources.takes, sources, seed, progress)
-    alike = synthesise_others(
-        words,
-        sources.other_voices,
-        sources.other_takes,
-        seed,
-        progress=lambda done, total: progress("synthesising other speech", done, total),
-    )
+    synthetic = speak_words(words, sources.voices, sources.takes, seed, progress)
+    alike = speak_alike(words, sources.other_voices, sources.other_takes, seed, progress)
+    said: dict[Part, Negatives] = {"train": Negatives(), "validation": Negatives()}
+    if voice is not None and sources.spoken is not None:
+        said = speak_negatives(voice, sources.spoken, words, seed, progress)
     whole = hashlib.sha256()
 
     def laid(sounds: Sequence[Sound], targets: Sequence[int] | None = None) -> Sounds:
@@ -230,8 +227,8 @@ def make_corpus(
     bank = Bank(
         keywords=laid([t.sound for t in train.keywords], [place[t.word] for t in train.keywords]),
         spoken=laid([sound for _, sound in synthetic], [place[word] for word, _ in synthetic]),
-        others=laid([take.sound for take in (*train.others, *train.languages)]),
-        alike=laid([_padded(_float(take.audio)) for take in alike]),
+        others=laid([take.sound for take in (*train.others, *train.languages, *said["train"].foreign)]),
+        alike=laid([*alike, *(take.sound for take in said["train"].near)]),
         running=laid(train.running),
         noise=laid(train.noise),
         leading=laid(_leading(train, synthetic, sources, seed, progress)) if sources.wake else None,
@@ -240,7 +237,11 @@ def make_corpus(
     return Corpus(
         labels=tuple(labels),
         bank=bank,
-        validation=validation,
+        validation=replace(
+            validation,
+            others=(*validation.others, *said["validation"].near),
+            languages=(*validation.languages, *said["validation"].foreign),
+        ),
         test=test,
         clips=len(takes),
         speakers=len({take.speaker for take in takes}),
@@ -250,27 +251,11 @@ def make_corpus(
     )
 
 
-def _spoken(
-    words: Sequence[str], takes: int, sources: Sources, seed: int, progress: Progress
-) -> list[tuple[str, Sound]]:
-    """Words by every espeak voice, `takes` times each."""
-    said: list[tuple[str, Sound]] = []
-    texts = [word for word in words for _ in range(takes)]
-    for done, voice in enumerate(choose_voices(sources.voices, seed)):
-        rng = np.random.default_rng([seed, 8, done])
-        utterances = [utterance(voice, text, rng) for text in texts]
-        said += [
-            (word, _padded(sound)) for word, sound in zip(texts, spoken(voice.espeak_name, utterances), strict=True)
-        ]
-        progress("synthesising words", done + 1, sources.voices)
-    return said
-
-
 def _leading(
     train: Heard, synthetic: Sequence[tuple[str, Sound]], sources: Sources, seed: int, progress: Progress
 ) -> list[Sound]:
     """What comes before a wake word or a command: greetings by espeak, and wake words by people and by espeak."""
-    greetings = [sound for _, sound in _spoken(GREETINGS, 1, sources, seed + 1, progress)]
+    greetings = speak_greetings(sources.voices, seed + 1, progress)
     wakes = [take.sound for take in train.keywords if take.word in sources.wake]
     return [*greetings, *wakes, *(sound for word, sound in synthetic if word in sources.wake)]
 
@@ -280,15 +265,6 @@ def lay_out_long(sounds: Sequence[Sound], frontend: LogMel, targets: Sequence[in
     long_enough = [len(sound) >= LEAST_SAMPLES for sound in sounds]
     kept = None if targets is None else [t for t, fits in zip(targets, long_enough, strict=True) if fits]
     return lay_out([sound for sound, fits in zip(sounds, long_enough, strict=True) if fits], frontend, kept)
-
-
-def _padded(sound: Sound) -> Sound:
-    return np.pad(sound, _MARGIN)
-
-
-def _float(audio: NDArray[np.int16]) -> Sound:
-    samples: Sound = audio.astype(np.float32) / np.float32(32_768)
-    return samples
 
 
 def add_to_digest(whole: hashlib._Hash, sounds: Sequence[Sound], targets: Sequence[int] | None) -> None:

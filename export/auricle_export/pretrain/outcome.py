@@ -145,7 +145,7 @@ def judge(
             judged_clips=judged,
             seed=seed,
             hearing=hearing_of(streams.counts(recognise[model]), JUDGES),
-            attribution=recipe.attribution or UNSET,
+            attribution=recipe.named() or UNSET,
             speech=corpus.digest,
         )
     return starts

@@ -16,10 +16,12 @@ from auricle.files import NamesOnDisk, normal_form, read_text
 from auricle.settings import LARGEST
 from auricle.speech.clip_folder import refuse_both_roles
 from auricle.speech.sources import DOWNLOADED, Place, Steps, source_folders
-from auricle_export.pretrain.clip_recipe import ClipRecipe, Folder, FromFolders, below
+from auricle_export.pretrain.clip_recipe import MOST_NAMED, ClipRecipe, Folder, FromFolders, below
 from auricle_export.pretrain.corpus import Sources
+from auricle_export.pretrain.other_voices import Spoken
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.varied import Number, Value, settings_of, windows_of
+from auricle_export.voices.sources import source_names, voice_source
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,6 +32,8 @@ SHIPPED = ("digits", "gsc12", "gsc12-res", "gsc35", "home", "home-more")
 """Recipes of packs in the wheel."""
 _LONGEST = 200
 """Characters of what a manifest says that weights were trained on."""
+_VOICE = 40
+"""Characters of a voice's name in it."""
 
 
 class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="windows"):
@@ -50,6 +54,8 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
     takes: Annotated[int, msgspec.Meta(ge=1)] = 4
     other_voices: Annotated[int, msgspec.Meta(ge=1)] = 80
     other_takes: Annotated[int, msgspec.Meta(ge=1)] = 30
+    spoken: Spoken | None = None
+    """What another voice than espeak-ng's says, which holds no keyword."""
     windows: dict[str, Value] = msgspec.field(default_factory=dict)
     """Fields of `WindowSettings` that are others than usual."""
     settings: dict[str, Number] = msgspec.field(default_factory=dict)
@@ -61,10 +67,11 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
         Raises
         ------
         SettingsError
-            A folder is relative and there is no folder of data, or one is named twice or in both roles.
+            A folder is relative and there is no folder of data, one is named twice or in both roles, or as of `named`.
         DataError, StorageError
             As `source_folders`.
         """
+        self.named()
 
         def folders(names: Sequence[str], *, downloaded: bool = False) -> tuple[Path, ...]:
             found: list[Path] = []
@@ -89,7 +96,32 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
             self.other_takes,
             self.wake,
             languages,
+            self._voiced(data),
         )
+
+    def _voiced(self, data: Path | None) -> Spoken | None:
+        """`[spoken]` with the path of a folder below that of the data."""
+        if self.spoken is None or self.spoken.voice in source_names():
+            return self.spoken
+        folder = Path(self.spoken.voice) if data is None else data / self.spoken.voice
+        return msgspec.structs.replace(self.spoken, voice=str(folder)) if folder.is_dir() else self.spoken
+
+    def named(self) -> tuple[str, ...]:
+        """Whom a pack names: for recordings, and for what another voice says.
+
+        Raises
+        ------
+        SettingsError
+            More than a pack can say, or no source of voices can be loaded.
+        """
+        voice = "" if self.spoken is None else self.spoken.voice
+        of_voice = voice_source(voice).attribution if voice in source_names() else ()
+        named = tuple(dict.fromkeys((*self.attribution, *of_voice)))
+        if len(named) > MOST_NAMED:
+            raise SettingsError(
+                f"The recipe's attribution and its voice name {len(named)}, and a pack {MOST_NAMED} at most: join some."
+            )
+        return named
 
     def training(self, model: str, usual: LiveSettings) -> LiveSettings:
         """How one model is trained; SettingsError where `[windows]` or `[settings]` is not possible."""
@@ -109,14 +141,17 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
         names = ", ".join(Path(name).name if Path(name).is_absolute() else name for name in folders)
         known = [Path(name).name for name in dict.fromkeys((self.start, *self.teachers)) if name]
         people, packs = (names, f"{len(folders)} folders"), (", ".join(known), f"{len(known)} packs")
+        voice = "" if self.spoken is None else Path(self.spoken.voice).name[:_VOICE]
         said = [
-            _trained_on(people[one], packs[other] if known else "") for one, other in ((0, 0), (1, 0), (0, 1), (1, 1))
+            _trained_on(people[one], packs[other] if known else "", voice)
+            for one, other in ((0, 0), (1, 0), (0, 1), (1, 1))
         ]
         return next((text for text in said if len(text) <= _LONGEST), said[-1])
 
 
-def _trained_on(people: str, packs: str) -> str:
-    return f"recordings of people in {people}, and espeak-ng{f'; what {packs} had learnt' if packs else ''}"
+def _trained_on(people: str, packs: str, voice: str) -> str:
+    voices = f"espeak-ng and {voice}" if voice else "espeak-ng"
+    return f"recordings of people in {people}, and {voices}{f'; what {packs} had learnt' if packs else ''}"
 
 
 def refuse_twice(folders: Sequence[Path]) -> None:

@@ -47,7 +47,7 @@ class Bank:
     others: Sounds
     """Single words that are no keyword."""
     alike: Sounds
-    """What sounds like a keyword, and other languages, by espeak."""
+    """What sounds like a keyword, and other languages, by synthetic voices."""
     running: Sounds
     noise: Sounds
     together: Sounds | None = None

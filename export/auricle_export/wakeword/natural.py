@@ -1,7 +1,6 @@
 """What other voices than espeak-ng's say for an own wake word: fewer takes, which sound more like people.
 
-Of the speakers of a source every ninth judges and every ninth validates: a take that judges is by nobody, and by no
-mixture of anybody, who was trained on. A source of fewer than nine speakers trains alone.
+Who trains, validates and judges is for `auricle_export.voices.speakers` to say.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ import numpy as np
 from auricle.hearing.sounds import Take, fingerprint
 from auricle.hearing.splits import PARTS, Part, part_of
 from auricle.speech.confusables import holds_any
-from auricle.speech.other_speech import FOREIGN
+from auricle.speech.other_words import ELSEWHERE
 from auricle_export.voices.interface import VoiceSource
 from auricle_export.voices.recordings import Recordings
 from auricle_export.voices.sources import code_of
+from auricle_export.voices.speakers import parts_of, speakers_for
 from auricle_export.voices.takes import TakeOrder, speak_all
 from auricle_export.wakeword.task import WakeTask
 from auricle_export.wakeword.voices_sound import MARGIN, SourceVoices, SpokenPart, Texts
@@ -34,20 +34,6 @@ LIST = 5
 """Words of a list: in one take they cost a third of what they cost alone."""
 LANGUAGES, LANGUAGE_TAKES = 8, 2
 """Other languages at most, and takes of each."""
-NINTH = 9
-VALIDATES, JUDGES = 4, 8
-"""Which of nine speakers validates, and which judges."""
-_MORE = {
-    "pt": "bom dia, até logo, muito obrigado, por favor, como vai você, eu entendo, talvez, amanhã de manhã, "
-    "onde fica a estação, o tempo está bom, claro, por quê, um pouco, desculpe, vamos embora",
-    "ja": "おはよう, さようなら, ありがとう, おねがいします, おげんきですか, わかりました, たぶん, あしたのあさ, "
-    "えきはどこですか, いいてんきですね, もちろん, どうして, すこし, すみません, いきましょう",
-}
-ELSEWHERE: Mapping[str, tuple[str, ...]] = {
-    **{speech.voice: speech.texts for speech in FOREIGN.values()},
-    **{code: tuple(texts.split(", ")) for code, texts in _MORE.items()},
-}
-"""Everyday phrases by espeak-ng's language."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +44,6 @@ class _Line:
     """A field of `SpokenPart`: natural, alike, words, foreign, sentences."""
     text: str
     language: str
-
-
-def parts_of(speakers: Sequence[str]) -> dict[Part, tuple[str, ...]]:
-    """Who trains, validates and judges; who is alike stands side by side."""
-    if len(speakers) < NINTH:
-        return {"train": tuple(speakers), "validation": (), "test": ()}
-    groups: dict[Part, list[str]] = {part: [] for part in PARTS}
-    for place, name in enumerate(speakers):
-        turn = place % NINTH
-        groups["validation" if turn == VALIDATES else "test" if turn == JUDGES else "train"].append(name)
-    return {part: tuple(names) for part, names in groups.items()}
 
 
 def add_natural(
@@ -117,7 +92,7 @@ def _speak_part(
     lines = [
         (line, who)
         for line in _lines(source, groups[part], part, task, texts)
-        if (who := _speakers_for(source, line.language, own, groups, part)) or not source.speakers(own)
+        if (who := speakers_for(source, line.language, own, groups, part)) or not source.speakers(own)
     ]
     orders = [TakeOrder(line.text, line.language, first + turn, who) for turn, (line, who) in enumerate(lines)]
 
@@ -133,16 +108,6 @@ def _speak_part(
             take = Take(line.text, f"{source.name} {part} {turn}", np.pad(sound, MARGIN))
             takes.setdefault(line.kind, []).append(take)
     return takes
-
-
-def _speakers_for(
-    source: VoiceSource, language: str, own: str, groups: Mapping[Part, Sequence[str]], part: Part
-) -> tuple[str, ...]:
-    """Who may say a text of a language: those of the part, and in another language nobody of the other parts."""
-    if language == own:
-        return tuple(groups[part])
-    others = {name for other, names in groups.items() if other != part for name in names}
-    return tuple(name for name in source.speakers(language) if name not in others)
 
 
 def _join(before: SpokenPart, source: VoiceSource, takes: Mapping[str, list[Take]], speakers: int) -> SpokenPart:
