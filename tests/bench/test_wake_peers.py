@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from bench import step_environments, wake_peers
+from bench import step_environments, wake_listeners, wake_peers
 from bench.hearing_peer import Porcupine
 from bench.hearing_sound import ALONE, Heard, recordings_of, takes_of, target_of, wake_scenes, write_scenes
 from bench.step_environments import NoEnvironment, Recipe, environment
 from bench.step_process import workers
+from bench.wake_listeners import PEERS, Listener
 from bench.wake_peers import arguments, run
 from bench.wake_table import EVERYWHERE, RATES, Result, heard_of, hours_of, text_of
 
@@ -91,14 +92,14 @@ def _copy_of_home(path: Path, wake: tuple[str, ...]) -> str:
 
 def test_packs_of_one_name_are_told_apart_and_a_pack_is_heard_once(tmp_path: Path) -> None:
     other = _copy_of_home(tmp_path / "home.tar.zst", ("jarvis",))
-    listeners = list(wake_peers._packs(["home", other, "home"], "hey jarvis"))
+    listeners = list(wake_listeners.pack_listeners(["home", other, "home"], "hey jarvis"))
     assert [listener.name for listener in listeners] == ["auricle home", f"auricle home ({other})"]
 
 
 def test_a_word_that_a_pack_has_but_does_not_wait_for_is_not_its_phrase(tmp_path: Path) -> None:
     other = _copy_of_home(tmp_path / "home.tar.zst", ("computer",))
     with pytest.raises(DataError, match="waits neither"):
-        list(wake_peers._packs([other], "jarvis"))
+        list(wake_listeners.pack_listeners([other], "jarvis"))
 
 
 def test_a_phrase_that_nobody_says_in_the_recordings_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +115,7 @@ def test_a_listener_that_does_not_start_again_has_no_costs_and_the_others_have(t
     (tmp_path / "steady.py").write_text(script)
     (tmp_path / "short.py").write_text(f"print({{}}, flush=True)\ninput()\nprint('{answer}', flush=True)")
     active = [
-        wake_peers.Listener(name, "jarvis", "", Path(sys.executable), name, {}, (tmp_path,))
+        Listener(name, "jarvis", "", Path(sys.executable), name, {}, (tmp_path,))
         for name in ("absent", "short", "steady")
     ]
     sound = Heard(Scene(np.zeros(0, np.int16)), tmp_path / "none", 0.0)
@@ -208,7 +209,7 @@ def test_a_peer_that_cannot_be_had_is_named_with_the_reason(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("peer", list(wake_peers.PEERS))
+@pytest.mark.parametrize("peer", list(PEERS))
 @pytest.mark.nightly
 def test_a_peer_listens_with_the_model_of_its_wheel(peer: str, data: Path) -> None:
     try:
@@ -220,7 +221,7 @@ def test_a_peer_listens_with_the_model_of_its_wheel(peer: str, data: Path) -> No
 
     assert result.missing == {}
     heard = result.heard[-1]
-    assert (heard.name, heard.word) == (peer, wake_peers.PEERS[peer][0])
+    assert (heard.name, heard.word) == (peer, PEERS[peer][0])
     assert heard.files_bytes > 10_000 and result.costs[peer].cpu_seconds > 0
 
 
