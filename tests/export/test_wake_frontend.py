@@ -29,7 +29,7 @@ from auricle_export.pretrain.trained import Trained, TrainingInterrupted
 from auricle_export.pretrain.vector_pool import VectorPool
 from auricle_export.pretrain.windows import Bank, Composer
 from auricle_export.wakeword import embedding
-from auricle_export.wakeword.corpus import other_bands
+from auricle_export.wakeword.carried import other_bands
 from auricle_export.wakeword.embedding import find_network
 from auricle_export.wakeword.model import TEMPERATURE, cooled
 

@@ -30,7 +30,8 @@ from auricle_export.pretrain.warm_start import WarmStart
 from auricle_export.voices.advice import who_speaks
 from auricle_export.voices.interface import VoiceSource
 from auricle_export.voices.sources import ESPEAK
-from auricle_export.wakeword.corpus import PEOPLE, WakeCorpus, wake_corpus
+from auricle_export.wakeword.carried import CHOOSING_PACKS, PEOPLE
+from auricle_export.wakeword.corpus import WakeCorpus, wake_corpus
 from auricle_export.wakeword.judgement import Judgement, judge_phrases
 from auricle_export.wakeword.model import cooled, starting_pack, window_of
 from auricle_export.wakeword.natural import add_natural
@@ -136,7 +137,7 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
 
 
 def _with_people(streams: Streams, corpus: WakeCorpus) -> Streams:
-    """The streams after people's sound without keywords that a shipped pack carries, which a new pack takes first."""
+    """The streams after people's sound without keywords that shipped packs carry, which a new pack takes first."""
     scenes = tuple(scene for scene, _ in corpus.carried)
     energies = tuple(energies for _, energies in corpus.carried)
     return replace(streams, scenes=(*scenes, *streams.scenes), energies=(*energies, *streams.energies))
@@ -174,7 +175,7 @@ def _data(task: WakeTask, spoken: SpokenPart) -> str:
 
 def _attribution(base: Pack, made: Pack, sources: Sequence[VoiceSource]) -> tuple[str, ...] | UnsetType:
     """Whom the licences ask to name: of the base, the carried sound, the voices and the network, each once."""
-    packs = (base, load_pack(PEOPLE))
+    packs = (base, *map(load_pack, (PEOPLE, *CHOOSING_PACKS)))
     said = [start.attribution for pack in packs for start in pack.manifest.start.values()]
     people = [name for names in said if names is not UNSET for name in names]
     network = made.manifest.task.frontend.network
