@@ -3,7 +3,8 @@
     python bench/listening_cost.py --data DIR PACK... [--runtime native] [--minutes 5]
 
 The sound is the running speech of `stream` in DIR, without a pause, so that the gate hardly closes: it is heard twice,
-and the second time counts. Front-end, gate, network and model are all in it; capture is not.
+and the second time counts. Front-end, gate, network, model and the vote of a pack that has one are all in it; capture
+is not.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +22,10 @@ from auricle.packs.pack import load_pack
 from auricle.packs.start import start_weights
 from auricle.speech.audio import read_audio
 from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
+from auricle_edge.listening.detect.vote import load_voter
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.runtimes.choice import vote_runtime
 from auricle_learning.runtimes import frontend_of, recogniser
 
 BLOCK = RATE // 10
@@ -32,7 +36,8 @@ def cost(name: str, runtime: str, sound: np.ndarray) -> str:
     pack = load_pack(name)
     runs, model = choose_runtime(runtime, pack, 1, training=False).runtime, pack.manifest.plugin
     recognise = recogniser(runs, model, start_weights(pack, model))
-    detector = Detector(frontend_of(runs), pack.labels, recognise, detect_settings(DetectTable(), pack))
+    vote = load_voter(pack, partial(vote_runtime, runs, 1))
+    detector = Detector(frontend_of(runs), pack.labels, recognise, detect_settings(DetectTable(), pack), vote=vote)
     took = 0.0
     for begin in (0, len(sound)):
         began = time.process_time()

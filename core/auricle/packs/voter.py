@@ -47,6 +47,12 @@ def check_vote(manifest: Manifest) -> None:
             f"The vote of the pack {name} has a window of {seconds:g} s, which is not from {WINDOWS[0]:g} to "
             f"{WINDOWS[1]:g} s."
         )
+    network = vote.frontend.network
+    if network is not UNSET and vote.frames >= network.field and (vote.frames - network.field) % network.stride:
+        raise PackError(
+            f"The window of the vote of the pack {name} has {vote.frames} frames, which are not whole vectors of "
+            f"{network.name}: take {network.field} and a multiple of {network.stride}."
+        )
     if manifest.task.frontend.network is not UNSET:
         raise PackError(
             f"The pack {name} has a vote and a network in its own front-end: a vote is for packs that hear log-mels."

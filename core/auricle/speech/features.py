@@ -221,6 +221,18 @@ def stream_energies(task: Task, samples: NDArray[Any]) -> Energies:
     return np.concatenate(parts)
 
 
+def window_begin(task: Task, end: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    """First frame of the newest window that ends with a unit of the task, not after the frame `end`.
+
+    Parameters
+    ----------
+    end
+        How many frames of a sound have come, any shape; below 0 is the result where no whole window has.
+    """
+    begin: NDArray[np.int64] = np.asarray(end, np.int64) // task.unit * task.unit - task.frames
+    return begin
+
+
 PAUSE = 10
 """Frames of silence inside a word, such as before the last sound of "stop"."""
 RISE = 0.3

@@ -28,8 +28,10 @@ from auricle_edge.listening.detect import detect_settings
 from auricle_edge.listening.detect.calibration import Calibration, calibrate, hours_to_show, unsmoothed
 from auricle_edge.listening.detect.recognisers import Posteriors
 from auricle_edge.listening.detect.rules import is_keyword, thresholds_table
+from auricle_edge.listening.detect.vote import load_voter
 from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.runtimes.choice import vote_runtime
 from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.settings import EdgeSettings, read_settings
 from auricle_edge.training.own_model import own_model
@@ -103,7 +105,10 @@ def _calibrated(
     store = ClipStore(settings.folder / CLIPS, settings.clips, frontend)
     try:
         recognise = hearing.choose(store.device_data().held_out).candidate.recognise
-        judge = partial(unsmoothed, frontend=frontend, labels=pack.labels, recognise=recognise, settings=detect)
+        vote = load_voter(pack, partial(vote_runtime, runtime, settings.threads), detect.vote)
+        judge = partial(
+            unsmoothed, frontend=frontend, labels=pack.labels, recognise=recognise, settings=detect, vote=vote
+        )
         spoken = _spoken(store, judge)
     finally:
         store.close()

@@ -32,6 +32,7 @@ from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.listening.detect.rules import is_keyword
 from auricle_edge.listening.detect.settings import ANY_DROP
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.runtimes.choice import vote_runtime
 from auricle_learning.runtimes import frontend_of
 
 EVERYBODY = "all"
@@ -71,7 +72,8 @@ Weights = Annotated[
     typer.Option(
         "--weights",
         metavar="NAME=MODEL[:FILE]",
-        help="Side by side; MODEL+MODEL is the mean, MODEL,second:MODEL two stages [as the pack says].",
+        help="Side by side; MODEL+MODEL is the mean, MODEL,second:MODEL two stages; ,vote[:SHARE] after it adds the "
+        "pack's vote [as the pack says].",
     ),
 ]
 
@@ -131,7 +133,7 @@ def evaluate(
     for kind in sources.missing(folders):
         typer.echo(f"Nothing of --{kind} belongs to the {part} part: it is left out.", err=True)
     choose = cache(lambda: choose_runtime(runtime, loaded, threads, training=False).runtime)
-    listeners = listeners_of(weights or [], loaded, choose)
+    listeners = listeners_of(weights or [], loaded, choose, lambda voter: vote_runtime(choose(), threads, voter))
     judged = Judged(loaded.labels, frontend_of(choose()), settings, waking_of(loaded.labels, settings))
     plan = Plan(minutes, passes, rooms=rooms)
 

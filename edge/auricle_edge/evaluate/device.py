@@ -16,11 +16,17 @@ from auricle.speech.features import LogMel
 from auricle_edge.evaluate.clips import Share
 from auricle_edge.evaluate.report import DeviceEvents, Events, recordings_of
 from auricle_edge.listening.detect import Detector, DetectSettings, Recognise
+from auricle_edge.listening.detect.vote import Voter
 from auricle_edge.listening.sound import RATE, Block
 
 
 def heard_by_detector(
-    samples: NDArray[np.int16], frontend: LogMel, labels: Sequence[str], recognise: Recognise, settings: DetectSettings
+    samples: NDArray[np.int16],
+    frontend: LogMel,
+    labels: Sequence[str],
+    recognise: Recognise,
+    settings: DetectSettings,
+    vote: Voter | None = None,
 ) -> list[Heard]:
     """Every wake word and command that a detector hears in a recording (S,) at 16 kHz, at the hop that decided it.
 
@@ -29,7 +35,7 @@ def heard_by_detector(
     SettingsError
         As of `Detector`.
     """
-    detector, hop = Detector(frontend, labels, recognise, settings), round(settings.hop * RATE)
+    detector, hop = Detector(frontend, labels, recognise, settings, vote=vote), round(settings.hop * RATE)
     return [
         Heard(found.word, start + hop, command=found.kind == "detection")
         for start in range(0, len(samples) - hop + 1, hop)

@@ -72,13 +72,14 @@ def hear(scenes: Iterable[Scene], listeners: Sequence[Listener], judged: Judged,
     happened: list[list[Sequence[Heard]]] = [[] for _ in listeners if events]
     found: list[list[Said]] = [[] for _ in listeners]
     seconds = 0.0
-    recognisers, labels, settings = [each.recognise for each in listeners], judged.labels, judged.settings
+    recognisers, votes = [each.recognise for each in listeners], [each.vote for each in listeners]
+    labels, settings = judged.labels, judged.settings
     for scene in scenes:
-        heard = said_of(scene.samples, judged.frontend, recognisers, settings, len(labels))
+        heard = said_of(scene.samples, judged.frontend, recognisers, settings, len(labels), votes)
         for mine, said in zip(found, heard, strict=True):
             mine.append(said)
-        for recognise, own in zip(recognisers, happened, strict=False):
-            own.append(heard_by_detector(scene.samples, judged.frontend, labels, recognise, settings))
+        for each, own in zip(listeners, happened, strict=False):
+            own.append(heard_by_detector(scene.samples, judged.frontend, labels, each.recognise, settings, each.vote))
         seconds += scene.hours * 3600
         kept.append(replace(scene, samples=np.zeros(0, np.int16)))
     return Stream(tuple(kept), tuple(map(tuple, found)), seconds, tuple(map(tuple, happened)))
@@ -155,7 +156,7 @@ def reports(
         settings = {f"{rate:g}/h {way}, {where}": found for way, found in chosen.get(listener.name, {}).items()}
         clips, clear = None, frozenset[str]()
         if sources.keywords:
-            clips, clear = clip_accuracy(sources, judged.labels, judged.frontend, listener.recognise)
+            clips, clear = clip_accuracy(sources, judged.labels, judged.frontend, listener.recognise, listener.vote)
         report = _report(stream, said, listener, judged, settings, clear)
         device = None
         if judged.waking is not None and stream.events:

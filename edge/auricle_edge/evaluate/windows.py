@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.hearing.second_stage import PROPOSAL, Levels, cascaded, levels_of, proposals
+from auricle.hearing.vote import voted
 from auricle.speech.features import Energies, LogMel
 from auricle_edge.listening.detect.hops import hop_frames
 from auricle_edge.listening.detect.recognisers import Cascade, Posteriors, Recognise
 from auricle_edge.listening.detect.rules import make_rules
 from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.listening.detect.voice import make_gate
+from auricle_edge.listening.detect.vote import Voter
 
+Heard = tuple[Posteriors, NDArray[np.bool_]]
 _AT_ONCE = 256
 """Windows that are finished and recognised together: 4 MB of features."""
 
@@ -57,6 +60,7 @@ def said_of(
     recognisers: Sequence[Recognise],
     settings: DetectSettings,
     labels: int,
+    votes: Sequence[Voter | None] = (),
 ) -> list[Said]:
     """What each recogniser, each stage for itself, says of every window of a recording.
 
@@ -73,6 +77,8 @@ def said_of(
         Any number; the energies and the gate are computed once for all. A `Cascade` counts as its two stages.
     labels
         How many.
+    votes
+        For each recogniser what has a share in its posteriors, those of the first stage of a `Cascade`; empty: nothing.
 
     Raises
     ------
@@ -80,11 +86,34 @@ def said_of(
         The hop is not a multiple of the front-end's, or longer than a clip.
     """
     models = list(dict.fromkeys(model for recognise in recognisers for model in _stages(recognise)))
-    rows = dict(zip(models, _rows(samples, frontend, models, settings, labels), strict=True))
-    return [
+    judged, made = _rows(samples, frontend, models, settings, labels)
+    rows = dict(zip(models, made, strict=True))
+    said = [
         Said(rows[each.first], rows[each.second], each.share) if isinstance(each, Cascade) else Said(rows[each])
         for each in recognisers
     ]
+    if not any(votes):
+        return said
+    ends, heard = (judged + 1) * round(settings.hop * frontend.task.sample_rate), dict[Recognise, Heard]()
+    for vote in votes:
+        if vote is not None and vote.recognise not in heard:
+            heard[vote.recognise] = vote.windows(samples, ends)
+    return [
+        each if vote is None else _voted(each, judged, *heard[vote.recognise], vote.share)
+        for each, vote in zip(said, votes, strict=True)
+    ]
+
+
+def _voted(said: Said, judged: NDArray[np.int64], vote: Posteriors, whole: NDArray[np.bool_], share: float) -> Said:
+    """The same with a vote: its posteriors (N, L) at the judged hops (N,), of which those count that are whole (N,)."""
+    counted = judged[whole]
+    first: Posteriors = np.zeros_like(said.first)
+    first[counted] = voted(said.first[counted], vote[whole], share)
+    if said.second is None:
+        return Said(first)
+    second: Posteriors = np.zeros_like(said.second)
+    second[counted] = said.second[counted]
+    return Said(first, second, said.share)
 
 
 def _stages(recognise: Recognise) -> tuple[Recognise, ...]:
@@ -97,13 +126,13 @@ def _rows(
     models: Sequence[Recognise],
     settings: DetectSettings,
     labels: int,
-) -> list[Posteriors]:
-    """Posteriors (hops, labels) by each model; 0 where the gate was closed."""
+) -> tuple[NDArray[np.int64], list[Posteriors]]:
+    """The hops (N,) that are judged, and posteriors (hops, labels) by each model; 0 where the gate was closed."""
     task = frontend.task
     frames = hop_frames(settings.hop, task)
     hop = frames * task.frontend.hop
     if len(samples) < hop:
-        return [np.zeros((0, labels), np.float32) for _ in models]
+        return np.zeros(0, np.int64), [np.zeros((0, labels), np.float32) for _ in models]
     energies = _energies(samples, frontend, frames)
     judged = _judged(samples, energies, hop, settings, frontend)
     before = np.zeros((task.frames - frames, task.frontend.mels), np.float32)
@@ -114,7 +143,7 @@ def _rows(
         features = frontend.windows(stream, places * frames)
         for recognise, rows in zip(models, found, strict=True):
             rows[places] = recognise(features)
-    return found
+    return judged, found
 
 
 def _energies(samples: NDArray[np.int16], frontend: LogMel, frames: int) -> Energies:

@@ -123,8 +123,13 @@ def running_pack(settings: EdgeSettings) -> Pack:
 
 
 def prove(pack: Pack) -> None:
-    """See that every model of a pack runs here; PackError otherwise."""
-    runtime: Runtime = choose_runtime("auto", pack).runtime
+    """See that every model of a pack runs here, its vote too; PackError otherwise."""
+    _prove(pack, choose_runtime("auto", pack).runtime)
+    if pack.voter is not None:
+        _prove(pack.voter, choose_runtime("auto", pack.voter, training=False).runtime)
+
+
+def _prove(pack: Pack, runtime: Runtime) -> None:
     task = pack.manifest.task
     silence = np.zeros((1, *task.input_shape), np.float32)
     for name, table in pack.tables.items():

@@ -87,6 +87,12 @@ def choose_runtime(wanted: str, pack: Pack, threads: int = 1, *, training: bool 
     return Choice(kind.make(pack, threads), f"Runtime {wanted}: it was asked for.")
 
 
+def vote_runtime(beside: Runtime, threads: int, voter: Pack) -> Runtime:
+    """What runs a pack's vote beside a runtime of the pack: native and step themselves, beside others `auto`."""
+    wanted = beside.name if beside.name in (NATIVE, STEP) else AUTO
+    return choose_runtime(wanted, voter, threads, training=False).runtime
+
+
 def fastest_trainer() -> tuple[str, str]:
     """What trains fastest on this machine, by name, and why in a clause: native, else step.
 

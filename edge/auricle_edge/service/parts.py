@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,7 @@ from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect import Detector, detect_settings
 from auricle_edge.listening.detect.rules import tuned
+from auricle_edge.listening.detect.vote import load_voter
 from auricle_edge.listening.events.chosen import Device, chosen_answers, chosen_outputs
 from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.outputs import Output, Outputs
@@ -39,6 +41,7 @@ from auricle_edge.listening.sound import Event, Feedback
 from auricle_edge.listening.tuning import Tuning
 from auricle_edge.ota.following import Following
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.runtimes.choice import vote_runtime
 from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.service.home_state import home_state
 from auricle_edge.settings import EdgeSettings, agent_settings
@@ -119,6 +122,7 @@ class Parts:
         data = self.store.device_data()
         self.detect = detect_settings(settings.detect, pack)
         """Its settings over the pack's; `hearing.detect` has the thresholds that fit what listens now."""
+        self._vote = load_voter(pack, partial(vote_runtime, self.choice.runtime, settings.threads), self.detect.vote)
         self.hearing = HearingModel(
             folder, self.choice.runtime, self.own_model, first, plugin, settings.detect, settings.seed
         )
@@ -181,7 +185,7 @@ class Parts:
     def _detector(self, frontend: LogMel) -> Detector:
         now = self.hearing.now.candidate
         detect = tuned(self.hearing.detect, self.pack.labels, self.tuning.step)
-        return Detector(frontend, self.pack.labels, now.recognise, detect, model=now.name)
+        return Detector(frontend, self.pack.labels, now.recognise, detect, model=now.name, vote=self._vote)
 
     def close(self) -> None:
         """End the threads, and the store."""

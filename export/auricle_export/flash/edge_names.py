@@ -33,6 +33,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     ),
     "detect": (
         "second_stage",
+        "vote",
         "proposal",
         "follow",
         "vad",

@@ -23,6 +23,7 @@ from auricle_edge.listening.detect.detector import Detector
 from auricle_edge.listening.detect.recognisers import Posteriors, Recognise
 from auricle_edge.listening.detect.rules import is_keyword
 from auricle_edge.listening.detect.settings import DetectSettings
+from auricle_edge.listening.detect.vote import Voter
 from auricle_edge.listening.sound import RATE, Block
 
 CONFIDENCE = 0.95
@@ -54,7 +55,12 @@ def hours_to_show(rate: float, confidence: float = CONFIDENCE) -> float:
 
 
 def unsmoothed(
-    samples: NDArray[np.int16], frontend: LogMel, labels: Sequence[str], recognise: Recognise, settings: DetectSettings
+    samples: NDArray[np.int16],
+    frontend: LogMel,
+    labels: Sequence[str],
+    recognise: Recognise,
+    settings: DetectSettings,
+    vote: Voter | None = None,
 ) -> Posteriors:
     """Posteriors (hops, L) of a recording, as the detector would come to them; 0 where it judged nothing.
 
@@ -62,11 +68,11 @@ def unsmoothed(
     ----------
     samples
         (S,) at 16 kHz.
-    frontend, labels, recognise, settings
+    frontend, labels, recognise, settings, vote
         As in `Detector`, and its errors.
     """
     plain = msgspec.structs.replace(settings, smoothing=1, patience=1)
-    detector, hop = Detector(frontend, labels, recognise, plain), round(settings.hop * RATE)
+    detector, hop = Detector(frontend, labels, recognise, plain, vote=vote), round(settings.hop * RATE)
     found = np.zeros((len(samples) // hop, len(labels)), np.float32)
     for number in range(len(found)):
         start = number * hop

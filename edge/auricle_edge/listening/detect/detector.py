@@ -19,6 +19,7 @@ from auricle_edge.listening.detect.loudness import loudness
 from auricle_edge.listening.detect.recognisers import Cascade, Posteriors, Recognise
 from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.listening.detect.voice import make_gate
+from auricle_edge.listening.detect.vote import Voter, VoteStream
 from auricle_edge.listening.sound import RATE, Block, Detection, Event, Timeout
 
 _NOISE_SAMPLES = 8 * RATE
@@ -49,6 +50,8 @@ class Detector:
         How windows are judged.
     model
         What `recognise` is: "personal", "plugin", "ensemble" or "cascade".
+    vote
+        What has a share in the posteriors, before a second stage is asked; None: nothing.
     clock
         The clock of `Block.arrived`, for latencies.
 
@@ -67,6 +70,7 @@ class Detector:
         settings: DetectSettings | None = None,
         *,
         model: str = "plugin",
+        vote: Voter | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings or DetectSettings()
@@ -74,7 +78,9 @@ class Detector:
         self._model = (recognise, model)
         self._decider = Decider(labels, self.settings)
         self._gate = make_gate(self.settings, frontend.task.frontend.floor)
-        self._ring = Ring(max(round(self.settings.ring * RATE), 2 * frontend.task.clip_samples + self._hops.span))
+        self._vote = None if vote is None else VoteStream(vote, self.settings.hop)
+        least = max(2 * frontend.task.clip_samples + self._hops.span, 0 if self._vote is None else self._vote.reach)
+        self._ring = Ring(max(round(self.settings.ring * RATE), least))
         self._arrivals: deque[tuple[int, float]] = deque()
         self._begun = self._next = 0
         self._awake: Awake | None = None
@@ -120,6 +126,8 @@ class Detector:
         self._begun = self._next = block.start
         self._gate.reset()
         self._decider.reset()
+        if self._vote is not None:
+            self._vote.begin(block.start)
         if self._near is not None:
             self._near.reset()
         return block.samples
@@ -130,18 +138,21 @@ class Detector:
         samples = self._ring.read(max(end - self._hops.span, self._begun), end)
         is_open = self._gate.hear(samples[-self._hops.size :], self._hops.take(samples))
         judged = is_open and end - self._begun >= self._hops.whole
+        judged = judged and (self._vote is None or self._vote.is_whole(end))
         self._tally.hop(open_=is_open, judged=judged)
         awake = self._awake is not None and self._awake.listens
         rise = self._rise(end) if judged and awake else 0.0
-        decision = self._decider.step(self._posteriors(awake) if judged else None, awake=awake, rise=rise)
+        decision = self._decider.step(self._posteriors(end, awake) if judged else None, awake=awake, rise=rise)
         if self._near is not None:
             self._near.hop(self._hops.clip(end), self._decider.smoothed, self._decider.closeness, decision is not None)
         return self._pass_hop() if decision is None else self._detection(end, *decision)
 
-    def _posteriors(self, awake: bool) -> Posteriors:
-        """Posteriors (L,) of the newest window, by the second stage too where the first proposes something."""
+    def _posteriors(self, end: int, awake: bool) -> Posteriors:
+        """Posteriors (L,) of the window that ends at `end`, by the second stage too where it is asked."""
         recognise, features = self._model[0], self._hops.features()
         found = recognise.first(features) if isinstance(recognise, Cascade) else recognise(features)
+        if self._vote is not None:
+            found = self._vote.join(found, self._ring, end)
         if isinstance(recognise, Cascade) and self._decider.proposes(found[0], recognise.share, awake=awake):
             self._tally.second_windows += 1
             found = recognise.judged(features, found)

@@ -16,6 +16,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0.5, le=30)]
 Refractory = Annotated[float, msgspec.Meta(ge=0, le=60)]
 Hangover = Annotated[float, msgspec.Meta(ge=0, le=10)]
 SecondStage = Literal["auto", "off", "on"]
+VoteUse = Literal["auto", "off", "on"]
 ANY_DROP = 120.0
 """Decibels from full scale to silence: no command is fainter by more."""
 
@@ -25,6 +26,8 @@ class DeviceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     second_stage: SecondStage = "auto"
     """Whether the device's own model judges what the plug-in proposes; `auto`: where that is known to be better."""
+    vote: VoteUse = "auto"
+    """Whether the pack's vote has its share in every posterior; `auto`: where the pack has one."""
     proposal: Share = PROPOSAL
     """Share of a keyword's threshold from which the plug-in proposes it to the second stage."""
     follow: bool = True
