@@ -15,7 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -30,19 +31,21 @@ from auricle.checks.onnx_network import frontend_of
 from auricle.errors import AuricleError, DataError, PackError
 from auricle.hearing.curve import Counts, curve_of, points
 from auricle.hearing.intervals import count_interval, share_interval
-from auricle.hearing.rule import Rule, refractory_of
+from auricle.hearing.rule import Posteriors, Rule, refractory_of
 from auricle.hearing.sounds import Take, fingerprint
 from auricle.hearing.splits import part_of
+from auricle.hearing.vote import voted
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
+from auricle.speech.features import LogMel
 from auricle.speech.other_speech import speak_texts
 from auricle.speech.voices import choose_voices, most_voices
 from auricle_edge.evaluate.sources import Folders, read_sources
 from auricle_export.pretrain.corpus import Heard
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.streams import Streams, make_streams
-from auricle_export.wakeword.people import PeopleHearing
+from auricle_export.wakeword.people import PeopleHearing, networks_of
 
 RATES = (0.2, 0.5, 1.0, 5.0)
 VOICES_SEED = 1_000
@@ -73,6 +76,11 @@ def main() -> int:
         return 1
     print(json.dumps(rows) if options.json else table(rows))
     if options.record is not None:
+        if any(row["said_by"] == "voices" for row in rows):
+            print(
+                f"{options.record} is of packs that people judged: name takes by people with --takes.", file=sys.stderr
+            )
+            return 1
         _keep(options.record, [{**row, "trained_on": options.trained_on, "voices": options.voices} for row in rows])
     return 0
 
@@ -99,17 +107,16 @@ def judge(name: str, options: argparse.Namespace) -> list[dict[str, object]]:
         said_by = "voices" if not takes else "people" if options.takes is None else str(options.takes)
         takes = takes or _voices(phrase, options.language)
         heard = Heard(takes, sources.words, sources.speech, sources.noise, sources.languages)
-        frontend = frontend_of(pack)
         rule = Rule(
             hop=listening.hop,
             smoothing=listening.smoothing,
             patience=listening.patience,
             refractory=refractory_of(pack.manifest.task.seconds),
         )
-        streams = make_streams(
-            heard, pack.labels, frontend, options.seed, passes=2, negatives=options.repeats, rule=rule
+        make = partial(
+            make_streams, heard, pack.labels, seed=options.seed, passes=2, negatives=options.repeats, rule=rule
         )
-        rows.append(_row(name, pack, phrase, streams, said_by, len(takes)))
+        rows.append(_row(name, pack, phrase, make, said_by, len(takes)))
     return rows
 
 
@@ -138,10 +145,31 @@ def _voices(phrase: str, language: str) -> tuple[Take, ...]:
     )
 
 
-def _row(name: str, pack: Pack, phrase: str, streams: Streams, by: str, takes: int) -> dict[str, object]:
-    listening = _listening(pack)
+def _posteriors(pack: Pack, streams: Streams) -> list[Posteriors]:
     model = pack.manifest.plugin
-    posteriors = streams.posteriors(recogniser_of(model, pack, start_weights(pack, model)))
+    return streams.posteriors(recogniser_of(model, pack, start_weights(pack, model)))
+
+
+def voted_posteriors(pack: Pack, streams: Streams, make: Callable[[LogMel], Streams]) -> list[Posteriors]:
+    """Posteriors (hops, L) of every scene by the plug-in and the vote, if the pack has one.
+
+    `make` gives the same scenes through the front-end of the vote. Until the vote's first window is full, the plug-in's
+    posteriors count alone.
+    """
+    rows, voter, vote = _posteriors(pack, streams), pack.voter, pack.manifest.vote
+    if voter is None or vote is UNSET:
+        return rows
+    second = _posteriors(voter, make(frontend_of(voter)))
+    both = ((one[: len(two)], two[: len(one)]) for one, two in zip(rows, second, strict=True))
+    return [np.where(two.any(axis=1, keepdims=True), voted(one, two, vote.share), one) for one, two in both]
+
+
+def _row(
+    name: str, pack: Pack, phrase: str, make: Callable[[LogMel], Streams], by: str, takes: int
+) -> dict[str, object]:
+    listening, streams = _listening(pack), make(frontend_of(pack))
+    posteriors = voted_posteriors(pack, streams, make)
+    frontend, vote = networks_of(pack.manifest)
     column = streams.labels.index(phrase)
     alone = [rows[:, [column]] for rows in posteriors]
     counts = streams.count(alone, (phrase,))
@@ -160,6 +188,8 @@ def _row(name: str, pack: Pack, phrase: str, streams: Streams, by: str, takes: i
         "hours": round(counts.all_hours, 2),
         "recordings": own.origins.at().heard,
         "at_rate": {str(rate): _at(counts, rate, kinds) for rate in RATES},
+        "frontend": frontend,
+        "vote": vote,
         "threshold": listening.thresholds[phrase],
         "heard": round(heard / own.hit.shape[1], 4),
         "heard_interval": [round(interval.low, 4), round(interval.high, 4)],

@@ -14,6 +14,7 @@ from auricle_export.voices.espeak_ng import EspeakNg
 from auricle_export.voices.sources import ESPEAK
 from auricle_export.wakeword.build import WakePack
 from auricle_export.wakeword.judgement import Judgement
+from auricle_export.wakeword.people import networks_of
 from auricle_export.wakeword.report import (
     Confusion,
     Judges,
@@ -53,6 +54,7 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int, again: str =
     takes = [take for take in spoken.phrases if take.word in task.phrases]
     espeak = SourceVoices(ESPEAK, EspeakNg.about, EspeakNg.licence, spoken.voices, len(takes))
     sources = (*spoken.sources, espeak)
+    frontend, vote = networks_of(done.pack.manifest)
     return WakeReport(
         phrases=task.phrases,
         pack=str(out),
@@ -86,6 +88,8 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int, again: str =
         again=again,
         seed=task.settings.seed,
         attribution=() if attribution is UNSET else tuple(attribution),
+        frontend=frontend,
+        vote=vote,
     )
 
 

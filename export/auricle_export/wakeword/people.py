@@ -6,12 +6,15 @@ people, and `--record` writes a row of it; docs/wake-word.md has each command, w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET
 
 from auricle.hearing.intervals import Interval, share_interval
+from auricle.packs.manifest import Manifest
 
 _VOICES = "synthetic voices alone"
 RECORD = Path(__file__).with_name("people.json")
@@ -25,6 +28,10 @@ class PeopleHearing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Takes of people, others than those who judged, in its training; the rest of it were synthetic voices."""
     voices: tuple[str, ...] = ()
     """Sources of synthetic voices in it beside espeak-ng, by name."""
+    frontend: str = ""
+    """Network of its own front-end, by name; empty: log-mels."""
+    vote: str = ""
+    """Network of the front-end of its vote, by name; empty: it has no vote."""
     takes: int
     """By people, that judged."""
     heard: float
@@ -45,8 +52,10 @@ class PeopleHearing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         between = f"{100 * self.interval.low:.0f} to {100 * self.interval.high:.0f} %"
         voices = f"synthetic voices alone, of {' and '.join((*self.voices, 'espeak-ng'))}" if self.voices else ""
         with_what = f"{self.trained_on} takes of other people" if self.trained_on else voices or _VOICES
+        over = f" over the network {self.frontend}" if self.frontend else ""
+        over += f" with a vote of the network {self.vote}" if self.vote else ""
         return (
-            f'Trained with {with_what}, a pack for "{self.phrase}" heard {100 * self.heard:.0f} % ({between}) '
+            f'Trained with {with_what}, a pack{over} for "{self.phrase}" heard {100 * self.heard:.0f} % ({between}) '
             f"of {self.takes} takes by people at its own threshold."
         )
 
@@ -56,3 +65,31 @@ def people_record() -> tuple[PeopleHearing, ...]:
     """The record, the pack with the fewest takes of people in training first."""
     rows = msgspec.json.decode(RECORD.read_bytes(), type=list[PeopleHearing])
     return tuple(sorted(rows, key=lambda row: (row.trained_on, row.heard)))
+
+
+def like(
+    rows: Sequence[PeopleHearing], voices: Sequence[str], frontend: str = "", vote: str = ""
+) -> tuple[PeopleHearing, ...]:
+    """The rows of packs that were made as one is, in their order; all rows where there is none.
+
+    Parameters
+    ----------
+    rows
+        Of a record.
+    voices
+        Sources of synthetic voices beside espeak-ng, by name, in any order.
+    frontend, vote
+        Networks of its own front-end and of its vote, by name; empty where it has none.
+    """
+    made = ({*voices}, frontend, vote)
+    alike = tuple(row for row in rows if ({*row.voices}, row.frontend, row.vote) == made)
+    return alike or tuple(rows)
+
+
+def networks_of(manifest: Manifest) -> tuple[str, str]:
+    """Names of the networks of a pack's own front-end and of its vote; a vote without a network has its model's."""
+    own, vote = manifest.task.frontend.network, manifest.vote
+    if vote is UNSET:
+        return ("" if own is UNSET else own.name), ""
+    network = vote.frontend.network
+    return ("" if own is UNSET else own.name), (vote.model if network is UNSET else network.name)

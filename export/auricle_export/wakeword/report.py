@@ -11,7 +11,8 @@ import msgspec
 from auricle.hearing.intervals import Interval, rate_interval, share_interval
 from auricle.packs.manifest import HeardAt, Hearing
 from auricle.process.times import how_many
-from auricle_export.wakeword.people import PeopleHearing, people_record
+from auricle_export.voices.sources import ESPEAK
+from auricle_export.wakeword.people import PeopleHearing, like, people_record
 from auricle_export.wakeword.voices_sound import SourceVoices
 
 Speaker = Literal["people", "synthetic", "recorded"]
@@ -138,6 +139,10 @@ class WakeReport:
     seed: int = 0
     attribution: tuple[str, ...] = ()
     """Whom the licences of the recordings ask to name."""
+    frontend: str = ""
+    """Network of the pack's own front-end, by name; empty: log-mels."""
+    vote: str = ""
+    """Network of its vote, by name; empty: it has no vote."""
 
     @property
     def caution(self) -> str:
@@ -160,8 +165,9 @@ class WakeReport:
 
     @property
     def people(self) -> tuple[PeopleHearing, ...]:
-        """What other packs heard of people, where none of this one's judges was one; else nothing."""
-        return () if self.judges.people else people_record()
+        """What other packs heard of people, made as this one where there are such; nothing where people judged it."""
+        voices = [each.name for each in self.training.sources if each.name != ESPEAK]
+        return () if self.judges.people else like(people_record(), voices, self.frontend, self.vote)
 
     @property
     def kinds(self) -> tuple[str, ...]:
