@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import wave
 from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,10 +18,12 @@ from tests.export.frozen_toy import LABELS, STRIDE, toy_network_pack
 from auricle.errors import SettingsError
 from auricle.hearing.vote import voted
 from auricle.packs.manifest import Task
-from auricle.packs.pack import load_pack
+from auricle.packs.pack import load_pack, pack_bytes
 from auricle.packs.start import start_weights
 from auricle.packs.vote import with_vote
+from auricle.process.cli import main
 from auricle.speech.features import FrozenNetwork, LogMel, VectorStream, stream_energies, window_begin
+from auricle_edge.commands import calibrate_commands
 from auricle_edge.evaluate.listeners import listeners_of
 from auricle_edge.evaluate.windows import said_of, waiting_levels
 from auricle_edge.listening.detect import Cascade, Detector, DetectSettings, DetectTable, detect_settings
@@ -25,8 +31,12 @@ from auricle_edge.listening.detect.calibration import unsmoothed
 from auricle_edge.listening.detect.settings import VoteUse
 from auricle_edge.listening.detect.vote import Voter, load_voter, vote_hop
 from auricle_edge.listening.sound import RATE, Block
+from auricle_edge.ota.pack_shelf import prove
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.runtimes.choice import vote_runtime
+from auricle_edge.service.parts import Hooks, Parts
+from auricle_edge.settings import EdgeSettings
+from auricle_edge.training.own_model import own_model
 from auricle_learning.runtimes import StepRuntime, frontend_of, recogniser
 
 HEAD = toy_network_pack()
@@ -213,3 +223,61 @@ def test_evaluation_listens_with_the_vote_as_it_is_told() -> None:
             listen([wrong])
     with pytest.raises(SettingsError, match="gsc12-res has no vote"):
         listeners_of([f"a={model},vote"], plain, lambda: runtime, partial(vote_runtime, runtime, 1))
+
+
+@pytest.mark.slow
+def test_the_service_hears_with_the_vote_of_its_pack(tmp_path: Path) -> None:
+    pack = with_vote(load_pack("gsc12-res"), load_pack("gsc12"), 0.3)
+    prove(pack)
+    path = tmp_path / "voted.tar.zst"
+    path.write_bytes(pack_bytes(pack))
+    heard: dict[VoteUse, dict[str, float]] = {}
+    uses: tuple[VoteUse, ...] = ("auto", "off")
+    for use in uses:
+        detect = DetectTable(vote=use, vad="off")
+        settings = EdgeSettings(device="a", state=str(tmp_path / use), pack=str(path), runtime="step", detect=detect)
+        held = load_pack(path)
+        held.hold_only((own_model(held), held.manifest.plugin))
+        parts = Parts(settings, held, Mock(Hooks(*[Mock() for _ in range(7)])))
+        try:
+            parts.detector.feed(Block(SOUND[: 2 * RATE], 0, 0.0))
+            heard[use] = parts.detector.posteriors
+        finally:
+            parts.close()
+    runs, model = StepRuntime(pack), pack.manifest.plugin
+    recognise = recogniser(runs, model, start_weights(pack, model))
+    for use in uses:
+        vote = load_voter(pack, partial(vote_runtime, runs, 1), use)
+        detector = Detector(
+            frontend_of(runs), pack.labels, recognise, detect_settings(DetectTable(vad="off"), pack), vote=vote
+        )
+        detector.feed(Block(SOUND[: 2 * RATE], 0, 0.0))
+        assert heard[use] == pytest.approx(detector.posteriors, abs=1e-5)
+    assert max(abs(heard["auto"][label] - heard["off"][label]) for label in pack.labels) > 1e-3
+
+
+@pytest.mark.slow
+def test_calibrate_hears_with_the_vote_of_the_pack(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack, path, shares = with_vote(load_pack("gsc12-res"), load_pack("gsc12"), 0.3), tmp_path / "voted.tar.zst", []
+    path.write_bytes(pack_bytes(pack))
+
+    def spy(samples: np.ndarray, vote: Voter | None, **more: Any) -> np.ndarray:
+        shares.append(None if vote is None else vote.share)
+        return unsmoothed(samples, vote=vote, **more)
+
+    monkeypatch.setattr(calibrate_commands, "unsmoothed", spy)
+    with wave.open(str(tmp_path / "room.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(RATE)
+        file.writeframes(SOUND.tobytes() * 6)
+    for use, name in (("auto", str(path)), ("off", str(path)), ("on", "gsc12-res")):
+        config = tmp_path / f"{use}.toml"
+        config.write_text(f'runtime = "step"\n[detect]\nvote = "{use}"\n')
+        asked = ("--pack", name, "--state", str(tmp_path / f"state-{use}"), "--config", str(config), "--json")
+        code = main(["edge", "calibrate", str(tmp_path / "room.wav"), "--false-accepts", "1000", *asked])
+        assert (code == 0) == (use != "on")
+    assert shares == [0.3, None]
+    assert "vote is on, and the pack gsc12-res has none" in capsys.readouterr().err
