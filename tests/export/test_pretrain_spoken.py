@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 
 import msgspec
@@ -15,13 +16,17 @@ from tests.export.test_pretrain_recipe import RECIPE, write_data
 
 from auricle.errors import AuricleError, DataError
 from auricle.hearing.splits import part_of
+from auricle.packs.pack import load_pack
 from auricle.speech.confusables import holds_any
 from auricle.speech.other_speech import FOREIGN
 from auricle.speech.other_words import ELSEWHERE, OTHER_WORDS
 from auricle_export.packs.build import LABELS as SHIPPED_LABELS
+from auricle_export.packs.start_weights import without_start
 from auricle_export.pretrain.corpus import make_corpus
+from auricle_export.pretrain.live_task import begins_with
 from auricle_export.pretrain.other_voices import Spoken, near_texts, open_voice, speak_negatives
 from auricle_export.pretrain.recipe import Recipe, load_recipe
+from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.voices.interface import as_take
 from auricle_export.voices.kokoro import LANGUAGES, Kokoro
 from auricle_export.voices.recordings import Recordings
@@ -204,6 +209,21 @@ def test_the_pack_names_who_spoke(tmp_path: Path) -> None:
     full = msgspec.structs.replace(recipe, attribution=tuple(map(str, range(50))))
     with pytest.raises(AuricleError, match="name 51, and a pack 50"):
         full.sources(tmp_path)
+
+
+def test_the_recipe_that_trains_gsc12_res_further_goes_on_from_it() -> None:
+    shipped = load_recipe("gsc12-res")
+    recipe = load_recipe(str(resources.files("auricle_export.pretrain") / "recipes" / "gsc12-res-spoken.toml"))
+    assert isinstance(recipe, Recipe) and isinstance(shipped, Recipe)
+    assert recipe.spoken == Spoken(voice="kokoro", foreign=200, near=100, leave_out=("ja", "pt"))
+    same = ("pack", "words", "languages", "running", "noise", "leave_out", "attribution", "wake")
+    assert all(getattr(recipe, name) == getattr(shipped, name) for name in same)
+    pack = load_pack(recipe.pack)
+    start, teachers = begins_with(recipe, without_start(pack), tuple(recipe.epochs))
+    assert start is not None and start.pack.identity == pack.identity and not teachers
+    assert recipe.training("resnet-lite", LiveSettings()).rate == 0.002
+    assert recipe.named() == (*shipped.attribution, *Kokoro.attribution)
+    assert recipe.data().endswith("and espeak-ng and kokoro; what gsc12-res had learnt")
 
 
 @pytest.mark.slow
