@@ -25,22 +25,25 @@ from auricle.packs.pack import load_pack, pack_bytes
 from auricle.packs.start import start_weights
 from auricle.speech.features import LogMel
 from auricle_export.commands import app
+from auricle_export.packs.models import HEAD
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.modules import module_for
 from auricle_export.pretrain.normalised import fold_into, normalised
 from auricle_export.pretrain.sounds import joined_sounds, lay_out
+from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.task import Watch
 from auricle_export.pretrain.teachers import Taught, Teachers
-from auricle_export.pretrain.trained import TrainingInterrupted
+from auricle_export.pretrain.trained import Epoch, TrainingInterrupted
 from auricle_export.pretrain.warm_start import WarmStart, begin_with
 from auricle_export.voices.interface import as_take
-from auricle_export.wakeword import build, carried, natural, voices_sound
+from auricle_export.wakeword import build, carried, model, natural, voices_sound
 from auricle_export.wakeword.corpus import often
 from auricle_export.wakeword.model import starting_pack, window_of
 from auricle_export.wakeword.recordings import own_takes, read_recordings
 from auricle_export.wakeword.task import (
     MODEL,
     WakeTask,
+    head_settings,
     labels_of,
     name_of,
     refuse_phrase,
@@ -48,6 +51,8 @@ from auricle_export.wakeword.task import (
     usual_settings,
 )
 from auricle_learning.runtimes import StepRuntime
+
+from .frozen_toy import toy_network
 
 LABELS = labels_of(("hey robot",), ("stop", "go"))
 
@@ -253,8 +258,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(voices_sound, name, count)
     monkeypatch.setattr(voices_sound, "COMMON_WORDS", voices_sound.COMMON_WORDS[::12])
     monkeypatch.setattr(voices_sound, "FOREIGN", dict(list(voices_sound.FOREIGN.items())[:1]))
-    for name in ("WATCHING", "CHOOSING", "JUDGING"):
-        monkeypatch.setattr(build, name, 1)
+    for module, name in ((model, "WATCHING"), (build, "CHOOSING"), (build, "JUDGING")):
+        monkeypatch.setattr(module, name, 1)
     of_home = carried.choosing_stretches()[:4]
     monkeypatch.setattr(carried, "choosing_stretches", lambda: of_home)
 
@@ -358,12 +363,52 @@ def test_a_pack_says_whose_voices_it_learnt_from_and_who_judged(
 def test_commands_come_after_the_phrase(tmp_path: Path, quick: None) -> None:
     task = replace(_small(tmp_path / "state"), commands="home")
     done = build.build_wake_pack(task).pack
+    assert done.voter is None
     pack = load_pack(_written(tmp_path / "hey.tar.zst", pack_bytes(done)))
     listening = pack.manifest.listening
     assert pack.labels[0] == "hey robot"
     assert len(pack_bytes(pack)) < 1_000_000
     assert listening.wake == ("hey robot",)
     assert set(listening.commands) == {"yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go"}
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_a_vote_is_trained_from_the_same_voices_and_goes_on_where_it_was_interrupted(
+    tmp_path: Path, quick: None
+) -> None:
+    """Cut in the vote's first epoch but one: the plug-in's training is not begun again."""
+    from auricle_export.wakeword.outcome import report_of
+    from auricle_export.wakeword.page import wake_page
+
+    class Seen(Watch):
+        def __init__(self) -> None:
+            self.models: list[str] = []
+
+        def epoch(self, epoch: Epoch) -> None:
+            self.models.append(epoch.model)
+
+    head = replace(head_settings(), epochs=2, steps=4, batch=16, judged=1, composed=256)
+    task = replace(_small(tmp_path / "state"), vote=toy_network(), head=head)
+    first, again = Seen(), Seen()
+    with pytest.raises(TrainingInterrupted):
+        build.build_wake_pack(task, watch=first, stopped=lambda: len(first.models) == 3)
+    assert first.models == [MODEL, MODEL, HEAD]
+    done = build.build_wake_pack(task, watch=again)
+    assert again.models == [HEAD] and done.models == (MODEL, HEAD)
+    assert {path.name for path in task.folder.iterdir()} == {state_file(MODEL), state_file(HEAD)}
+    pack = load_pack(_written(tmp_path / "hey.tar.zst", pack_bytes(done.pack)))
+    assert pack.manifest.vote.share == build.SHARE and pack.manifest.plugin == MODEL and pack.voter is not None
+    assert pack.manifest.start[MODEL].hearing.words == len(done.judgement.counts.words)
+    assert pack.manifest.start[HEAD].clips == pack.manifest.start[MODEL].clips
+    assert "Nobody, CC0" in pack.manifest.start[HEAD].attribution
+    report = report_of(task, done, tmp_path / "hey.tar.zst", 700_000)
+    assert report.vote == "toy" and "Nobody, CC0" in report.attribution and "over the network toy" in wake_page(report)
+
+
+def test_a_vote_beside_a_front_end_with_a_network_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="leave one of the two out"):
+        WakeTask(("hey robot",), tmp_path, frozen=toy_network(), vote=toy_network())
 
 
 def _written(path: Path, content: bytes) -> str:

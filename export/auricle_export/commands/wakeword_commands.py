@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ from auricle_export.commands.command_line import (
 from auricle_export.commands.pretrain_view import View
 
 if TYPE_CHECKING:
+    from auricle_export.packs.network import Frozen
+    from auricle_export.wakeword.build import WakePack
     from auricle_export.wakeword.report import WakeReport
     from auricle_export.wakeword.task import WakeTask
 
@@ -58,6 +61,9 @@ def wakeword(
     frontend: str = typer.Option(
         "", metavar="NAME", help="Learn from a frozen network's vectors: embedding (Google's), or an ONNX file [none]."
     ),
+    vote: str = typer.Option(
+        "", metavar="NAME", help="Let a second model, over a frozen network, vote: embedding, or an ONNX file [none]."
+    ),
     language: str = typer.Option("en", help="Of the synthetic voices, as espeak-ng names it: en, de, fr, cmn."),
     speakers: int = typer.Option(200, help="Synthetic voices, or as many as the language has."),
     rate: float = typer.Option(0.5, help="False accepts an hour that are allowed for each phrase."),
@@ -80,52 +86,66 @@ def wakeword(
     refuse_unwritable(written, folder, "--page", "my.html")
     if written == out:
         raise SettingsError(f"The page would be written over the pack {out}: name another file with --page.")
+    work = import_for("wakeword", "wakeword.task")
+    if frontend and vote:
+        raise SettingsError(work.ONE_NETWORK)
     sources = import_for("wakeword", "voices.sources").choose_sources(voice, language, phrases)
-    build = import_for("wakeword", "wakeword.build")
-    frozen = import_for("wakeword", "wakeword.embedding").find_network(frontend) if frontend else None
-    work, heeded = import_for("wakeword", "wakeword.task"), import_for("wakeword", "pretrain.task").heeded
     changes = {"seed": seed, "device": compute, **given(epochs=epochs), **given(threads=threads)}
+    task: WakeTask = work.WakeTask(
+        phrases=tuple(phrases),
+        folder=folder,
+        language=language,
+        speakers=speakers,
+        sources=sources,
+        rate=rate,
+        commands=commands,
+        takes=tuple(voices),
+        frozen=_network(frontend),
+        vote=_network(vote),
+        speaker=speaker,
+        running=tuple(running),
+        languages=tuple(languages),
+        noise=tuple(noise),
+        leave_out=tuple(leave_out),
+        settings=replace(work.usual_settings(), **changes),
+        head=replace(work.head_settings(), **changes),
+    )
+    return _make(ctx, task, words, out, written, as_json=as_json)
+
+
+def _network(name: str) -> Frozen | None:
+    found: Frozen | None = import_for("wakeword", "wakeword.embedding").find_network(name) if name else None
+    return found
+
+
+def _make(ctx: typer.Context, task: WakeTask, words: Sequence[str], out: Path, page: Path, *, as_json: bool) -> int:
+    """Make pack and page, or say how to go on after an interruption; the exit code."""
+    build = import_for("wakeword", "wakeword.build")
+    states = import_for("wakeword", "pretrain.task")
     with View(as_json) as view, stop_on_signal() as stopped:
         try:
-            task: WakeTask = work.WakeTask(
-                phrases=tuple(phrases),
-                folder=folder,
-                language=language,
-                speakers=speakers,
-                sources=sources,
-                rate=rate,
-                commands=commands,
-                takes=tuple(voices),
-                frozen=frozen,
-                speaker=speaker,
-                words=tuple(source_folders(words, Place(), heeded(view, stopped))) if words else (),
-                running=tuple(running),
-                languages=tuple(languages),
-                noise=tuple(noise),
-                leave_out=tuple(leave_out),
-                settings=replace(work.usual_settings(), **changes),
-                head=replace(work.head_settings(), **changes),
-            )
-            done = build.build_wake_pack(task, watch=view, stopped=stopped)
+            if words:
+                task = replace(task, words=tuple(source_folders(words, Place(), states.heeded(view, stopped))))
+            done: WakePack = build.build_wake_pack(task, watch=view, stopped=stopped)
         except AuricleError:
             if not stopped():
                 raise
-            return interrupted(command(ctx, folder), as_json)
+            return interrupted(command(ctx, task.folder), as_json)
         content = pack_bytes(done.pack)
         report: WakeReport = import_for("wakeword", "wakeword.outcome").report_of(
             task, done, out, len(content), command(ctx)
         )
         write_durably(out, content)
-        write_durably(written, import_for("wakeword", "wakeword.page").wake_page(report).encode())
-    import_for("wakeword", "pretrain.task").remove_state(folder, [done.pack.manifest.plugin])
+        write_durably(page, import_for("wakeword", "wakeword.page").wake_page(report).encode())
+    states.remove_state(task.folder, done.models)
     found = count_findings(done.corpus.corpus.findings)
     if as_json:
-        facts = {**report.facts(), "identity": done.pack.identity, "page": str(written)}
+        facts = {**report.facts(), "identity": done.pack.identity, "page": str(page)}
         typer.echo(json.dumps({**facts, "findings": [asdict(row) for row in found]}))
         return 0
     if found:
         typer.echo(findings_table(found), err=True)
-    show(report, written)
+    show(report, page)
     return 0
 
 

@@ -53,19 +53,35 @@ class Streams:
         """Posteriors (hops, L) of every scene, every window judged; hop h ends where the detector's does."""
         task = self.frontend.task
         step = round(self.rule.hop * task.sample_rate) // task.frontend.hop
-        found = []
+        found: list[NDArray[np.float32]] = []
         for energies in self.energies:
             hops = len(energies) // step
             rows = np.zeros((hops, len(self.labels)), np.float32)
             first = -(-task.frames // step) - 1
             begins = np.arange(first + 1, hops + 1) * step - task.frames
-            windows = self._windows_of(energies, begins)
-            for start in range(0, len(begins), _WINDOWS):
-                some = begins[start : start + _WINDOWS]
-                rows[first + start : first + start + len(some)] = recognise(windows(some))
+            rows[first : first + len(begins)] = self.posteriors_at(len(found), begins, recognise)
             found.append(rows)
             self.progress(len(found), len(self.energies))
         return found
+
+    def posteriors_at(self, scene: int, begins: NDArray[np.int64], recognise: Recognise) -> NDArray[np.float32]:
+        """Posteriors (N, L) of windows of one scene that begin with these frames (N,), always the same of a scene."""
+        rows = np.zeros((len(begins), len(self.labels)), np.float32)
+        windows = self._windows_of(self.energies[scene], begins)
+        for start in range(0, len(begins), _WINDOWS):
+            some = begins[start : start + _WINDOWS]
+            rows[start : start + len(some)] = recognise(windows(some))
+        return rows
+
+    @property
+    def longest(self) -> int:
+        """Frames of the window that is listened to; of several the longest."""
+        return self.frontend.task.frames
+
+    def over(self, sounds: Sequence[NDArray[np.float32]], silence: tuple[int, int]) -> Streams:
+        """The same ears over other sounds (S,), each with so many frames of silence before and after it."""
+        made = tuple(np.pad(stream_energies(self.frontend.task, sound), (silence, (0, 0))) for sound in sounds)
+        return replace(self, scenes=(), energies=made, progress=lambda _done, _all: None, heard={})
 
     def _windows_of(
         self, energies: Energies, begins: NDArray[np.int64]

@@ -4,43 +4,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
-from auricle.checks.onnx_network import frontend_of
 from auricle.packs.manifest import Listening, Start
 from auricle.packs.pack import Pack, load_pack
-from auricle.speech.features import LogMel
+from auricle.packs.vote import with_vote
 from auricle.speech.scripts import refuse_unread
 from auricle_export.packs.start_weights import with_negatives
 from auricle_export.pretrain.corpus import Progress
 from auricle_export.pretrain.listening import command_streams, hearing_of
-from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.live_task import carried, with_starts
-from auricle_export.pretrain.outcome import TEST, VALIDATION, heeding, judge_clips
+from auricle_export.pretrain.outcome import TEST, VALIDATION, judge_clips
 from auricle_export.pretrain.second_stage import Measured, Sound, best_ruled
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.streams import Recognise, Streams, make_streams
 from auricle_export.pretrain.task import Watch, heeded
-from auricle_export.pretrain.teachers import Taught
-from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
-from auricle_export.pretrain.warm_start import WarmStart
+from auricle_export.pretrain.voted_streams import StreamVoter
 from auricle_export.voices.advice import who_speaks
 from auricle_export.voices.interface import VoiceSource
 from auricle_export.voices.sources import ESPEAK
 from auricle_export.wakeword.carried import CHOOSING_PACKS, PEOPLE
-from auricle_export.wakeword.corpus import WakeCorpus, wake_corpus
+from auricle_export.wakeword.corpus import WakeCorpus
 from auricle_export.wakeword.judgement import Judgement, judge_phrases
-from auricle_export.wakeword.model import cooled, starting_pack, window_of
+from auricle_export.wakeword.model import Material, WakeModel, train_wake_model
 from auricle_export.wakeword.natural import add_natural
 from auricle_export.wakeword.recordings import read_recordings
-from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of
+from auricle_export.wakeword.task import WakeTask, labels_of
 from auricle_export.wakeword.voices_sound import SpokenPart, speak_parts, texts_for, voices_for
 
-WATCHING, CHOOSING, JUDGING = 2, 6, 4
-"""How often the sound without the phrases is heard in other noise: while training, to choose thresholds, to judge."""
+CHOOSING, JUDGING = 6, 4
+"""How often the sound without the phrases is heard in other noise: to choose thresholds, to judge."""
+SHARE = 0.5
+"""Of the vote in the mean of log posteriors: with 0.4 and with 0.6 less is heard of people."""
 CARRIED = 20
 """Seconds of each kind of sound without the phrases that the pack carries: it stays below a megabyte."""
 _LONGEST = 120
@@ -52,8 +50,10 @@ class WakePack:
     """What came of it."""
 
     pack: Pack
-    trained: Trained
+    models: tuple[str, ...]
+    """That were trained: the plug-in, and the vote where there is one."""
     corpus: WakeCorpus
+    """Of the plug-in."""
     listening: Listening
     judgement: Judgement
     """On voices and people that were left out."""
@@ -70,98 +70,91 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     AuricleError
         A phrase, a folder, the pack of commands or the state are not as they have to be, in a sentence.
     """
-    began, watch, seed = time.monotonic(), watch or Watch(), task.settings.seed
+    began, watch = time.monotonic(), watch or Watch()
     step = heeded(watch, stopped)
-    refuse_unread(task.phrases, task.language)
-    base = task.base()
-    frozen = task.frozen
-    commands = task.words_after(base)
-    labels = labels_of(task.phrases, commands)
-    recorded = read_recordings(task, labels, step)
-    texts = texts_for(task.phrases, commands, task.language, seed)
-    voices_for(task.speakers, seed, task.language)  # refuses too few before anything is said
-    watch.speakers(who_speaks(task.sources, task.language))
-    parts = speak_parts(texts, task.language, seed, step, task.speakers)
-    parts = add_natural(parts, task, texts, step)
-    pack = starting_pack(base, labels, name_of(task.phrases), window_of(task, parts), frozen)
-    model = pack.manifest.plugin
-    frontend = frontend_of(pack)
-    corpus = wake_corpus(task, commands, pack, frontend, texts, parts, recorded)
-    streams = _with_people(
-        make_streams(corpus.corpus.validation, pack.labels, frontend, seed, negatives=WATCHING), corpus
-    )
-    size = pack.table(model).size
-    watch.begin(model, size, size)
-    teachers = [Taught(base, MODEL)] if commands and frozen is None else []
-    trained = train_live(
-        model,
-        pack,
-        corpus.corpus,
-        streams,
-        task.settings if frozen is None else task.head,
-        task.folder,
-        start=WarmStart(base) if frozen is None else None,
-        teachers=teachers,
-        report=watch.epoch,
-        stopped=stopped,
-    )
-    if frozen is not None:
-        trained = cooled(trained, pack.table(model))
-    recognise = heeding(recogniser_of(model, pack, trained.weights), stopped)
+    material = _gather(task, watch, step)
+    own = train_wake_model(material, task.frozen, watch, stopped)
+    vote = None if task.vote is None else train_wake_model(material, task.vote, watch, stopped)
+    recognise = own.recognise(stopped)
+    voter = None if vote is None else StreamVoter(vote.frontend, vote.recognise(stopped), SHARE)
     with pytorch_threads(task.settings.threads):
-        listening, measured, chosen = _choose(task, commands, corpus, recognise, frontend, step)
+        listening, measured, chosen = _choose(material, own, recognise, voter, vote, step)
         judged = make_streams(
-            *(corpus.corpus.test, pack.labels, frontend, seed + 2),
+            *(own.corpus.corpus.test, own.pack.labels, own.frontend, task.settings.seed + 2),
             negatives=JUDGING,
             rule=chosen.rule,
             what=TEST,
             progress=step,
         )
-        judgement = judge_phrases(task.phrases, judged, recognise, listening, corpus.parts["test"])
-        right, clips = judge_clips(corpus.corpus.test, pack.labels, frontend, recognise)
-    begin = Start(
-        file=f"weights/{state_file(model)}",
-        data=_data(task, parts["train"]),
-        clips=corpus.corpus.clips,
-        speakers=corpus.corpus.speakers,
-        accuracy=round(right / clips, 4),
-        judged_clips=clips,
-        seed=seed,
-        hearing=hearing_of(judgement.counts, judgement.judges),
-        attribution=_attribution(base, pack, task.sources),
-        speech=corpus.corpus.digest,
-    )
-    done = with_negatives(with_starts(pack, {model: begin}, {model: trained}, listening), carried(chosen, CARRIED))
+        judged = judged if voter is None else voter.beside(judged)
+        judgement = judge_phrases(task.phrases, judged, recognise, listening, material.parts["test"])
+        begin = structs.replace(
+            _start(material, own, recognise), hearing=hearing_of(judgement.counts, judgement.judges)
+        )
+        done = with_starts(own.pack, {own.name: begin}, {own.name: own.trained}, listening)
+        done = with_negatives(done, carried(chosen, CARRIED))
+        if vote is not None and voter is not None:
+            starts = {vote.name: _start(material, vote, voter.recognise)}
+            done = with_vote(done, with_starts(vote.pack, starts, {vote.name: vote.trained}, listening), SHARE)
     watch.chosen(listening, measured)
-    return WakePack(done, trained, corpus, listening, judgement, time.monotonic() - began)
+    models = (own.name,) if vote is None else (own.name, vote.name)
+    return WakePack(done, models, own.corpus, listening, judgement, time.monotonic() - began)
 
 
-def _with_people(streams: Streams, corpus: WakeCorpus) -> Streams:
-    """The streams after people's sound without keywords that shipped packs carry, which a new pack takes first."""
-    scenes = tuple(scene for scene, _ in corpus.carried)
-    energies = tuple(energies for _, energies in corpus.carried)
-    return replace(streams, scenes=(*scenes, *streams.scenes), energies=(*energies, *streams.energies))
+def _gather(task: WakeTask, watch: Watch, step: Progress) -> Material:
+    """Everything that is said and was recorded; the errors are those of `build_wake_pack`."""
+    seed = task.settings.seed
+    refuse_unread(task.phrases, task.language)
+    base = task.base()
+    commands = task.words_after(base)
+    recorded = read_recordings(task, labels_of(task.phrases, commands), step)
+    texts = texts_for(task.phrases, commands, task.language, seed)
+    voices_for(task.speakers, seed, task.language)  # refuses too few before anything is said
+    watch.speakers(who_speaks(task.sources, task.language))
+    parts = speak_parts(texts, task.language, seed, step, task.speakers)
+    return Material(task, base, commands, texts, add_natural(parts, task, texts, step), recorded)
 
 
 def _choose(
-    task: WakeTask,
-    after: Sequence[str],
-    corpus: WakeCorpus,
+    material: Material,
+    own: WakeModel,
     recognise: Recognise,
-    frontend: LogMel,
+    voter: StreamVoter | None,
+    vote: WakeModel | None,
     progress: Progress,
 ) -> tuple[Listening, Measured, Streams]:
     """Rule and thresholds for the rate that was asked for, what they do, and the streams that they were chosen on."""
-    heard, seed = corpus.corpus.validation, task.settings.seed
+    task, heard = material.task, own.corpus.corpus.validation
+    seed = task.settings.seed
     streams = make_streams(
-        heard, corpus.corpus.labels, frontend, seed + 1, negatives=CHOOSING, what=VALIDATION, progress=progress
+        heard, own.pack.labels, own.frontend, seed + 1, negatives=CHOOSING, what=VALIDATION, progress=progress
     )
-    streams = _with_people(streams, corpus)
-    commands = command_streams(heard, streams, task.phrases, seed) if after else None
+    streams = own.corpus.with_people(streams)
+    commands = command_streams(heard, streams, task.phrases, seed) if material.commands else None
+    if voter is not None and vote is not None:
+        streams = voter.beside(streams, [energies for _, energies in vote.corpus.carried])
+        commands = None if commands is None else voter.beside(commands)
     said = None if commands is None else commands.posteriors(recognise)
     sound = best_ruled(Sound(streams, streams.posteriors(recognise), commands, said), task.phrases, task.rate)
     listening = sound.listening(task.phrases, wake_rate=task.rate)
     return listening, sound.measured(listening), sound.streams
+
+
+def _start(material: Material, model: WakeModel, recognise: Recognise) -> Start:
+    """What the manifest says of a model's weights, but for what is heard with them."""
+    task, corpus = material.task, model.corpus.corpus
+    right, clips = judge_clips(corpus.test, model.pack.labels, model.frontend, recognise)
+    return Start(
+        file=f"weights/{state_file(model.name)}",
+        data=_data(task, material.parts["train"]),
+        clips=corpus.clips,
+        speakers=corpus.speakers,
+        accuracy=round(right / clips, 4),
+        judged_clips=clips,
+        seed=task.settings.seed,
+        attribution=_attribution(material.base, model.pack, task.sources),
+        speech=corpus.digest,
+    )
 
 
 def _data(task: WakeTask, spoken: SpokenPart) -> str:

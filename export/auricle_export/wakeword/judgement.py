@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from auricle.hearing.curve import Counts, curve_of
 from auricle.hearing.sounds import Take
 from auricle.packs.manifest import Listening
-from auricle.speech.features import LogMel, stream_energies
 from auricle_export.pretrain.streams import Recognise, Streams
 from auricle_export.wakeword.voices_sound import SpokenPart
 
@@ -19,8 +18,6 @@ JUDGES_VOICES = "synthetic voices that were left out of training"
 JUDGES_PEOPLE = "people, and synthetic voices, that were left out of training"
 CONFUSIONS = 12
 """Texts that are named."""
-_HOP = 10
-"""Frames between two windows of a text that is judged alone."""
 
 
 @dataclass(frozen=True)
@@ -82,17 +79,17 @@ def judge_phrases(
         judges=JUDGES_PEOPLE if speakers - voices else JUDGES_VOICES,
         people=len(speakers - voices),
         voices=len(espeak) + (sum(each.voices for each in spoken.sources) if natural else 0),
-        mistaken=_mistaken(phrases, columns, streams.frontend, recognise, spoken),
+        mistaken=_mistaken(phrases, columns, streams, recognise, spoken),
     )
 
 
 def _mistaken(
-    phrases: Sequence[str], columns: Sequence[int], frontend: LogMel, recognise: Recognise, spoken: SpokenPart
+    phrases: Sequence[str], columns: Sequence[int], streams: Streams, recognise: Recognise, spoken: SpokenPart
 ) -> tuple[Mistaken, ...]:
     found: dict[tuple[str, str], list[NDArray[np.float32]]] = {}
     for kind, takes in (("sounds like it", spoken.alike), ("word", spoken.words), ("other language", spoken.foreign)):
         for take in takes:
-            found.setdefault((take.word, kind), []).append(_highest(take, frontend, recognise)[columns])
+            found.setdefault((take.word, kind), []).append(_highest(take, streams, recognise)[columns])
     rows = []
     for (text, kind), posteriors in found.items():
         mean = np.mean(posteriors, axis=0)
@@ -100,10 +97,9 @@ def _mistaken(
     return tuple(sorted(rows, key=lambda row: -row.posterior)[:CONFUSIONS])
 
 
-def _highest(take: Take, frontend: LogMel, recognise: Recognise) -> NDArray[np.float32]:
+def _highest(take: Take, streams: Streams, recognise: Recognise) -> NDArray[np.float32]:
     """The highest posterior of each label in any window over a take, with silence around it."""
-    task = frontend.task
-    energies = np.pad(stream_energies(task, take.sound), ((task.frames // 2, task.frames // 2), (0, 0)))
-    begins = np.arange(0, len(energies) - task.frames + 1, _HOP // task.unit * task.unit)
-    highest: NDArray[np.float32] = recognise(frontend.windows(energies, begins)).max(axis=0)
+    silence = streams.longest, streams.frontend.task.frames // 2
+    heard = streams.over([take.sound], silence).posteriors(recognise)[0]
+    highest: NDArray[np.float32] = heard.max(axis=0)
     return highest

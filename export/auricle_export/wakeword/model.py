@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
+from auricle.checks.onnx_network import frontend_of
 from auricle.errors import SettingsError
 from auricle.hearing.splits import Part
 from auricle.packs.pack import Pack
+from auricle.speech.features import LogMel
 from auricle.wire.tensors import TensorTable
 from auricle_export.packs.build import assemble, trace_model
 from auricle_export.packs.models import HEAD, built_in
 from auricle_export.packs.network import Frozen
 from auricle_export.packs.start_weights import without_start
 from auricle_export.packs.window import network_task, task_of
+from auricle_export.pretrain.corpus import Heard
+from auricle_export.pretrain.live import recogniser_of, train_live
+from auricle_export.pretrain.outcome import heeding
+from auricle_export.pretrain.streams import Recognise, make_streams
+from auricle_export.pretrain.task import Watch
+from auricle_export.pretrain.teachers import Taught
 from auricle_export.pretrain.trained import Trained
-from auricle_export.wakeword.task import MODEL, WakeTask
-from auricle_export.wakeword.voices_sound import MARGIN, SpokenPart
+from auricle_export.pretrain.training import Stopped
+from auricle_export.pretrain.warm_start import WarmStart
+from auricle_export.wakeword.corpus import WakeCorpus, wake_corpus
+from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of
+from auricle_export.wakeword.voices_sound import MARGIN, SpokenPart, Texts
 
 LONGEST = 2.0
 """Seconds of a window at most."""
@@ -27,6 +38,80 @@ TEMPERATURE = 8.0
 """By what a head's last layer is divided once it is trained. Over a network that heard much speech it is so sure that
 posteriors of its hits and of its worst false accepts are both 1.0000, between which no threshold can be written down;
 divided, they spread, and keep their order window by window."""
+
+WATCHING = 2
+"""How often the sound without the phrases is heard in other noise while training."""
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What every model of a wake word learns from and is judged by, whatever its front-end."""
+
+    task: WakeTask
+    base: Pack
+    """The pack whose weights a plug-in begins with."""
+    commands: tuple[str, ...]
+    """What comes after the phrases."""
+    texts: Texts
+    parts: Mapping[Part, SpokenPart]
+    recorded: Mapping[Part, Heard]
+
+
+@dataclass(frozen=True, eq=False)
+class WakeModel:
+    """A model that learnt a wake word."""
+
+    pack: Pack
+    """It begins in this one, as its plug-in."""
+    trained: Trained
+    corpus: WakeCorpus
+
+    @property
+    def name(self) -> str:
+        """Of the model."""
+        return self.pack.manifest.plugin
+
+    @cached_property
+    def frontend(self) -> LogMel:
+        """What it sees sound through."""
+        return frontend_of(self.pack)
+
+    def recognise(self, stopped: Stopped) -> Recognise:
+        """Recognise with it, on the CPU, until `stopped` says so."""
+        return heeding(recogniser_of(self.name, self.pack, self.trained.weights), stopped)
+
+
+def train_wake_model(material: Material, frozen: Frozen | None, watch: Watch, stopped: Stopped) -> WakeModel:
+    """Train the plug-in, or a head over a frozen network, or go on where that was interrupted.
+
+    Raises
+    ------
+    TrainingInterrupted
+        `stopped` said so; the same folder goes on.
+    AuricleError
+        A phrase takes too long to say, or the state is not as it has to be.
+    """
+    task, base, commands = material.task, material.base, material.commands
+    labels = labels_of(task.phrases, commands)
+    pack = starting_pack(base, labels, name_of(task.phrases), window_of(task, material.parts), frozen)
+    model, frontend = pack.manifest.plugin, frontend_of(pack)
+    corpus = wake_corpus(task, commands, pack, frontend, material.texts, material.parts, material.recorded)
+    heard = make_streams(corpus.corpus.validation, labels, frontend, task.settings.seed, negatives=WATCHING)
+    table = pack.table(model)
+    watch.begin(model, table.size, table.size)
+    trained = train_live(
+        model,
+        pack,
+        corpus.corpus,
+        corpus.with_people(heard),
+        task.settings if frozen is None else task.head,
+        task.folder,
+        start=WarmStart(base) if frozen is None else None,
+        teachers=[Taught(base, MODEL)] if commands and frozen is None else [],
+        report=watch.epoch,
+        stopped=stopped,
+    )
+    return WakeModel(pack, trained if frozen is None else cooled(trained, table), corpus)
 
 
 def window_of(task: WakeTask, parts: Mapping[Part, SpokenPart]) -> float:

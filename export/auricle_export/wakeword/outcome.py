@@ -49,7 +49,8 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int, again: str =
     counts, chosen = judgement.counts, judgement.chosen
     kinds = sorted({word.kind for word in counts.words})
     accepts = int(chosen.total()[0])
-    attribution = done.pack.manifest.start[done.pack.manifest.plugin].attribution
+    starts = done.pack.manifest.start
+    attribution = [name for model in starts if (names := starts[model].attribution) is not UNSET for name in names]
     spoken = corpus.parts["train"]
     takes = [take for take in spoken.phrases if take.word in task.phrases]
     espeak = SourceVoices(ESPEAK, EspeakNg.about, EspeakNg.licence, spoken.voices, len(takes))
@@ -87,7 +88,7 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int, again: str =
         latency=_latency(judgement),
         again=again,
         seed=task.settings.seed,
-        attribution=() if attribution is UNSET else tuple(attribution),
+        attribution=tuple(dict.fromkeys(attribution)),
         frontend=frontend,
         vote=vote,
     )

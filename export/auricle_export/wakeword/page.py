@@ -95,6 +95,8 @@ def _lead(report: WakeReport) -> str:
     what = "A wake word" if len(report.phrases) == 1 else how_many(len(report.phrases), "wake word")
     commands = sum(not each.is_wake for each in report.thresholds)
     after = f", and {how_many(commands, 'command')} after it" if commands else ""
+    if report.vote:
+        after += f"; a second model, over the network {report.vote}, votes, and every figure is of both together"
     return f"{what}{after}. Language of the voices: {report.language}. Seed {report.seed}."
 
 

@@ -142,7 +142,7 @@ class WakeReport:
     frontend: str = ""
     """Network of the pack's own front-end, by name; empty: log-mels."""
     vote: str = ""
-    """Network of its vote, by name; empty: it has no vote."""
+    """Network of its vote, by name; empty: it has no vote. Every figure is of both models together."""
 
     @property
     def caution(self) -> str:
@@ -194,6 +194,7 @@ class WakeReport:
             "language": self.language,
             "rate": self.rate,
             "seed": self.seed,
+            **({"vote": self.vote} if self.vote else {}),
             "thresholds": [asdict(threshold) for threshold in self.thresholds],
             "chosen": {**self._at(self.chosen), "false_accepts": self.false_accepts, **rates},
             "curve": [self._at(point) for point in self.hearing.curve],

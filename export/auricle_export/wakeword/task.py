@@ -34,6 +34,7 @@ MODEL = "resnet-lite"
 """The model that is trained."""
 INSIDE = f"-'’{JOINERS}"
 """Signs that stand inside of words."""
+ONE_NETWORK = "--frontend puts the model over a network, where --vote puts a second one: leave one of the two out."
 RATE = 0.5
 """False accepts an hour that are allowed for each phrase."""
 EPOCHS = 16
@@ -96,6 +97,8 @@ class WakeTask:
     """Folders of single words whose speakers are heard in no part."""
     frozen: Frozen | None = None
     """A network whose vectors are learnt from; None: log-mels are."""
+    vote: Frozen | None = None
+    """A network over whose vectors a second model votes beside the plug-in; None: none does."""
     speaker: str = ""
     """Who says the takes that name nobody; empty: each a speaker of its own."""
     settings: LiveSettings = field(default_factory=usual_settings)
@@ -114,6 +117,8 @@ class WakeTask:
             raise SettingsError(f"--speakers is {self.speakers}: it has to be 1 to {MOST:,}.")
         if not (math.isfinite(self.rate) and 0.05 <= self.rate <= 20):
             raise SettingsError(f"--rate is {self.rate:g}: it has to be 0.05 to 20 false accepts an hour.")
+        if self.frozen is not None and self.vote is not None:
+            raise SettingsError(ONE_NETWORK)
         refuse_both_roles((*self.takes, *self.words), self.languages)
         for folders in (self.takes, self.words, self.running, self.languages, self.noise):
             refuse_twice(folders)
