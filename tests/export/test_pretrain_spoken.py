@@ -204,6 +204,7 @@ def test_the_pack_names_who_spoke(tmp_path: Path) -> None:
     recipe = _recipe(tmp_path, TABLE.replace("espeak-ng", "kokoro"))
     assert recipe.named() == ("nobody, CC0", *Kokoro.attribution)
     assert recipe.data() == "recordings of people in words, and espeak-ng and kokoro"
+    assert _recipe(tmp_path).data() == "recordings of people in words, and espeak-ng"
     twice = msgspec.structs.replace(recipe, attribution=Kokoro.attribution)
     assert twice.named() == Kokoro.attribution
     full = msgspec.structs.replace(recipe, attribution=tuple(map(str, range(50))))

@@ -21,7 +21,7 @@ from auricle_export.pretrain.corpus import Sources
 from auricle_export.pretrain.other_voices import Spoken
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.varied import Number, Value, settings_of, windows_of
-from auricle_export.voices.sources import source_names, voice_source
+from auricle_export.voices.sources import ESPEAK, source_names, voice_source
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -141,7 +141,7 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
         names = ", ".join(Path(name).name if Path(name).is_absolute() else name for name in folders)
         known = [Path(name).name for name in dict.fromkeys((self.start, *self.teachers)) if name]
         people, packs = (names, f"{len(folders)} folders"), (", ".join(known), f"{len(known)} packs")
-        voice = "" if self.spoken is None else Path(self.spoken.voice).name[:_VOICE]
+        voice = Path(self.spoken.voice).name[:_VOICE] if self.spoken and self.spoken.voice != ESPEAK else ""
         said = [
             _trained_on(people[one], packs[other] if known else "", voice)
             for one, other in ((0, 0), (1, 0), (0, 1), (1, 1))
