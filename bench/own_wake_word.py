@@ -8,15 +8,16 @@ Thresholds are the pack's, chosen on its validation streams; the curve is that o
 
     python bench/own_wake_word.py --data DIR PACK... [--repeats 12] [--language en] [--takes DIR]
         [--record FILE --trained-on 0 --voices kokoro]
+    python bench/own_wake_word.py --data DIR PHRASE... --split OUT [--takes DIR]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -31,23 +32,25 @@ from auricle.checks.onnx_network import frontend_of
 from auricle.errors import AuricleError, DataError, PackError
 from auricle.hearing.curve import Counts, curve_of, points
 from auricle.hearing.intervals import count_interval, share_interval
-from auricle.hearing.rule import Posteriors, Rule, refractory_of
+from auricle.hearing.rule import Rule, refractory_of
 from auricle.hearing.sounds import Take, fingerprint
-from auricle.hearing.splits import part_of
-from auricle.hearing.vote import voted
+from auricle.hearing.splits import part_of, twin_groups
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
-from auricle.speech.features import LogMel
+from auricle.speech.clip_folder import scan_folder
 from auricle.speech.other_speech import speak_texts
 from auricle.speech.voices import choose_voices, most_voices
 from auricle_edge.evaluate.sources import Folders, read_sources
 from auricle_export.pretrain.corpus import Heard
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.streams import Streams, make_streams
+from auricle_export.pretrain.voted_streams import as_heard_by
 from auricle_export.wakeword.people import PeopleHearing, networks_of
 
 RATES = (0.2, 0.5, 1.0, 5.0)
+TEN_TAKES = 10
+"""Takes to train on, of `--split`."""
 VOICES_SEED = 1_000
 """Of the voices that judge: other takes than any pack met."""
 _MARGIN = 4_000
@@ -56,10 +59,11 @@ _MARGIN = 4_000
 def main() -> int:
     """Print a row for each pack."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("packs", nargs="+", metavar="PACK")
+    parser.add_argument("packs", nargs="+", metavar="PACK", help="or phrases, with --split")
     parser.add_argument("--data", type=Path, required=True, help="folder of the recordings")
     parser.add_argument("--repeats", type=int, default=12, help="how often what is no phrase is heard in other noise")
     parser.add_argument("--takes", type=Path, help="folder of takes that judge, PHRASE/SPEAKER_nohash_N.wav")
+    parser.add_argument("--split", type=Path, help="new folder of links: ten takes of each phrase, and the others")
     parser.add_argument("--language", default="en", help="of the voices that say a phrase which no person says")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--trained-on", type=int, default=0, help="takes of people in their training, for --record")
@@ -70,6 +74,10 @@ def main() -> int:
     if options.repeats < 1:
         parser.error("--repeats has to be at least 1")
     try:
+        if options.split is not None:
+            for phrase in options.packs:
+                split_takes(options.takes or options.data / "wakewords", phrase, options.split)
+            return 0
         rows = [row for name in options.packs for row in judge(name, options)]
     except AuricleError as error:
         print(error, file=sys.stderr)
@@ -90,6 +98,33 @@ def _keep(record: Path, rows: Sequence[dict[str, object]]) -> None:
     before = json.loads(record.read_text()) if record.exists() else []
     names = [field.encode_name for field in msgspec.structs.fields(PeopleHearing)]
     record.write_text(json.dumps([*before, *({name: row[name] for name in names} for row in rows)], indent=1) + "\n")
+
+
+def split_takes(root: Path, phrase: str, out: Path) -> None:
+    """Link one take of each of ten recordings into `out/ten/PHRASE`, those of the others into `out/others/PHRASE`.
+
+    Files that are one recording are a group of `twins.csv`; `random.Random(0)` draws the ten groups.
+
+    Raises
+    ------
+    DataError
+        The folder has no more than ten recordings of the phrase, or `out` has some already.
+    """
+    groups, recordings = twin_groups(root), dict[str, Path]()
+    for clip in scan_folder(root, phrases=(phrase,)).clips:
+        if clip.word == phrase:
+            recordings.setdefault(groups.get(clip.path, clip.path.name), clip.path)
+    if len(recordings) <= TEN_TAKES:
+        raise DataError(f'{root} has {len(recordings)} recordings of "{phrase}": name a folder with more than ten.')
+    names = sorted(recordings)
+    random.Random(0).shuffle(names)
+    for folder, mine in (("ten", names[:TEN_TAKES]), ("others", names[TEN_TAKES:])):
+        place = out / folder / phrase
+        if place.exists():
+            raise DataError(f"{place} is there already: name another folder with --split.")
+        place.mkdir(parents=True)
+        for name in mine:
+            (place / recordings[name].name).symlink_to(recordings[name].resolve())
 
 
 def judge(name: str, options: argparse.Namespace) -> list[dict[str, object]]:
@@ -113,10 +148,10 @@ def judge(name: str, options: argparse.Namespace) -> list[dict[str, object]]:
             patience=listening.patience,
             refractory=refractory_of(pack.manifest.task.seconds),
         )
-        make = partial(
-            make_streams, heard, pack.labels, seed=options.seed, passes=2, negatives=options.repeats, rule=rule
+        streams = make_streams(
+            heard, pack.labels, frontend_of(pack), options.seed, passes=2, negatives=options.repeats, rule=rule
         )
-        rows.append(_row(name, pack, phrase, make, said_by, len(takes)))
+        rows.append(_row(name, pack, phrase, streams, said_by, len(takes)))
     return rows
 
 
@@ -145,30 +180,9 @@ def _voices(phrase: str, language: str) -> tuple[Take, ...]:
     )
 
 
-def _posteriors(pack: Pack, streams: Streams) -> list[Posteriors]:
-    model = pack.manifest.plugin
-    return streams.posteriors(recogniser_of(model, pack, start_weights(pack, model)))
-
-
-def voted_posteriors(pack: Pack, streams: Streams, make: Callable[[LogMel], Streams]) -> list[Posteriors]:
-    """Posteriors (hops, L) of every scene by the plug-in and the vote, if the pack has one.
-
-    `make` gives the same scenes through the front-end of the vote. Until the vote's first window is full, the plug-in's
-    posteriors count alone.
-    """
-    rows, voter, vote = _posteriors(pack, streams), pack.voter, pack.manifest.vote
-    if voter is None or vote is UNSET:
-        return rows
-    second = _posteriors(voter, make(frontend_of(voter)))
-    both = ((one[: len(two)], two[: len(one)]) for one, two in zip(rows, second, strict=True))
-    return [np.where(two.any(axis=1, keepdims=True), voted(one, two, vote.share), one) for one, two in both]
-
-
-def _row(
-    name: str, pack: Pack, phrase: str, make: Callable[[LogMel], Streams], by: str, takes: int
-) -> dict[str, object]:
-    listening, streams = _listening(pack), make(frontend_of(pack))
-    posteriors = voted_posteriors(pack, streams, make)
+def _row(name: str, pack: Pack, phrase: str, streams: Streams, by: str, takes: int) -> dict[str, object]:
+    listening, model = _listening(pack), pack.manifest.plugin
+    posteriors = as_heard_by(pack, streams).posteriors(recogniser_of(model, pack, start_weights(pack, model)))
     frontend, vote = networks_of(pack.manifest)
     column = streams.labels.index(phrase)
     alone = [rows[:, [column]] for rows in posteriors]

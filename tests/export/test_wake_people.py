@@ -1,33 +1,22 @@
-"""What packs heard of people: which rows a page shows, and posteriors of a pack with a vote where it is judged."""
+"""What packs heard of people: which rows a page shows, and which takes judge a pack that others trained."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.own_wake_word import voted_posteriors
+import soundfile
+from bench.own_wake_word import split_takes
 from msgspec import structs
 
-from auricle.checks.onnx_network import frontend_of
-from auricle.hearing.rule import Rule
-from auricle.hearing.utterances import Scene
-from auricle.hearing.vote import voted
-from auricle.packs.manifest import Start
-from auricle.packs.pack import Pack, load_pack
-from auricle.packs.start import start_file, start_weights
-from auricle.packs.vote import with_vote
-from auricle.speech.features import LogMel, stream_energies
-from auricle_export.packs.start_weights import with_starts
-from auricle_export.pretrain.live import recogniser_of
-from auricle_export.pretrain.streams import Streams
-from auricle_export.wakeword.model import starting_pack
+from auricle.errors import DataError
 from auricle_export.wakeword.page import wake_page
 from auricle_export.wakeword.people import PeopleHearing, like, networks_of, people_record
 from auricle_export.wakeword.report import Judges
 from auricle_export.wakeword.voices_sound import SourceVoices
 
-from .frozen_toy import LABELS
 from .test_vote_network import HEAD, JOINED, PLAIN
 from .test_wake_page import REPORT, Document
 
@@ -81,34 +70,22 @@ def test_a_page_of_a_pack_of_kokoros_voices_shows_what_such_a_pack_heard() -> No
     assert replace(report, frontend="toy").people == people_record()
 
 
-def _trained(pack: Pack) -> Pack:
-    """The pack with drawn weights to start from."""
-    model, table = pack.manifest.plugin, pack.plugin_table
-    start = Start(file=f"weights/{model}.safetensors", data="noise", clips=1, speakers=1, accuracy=0.5, judged_clips=1)
-    return with_starts(pack, {model: start}, {**pack.files, start.file: start_file(table, table.initial(3))})
+def test_ten_recordings_train_and_each_other_one_judges(tmp_path: Path) -> None:
+    root = tmp_path / "takes"
+    (root / "hey robot").mkdir(parents=True)
+    rows = ["path,recording"]
+    for number in range(30):
+        name = f"hey robot/{number:08x}_nohash_0.wav"
+        soundfile.write(root / name, np.zeros(16_000), 16_000)
+        rows.append(f"takes/{name},{number // 2}")
+    (root / "twins.csv").write_text("\n".join(rows) + "\n")
+    split_takes(root, "hey robot", tmp_path / "out")
+    places = [tmp_path / "out" / part / "hey robot" for part in ("ten", "others")]
+    ten, others = ({path.resolve().name for path in place.iterdir()} for place in places)
 
-
-def test_a_pack_with_a_vote_is_judged_by_both() -> None:
-    plain = _trained(starting_pack(load_pack("gsc12-res"), LABELS, "plain", 1.0))
-    both = with_vote(plain, HEAD, 0.4)
-    sound = np.random.default_rng(0).normal(0, 0.1, 16_000 * 3).astype(np.float32)
-
-    def make(frontend: LogMel) -> Streams:
-        energies = (stream_energies(frontend.task, sound),)
-        return Streams((Scene(np.zeros(len(sound), np.int16)),), energies, LABELS, frontend, Rule(hop=0.16))
-
-    voter = both.voter
-    assert voter is not None
-    one, two = (
-        make(frontend_of(pack)).posteriors(
-            recogniser_of(pack.manifest.plugin, pack, start_weights(pack, pack.manifest.plugin))
-        )[0]
-        for pack in (plain, voter)
-    )
-    made = voted_posteriors(both, make(frontend_of(both)), make)[0]
-    full = two.any(axis=1)
-
-    assert full.any() and not full.all() and len(one) == len(two)
-    np.testing.assert_array_equal(made[full], voted(one, two, 0.4)[full])
-    np.testing.assert_array_equal(made[~full], one[~full])
-    np.testing.assert_array_equal(voted_posteriors(plain, make(frontend_of(plain)), make)[0], one)
+    assert (len(ten), len(others)) == (10, 5)
+    assert len({int(name[:8], 16) // 2 for name in ten | others}) == 15
+    with pytest.raises(DataError, match="is there already: name another folder with --split"):
+        split_takes(root, "hey robot", tmp_path / "out")
+    with pytest.raises(DataError, match='has 0 recordings of "jarvis": name a folder with more than ten'):
+        split_takes(root, "jarvis", tmp_path / "out")
