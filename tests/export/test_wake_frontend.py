@@ -25,13 +25,12 @@ from auricle_export.pretrain import vector_pool
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.sounds import lay_out
-from auricle_export.pretrain.trained import Trained, TrainingInterrupted
+from auricle_export.pretrain.trained import TEMPERATURE, Trained, TrainingInterrupted, cooled
 from auricle_export.pretrain.vector_pool import VectorPool
 from auricle_export.pretrain.windows import Bank, Composer
 from auricle_export.wakeword import embedding
 from auricle_export.wakeword.carried import other_bands
 from auricle_export.wakeword.embedding import find_network
-from auricle_export.wakeword.model import TEMPERATURE, cooled
 
 from .frozen_toy import LABELS, layers, onnx_file, toy_network, toy_network_pack
 

@@ -10,6 +10,7 @@ from auricle_export.commands.import_speech_commands import import_speech
 from auricle_export.commands.pack_commands import diff, inspect, sign, verify
 from auricle_export.commands.pretrain_commands import pretrain
 from auricle_export.commands.voices_commands import voices
+from auricle_export.commands.vote_commands import vote
 from auricle_export.commands.wakeword_commands import wakeword
 
 app = typer.Typer(no_args_is_help=True)
@@ -25,6 +26,7 @@ app.command()(build)
 app.command("import-speech")(import_speech)
 app.command()(pretrain)
 app.command()(wakeword)
+app.command()(vote)
 app.add_typer(voices, name="voices")
 app.command()(tflite)
 app.command()(inspect)

@@ -10,7 +10,7 @@ from torch import nn
 from auricle.errors import PackError
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, TensorTable
-from auricle_export.packs.models import FRAMES, HEAD, MELS, WORD_MODELS, built_in
+from auricle_export.packs.models import FRAMES, HEADS, MELS, WORD_MODELS, built_in
 
 Modules = Mapping[str, Callable[[int], nn.Module]]
 """Makes the module of each model for a number of labels."""
@@ -22,7 +22,7 @@ def own_modules(frames: int = FRAMES, mels: int = MELS) -> Modules:
     def make(name: str) -> Callable[[int], nn.Module]:
         return lambda labels: built_in(name, labels, mels, frames)
 
-    return {name: make(name) for name in (*WORD_MODELS, HEAD)}
+    return {name: make(name) for name in (*WORD_MODELS, *HEADS)}
 
 
 def module_for(model: str, pack: Pack, modules: Modules) -> nn.Module:

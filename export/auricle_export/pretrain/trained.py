@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from auricle.errors import AuricleError
 from auricle.speech.features import LogMel
-from auricle.wire.tensors import Flat
+from auricle.wire.tensors import Flat, TensorTable
 
 if TYPE_CHECKING:
     from auricle_export.pretrain.speech import Part
 
 
 _BATCH = 256
+TEMPERATURE = 8.0
+"""By what a head's last layer is divided once it is trained. Over a network that heard much speech it is so sure that
+posteriors of its hits and of its worst false accepts are both 1.0000, between which no threshold can be written down;
+divided, they spread, and keep their order window by window."""
 
 
 @dataclass(frozen=True)
@@ -100,3 +105,11 @@ class Trained:
     def word_mean(self) -> float:
         """Mean over the words of the share of their clips that are right."""
         return mean_of_words(self.scores)
+
+
+def cooled(trained: Trained, table: TensorTable) -> Trained:
+    """A trained head whose last layer is divided by `TEMPERATURE`: the same order of labels, posteriors that spread."""
+    weights = trained.weights.copy()
+    for part in table.parts(weights)[1:]:
+        part /= TEMPERATURE
+    return replace(trained, weights=weights.astype(np.float16).astype(np.float32))

@@ -1,9 +1,9 @@
-"""The model of an own wake word: its window, the pack in which it begins, and a head's scores for thresholds."""
+"""The model of an own wake word: its window, and the pack in which it begins."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
@@ -13,7 +13,6 @@ from auricle.errors import SettingsError
 from auricle.hearing.splits import Part
 from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
-from auricle.wire.tensors import TensorTable
 from auricle_export.packs.build import assemble, trace_model
 from auricle_export.packs.models import HEAD, built_in
 from auricle_export.packs.network import Frozen
@@ -25,7 +24,7 @@ from auricle_export.pretrain.outcome import heeding
 from auricle_export.pretrain.streams import Recognise, make_streams
 from auricle_export.pretrain.task import Watch
 from auricle_export.pretrain.teachers import Taught
-from auricle_export.pretrain.trained import Trained
+from auricle_export.pretrain.trained import Trained, cooled
 from auricle_export.pretrain.training import Stopped
 from auricle_export.pretrain.warm_start import WarmStart
 from auricle_export.wakeword.corpus import WakeCorpus, wake_corpus
@@ -34,10 +33,6 @@ from auricle_export.wakeword.voices_sound import MARGIN, SpokenPart, Texts
 
 LONGEST = 2.0
 """Seconds of a window at most."""
-TEMPERATURE = 8.0
-"""By what a head's last layer is divided once it is trained. Over a network that heard much speech it is so sure that
-posteriors of its hits and of its worst false accepts are both 1.0000, between which no threshold can be written down;
-divided, they spread, and keep their order window by window."""
 
 WATCHING = 2
 """How often the sound without the phrases is heard in other noise while training."""
@@ -151,11 +146,3 @@ def starting_pack(base: Pack, labels: tuple[str, ...], name: str, seconds: float
     task = task_of(labels, base.manifest.task.frontend.mels, seconds)
     make = partial(built_in, MODEL, mels=task.frontend.mels)
     return assemble(name, labels, {MODEL: trace_model(make, len(labels), task)}, MODEL, task=task)
-
-
-def cooled(trained: Trained, table: TensorTable) -> Trained:
-    """A trained head whose last layer is divided by `TEMPERATURE`: the same order of labels, posteriors that spread."""
-    weights = trained.weights.copy()
-    for part in table.parts(weights)[1:]:
-        part /= TEMPERATURE
-    return replace(trained, weights=weights.astype(np.float16).astype(np.float32))
