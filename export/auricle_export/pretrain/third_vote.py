@@ -7,7 +7,7 @@ false accepts. Share and thresholds are chosen on streams of validation speakers
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -176,35 +176,30 @@ class _Ears:
 
     def sound(self, share: float) -> Sound:
         """What the plug-in and the vote hear together."""
-        plugin = next(iter(self.models.values()))
-        streams = _shared(self.streams, share)
-        commands = self.commands and _shared(self.commands, share)
-        said = None if commands is None else commands.posteriors(plugin)
-        return Sound(streams, streams.posteriors(plugin), commands, said)
+        commands = None if self.commands is None else self.commands.with_share(share)
+        return _sound_of(self.plugin, self.streams.with_share(share), commands)
 
     def seconds(self) -> dict[str, Sound]:
         """What each larger model of the pack hears by itself."""
-        sounds = {}
-        for name, recognise in [*self.models.items()][1:]:
-            said = None if self.commands is None else _alone(self.commands).posteriors(recognise)
-            sounds[name] = Sound(self.streams, _alone(self.streams).posteriors(recognise), self.commands, said)
-        return sounds
+        streams, commands = self.streams.alone, None if self.commands is None else self.commands.alone
+        larger = [*self.models.items()][1:]
+        return {name: _sound_of(recognise, streams, commands) for name, recognise in larger}
 
     def hits(self) -> dict[float, float]:
         """Share of keywords heard at five false accepts an hour, by the vote's share; 0 is the plug-in alone."""
-        plugin = next(iter(self.models.values()))
-        heard = {0.0: hits_at(_alone(self.streams).counts(plugin))}
-        return heard | {share: hits_at(_shared(self.streams, share).counts(plugin)) for share in SHARES}
+        first, votes = self.streams.both(self.plugin)
+        heard = {share: self.streams.joined(first, votes, share) for share in SHARES}
+        return {share: hits_at(self.streams.count(rows)) for share, rows in ({0.0: first} | heard).items()}
+
+    @property
+    def plugin(self) -> Recognise:
+        """What stands beside the vote."""
+        return next(iter(self.models.values()))
 
 
-def _shared(streams: VotedStreams, share: float) -> VotedStreams:
-    return replace(streams, voter=replace(streams.voter, share=share))
-
-
-def _alone(streams: VotedStreams) -> Streams:
-    """The streams as the pack's own models hear them."""
-    names = (field.name for field in fields(Streams))
-    return Streams(**{name: getattr(streams, name) for name in names})
+def _sound_of(recognise: Recognise, streams: Streams, commands: Streams | None) -> Sound:
+    said = None if commands is None else commands.posteriors(recognise)
+    return Sound(streams, streams.posteriors(recognise), commands, said)
 
 
 def _ears(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from msgspec import UNSET
@@ -19,6 +18,9 @@ from auricle.speech.features import Energies, LogMel, stream_energies, window_be
 from auricle.wire.tensors import Flat
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.streams import Recognise, Streams
+
+SceneVotes = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Hops (N,) of a scene, and the vote's posteriors (N, L) there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class StreamVoter:
             raise DataError("A vote hears the same labels in the same order as the plug-in: train both with these.")
         rest = (stream_energies(task, scene.samples) for scene in streams.scenes[len(energies) :])
         own = replace(streams, energies=(*energies, *rest), frontend=self.frontend, heard={})
-        return VotedStreams(**_fields_of(streams), vote=own, voter=self)
+        return _beside(streams, own, self)
 
 
 def voter_of(pack: Pack, weights: Flat, share: float) -> StreamVoter:
@@ -77,21 +79,45 @@ class VotedStreams(Streams):
     """The same scenes with energies by the vote's front-end."""
     voter: StreamVoter
 
+    @property
+    def alone(self) -> Streams:
+        """The same streams as the plug-in hears them by itself."""
+        return Streams(self.scenes, self.energies, self.labels, self.frontend, self.rule, self.progress, self.heard)
+
+    def with_share(self, share: float) -> VotedStreams:
+        """The same streams with another share of the vote, from 0 to 1."""
+        return replace(self, voter=replace(self.voter, share=share))
+
     def posteriors(self, recognise: Recognise) -> list[NDArray[np.float32]]:
         """Posteriors (hops, L) of every scene that count, of which the plug-in says `recognise`.
 
         At each hop the vote's window is the newest that ends with a unit of its own, as on a device. While no whole one
         of either has come there is none: 0.
         """
-        counted = []
-        for place, first in enumerate(super().posteriors(recognise)):
-            rows, hops = np.zeros_like(first), np.flatnonzero(first.any(axis=1))
+        first, votes = self.both(recognise)
+        return self.joined(first, votes, self.voter.share)
+
+    def both(self, recognise: Recognise) -> tuple[list[NDArray[np.float32]], list[SceneVotes]]:
+        """Posteriors (hops, L) of every scene by the plug-in, and what the vote says where there are any."""
+        by_plugin = replace(self.alone, progress=lambda done, every: self.progress(done, 2 * every))
+        first = by_plugin.posteriors(recognise)
+        votes: list[SceneVotes] = []
+        for place, rows in enumerate(first):
+            hops = np.flatnonzero(rows.any(axis=1))
             begins = window_begin(self.vote.frontend.task, self._ends(hops))
             hops, begins = hops[begins >= 0], begins[begins >= 0]
-            said = self.vote.posteriors_at(place, begins, self.voter.recognise)
-            rows[hops] = voted(first[hops], said, self.voter.share)
-            counted.append(rows)
-            self.progress(len(counted), len(self.energies))
+            votes.append((hops, self.vote.posteriors_at(place, begins, self.voter.recognise)))
+            self.progress(len(first) + len(votes), 2 * len(first))
+        return first, votes
+
+    @staticmethod
+    def joined(
+        first: Sequence[NDArray[np.float32]], votes: Sequence[SceneVotes], share: float
+    ) -> list[NDArray[np.float32]]:
+        """Posteriors (hops, L) of every scene that count, of a plug-in's and the votes on them."""
+        counted = [np.zeros_like(rows) for rows in first]
+        for rows, own, (hops, vote) in zip(counted, first, votes, strict=True):
+            rows[hops] = voted(own[hops], vote, share)
         return counted
 
     def _ends(self, hops: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -107,9 +133,9 @@ class VotedStreams(Streams):
 
     def over(self, sounds: Sequence[NDArray[np.float32]], silence: tuple[int, int]) -> VotedStreams:
         """The same ears over other sounds, as of `Streams.over`."""
-        own, vote = super().over(sounds, silence), self.vote.over(sounds, silence)
-        return VotedStreams(**_fields_of(own), vote=vote, voter=self.voter)
+        return _beside(self.alone.over(sounds, silence), self.vote.over(sounds, silence), self.voter)
 
 
-def _fields_of(streams: Streams) -> dict[str, Any]:
-    return {field.name: getattr(streams, field.name) for field in fields(Streams)}
+def _beside(own: Streams, vote: Streams, voter: StreamVoter) -> VotedStreams:
+    parts = (own.scenes, own.energies, own.labels, own.frontend, own.rule, own.progress, own.heard)
+    return VotedStreams(*parts, vote=vote, voter=voter)
