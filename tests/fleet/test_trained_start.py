@@ -72,9 +72,12 @@ def test_five_rounds_from_a_trained_pack_lower_no_hits_and_raise_no_false_accept
 
 @pytest.mark.slow
 def test_the_steps_that_noise_needs_destroy_a_trained_pack(tmp_path: Path) -> None:
-    """Why the start decides: the same fleet, with the server's rate for a start from scratch."""
+    """Why the start decides: the same fleet, with the server's rate for a start from scratch.
+
+    Nine people judge: of the clips of three, last bits of another processor's sums decide.
+    """
     pytest.importorskip("espeakng_loader")
-    run, _ = _run(tmp_path, server_rate=0.02, judge="off")
+    run, _ = _run(tmp_path, server_rate=0.02, judge="off", unseen=9)
     assert run.start.weights is not None
     last = _last_model(tmp_path, run.data.pack.plugin_table.size)
     before, after = _right(run, run.start.weights), _right(run, last)
