@@ -1,15 +1,10 @@
-"""What commands share: late imports of large libraries; and for `pretrain` places to write, signals, how to go on."""
+"""What commands share: late imports of large libraries, options that were given, and places to write."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import shlex
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -63,27 +58,6 @@ def refuse_unwritable_folder(place: Path) -> None:
         raise StorageError(f"{place} cannot be written: check its permissions.")
 
 
-@contextmanager
-def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Whether SIGINT or SIGTERM came; a second one ends the process at once."""
-    asked = threading.Event()
-
-    def ask(number: int, _: object) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def command(ctx: typer.Context, folder: Path | None = None) -> str:
     """The command as it was given; with a folder the one that goes on from the state there."""
     words = ["auricle", "export", ctx.command.name or "pretrain"]
@@ -96,12 +70,3 @@ def command(ctx: typer.Context, folder: Path | None = None) -> str:
             flag = [] if option.param_type_name == "argument" else [option.opts[0]]
             words += [word for value in several for word in (*flag, str(value))]
     return shlex.join([*words, *([] if folder is None else ["--state", str(folder)])])
-
-
-def interrupted(command: str, as_json: bool) -> int:
-    """Say how to go on; the exit code."""
-    if as_json:
-        typer.echo(json.dumps({"interrupted": True, "go_on": command}))
-    else:
-        typer.echo(f"Interrupted; every whole epoch is kept. Go on with: {command}")
-    return 130

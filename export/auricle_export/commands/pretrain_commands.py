@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import typer
 
-from auricle.errors import AuricleError, SettingsError
-from auricle.files import write_durably
-from auricle.packs.pack import load_pack, pack_bytes
+from auricle.errors import SettingsError
+from auricle.packs.pack import load_pack
 from auricle.process.options import Given, with_options
-from auricle.speech.sound_faults import count_findings, findings_table, sentences_of
-from auricle_export.commands.command_line import (
-    command,
-    given,
-    import_for,
-    interrupted,
-    refuse_unwritable,
-    stop_on_signal,
-)
+from auricle.speech.sound_faults import sentences_of
+from auricle_export.commands.command_line import given, import_for
 from auricle_export.commands.pretrain_options import DECIDED, PretrainOptions, pretrain_options
-from auricle_export.commands.pretrain_view import View
 from auricle_export.commands.recipe_commands import RecipeOptions, check_by_recipe, train_by_recipe
+from auricle_export.commands.training_run import INTERRUPTED, TrainingRun
 from auricle_export.pretrain.settings import PretrainSettings
 
 if TYPE_CHECKING:
@@ -78,22 +68,19 @@ def _by_options(ctx: typer.Context, options: PretrainOptions) -> int:
         raise SettingsError("Say what to train on with --data, and which pack to write with --out.")
     if len(options.words or ()) > 1:
         raise SettingsError("Give --words once, separated by commas; several folders are for --recipe.")
-    out, folder = options.out, options.kept_in(options.out)
+    run = TrainingRun(ctx, options.out, options.state, options.as_json)
     work = import_for("pretrain", "pretrain.task")
-    task = _task(work, options, folder)
+    task = _task(work, options, run.folder)
     base, modules = load_pack(options.pack or "gsc12"), work.author_modules(options.model or ())
-    refuse_unwritable(out, folder)
-    with View(options.as_json) as view, stop_on_signal() as stopped:
-        try:
-            done = work.pretrain_pack(base, task, modules=modules, watch=view, stopped=stopped)
-        except AuricleError:
-            if not stopped():
-                raise
-            return interrupted(command(ctx, folder), options.as_json)  # a voice's process that got the Ctrl-C fails too
-        write_durably(out, pack_bytes(done.pack))
-    work.remove_state(folder, list(done.trained))
-    _conclude(done, out, options.as_json)
-    return 0
+    run.refuse_unwritable()
+    done: Pretrained | None = run.train(
+        lambda view, stopped: work.pretrain_pack(base, task, modules=modules, watch=view, stopped=stopped)
+    )
+    if done is None:
+        return INTERRUPTED
+    work.remove_state(run.folder, list(done.trained))
+    facts = {**facts_of(done), "path": str(run.out)}
+    return run.conclude(facts, done.speech.findings, lambda: run.show(done.pack))
 
 
 def _task(work: ModuleType, options: PretrainOptions, folder: Path) -> PretrainTask:
@@ -120,7 +107,7 @@ def _task(work: ModuleType, options: PretrainOptions, folder: Path) -> PretrainT
 
 
 def facts_of(done: Pretrained) -> dict[str, object]:
-    """The result as plain values: what `--json` prints last."""
+    """The result as plain values: what `--json` prints last, beside what was found in the sound."""
     speech = done.speech
     return {
         "pack": done.pack.manifest.name,
@@ -134,7 +121,6 @@ def facts_of(done: Pretrained) -> dict[str, object]:
             "test": speech.test.speakers,
         },
         "skipped_files": len(sentences_of(speech.findings)),
-        "findings": [asdict(row) for row in count_findings(speech.findings)],
         "models": {
             model: {
                 "accuracy": round(result.accuracy, 4),
@@ -149,12 +135,3 @@ def facts_of(done: Pretrained) -> dict[str, object]:
             for model, result in done.trained.items()
         },
     }
-
-
-def _conclude(done: Pretrained, out: Path, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps({**facts_of(done), "path": str(out)}))
-        return
-    if done.speech.findings:
-        typer.echo(findings_table(count_findings(done.speech.findings)), err=True)
-    typer.echo(f"{done.pack.manifest.name} {done.pack.identity[:12]} -> {out}")

@@ -94,10 +94,6 @@ class PretrainOptions(Struct, frozen=True, kw_only=True):
             raise SettingsError("A recipe names its folders: give --data once, the folder that they are in.")
         return self.data[0] if self.data else None
 
-    def kept_in(self, out: Path) -> Path:
-        """The folder that keeps an interrupted training of the pack `out`."""
-        return self.state if self.state is not None else out.with_name(f"{out.name}.state")
-
     def changed(self, names: tuple[str, ...]) -> list[str]:
         """Those of these options that are not as they are without being given, as they are written."""
         usual = PretrainOptions()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,24 +10,16 @@ import msgspec
 import typer
 from rich.console import Console
 
-from auricle.errors import AuricleError, SettingsError
-from auricle.files import write_durably
-from auricle.packs.pack import load_pack, pack_bytes
+from auricle.errors import SettingsError
+from auricle.packs.pack import load_pack
 from auricle.process.table import Column, Grid
-from auricle.speech.sound_faults import count_findings, findings_table
-from auricle_export.commands.command_line import (
-    command,
-    given,
-    import_for,
-    interrupted,
-    refuse_unwritable,
-    stop_on_signal,
-)
+from auricle_export.commands.command_line import given, import_for
 from auricle_export.commands.pack_commands import DIFFERENT
-from auricle_export.commands.pretrain_view import View
+from auricle_export.commands.training_run import INTERRUPTED, Stopped, TrainingRun, until_stopped
 
 if TYPE_CHECKING:
     from auricle.packs.pack import Pack
+    from auricle_export.commands.pretrain_view import View
     from auricle_export.pretrain.clip_recipe import ClipRecipe
     from auricle_export.pretrain.comparison import Checked
     from auricle_export.pretrain.live_task import LivePack
@@ -65,32 +55,18 @@ def train_by_recipe(ctx: typer.Context, options: RecipeOptions) -> int:
     if options.out is None:
         raise SettingsError("Say which pack to write, as in --out my.tar.zst.")
     recipe = _recipe(options)
-    out = options.out
-    folder = options.state if options.state is not None else out.with_name(f"{out.name}.state")
-    refuse_unwritable(out, folder)
+    run = TrainingRun(ctx, options.out, options.state, options.as_json)
+    run.refuse_unwritable()
     base = load_pack(options.pack or recipe.pack)
     reminder = _reminder(options)
     if reminder and not options.as_json:
         typer.echo(reminder, err=True)
-    with View(options.as_json) as view, stop_on_signal() as stopped:
-        try:
-            done = _train(base, recipe, options, folder, view, stopped)
-        except AuricleError:
-            if not stopped():
-                raise
-            return interrupted(command(ctx, folder), options.as_json)
-        write_durably(out, pack_bytes(done.pack))
-    import_for("pretrain", "pretrain.task").remove_state(folder, list(done.trained))
-    found = count_findings(done.findings)
-    if options.as_json:
-        facts: dict[str, object] = {"pack": done.pack.manifest.name, "identity": done.pack.identity, "path": str(out)}
-        facts["findings"] = [asdict(row) for row in found]
-        typer.echo(json.dumps(facts | ({"reminder": reminder} if reminder else {})))
-    else:
-        if found:
-            typer.echo(findings_table(found), err=True)
-        typer.echo(f"{done.pack.manifest.name} {done.pack.identity[:12]} -> {out}")
-    return 0
+    done = run.train(lambda view, stopped: _train(base, recipe, options, run.folder, view, stopped))
+    if done is None:
+        return INTERRUPTED
+    import_for("pretrain", "pretrain.task").remove_state(run.folder, list(done.trained))
+    facts = run.facts_of(done.pack) | ({"reminder": reminder} if reminder else {})
+    return run.conclude(facts, done.findings, lambda: run.show(done.pack))
 
 
 def _train(
@@ -99,7 +75,7 @@ def _train(
     options: RecipeOptions,
     folder: Path,
     view: View,
-    stopped: Callable[[], bool],
+    stopped: Stopped,
 ) -> LivePack | Pretrained:
     done: LivePack | Pretrained
     if _for_clips(recipe):
@@ -121,14 +97,10 @@ def check_by_recipe(options: RecipeOptions) -> int:
             raise SettingsError(f"--check takes no {name}, since {reason}: leave it out.")
     recipe = _recipe(options)
     pack = load_pack(options.pack or recipe.pack)
-    with View(options.as_json) as view, stop_on_signal() as stopped:
-        try:
-            checked = _check(pack, recipe, options, view, stopped)
-        except AuricleError:
-            if not stopped():
-                raise
-            typer.echo(json.dumps({"interrupted": True}) if options.as_json else "Interrupted; nothing was compared.")
-            return 130
+    checked = until_stopped(options.as_json, lambda view, stopped: _check(pack, recipe, options, view, stopped))
+    if checked is None:
+        typer.echo(json.dumps({"interrupted": True}) if options.as_json else "Interrupted; nothing was compared.")
+        return INTERRUPTED
     if options.as_json:
         typer.echo(msgspec.json.encode(checked).decode())
     else:
@@ -136,9 +108,7 @@ def check_by_recipe(options: RecipeOptions) -> int:
     return 0 if checked.same else DIFFERENT
 
 
-def _check(
-    pack: Pack, recipe: Recipe | ClipRecipe, options: RecipeOptions, view: View, stopped: Callable[[], bool]
-) -> Checked:
+def _check(pack: Pack, recipe: Recipe | ClipRecipe, options: RecipeOptions, view: View, stopped: Stopped) -> Checked:
     checked: Checked
     work = import_for("pretrain", "pretrain.check")
     if _for_clips(recipe):

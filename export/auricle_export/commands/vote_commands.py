@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from auricle.errors import AuricleError, SettingsError
-from auricle.files import write_durably
-from auricle.packs.pack import load_pack, pack_bytes
-from auricle.speech.sound_faults import count_findings, findings_table
-from auricle_export.commands.command_line import (
-    command,
-    given,
-    import_for,
-    interrupted,
-    refuse_unwritable,
-    stop_on_signal,
-)
-from auricle_export.commands.pretrain_view import View
+from auricle.errors import SettingsError
+from auricle.packs.pack import load_pack
+from auricle_export.commands.command_line import given, import_for
+from auricle_export.commands.training_run import INTERRUPTED, TrainingRun
 
 if TYPE_CHECKING:
     from auricle_export.pretrain.third_vote import VotedPack, VoteTask
@@ -47,8 +37,8 @@ def vote(
 
     Share and thresholds are chosen on people who are not trained on. Run the same command again after an interruption.
     """
-    folder = state if state is not None else out.with_name(f"{out.name}.state")
-    refuse_unwritable(out, folder)
+    run = TrainingRun(ctx, out, state, as_json)
+    run.refuse_unwritable()
     base = load_pack(pack)
     work, chosen = import_for("vote", "pretrain.third_vote"), import_for("vote", "pretrain.recipe").load_recipe(recipe)
     if not isinstance(chosen, import_for("vote", "pretrain.recipe").Recipe):
@@ -58,37 +48,22 @@ def vote(
         work.usual_settings(), seed=seed, device=compute, **given(epochs=epochs), **given(threads=threads)
     )
     frozen = import_for("vote", "wakeword.embedding").find_network(frontend)
-    task: VoteTask = work.VoteTask(chosen, data, folder, frozen, settings)
-    with View(as_json) as view, stop_on_signal() as stopped:
-        try:
-            done: VotedPack = work.train_vote(base, task, watch=view, stopped=stopped)
-        except AuricleError:
-            if not stopped():
-                raise
-            return interrupted(command(ctx, folder), as_json)
-        write_durably(out, pack_bytes(done.pack))
-    import_for("vote", "pretrain.task").remove_state(folder, [work.WIDE_HEAD])
-    _conclude(done, out, as_json)
-    return 0
+    task: VoteTask = work.VoteTask(chosen, data, run.folder, frozen, settings)
+    done: VotedPack | None = run.train(lambda view, stopped: work.train_vote(base, task, watch=view, stopped=stopped))
+    if done is None:
+        return INTERRUPTED
+    import_for("vote", "pretrain.task").remove_state(run.folder, [work.WIDE_HEAD])
+    facts: dict[str, object] = {
+        **run.facts_of(done.pack),
+        "share": done.share,
+        "hits": {f"{share:g}": round(hits, 4) for share, hits in done.hits.items()},
+        "heard": round(done.measured.heard, 4),
+        "false_accepts": round(done.measured.false_accepts, 4),
+    }
+    return run.conclude(facts, done.findings, lambda: _show(done, out))
 
 
-def _conclude(done: VotedPack, out: Path, as_json: bool) -> None:
-    found = count_findings(done.findings)
-    if as_json:
-        facts: dict[str, object] = {
-            "pack": done.pack.manifest.name,
-            "identity": done.pack.identity,
-            "path": str(out),
-            "share": done.share,
-            "hits": {f"{share:g}": round(hits, 4) for share, hits in done.hits.items()},
-            "heard": round(done.measured.heard, 4),
-            "false_accepts": round(done.measured.false_accepts, 4),
-            "findings": [asdict(row) for row in found],
-        }
-        typer.echo(json.dumps(facts))
-        return
-    if found:
-        typer.echo(findings_table(found), err=True)
+def _show(done: VotedPack, out: Path) -> None:
     rows = ", ".join(f"{share:g}: {hits:.1%}" for share, hits in done.hits.items())
     typer.echo(f"Hits at 5 false accepts an hour by the vote's share, on validation streams: {rows}.")
     if done.hits[done.share] <= done.hits[0.0]:

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 from rich.console import Console
 
-from auricle.errors import AuricleError, SettingsError
+from auricle.errors import SettingsError
 from auricle.files import write_durably
 from auricle.packs.pack import pack_bytes
 from auricle.process.table import Column, Grid
-from auricle.speech.sound_faults import count_findings, findings_table
 from auricle.speech.sources import Place, source_folders
-from auricle_export.commands.command_line import (
-    command,
-    given,
-    import_for,
-    interrupted,
-    refuse_unwritable,
-    stop_on_signal,
-)
-from auricle_export.commands.pretrain_view import View
+from auricle_export.commands.command_line import command, given, import_for, refuse_unwritable
+from auricle_export.commands.training_run import INTERRUPTED, Stopped, TrainingRun
 
 if TYPE_CHECKING:
+    from auricle.packs.pack import Pack
+    from auricle_export.commands.pretrain_view import View
     from auricle_export.packs.network import Frozen
     from auricle_export.wakeword.build import WakePack
     from auricle_export.wakeword.report import WakeReport
@@ -80,10 +73,10 @@ def wakeword(
     People who are to wake it need takes of people: name them with --voices (docs/wake-word.md has figures). Run the
     same command again after an interruption.
     """
-    folder = state if state is not None else out.with_name(f"{out.name}.state")
+    run = TrainingRun(ctx, out, state, as_json)
     written = page if page is not None else out.with_name(f"{out.name.removesuffix('.tar.zst')}.html")
-    refuse_unwritable(out, folder)
-    refuse_unwritable(written, folder, "--page", "my.html")
+    run.refuse_unwritable()
+    refuse_unwritable(written, run.folder, "--page", "my.html")
     if written == out:
         raise SettingsError(f"The page would be written over the pack {out}: name another file with --page.")
     work = import_for("wakeword", "wakeword.task")
@@ -93,7 +86,7 @@ def wakeword(
     changes = {"seed": seed, "device": compute, **given(epochs=epochs), **given(threads=threads)}
     task: WakeTask = work.WakeTask(
         phrases=tuple(phrases),
-        folder=folder,
+        folder=run.folder,
         language=language,
         speakers=speakers,
         sources=sources,
@@ -110,7 +103,7 @@ def wakeword(
         settings=replace(work.usual_settings(), **changes),
         head=replace(work.head_settings(), **changes),
     )
-    return _make(ctx, task, words, out, written, as_json=as_json)
+    return _make(run, task, words, written)
 
 
 def _network(name: str) -> Frozen | None:
@@ -118,35 +111,41 @@ def _network(name: str) -> Frozen | None:
     return found
 
 
-def _make(ctx: typer.Context, task: WakeTask, words: Sequence[str], out: Path, page: Path, *, as_json: bool) -> int:
+class _Written(NamedTuple):
+    """A pack and its report, in bytes and not."""
+
+    done: WakePack
+    content: bytes
+    report: WakeReport
+
+    @property
+    def pack(self) -> Pack:
+        """The pack."""
+        return self.done.pack
+
+
+def _make(run: TrainingRun, task: WakeTask, words: Sequence[str], page: Path) -> int:
     """Make pack and page, or say how to go on after an interruption; the exit code."""
-    build = import_for("wakeword", "wakeword.build")
     states = import_for("wakeword", "pretrain.task")
-    with View(as_json) as view, stop_on_signal() as stopped:
-        try:
-            if words:
-                task = replace(task, words=tuple(source_folders(words, Place(), states.heeded(view, stopped))))
-            done: WakePack = build.build_wake_pack(task, watch=view, stopped=stopped)
-        except AuricleError:
-            if not stopped():
-                raise
-            return interrupted(command(ctx, task.folder), as_json)
+
+    def make(view: View, stopped: Stopped) -> _Written:
+        heeded = states.heeded(view, stopped)
+        whole = replace(task, words=tuple(source_folders(words, Place(), heeded))) if words else task
+        done = import_for("wakeword", "wakeword.build").build_wake_pack(whole, watch=view, stopped=stopped)
         content = pack_bytes(done.pack)
-        report: WakeReport = import_for("wakeword", "wakeword.outcome").report_of(
-            task, done, out, len(content), command(ctx)
-        )
-        write_durably(out, content)
-        write_durably(page, import_for("wakeword", "wakeword.page").wake_page(report).encode())
-    states.remove_state(task.folder, done.models)
-    found = count_findings(done.corpus.corpus.findings)
-    if as_json:
-        facts = {**report.facts(), "identity": done.pack.identity, "page": str(page)}
-        typer.echo(json.dumps({**facts, "findings": [asdict(row) for row in found]}))
-        return 0
-    if found:
-        typer.echo(findings_table(found), err=True)
-    show(report, page)
-    return 0
+        outcome = import_for("wakeword", "wakeword.outcome")
+        return _Written(done, content, outcome.report_of(whole, done, run.out, len(content), command(run.ctx)))
+
+    def write(made: _Written) -> None:
+        write_durably(run.out, made.content)
+        write_durably(page, import_for("wakeword", "wakeword.page").wake_page(made.report).encode())
+
+    made = run.train(make, write)
+    if made is None:
+        return INTERRUPTED
+    states.remove_state(run.folder, made.done.models)
+    facts = {**made.report.facts(), "identity": made.pack.identity, "page": str(page)}
+    return run.conclude(facts, made.done.corpus.corpus.findings, lambda: show(made.report, page))
 
 
 def show(report: WakeReport, page: Path) -> None:
