@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.answer import answer
 from bench.hearing_sound import Heard, forms_of, load_stranger, plan_scenes, read_recordings, write_scenes
 from bench.hearing_table import Listens, Row, rows_of, text_of
+from bench.hearing_told import PackNamed, PeerNamed, Sounds
 from bench.step_environments import MICRO_WAKE_WORD, OPEN_WAKE_WORD, NoEnvironment, environment
 from bench.step_process import ROOT, Failed, Worker, alone, say, workers
 
@@ -111,10 +112,10 @@ def _keywords(pack: str) -> list[str]:
 
 def _listeners(
     given: argparse.Namespace, missing: dict[str, str]
-) -> dict[str, tuple[Path, str, dict[str, Any], tuple[Path, ...]]]:
+) -> dict[str, tuple[Path, str, PackNamed | PeerNamed, tuple[Path, ...]]]:
     """Python, module, what it is told and where it imports from, by name; peers that cannot be had go to `missing`."""
     ours = (ROOT / "core", ROOT / "learning", ROOT / "edge")
-    found: dict[str, tuple[Path, str, dict[str, Any], tuple[Path, ...]]] = {}
+    found: dict[str, tuple[Path, str, PackNamed | PeerNamed, tuple[Path, ...]]] = {}
     for pack in given.pack:
         name = f"auricle {load_pack(pack).manifest.name}"
         found[name if name not in found else f"{name} ({pack})"] = (
@@ -129,11 +130,11 @@ def _listeners(
         except NoEnvironment as reason:
             missing[peer] = str(reason)
             continue
-        found[peer] = (python, "bench.hearing_peer", {"peer": peer, "model": TIMED_MODEL}, ())
+        found[peer] = (python, "bench.hearing_peer", {"peer": peer, "models": [], "model": TIMED_MODEL}, ())
     return found
 
 
-def _files(scenes: Sequence[Heard], scores: Sequence[Path]) -> dict[str, Any]:
+def _files(scenes: Sequence[Heard], scores: Sequence[Path]) -> Sounds:
     speech = [scene for scene in scenes if any(part.kind == "speech" for part in scene.scene.stretches)]
     return {
         "sounds": [str(scene.sound) for scene in scenes],

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
+from bench.hearing_told import PackFacts, PackTold, write_scores
 from bench.step_worker import Step, serve
 from numpy.typing import NDArray
 
@@ -40,7 +38,7 @@ class Live:
         return found
 
 
-def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
+def make(spec: PackTold) -> tuple[Step, PackFacts]:
     """Hear every file; the step that hears a second of the timed one, and how the pack is listened with."""
     pack = load_pack(spec["pack"])
     settings = detect_settings(DetectTable(), pack)
@@ -54,11 +52,9 @@ def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
         samples = np.fromfile(sound, "<i2")
         said = said_of(samples, frontend, [listener.recognise], settings, len(labels))[0]
         found = said.counted(waiting, settings.smoothing)
-        unfinished = Path(scores).with_suffix(".unfinished.npy")
-        np.save(unfinished, found[:, columns])
-        unfinished.replace(scores)
+        write_scores(scores, found[:, columns])
     levels, rule = thresholds_of(labels, settings), rule_of(settings)
-    facts = {
+    facts: PackFacts = {
         "labels": [labels[column] for column in columns],
         "thresholds": {name: levels[name] for name in names},
         "alone": list(wake),

@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from bench.hearing_told import PeerFacts, PeerTold, write_scores
 from bench.step_worker import Step, serve
 
 RATE = 16_000
@@ -162,7 +163,7 @@ class Porcupine:
 class LiveKit:
     """Heads of `livekit-wakeword`, each an ONNX file, by the package's own model; its listener's threshold is 0.5.
 
-    As its listener does, it hears the last 2 s anew every 80 ms. Its mel energies are of samples at full scale 1:
+    As its listener does, it hears the last 2 s again every 80 ms. Its mel energies are of samples at full scale 1:
     openWakeWord gives the same network samples of 16 bits, so that it cannot hear these heads.
     """
 
@@ -209,17 +210,15 @@ def _file(config: Path) -> str:
     return name
 
 
-def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
+def make(spec: PeerTold) -> tuple[Step, PeerFacts]:
     """Hear every file with `spec["models"]`, or with all; the step hears a second with `spec["model"]` alone."""
-    peer = PEERS[spec["peer"]](spec.get("models", ()))
+    peer = PEERS[spec["peer"]](spec["models"])
     names, size = list(peer.thresholds), 2 * peer.chunk
     for sound, scores in zip(spec["sounds"], spec["scores"], strict=True):
         data, hear = Path(sound).read_bytes(), peer.hear(names)
         rows = [hear(data[i : i + size]) for i in range(0, len(data) - size + 1, size)]
-        unfinished = Path(scores).with_suffix(".unfinished.npy")
-        np.save(unfinished, np.array(rows, np.float32).reshape(-1, len(names)))
-        unfinished.replace(scores)
-    facts = {
+        write_scores(scores, np.array(rows, np.float32).reshape(-1, len(names)))
+    facts: PeerFacts = {
         "labels": names,
         "thresholds": peer.thresholds,
         "alone": names,

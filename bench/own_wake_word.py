@@ -2,7 +2,7 @@
 
 The phrase is said by people where `wakewords` of the data holds it (all takes, each recording once: no pack of
 synthetic voices alone was trained on them), else by synthetic voices that the pack was not trained on; with `--takes`
-by whoever is in that folder. The sound without the phrase is recordings of the test part of people, readers, other
+by the people in that folder. The sound without the phrase is recordings of the test part of people, readers, other
 languages and noises, in other noise each time.
 Thresholds are the pack's, chosen on its validation streams; the curve is that of the judging streams themselves.
 

@@ -123,7 +123,7 @@ def _dependencies() -> str:
 
 
 def _make(name: str, folder: Path, base: str, needs: list[str]) -> None:
-    """Make an environment anew; nothing stays of one that was not finished."""
+    """Make an environment from the beginning; nothing stays of one that was not finished."""
     shutil.rmtree(folder, ignore_errors=True)
     try:
         _run([base, "-m", "venv", str(folder)], name)
@@ -146,7 +146,7 @@ def _interpreter(name: str, recipe: Recipe) -> str:
         found = shutil.which(f"python{version}")
         if found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0:
             return found
-    raise NoEnvironment(f"{name} needs Python {' or '.join(recipe.pythons)}, and there is none on the path")
+    raise NoEnvironment(f"{name} needs Python {' or '.join(recipe.pythons)}, and the path has none of them")
 
 
 def _mark(*paths: Path) -> str:

@@ -94,7 +94,7 @@ def measure(title: str, forms: Mapping[str, bytes], given: argparse.Namespace) -
 
 
 def _off(running: Running) -> float:
-    """The largest relative distance of a sum of squares from float64's, over vectors drawn anew."""
+    """The largest relative distance of a sum of squares from float64's, over vectors drawn for it."""
     length, worst = len(running.feeds["x"]), 0.0
     for seed in range(SEEDS):
         x = np.random.default_rng(seed).standard_normal(length, np.float32)

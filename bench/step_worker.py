@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -47,7 +47,7 @@ def block(step: Step, warm: int, steps: int, touched: bytearray | None = None) -
     return {"seconds": seconds, "cpu": cpu, "losses": losses}
 
 
-def serve(make: Callable[[Facts], tuple[Step, Facts]]) -> None:
+def serve(make: Callable[[Any], tuple[Step, Mapping[str, object]]]) -> None:
     """Prepare a step of what the first argument says (a JSON file), then run what standard input asks for.
 
     Every line in is an object with `warm` and `steps`; the line that answers it is a `block`, with `memory` as it then

@@ -9,10 +9,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from bench.hearing_sound import TARGET, load_stranger, target_of
+from bench.hearing_told import PackNamed, PeerNamed, Sounds
 from bench.step_environments import NoEnvironment, environment
 from bench.step_process import ROOT, Worker, say
 
@@ -67,7 +67,7 @@ class Listener:
     differs: str
     python: Path
     module: str
-    spec: dict[str, Any]
+    spec: PackNamed | PeerNamed
     paths: tuple[Path, ...] = ()
     mark: str = ""
     """What tells a pack from another one of that name."""
@@ -77,7 +77,7 @@ class Listener:
         name = re.sub(r"\W+", "-", f"{self.name} {self.mark}".strip())
         return [folder / f"{name}.{place}.npy" for place in range(scenes)]
 
-    def start(self, told: dict[str, Any], path: Path, core: int) -> Worker:
+    def start(self, told: Sounds, path: Path, core: int) -> Worker:
         """A process that has heard what it is told to; Failed where it cannot."""
         path.write_text(json.dumps({**self.spec, **told}))
         return Worker(self.python, self.module, path, core, self.paths)
@@ -131,7 +131,7 @@ def peer_listeners(peers: Sequence[str], folder: Path | None, missing: dict[str,
         except NoEnvironment as reason:
             missing[peer] = str(reason)
             continue
-        spec = {"peer": peer, "model": model, "models": [model]}
+        spec: PeerNamed = {"peer": peer, "models": [model], "model": model}
         yield Listener(peer, model, differs, python, "bench.hearing_peer", spec)
 
 
@@ -156,9 +156,9 @@ def head_listeners(heads: Sequence[Path], folder: Path | None) -> Iterator[Liste
             f"head {head.stem}",
             head.stem,
             "a head by livekit-wakeword's recipe over Google's speech embedding, heard by that package: 16 vectors of "
-            "the last 2 s anew every 80 ms; trained on what bench/wake_recipe.py was given",
+            "the last 2 s again every 80 ms; trained on what bench/wake_recipe.py was given",
             environment(HEADS, say, folder),
             "bench.hearing_peer",
-            {"peer": HEADS, "model": head.stem, "models": [str(head)]},
+            {"peer": HEADS, "models": [str(head)], "model": head.stem},
             mark=f"{zlib.crc32(head.read_bytes()):08x}",
         )

@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from bench.answer import answer
 from bench.hearing_sound import TARGET, recordings_of, takes_of, wake_scenes, write_scenes
 from bench.hearing_sound import Heard as Sounding
 from bench.hearing_table import shares
+from bench.hearing_told import Sounds
 from bench.step_environments import ENVIRONMENTS
 from bench.step_process import Failed, Worker, alone, say, workers
 from bench.wake_listeners import (
@@ -110,7 +110,8 @@ def _all_heard(
         say(f"{listener.name}: it listens to {sum(sound.seconds for sound in sounding) / 3600:.2f} hours")
         scores = listener.scores(given.scores or folder, len(sounding))
         left = [(str(s.sound), str(path)) for s, path in zip(sounding, scores, strict=True) if not path.exists()]
-        told = {**_timed(sounding), "sounds": [sound for sound, _ in left], "scores": [path for _, path in left]}
+        told = _timed(sounding)
+        told["sounds"], told["scores"] = [sound for sound, _ in left], [path for _, path in left]
         try:
             worker = listener.start(told, folder / f"{number}.json", cores[number % len(cores)])
         except Failed as reason:
@@ -125,7 +126,7 @@ def _all_heard(
     return [outcome for outcome in outcomes if isinstance(outcome, Heard)]
 
 
-def _timed(sounding: Sequence[Sounding]) -> dict[str, Any]:
+def _timed(sounding: Sequence[Sounding]) -> Sounds:
     """The first scene of running speech: it opens a gate of speech."""
     speech = [sound for sound in sounding if any(part.kind == "speech" for part in sound.scene.stretches)]
     return {"timed": str((speech or sounding)[0].sound), "sounds": [], "scores": []}

@@ -28,7 +28,7 @@ from bench.answer import answer
 from bench.comparison_table import table
 from bench.step_environments import ENVIRONMENTS, environment
 from bench.step_process import Worker, say
-from bench.wake_recipe_peer import ROOMS
+from bench.wake_recipe_peer import ROOMS, HeadTold
 
 from auricle.errors import DataError, SettingsError
 from auricle.hearing.sounds import Take, pcm, spoken_span
@@ -68,7 +68,7 @@ class ClipCount:
     takes: int
     """Different ones."""
     clips: int
-    """With repeats, each of which is augmented anew."""
+    """With repeats, each of which is augmented again."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,20 @@ def run(given: argparse.Namespace) -> HeadReport:
         python = environment(TRAINING, say, given.environments)
         clips = lay_out(task, root, given.clips, given.seed)
         model = re.sub(r"\W+", "_", given.phrase)
-        spec = {"name": model, "phrase": given.phrase, "root": name, "out": str(given.out.resolve()), "rooms": ROOMS}
-        told = root / "spec.json"
-        told.write_text(json.dumps({**spec, "steps": given.steps, "clips": given.clips, "seed": given.seed}))
+        told: HeadTold = {
+            "name": model,
+            "phrase": given.phrase,
+            "root": name,
+            "out": str(given.out.resolve()),
+            "rooms": ROOMS,
+            "steps": given.steps,
+            "clips": given.clips,
+            "seed": given.seed,
+        }
+        spec = root / "spec.json"
+        spec.write_text(json.dumps(told))
         say(f"training: {given.steps} steps on {sum(each.clips for each in clips.values()):,} clips")
-        worker = Worker(python, "bench.wake_recipe_peer", told, given.core)
+        worker = Worker(python, "bench.wake_recipe_peer", spec, given.core)
         worker.close()
     said = {key: worker.facts[key] for key in HeadReport.__annotations__ if key in worker.facts}
     return HeadReport(
@@ -129,7 +138,7 @@ def wake_task(given: argparse.Namespace, state: Path) -> WakeTask:
     DataError
         A folder is missing.
     SettingsError
-        A voice is not known, the phrase is none, or the speakers are too few.
+        A voice is not known, the phrase is not valid, or the speakers are too few.
     """
     data = given.data
     folders = {name: data / name for name in ("gsc-more", "stream-more/speech", "arabic", "gsc/_background_noise_")}

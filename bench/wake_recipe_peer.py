@@ -15,7 +15,7 @@ import time
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from bench.step_worker import Step, serve
@@ -34,6 +34,38 @@ WALL_METRES = 0.4
 GENERAL_TRAIN = "openwakeword_features_ACAV100M_2000_hrs_16bit.npy"
 GENERAL_VALIDATION = "validation_set_features.npy"
 """Names under which the trainer looks for features of sound without the phrase."""
+
+
+class HeadTold(TypedDict):
+    """What the process is told."""
+
+    name: str
+    """Of the model, as a file may be called."""
+    phrase: str
+    root: str
+    """Where the clips lie."""
+    out: str
+    """The head to write."""
+    rooms: int
+    steps: int
+    """Of the trainer's first phase."""
+    clips: int
+    """Of the phrase."""
+    seed: int
+
+
+class HeadFacts(TypedDict):
+    """What the process says of the head."""
+
+    threshold: float
+    """That the package chooses on its own validation; the three figures are its own words."""
+    recall: float
+    false_accepts_hour: float
+    windows: dict[str, int]
+    """Of running speech by part, 2 s each."""
+    bytes: int
+    seconds: float
+    """From the first clip augmented to the export."""
 
 
 def leave_out_piper() -> None:
@@ -64,7 +96,7 @@ def write_rooms(folder: Path, count: int, rng: np.random.Generator) -> None:
         files.write(folder / f"room_{number:03d}.wav", response[first:] / loudest, RATE)
 
 
-def train_head(spec: dict[str, Any]) -> dict[str, Any]:
+def train_head(spec: HeadTold) -> HeadFacts:
     """Augment, compute features, train and export; what the package says of the head, and what was used."""
     began = time.monotonic()
     random.seed(spec["seed"])
@@ -99,7 +131,7 @@ def train_head(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _config(spec: dict[str, Any], part: str) -> Any:
+def _config(spec: HeadTold, part: str) -> Any:
     """The package's own settings but for names, folders, counts and steps."""
     settings, root = import_module("livekit.wakeword.config"), Path(spec["root"])
     augmentation = settings.AugmentationConfig(
@@ -115,7 +147,7 @@ def _config(spec: dict[str, Any], part: str) -> Any:
     )
 
 
-def _put_background(generate: Any, config: Any, part: str, spec: dict[str, Any]) -> None:
+def _put_background(generate: Any, config: Any, part: str, spec: HeadTold) -> None:
     """Clips of noise, cut by the package out of the noises of this part."""
     usual = config.n_background_samples if part == "train" else config.n_background_samples_val
     generate._generate_background_clips(config, f"background_{part}", min(usual, spec["clips"]))
@@ -136,7 +168,7 @@ def _put_general(config: Any, root: Path, options: Any) -> dict[str, int]:
     return windows
 
 
-def make(spec: dict[str, Any]) -> tuple[Step, dict[str, Any]]:
+def make(spec: HeadTold) -> tuple[Step, HeadFacts]:
     """Train the head; there is nothing to time afterwards."""
     facts = train_head(spec)
     return (lambda: 0.0), facts

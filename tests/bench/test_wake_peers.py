@@ -115,7 +115,7 @@ def test_a_listener_that_does_not_start_again_has_no_costs_and_the_others_have(t
     (tmp_path / "steady.py").write_text(script)
     (tmp_path / "short.py").write_text(f"print({{}}, flush=True)\ninput()\nprint('{answer}', flush=True)")
     active = [
-        Listener(name, "jarvis", "", Path(sys.executable), name, {}, (tmp_path,))
+        Listener(name, "jarvis", "", Path(sys.executable), name, {"pack": name}, (tmp_path,))
         for name in ("absent", "short", "steady")
     ]
     sound = Heard(Scene(np.zeros(0, np.int16)), tmp_path / "none", 0.0)
