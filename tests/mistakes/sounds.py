@@ -129,6 +129,14 @@ def model(before: Before) -> None:
     (before.folder / "absent.py").write_text("import a_library_that_nobody_has\n\nclass Net:\n    pass\n")
 
 
+def network_pack(before: Before) -> None:
+    """A pack whose front-end has a network."""
+    from tests.export.frozen_toy import toy_network_pack
+
+    whole = before.need.once("network_pack", lambda _: pack_bytes(toy_network_pack()))
+    (before.folder / "over.tar.zst").write_bytes(whole)
+
+
 def folder_in_the_way(before: Before) -> None:
     """A folder that is called as the file that will be written."""
     (before.folder / "out.tar.zst").mkdir()

@@ -44,6 +44,7 @@ def vote(
     if not isinstance(chosen, import_for("vote", "pretrain.recipe").Recipe):
         raise SettingsError(f"The recipe {recipe} is for single clips: name one of packs that listen, such as home.")
     work.own_models(base)
+    import_for("vote", "pretrain.live_task").refuse_labels(base, work.as_spelt(chosen, base))
     settings = replace(
         work.usual_settings(), seed=seed, device=compute, **given(epochs=epochs), **given(threads=threads)
     )
