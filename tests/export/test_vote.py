@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import signal
 from pathlib import Path
 
 import msgspec
@@ -17,12 +19,13 @@ from auricle.errors import PackError
 from auricle.packs.manifest import Listening, Start
 from auricle.packs.pack import Pack, load_pack
 from auricle.process.cli import main
+from auricle_export.commands.pretrain_view import View
 from auricle_export.packs.models import HEADS, WIDE_HEAD, built_in
 from auricle_export.pretrain import outcome, third_vote
 from auricle_export.pretrain.live_task import with_starts
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.third_vote import SHARES, own_models, voter_pack
-from auricle_export.pretrain.trained import Trained
+from auricle_export.pretrain.trained import Epoch, Trained
 
 
 def test_a_vote_stands_beside_both_stages_of_home() -> None:
@@ -79,25 +82,30 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_read(
     assert not list(tmp_path.glob("out*"))
 
 
-@pytest.mark.slow
-@pytest.mark.nightly
-def test_the_command_gives_a_pack_a_vote_with_a_share_that_was_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Beside a pack whose weights are drawn, over a toy network; what is heard of it is compared by four shares."""
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A command without its --out: a pack whose weights are drawn, a toy network, and one epoch of little sound."""
     small = LiveSettings(epochs=1, steps=8, batch=64, rate=2e-3, composed=256)
     monkeypatch.setattr(third_vote, "usual_settings", lambda: small)
     for module, name in ((third_vote, "WATCHING"), (third_vote, "CHOOSING"), (outcome, "JUDGING")):
         monkeypatch.setattr(module, name, 1)
     data, recipe, network = write_data(tmp_path / "data"), tmp_path / "toy.toml", tmp_path / "toy.onnx"
-    before = _drawn_pack()
-    trained = write_pack(tmp_path / "toy.tar.zst", before)
+    trained = write_pack(tmp_path / "toy.tar.zst", _drawn_pack())
     recipe.write_text(RECIPE.format(pack=trained))
     network.write_bytes(onnx_file(layers()))
-    out = tmp_path / "out.tar.zst"
-    given = ["--recipe", str(recipe), "--data", str(data), "--frontend", str(network), "--out", str(out)]
+    given = ["--recipe", str(recipe), "--data", str(data), "--frontend", str(network)]
+    return ["export", "vote", str(trained), *given, "--json"]
 
-    assert main(["export", "vote", str(trained), *given, "--json"]) == 0
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_the_command_gives_a_pack_a_vote_with_a_share_that_was_compared(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is heard of it is compared by four shares; the pack's own model stays."""
+    out = tmp_path / "out.tar.zst"
+
+    assert main([*asked, "--out", str(out)]) == 0
 
     facts, done = json.loads(capsys.readouterr().out.splitlines()[-1]), load_pack(str(out))
     assert facts["identity"] == done.identity
@@ -106,9 +114,37 @@ def test_the_command_gives_a_pack_a_vote_with_a_share_that_was_compared(
     assert vote is not msgspec.UNSET and vote.share == facts["share"] in SHARES
     assert list(facts["hits"]) == ["0", *(f"{share:g}" for share in SHARES)]
     assert facts["hits"][f"{vote.share:g}"] == max(facts["hits"][f"{share:g}"] for share in SHARES)
-    assert done.manifest.start["resnet-lite"] == before.manifest.start["resnet-lite"]
+    assert done.manifest.start["resnet-lite"] == _drawn_pack().manifest.start["resnet-lite"]
     assert done.listening is not None and done.listening.wake == ("high",)
     assert not list(tmp_path.glob("*.state"))
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_an_interrupted_command_names_the_one_that_goes_on_to_the_same_pack(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C after the first of two epochs, and a training that nobody interrupts."""
+    whole, out, epochs = tmp_path / "whole.tar.zst", tmp_path / "my packs" / "out.tar.zst", list[int]()
+
+    def note(_: View, epoch: Epoch) -> None:
+        epochs.append(epoch.number)
+        if len(epochs) == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(View, "epoch", note)
+        assert main([*asked, "--epochs", "2", "--out", str(out)]) == 130
+        last = json.loads(capsys.readouterr().out.splitlines()[-1])
+        again = shlex.split(last["go_on"])
+        assert last["interrupted"] is True and not out.exists()
+        assert again[:3] == ["auricle", "export", "vote"] and again[-2:] == ["--state", f"{out}.state"]
+        assert main(again[1:]) == 0
+    assert main([*asked, "--epochs", "2", "--out", str(whole)]) == 0
+
+    assert epochs == [1, 2]
+    assert out.read_bytes() == whole.read_bytes()
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
 
 
 def _drawn_pack() -> Pack:

@@ -244,6 +244,7 @@ class _Live:
 
     def _train(self, number: int, stopped: Stopped) -> float:
         s, total = self.settings, 0.0
+        torch.manual_seed(s.seed * 1_000_003 + number)  # what is dropped is the same after an interruption
         self.twin.train()
         with ThreadPoolExecutor(1, "compose") as worker:
             first = (number - 1) * s.steps
