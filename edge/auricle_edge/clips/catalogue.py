@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from auricle_edge.clips.disk import Disk
 from auricle_edge.clips.opening import chosen_seal, open_store
 from auricle_edge.clips.record import Clip
 from auricle_edge.clips.shelf import Shelf
+from auricle_edge.clips.vector_files import bury_vectors, make_room, put_vectors, vector_files
 from auricle_edge.clips.wipe import Wiped, wipe
 
 
@@ -92,9 +93,23 @@ class Catalogue:
                 self._index.after_failure(functools.partial(self._shelf.revive, clip.file))
                 self._shelf.doom(clip.file)
             self._index.remove(clip.id for clip in gone)
+        bury_vectors(self._shelf, {clip.id for clip in gone})
         for clip in gone:
             self._shelf.bury(clip.file)
         return len(gone)
+
+    def put_vectors(self, boxes: Mapping[str, bytes]) -> None:
+        """Write files of vectors, as long as they and the clips are within the quota; see `put_vectors`."""
+        with self.transaction():
+            put_vectors(self.shelf, boxes, {row.id for row in self._index.rows()}, self._free())
+
+    def fit_vectors(self) -> None:
+        """Vectors give way to clips: destroy files of them until all is within the quota."""
+        make_room(self._shelf, -self._free())
+
+    def _free(self) -> int:
+        taken = sum(row.size for row in self._index.rows()) + sum(map(self._shelf.size, vector_files(self._shelf)))
+        return int(self._settings.megabytes * 1e6) - taken
 
     def mark_damaged(self, clip: Clip) -> None:
         """Mark a clip that is still in the index; another process may have deleted it."""

@@ -22,7 +22,8 @@ class ClipSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     key_file: str | None = None
     """Encrypt clips and labels with the key in this file; drawn when the store is made and there is none yet."""
     megabytes: Annotated[float, Meta(ge=0.25, le=1 << 20)] = 64.0
-    """Most megabytes (10^6 bytes) of clips; the least valuable and then the oldest go first."""
+    """Most megabytes (10^6 bytes) of clips, and of what a network made of them, which goes first; then the least
+    valuable and then the oldest clips."""
     days: Annotated[float, Meta(gt=0, le=36_500)] | None = 180.0
     """Most days that a clip is kept, whatever it is; None: no limit."""
     unlabelled_days: Annotated[float, Meta(gt=0, le=36_500)] = 2.0

@@ -43,8 +43,11 @@ class Disk:
         except OSError as error:
             raise StorageError(describe(error, path)) from error
 
-    def write(self, path: Path, data: bytes) -> None:
-        """Write a file durably: beside, synced, renamed, folder synced; StorageError leaves nothing behind."""
+    def write(self, path: Path, data: bytes, *, lasting: bool = True) -> None:
+        """Write a file durably: beside, synced, renamed, folder synced; StorageError leaves nothing behind.
+
+        What need not last is not synced: who reads it has to see whether it is whole.
+        """
         beside = path.with_name(f".{path.name}.tmp")
         try:
             with self.announced("create", beside):
@@ -55,11 +58,13 @@ class Disk:
                     written = 0
                     while written < len(data):
                         written += file.write(data[written:])
-                with self.announced("fsync", beside):
-                    os.fsync(handle)
+                if lasting:
+                    with self.announced("fsync", beside):
+                        os.fsync(handle)
             with self.announced("rename", path, beside):
                 beside.replace(path)
-            self.sync(path.parent)
+            if lasting:
+                self.sync(path.parent)
         except OSError as error:
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from auricle_edge.clips.disk import Disk
 from auricle_edge.clips.index import DamagedIndexError, Index, destroy_index
 from auricle_edge.clips.key import Plain, Seal, draw_key, read_key
 from auricle_edge.clips.shelf import GONE, SEALED, Shelf
+from auricle_edge.clips.vector_files import clips_in, vector_files
 from auricle_edge.clips.wipe import FILES, WIPING, Wiped, wipe
 
 _log = logging.getLogger(__name__)
@@ -32,7 +33,8 @@ def tidy(index: Index, shelf: Shelf) -> int:
 
     A torn file is destroyed. A doomed one is destroyed and its row taken out: the deletion had begun. A file whose clip
     has a newer one is destroyed. A whole file that no row knows is taken into the index again: it was on its way in, or
-    the index was lost. All of it happens while no other process writes.
+    the index was lost. Vectors of clips that are not there are destroyed. All of it happens while no other process
+    writes.
     """
     if _agree(index, shelf):
         return 0
@@ -42,7 +44,7 @@ def tidy(index: Index, shelf: Shelf) -> int:
         index.remove(identity for identity in rows.values() if identity not in readable)
         known, lost, doomed = {i for i in rows.values() if i in readable}, 0, []
         for name in shelf.names():
-            if name in rows and rows[name] in known:
+            if (name in rows and rows[name] in known) or clips_in(name):
                 continue
             if (gone := _DOOMED.fullmatch(name)) and gone[1] in rows:
                 index.remove([rows[gone[1]]])
@@ -57,6 +59,8 @@ def tidy(index: Index, shelf: Shelf) -> int:
                 continue
             index.put(shelf.row(clip))
             known.add(clip.id)
+        there = {row.id for row in index.rows()}
+        doomed += [name for name, ids in vector_files(shelf).items() if not there.issuperset(ids)]
     for name in doomed:
         shelf.disk.destroy(shelf.folder / name)
     return lost
@@ -71,8 +75,10 @@ def try_to_tidy(index: Index, shelf: Shelf) -> int:
 
 def _agree(index: Index, shelf: Shelf) -> bool:
     rows = index.rows()
-    names = set(shelf.names())
-    return names <= {row.file for row in rows} and sum(1 for _ in shelf.clips(rows)) == len(rows)
+    names, known = shelf.names(), {row.file: row.id for row in rows}
+    there = set(known.values())
+    sound = all(there.issuperset(ids) if (ids := clips_in(name)) else name in known for name in names)
+    return sound and sum(1 for _ in shelf.clips(rows)) == len(rows)
 
 
 INDEX, LOCK = "index.sqlite", "lock"

@@ -107,6 +107,15 @@ class Shelf:
         except OSError as error:
             raise StorageError(describe(error, self.folder)) from error
 
+    def size(self, file: str) -> int:
+        """Bytes of a file; 0 where it is missing."""
+        try:
+            return (self.folder / file).stat().st_size
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise StorageError(describe(error, self.folder / file)) from error
+
     def doom(self, file: str) -> None:
         """Mark a file as one to destroy: from now on it is not a clip, even if the power is cut."""
         self._rename(file, f".{file}{GONE}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import os
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -25,6 +26,7 @@ from auricle_edge.clips.disk import Disk
 from auricle_edge.clips.index import DamagedIndexError
 from auricle_edge.clips.record import JUDGING, SOURCES, WORDLESS, Clip, NewClip, Record, Source
 from auricle_edge.clips.training_set import training_set
+from auricle_edge.clips.vector_files import ClipVectors
 from auricle_edge.clips.wipe import Wiped
 from auricle_learning.training.speech_data import DeviceData
 
@@ -177,6 +179,7 @@ class ClipStore:
             self._catalogue.put(clip, box)
         try:
             self._catalogue.remove(lambda clips: [each for each in clips if each.id in gone])
+            self._catalogue.fit_vectors()
         except StorageError as error:
             _log.warning("%s", error)
         return clip.id
@@ -248,7 +251,11 @@ class ClipStore:
         made = training_set(self.list(), self.content, self.frontend, self.settings)
         for error in made.unread.values():
             _log.warning("%s", error)
-        return made.data
+        return made.data if not made.ids else dataclasses.replace(made.data, vectors=self._vectors(made.ids))
+
+    def _vectors(self, ids: Mapping[bytes, str]) -> ClipVectors:
+        put: Callable[[Mapping[str, bytes]], None] = lambda boxes: self._catalogue.put_vectors(boxes)  # noqa: E731
+        return ClipVectors(lambda: self._catalogue.shelf, put, ids, self.frontend.task.input_shape)
 
     @_mended
     def wipe(self) -> Wiped:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
@@ -15,6 +16,7 @@ from auricle_edge.clips.choice import ClipSettings
 from auricle_edge.clips.coding import Content, energies_of
 from auricle_edge.clips.record import Clip, value
 from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.vector_shelf import clip_name
 
 NO_LABEL = -1
 """Target of an unlabelled clip."""
@@ -27,6 +29,8 @@ class TrainingSet:
     data: DeviceData
     unread: dict[str, DataError]
     """By id."""
+    ids: dict[bytes, str]
+    """Where the front-end has a network, of the clips by the names of their energies."""
 
 
 def training_set(
@@ -64,7 +68,7 @@ def training_set(
         noise.reshape(-1, noise.shape[2]) if len(noise) else None,
         unlabelled=unlabelled if len(unlabelled) else None,
     )
-    return TrainingSet(data, reader.unread)
+    return TrainingSet(data, reader.unread, reader.ids)
 
 
 def balanced(weights: NDArray[np.float32], targets: NDArray[np.int64], largest_boost: float) -> NDArray[np.float32]:
@@ -97,6 +101,7 @@ class _Reader:
     def __init__(self, content: Callable[[Clip], Content], frontend: LogMel, targets: dict[str, int]) -> None:
         self._content, self._frontend, self._targets = content, frontend, targets
         self.unread: dict[str, DataError] = {}
+        self.ids: dict[bytes, str] = {}
 
     def read(self, clips: Sequence[Clip]) -> Clips:
         task = self._frontend.task
@@ -105,6 +110,8 @@ class _Reader:
         for clip in clips:
             try:
                 energies[len(kept)] = energies_of(self._content(clip), self._frontend)
+                if task.frontend.network is not UNSET:
+                    self.ids.setdefault(clip_name(energies[len(kept)]), clip.id)
                 kept.append(clip)
             except DataError as error:
                 self.unread[clip.id] = error

@@ -18,6 +18,7 @@ from auricle.speech.clip_folder import ClipFile, scan_folder
 from auricle.speech.clip_reader import read_each, read_labelled
 from auricle.speech.features import Energies, LogMel
 from auricle.speech.sound_faults import Finding, SoundError, SoundFault, nothing_usable
+from auricle_learning.training.vector_shelf import VectorShelf
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,8 @@ class DeviceData:
     """Mel energies (F, mels) of background noise; None where none was recorded."""
     unlabelled: Clips | None = None
     """Clips whose targets mean nothing: what they teach is what the fleet's model is sure of (FixMatch)."""
+    vectors: VectorShelf | None = None
+    """Where a frozen network's vectors of the clips are kept; None: in memory alone."""
 
     def silenced(self) -> DeviceData:
         """How many clips of which labels there are, without their sound: a hundredth of the memory."""

@@ -36,6 +36,7 @@ from auricle_learning.training.round_result import RoundResult as RoundResult
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.training_job import Models, adjusted, fitting_slots, scalars_of, vectors_of
 from auricle_learning.training.vector_cache import Augmented, VectorCaches
+from auricle_learning.training.vector_shelf import maker_of
 
 Array = NDArray[Any]
 
@@ -81,18 +82,23 @@ class Trainer:
         self.settings, self.clock = settings or LearnSettings(clips=1, judge=False), clock
         self.pack, self.frontend = runtime.pack, frontend_of(runtime)
         self.pack.table(architecture)
-        self._vectors = VectorCaches() if self.pack.manifest.task.frontend.network is not UNSET else None
+        networked = self.pack.manifest.task.frontend.network is not UNSET
+        maker = maker_of(self.pack, runtime.name, WEAK) if networked else b""
+        self._vectors = VectorCaches(self.frontend, WEAK, maker) if networked else None
         self.renew(data)
 
     def renew(self, data: DeviceData) -> None:
         """Go on with other clips; not while a round is trained."""
         self.data = data
-        self._augmenter: Augmented = augmenter(self.frontend, data.noise)
-        self._weak: Augmented = augmenter(self.frontend, None, WEAK)
-        self._plain: Features = self.frontend.finish
-        if self._vectors is not None:
+        self._augmenter: Augmented
+        self._weak: Augmented
+        self._plain: Features
+        if self._vectors is None:
+            self._augmenter, self._weak = augmenter(self.frontend, data.noise), augmenter(self.frontend, None, WEAK)
+            self._plain = self.frontend.finish
+        else:
             kept = (data.train, data.held_out, *(() if data.unlabelled is None else (data.unlabelled,)))
-            self._vectors.renew([clips.energies for clips in kept], self._augmenter, self._weak, self._plain)
+            self._vectors.renew([clips.energies for clips in kept], data.noise, data.vectors)
             self._augmenter, self._weak, self._plain = self._vectors.strong, self._vectors.weak, self._vectors.plain
 
     def logits(self, architecture: str, weights: Flat, clips: Clips) -> NDArray[np.float32]:

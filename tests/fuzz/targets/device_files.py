@@ -19,6 +19,8 @@ from auricle_edge.board.trusted_time import REMEMBERED, _remembered, trusted_tim
 from auricle_edge.clips.coding import AUDIO, FEATURES, decode, encode_audio, encode_features
 from auricle_edge.clips.key import Seal, read_key
 from auricle_edge.clips.record import Record
+from auricle_edge.clips.vector_files import checksum, encode
+from auricle_edge.clips.vector_files import decode as vectors_of
 from auricle_edge.fleet.agent_context import FLEET_FILE, FleetRecord, read_fleet_record
 from auricle_edge.fleet.update_delivery import Outbox, Pending
 from auricle_edge.listening.tuning import FILE as TUNING
@@ -40,6 +42,7 @@ from auricle_edge.training.judge.best import Best, BestStore
 from auricle_edge.training.judge.comparison import Heard
 from auricle_edge.training.local_store import LocalStore
 from auricle_learning.training.train import LocalState
+from auricle_learning.training.vector_shelf import NAME, Variant
 from tests.core import tiny_pack
 from tests.fuzz.scratch import scratch, written
 from tests.fuzz.target import target
@@ -128,6 +131,28 @@ def clip_features(data: bytes) -> object:
     content = decode(data, FEATURES)
     assert content.energies is not None and content.energies.ndim == 2
     return content.record.source
+
+
+CLIP, MAKER = bytes(16), bytes(range(16))
+
+
+@cache
+def _vectors() -> bytes:
+    made = {Variant("strong", place, CLIP): np.full((2, 3), place, np.float16) for place in range(2)}
+    return encode(CLIP, MAKER, made)
+
+
+@target(
+    "clip-vectors",
+    "auricle_edge.clips.vector_files",
+    examples=lambda: {"two": _vectors()[NAME:]},
+    refusals=(DataError,),
+)
+def clip_vectors(data: bytes) -> object:
+    """What a frozen network made of a clip, behind a digest that fits."""
+    made = vectors_of(checksum(data) + data, CLIP, MAKER, (2, 3))
+    assert all(each.shape == (2, 3) and np.isfinite(each).all() for each in made.values())
+    return sorted(made)
 
 
 @target(
