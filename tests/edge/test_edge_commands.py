@@ -16,7 +16,8 @@ from auricle.errors import AuricleError
 from auricle.packs.pack import pack_bytes
 from auricle.process.cli import main
 from auricle_edge.board.gate import Decision
-from auricle_edge.commands.answer_commands import happened, meter, sentences, with_times
+from auricle_edge.commands.answer_commands import happened, meter, with_times
+from auricle_edge.commands.status_sentences import sentences
 from auricle_edge.service.answers import read_live, read_status
 from auricle_edge.service.parts import Parts
 
@@ -74,11 +75,12 @@ UPDATES = {"board": "pi5", "os": "raspios-13", "bundle": "ab" * 32, "version": "
         ({"capture": STATUS["capture"] | {"muted": True, "mute_reason": "switch"}}, ["muted (switch)"]),
         ({"state": "asleep", "wake": ["computer", "jarvis"]}, ['"computer" or "jarvis"', "3 s", "2 wake words, 1"]),
         ({"state": "awake", "wake": ["computer"], "model": "cascade"}, ["Awake", "5.0% of 400 windows", "Best."]),
+        ({"vote": {"model": "head", "share": 0.3}}, ["Vote: head of the pack has a share of 0.3"]),
         ({"updates": UPDATES | {"rollout": ""}}, ["0.2.0.post1 (abababababab) for pi5, raspios-13."]),
         ({"updates": UPDATES | {"confirmed": False, "state": "trial"}}, ["on trial", "r2-4d13: trial."]),
         ({"updates": UPDATES | {"state": "failed", "reason": "Not healthy."}}, ["r2-4d13: failed: Not healthy."]),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_the_status_in_sentences(change: dict[str, Any], words: list[str]) -> None:
     said = "\n".join(sentences(read_status(STATUS | change)))

@@ -15,7 +15,7 @@ from auricle.process.cli import main
 from auricle.wire.frames import seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Model, Nothing, Register, Update
-from auricle_edge.commands.answer_commands import sentences
+from auricle_edge.commands.status_sentences import sentences
 from auricle_edge.control import ControlClient, ControlServer, ControlSettings
 from auricle_edge.fleet.fleet_word import FleetPack, other_pack
 from auricle_edge.listening.capture.state import CaptureState

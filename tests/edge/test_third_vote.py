@@ -34,7 +34,9 @@ from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.ota.pack_shelf import prove
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.runtimes.choice import vote_runtime
+from auricle_edge.service.answers import HeardVote
 from auricle_edge.service.parts import Hooks, Parts
+from auricle_edge.service.status import status
 from auricle_edge.settings import EdgeSettings
 from auricle_edge.training.own_model import own_model
 from auricle_learning.runtimes import StepRuntime, frontend_of, recogniser
@@ -176,7 +178,8 @@ def test_a_device_hears_the_vote_of_its_pack_unless_it_is_told_not_to() -> None:
     runtime = StepRuntime(pack)
     choose = partial(vote_runtime, runtime, 1)
     voter = load_voter(pack, choose)
-    assert voter is not None and voter.share == 0.3 and voter.weights == load_pack("gsc12").plugin_table.size
+    assert voter is not None and voter.share == 0.3 and voter.model == "crnn-lite"
+    assert voter.weights == load_pack("gsc12").plugin_table.size
     assert load_voter(pack, choose, "off") is None and load_voter(plain, choose) is None
     with pytest.raises(SettingsError, match="vote is on, and the pack gsc12-res has none"):
         load_voter(plain, choose, "on")
@@ -242,6 +245,8 @@ def test_the_service_hears_with_the_vote_of_its_pack(tmp_path: Path) -> None:
         try:
             parts.detector.feed(Block(SOUND[: 2 * RATE], 0, 0.0))
             heard[use] = parts.detector.posteriors
+            named = status(parts, 2.0, None).vote
+            assert named == (HeardVote(model="crnn-lite", share=0.3) if use == "auto" else None)
         finally:
             parts.close()
     runs, model = StepRuntime(pack), pack.manifest.plugin

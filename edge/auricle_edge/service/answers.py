@@ -35,6 +35,14 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What left the device in rounds; None where its file is damaged."""
 
 
+class HeardVote(msgspec.Struct, frozen=True, kw_only=True):
+    """The vote of the pack, where the device hears it."""
+
+    model: str
+    share: float
+    """In the mean of log posteriors."""
+
+
 class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     """The step of the coordinator, and whether the owner takes one."""
 
@@ -89,6 +97,7 @@ class ListeningStatus(Running, frozen=True, kw_only=True):
     wake: tuple[str, ...] = ()
     window: float = 0.0
     second_stage: str = ""
+    vote: HeardVote | None = None
     gate: Decision | None
     fleet: FleetStatus | None
     updates: Standing

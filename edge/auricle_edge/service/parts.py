@@ -122,7 +122,8 @@ class Parts:
         data = self.store.device_data()
         self.detect = detect_settings(settings.detect, pack)
         """Its settings over the pack's; `hearing.detect` has the thresholds that fit what listens now."""
-        self._vote = load_voter(pack, partial(vote_runtime, self.choice.runtime, settings.threads), self.detect.vote)
+        self.vote = load_voter(pack, partial(vote_runtime, self.choice.runtime, settings.threads), self.detect.vote)
+        """The vote of the pack; None where none is heard."""
         self.hearing = HearingModel(
             folder, self.choice.runtime, self.own_model, first, plugin, settings.detect, settings.seed
         )
@@ -185,7 +186,7 @@ class Parts:
     def _detector(self, frontend: LogMel) -> Detector:
         now = self.hearing.now.candidate
         detect = tuned(self.hearing.detect, self.pack.labels, self.tuning.step)
-        return Detector(frontend, self.pack.labels, now.recognise, detect, model=now.name, vote=self._vote)
+        return Detector(frontend, self.pack.labels, now.recognise, detect, model=now.name, vote=self.vote)
 
     def close(self) -> None:
         """End the threads, and the store."""

@@ -16,7 +16,7 @@ from auricle_edge.fleet.sent_updates import SentStatus
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.sound import Detection
-from auricle_edge.service.answers import CaptureStatus, FleetStatus, ListeningStatus, Reporting, Sensitivity
+from auricle_edge.service.answers import CaptureStatus, FleetStatus, HeardVote, ListeningStatus, Reporting, Sensitivity
 from auricle_edge.service.parts import Parts
 
 OTHER_WORDS = (
@@ -75,7 +75,7 @@ def status(parts: Parts, running: float, last: Detection | None) -> ListeningSta
     last
         Its newest detection.
     """
-    settings, hearing, detect = parts.settings, parts.hearing.now, parts.detect
+    settings, hearing, detect, vote = parts.settings, parts.hearing.now, parts.detect, parts.vote
     return ListeningStatus(
         device=settings.name,
         agent=__version__,
@@ -93,6 +93,7 @@ def status(parts: Parts, running: float, last: Detection | None) -> ListeningSta
         wake=detect.wake,
         window=detect.window,
         second_stage=detect.second_stage,
+        vote=None if vote is None else HeardVote(model=vote.model, share=vote.share),
         gate=None if parts.agent is None else parts.agent.gate.decision,
         fleet=None if parts.agent is None else fleet_status(parts.agent),
         updates=parts.updates.standing(),

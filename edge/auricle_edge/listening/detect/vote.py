@@ -37,6 +37,8 @@ class Voter:
     """Of the vote in the mean of log posteriors."""
     weights: int = 0
     """How many every window goes through, those of the front-end's network too."""
+    model: str = ""
+    """Its name in the pack."""
 
     def with_share(self, share: float) -> Voter:
         """The same vote with another share."""
@@ -97,7 +99,7 @@ def load_voter(pack: Pack, choose: Callable[[Pack], Runtime], use: VoteUse = "au
     runtime, model = choose(voter), voter.manifest.plugin
     weights = start_weights(voter, model)
     network = sum(tensor.size for tensor in network_tensors(voter).values())
-    return Voter(frontend_of(runtime), recogniser(runtime, model, weights), vote.share, weights.size + network)
+    return Voter(frontend_of(runtime), recogniser(runtime, model, weights), vote.share, weights.size + network, model)
 
 
 class VoteStream:
