@@ -13,15 +13,10 @@ from numpy.typing import NDArray
 from auricle.speech.features import Energies, LogMel
 from auricle_export.pretrain.acoustics import masked, warped
 from auricle_export.pretrain.mined import Mined, drawn
+from auricle_export.pretrain.neighbours import Neighbours, Places, Values, add_sounds
 from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.surroundings import Surroundings
 from auricle_export.pretrain.window_settings import ENDED, LEAD, WindowSettings
-
-_CUT = 40
-"""Frames of running speech beyond the place at which it is cut off before a word."""
-
-Places = NDArray[np.int64]
-Values = NDArray[np.float64]
 
 
 class Kind(IntEnum):
@@ -84,6 +79,7 @@ class Composer:
             for sounds in (bank.keywords, bank.spoken)
         )
         self._mined: Mined | None = None
+        self._neighbours = Neighbours(bank.others, bank.running, bank.leading, self._times, self.settings)
         self._surroundings = Surroundings(bank.running, bank.noise, frontend.task, self.settings)
 
     def weigh(self, mined: Mined) -> None:
@@ -132,13 +128,13 @@ class Composer:
                 targets[which] = sounds.targets[chosen]
         words = (kinds != Kind.NOISE) & (kinds != Kind.RUNNING)
         led = (kinds == Kind.KEYWORD) & (rng.random(count) < s.led)
-        if self.bank.leading is None:
-            led[:] = False
+        if self._neighbours.leads:
+            self._neighbours.lead(mixed, np.flatnonzero(led), first, level, rng)
         else:
-            self._lead(mixed, np.flatnonzero(led), first, level, self.bank.leading, rng)
+            led[:] = False
         before = words & ~led & (rng.random(count) < s.before)
-        self._neighbours(mixed, np.flatnonzero(before), first, level, rng, after=False)
-        self._neighbours(mixed, np.flatnonzero(words & (rng.random(count) < s.after)), last, level, rng, after=True)
+        self._neighbours.put(mixed, np.flatnonzero(before), first, level, rng, after=False)
+        self._neighbours.put(mixed, np.flatnonzero(words & (rng.random(count) < s.after)), last, level, rng, after=True)
         self._surroundings(mixed, kinds == Kind.NOISE, level, rng)
         return mixed, targets
 
@@ -203,7 +199,8 @@ class Composer:
             back = (rng.random(count) < s.backwards) & ~mistaken
             anchor = np.where(back, (start + self._frames) if kind == Kind.RUNNING else sounds.ends[chosen], anchor)
             speed = np.where(back, -speed, speed)
-        self._add(mixed, which, sounds, chosen, (anchor, np.zeros_like(anchor), sounds.lengths[chosen]), at, speed)
+        span = (anchor, np.zeros_like(anchor), sounds.lengths[chosen])
+        add_sounds(mixed, self._times, which, sounds, chosen, span, at, speed)
         return at, at + length
 
     def _place(self, kind: Kind, length: Values, shift: Values, rng: np.random.Generator) -> Values:
@@ -227,83 +224,3 @@ class Composer:
         if kind == Kind.RUNNING:
             return np.zeros(count)
         return rng.uniform(-0.6 * length, np.maximum(frames - 0.4 * length - shift, -0.6 * length))
-
-    def _add(
-        self,
-        mixed: Energies,
-        which: Places,
-        sounds: Sounds,
-        chosen: Places,
-        span: tuple[Places, Places, Places],
-        at: Values,
-        speed: Values,
-        gain: NDArray[np.float32] | None = None,
-    ) -> None:
-        """Add sounds to the windows `which`, at so many times their speed, backwards where that is negative.
-
-        Of each the frames from span[1] to before span[2], of which span[0] comes to lie at the window's frame `at`.
-        """
-        anchor, low, high = (edge[:, None] for edge in span)
-        source = np.rint(anchor + (self._times[None] - at[:, None]) * speed[:, None]).astype(np.int64)
-        inside = (source >= low) & (source < high)
-        rows = np.where(inside, source + sounds.starts[chosen][:, None], len(sounds.energies) - 1)
-        found = sounds.energies[rows]
-        if gain is not None:
-            found *= gain[:, None, None]
-        mixed[which] += found
-
-    def _neighbours(
-        self,
-        mixed: Energies,
-        which: Places,
-        edge: Values,
-        level: NDArray[np.float32],
-        rng: np.random.Generator,
-        *,
-        after: bool,
-    ) -> None:
-        """Put another word, or running speech, before or after the words of these windows."""
-        s = self.settings
-        gap = rng.uniform(*s.gap, len(which))
-        running = rng.random(len(which)) < 0.5
-        for sounds, mine in ((self.bank.others, ~running), (self.bank.running, running)):
-            here, space = which[mine], gap[mine]
-            chosen = rng.integers(len(sounds), size=len(here))
-            low, high = sounds.begins[chosen], sounds.ends[chosen]
-            if sounds is self.bank.running:
-                cut = low + (rng.random(len(here)) * np.maximum(high - low - 60, 1)).astype(np.int64)
-                low, high = (cut, high) if after else (low, cut + _CUT)
-            at = edge[here] + space if after else edge[here] - space
-            self._beside(mixed, here, at, level, sounds, chosen, (low if after else high, low, high), rng)
-
-    def _lead(
-        self,
-        mixed: Energies,
-        which: Places,
-        edge: Values,
-        level: NDArray[np.float32],
-        sounds: Sounds,
-        rng: np.random.Generator,
-    ) -> None:
-        """Put a greeting or a wake word before the words of these windows."""
-        chosen = rng.integers(len(sounds), size=len(which))
-        at = edge[which] - rng.uniform(*self.settings.led_gap, len(which))
-        span = (sounds.ends[chosen], sounds.begins[chosen], sounds.ends[chosen])
-        self._beside(mixed, which, at, level, sounds, chosen, span, rng)
-
-    def _beside(
-        self,
-        mixed: Energies,
-        which: Places,
-        at: Values,
-        level: NDArray[np.float32],
-        sounds: Sounds,
-        chosen: Places,
-        span: tuple[Places, Places, Places],
-        rng: np.random.Generator,
-    ) -> None:
-        """Add a neighbour about as loud as the word."""
-        s = self.settings
-        speed = 1 + rng.uniform(-s.tempo, s.tempo, len(which))
-        ratio = level[which] / sounds.levels[chosen] * 10 ** (rng.uniform(*s.neighbour_db, len(which)) / 10)
-        self._add(mixed, which, sounds, chosen, span, at, speed, ratio.astype(np.float32))
