@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -14,8 +13,9 @@ from numpy.typing import NDArray
 from auricle.speech.features import LogMel
 from auricle_edge.listening.detect.decision import Awake, Decider, NearMiss, NearWatch, State, waken
 from auricle_edge.listening.detect.figures import DetectFigures, Tally
-from auricle_edge.listening.detect.hops import Hops, Ring
+from auricle_edge.listening.detect.hops import Hops
 from auricle_edge.listening.detect.loudness import loudness
+from auricle_edge.listening.detect.newest_sound import NewestSound
 from auricle_edge.listening.detect.recognisers import Cascade, Posteriors, Recognise
 from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.listening.detect.voice import make_gate
@@ -80,9 +80,8 @@ class Detector:
         self._gate = make_gate(self.settings, frontend.task.frontend.floor)
         self._vote = None if vote is None else VoteStream(vote, self.settings.hop)
         least = max(2 * frontend.task.clip_samples + self._hops.span, 0 if self._vote is None else self._vote.reach)
-        self._ring = Ring(max(round(self.settings.ring * RATE), least))
-        self._arrivals: deque[tuple[int, float]] = deque()
-        self._begun = self._next = 0
+        self._sound = NewestSound(max(round(self.settings.ring * RATE), least))
+        self._next = 0
         self._awake: Awake | None = None
         self._tally = Tally()
         self._near: NearWatch | None = None
@@ -98,46 +97,35 @@ class Detector:
         """Take a block and say what happened; samples that came before are passed over."""
         began = time.thread_time()
         with self._lock:
-            closed = self._sleep() if self._arrivals and block.start > self._ring.newest else None
-            samples = self._follow(block)
-            self._ring.append(samples)
-            self._arrivals.append((self._ring.newest, block.arrived))
-            while self._arrivals[0][0] < self._ring.newest - 2 * RATE:
-                self._arrivals.popleft()
+            closed = self._sleep() if self._sound.has_gap(block) else None
+            count, begins = self._sound.take(block)
+            if begins:
+                self._begin(block.start)
             events: list[Event] = [] if closed is None else [closed]
-            while self._next + self._hops.size <= self._ring.newest:
+            while self._next + self._hops.size <= self._sound.ring.newest:
                 self._next += self._hops.size
                 event = self._judge_hop()
                 if event is not None:
                     events.append(event)
-            self._tally.sound(len(samples), time.thread_time() - began)
+            self._tally.sound(count, time.thread_time() - began)
             return events
 
-    def _follow(self, block: Block) -> NDArray[np.int16]:
-        """The samples of a block that are new; after a gap, everything begins again."""
-        newest = self._ring.newest
-        if self._arrivals and block.start <= newest:
-            return block.samples[newest - block.start :]
-        if self._arrivals:
-            self._ring.skip(block.start - newest)
-        else:
-            self._ring.begin(block.start)
-        self._arrivals.clear()
-        self._begun = self._next = block.start
+    def _begin(self, start: int) -> None:
+        """Forget everything: the next sample is this one."""
+        self._next = start
         self._gate.reset()
         self._decider.reset()
         if self._vote is not None:
-            self._vote.begin(block.start)
+            self._vote.begin(start)
         if self._near is not None:
             self._near.reset()
-        return block.samples
 
     def _judge_hop(self) -> Event | None:
         """Judge the hop that ends at `_next`."""
         end = self._next
-        samples = self._ring.read(max(end - self._hops.span, self._begun), end)
+        samples = self._sound.last(self._hops.span, end)
         is_open = self._gate.hear(samples[-self._hops.size :], self._hops.take(samples))
-        judged = is_open and end - self._begun >= self._hops.whole
+        judged = is_open and end - self._sound.begun >= self._hops.whole
         judged = judged and (self._vote is None or self._vote.is_whole(end))
         self._tally.hop(open_=is_open, judged=judged)
         awake = self._awake is not None and self._awake.listens
@@ -152,7 +140,7 @@ class Detector:
         recognise, features = self._model[0], self._hops.features()
         found = recognise.first(features) if isinstance(recognise, Cascade) else recognise(features)
         if self._vote is not None:
-            found = self._vote.join(found, self._ring, end)
+            found = self._vote.join(found, self._sound.ring, end)
         if isinstance(recognise, Cascade) and self._decider.proposes(found[0], recognise.share, awake=awake):
             self._tally.second_windows += 1
             found = recognise.judged(features, found)
@@ -166,8 +154,8 @@ class Detector:
 
     def _loudness(self, end: int) -> tuple[float, float]:
         """Of the window that ends at `end`: dBFS of its word, and decibels of that above the noise before it."""
-        since = max(self._ring.oldest, self._begun, end - _NOISE_SAMPLES)
-        return loudness(self._ring.read(since, end), end - self._hops.clip(end)[0])
+        held = min(_NOISE_SAMPLES, end - self._sound.ring.oldest)
+        return loudness(self._sound.last(held, end), end - self._hops.clip(end)[0])
 
     def _pass_hop(self) -> Timeout | None:
         """A hop in which nothing was heard; what it means for the window that may be open."""
@@ -203,7 +191,7 @@ class Detector:
             end=clip_end,
             word_end=word_end,
             at=time.time(),
-            latency=self._clock() - self._arrival(word_end),
+            latency=self._clock() - self._sound.arrival(word_end),
             kind="wake" if is_wake else "detection",
             wake=None if opened is None else opened.id,
             wake_word=None if opened is None else opened.word,
@@ -213,11 +201,6 @@ class Detector:
         self._awake = waken(detection, self.settings.window, self.settings.hop) if is_wake else None
         self._tally.detected(detection)
         return detection
-
-    def _arrival(self, sample: int) -> float:
-        """When a sample came: a block's time, less what follows in it."""
-        end, arrived = next((arrival for arrival in self._arrivals if arrival[0] >= sample), self._arrivals[-1])
-        return arrived - (end - sample) / RATE
 
     # -- for every thread
 
@@ -263,23 +246,23 @@ class Detector:
     def audio(self, start: int, end: int) -> NDArray[np.int16]:
         """The samples (end - start,) from the ring; DataError when they are not all there."""
         with self._lock:
-            return self._ring.read(start, end)
+            return self._sound.ring.read(start, end)
 
     @property
     def newest(self) -> int:
         """Number of the sample that comes next."""
-        return self._ring.newest
+        return self._sound.ring.newest
 
     @property
     def arrived(self) -> float | None:
         """When the newest block came, as `Block.arrived`; None before there was one."""
         with self._lock:
-            return self._arrivals[-1][1] if self._arrivals else None
+            return self._sound.arrived
 
     @property
     def oldest(self) -> int:
         """Number of the first sample that `audio` can still give."""
-        return self._ring.oldest
+        return self._sound.ring.oldest
 
     @property
     def speaking(self) -> bool:
