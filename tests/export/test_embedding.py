@@ -10,9 +10,11 @@ import pytest
 
 from auricle.checks.onnx_network import frontend_of
 from auricle_edge.runtimes.native.runtime import NativeRuntime
+from auricle_edge.runtimes.tflite import TfliteRuntime
 from auricle_export.packs.build import Recipe, assemble, trace_model
 from auricle_export.packs.models import HEAD, built_in
 from auricle_export.packs.window import network_task
+from auricle_export.tflite import with_tflite
 from auricle_export.wakeword import embedding
 from auricle_learning.runtimes.interface import frontend_of as frontend_by
 
@@ -38,6 +40,8 @@ def test_the_embedding_in_a_pack_gives_what_its_file_gives() -> None:
     heard = np.stack([stream(energies[at : at + 8]) for at in range(0, 296, 8)])
     last = (int(starts[-1]) + task.frames) // 8
     assert np.abs(heard[last - task.input_shape[0] : last] - windows[-1]).max() <= 1e-5 * np.abs(windows).max()
+    by_litert = frontend_by(TfliteRuntime(with_tflite(pack, [HEAD], ["float32"])))
+    assert np.abs(by_litert.windows(energies, starts) - windows).max() <= 1e-4
     session = ort.InferenceSession(embedding._embedding(), providers=["CPUExecutionProvider"])
     mels = np.log10(energies + np.float32(5e-9)) + np.float32(2 + 2 * np.log10(32_768))
     name = session.get_inputs()[0].name

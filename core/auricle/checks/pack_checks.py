@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from auricle.checks.graph_check import check_foreign_graph, check_graph
 from auricle.checks.tflite_check import check_tflite
-from auricle.checks.tflite_weights import check_buffers
+from auricle.checks.tflite_weights import check_buffers, tensors_of
 from auricle.errors import PackError
 from auricle.packs.manifest import Tflite
 from auricle.packs.pack import Pack
@@ -69,7 +69,7 @@ def _check_inference(pack: Pack, entry: Tflite) -> None:
     if content[4:8] != b"TFL3":
         raise PackError(f"The file {entry.file} of the pack {pack.manifest.name} is not a .tflite.")
     check_buffers(pack, entry)
-    sizes = {spec.name: (spec.size, spec.shape[0]) for spec in pack.table(entry.model).specs}
+    sizes = {spec.name: (spec.size, spec.shape[0]) for spec in tensors_of(pack, entry).specs}
     for buffer in entry.buffers:
         size, slices = sizes[buffer.tensor]
         offset, count = (buffer.offset, size) if buffer.scale is None else (buffer.scale, slices)

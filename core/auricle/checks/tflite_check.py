@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 
 from auricle.checks.tflite_reader import FileModel, Vector, read_tflite
-from auricle.checks.tflite_weights import check_buffers
+from auricle.checks.tflite_weights import check_buffers, network_of, tensors_of
 from auricle.errors import PackError
+from auricle.packs.graph_interface import FRONTENDS
 from auricle.packs.manifest import Tflite
 from auricle.packs.pack import Pack
 
 LARGEST_TENSORS = 256 << 20
 """Most bytes that all tensors of a model may take together."""
 MOST_AXES = 8
+HELD = (0, 2, 3, 1)
+"""The axes of a network's state in a `.tflite`."""
 KINDS = {0: ("float32", 4), 2: ("int32", 4), 6: ("bool", 1), 9: ("int8", 1)}
 """Number types, by the schema's numbers, and their bytes."""
 OPERATORS: dict[str, int] = {
@@ -118,18 +121,29 @@ def _check_graph(model: FileModel, entry: Tflite) -> None:
 
 
 def _check_interface(model: FileModel, pack: Pack, entry: Tflite) -> None:
-    task = pack.manifest.task
-    wanted = [(entry.batch, *task.input_shape), (entry.batch, len(pack.labels))]
+    task, network = pack.manifest.task, network_of(pack, entry)
+    taken: list[tuple[int, ...]] = [(entry.batch, *task.input_shape)]
+    given: list[tuple[int, ...]] = [(entry.batch, len(pack.labels))]
+    if network is not None:
+        state = list(held_shapes(pack).values())
+        taken = [(1, network.stride, task.frontend.mels), *state]
+        given = [(1, 1, network.size), *state]
     places = [*model.inputs, *model.outputs]
-    inside = len(model.inputs) == len(model.outputs) == 1 and all(0 <= p < len(model.tensors) for p in places)
+    inside = len(model.inputs) == len(taken) and all(0 <= p < len(model.tensors) for p in places)
     found = [model.tensors[place] for place in places] if inside else []
-    if [tensor.shape for tensor in found] != wanted or any(tensor.kind != 0 for tensor in found):
+    if [tensor.shape for tensor in found] != [*taken, *given] or any(tensor.kind != 0 for tensor in found):
         raise PackError(f"The model {entry.file} does not take or give what the pack's manifest says.")
+
+
+def held_shapes(pack: Pack) -> dict[str, tuple[int, ...]]:
+    """What the step of a front-end's network remembers, by name, as a `.tflite` of it has that: with channels last."""
+    state = pack.network_graph(FRONTENDS[1]).state
+    return {name: tuple(state[name][axis] for axis in HELD) for name in sorted(state)}
 
 
 def _check_map(model: FileModel, pack: Pack, entry: Tflite) -> None:
     """Each tensor of the pack is the whole content of a buffer, and its scales the whole scales of a tensor."""
-    shapes = {spec.name: spec.shape for spec in pack.table(entry.model).specs}
+    shapes = {spec.name: spec.shape for spec in tensors_of(pack, entry).specs}
     contents = set(model.buffers)
     scales = {(tensor.buffer, tensor.scales) for tensor in model.tensors}
     for buffer in entry.buffers:

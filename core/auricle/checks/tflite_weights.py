@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import PackError
+from auricle.packs.frontend import Network
 from auricle.packs.manifest import Buffer, Tflite
 from auricle.packs.pack import Pack
-from auricle.wire.tensors import Flat, TensorSpec, TensorTable
+from auricle.wire.tensors import Flat, Tensors, TensorSpec
 
 LEVELS = 127
 """The largest number of an int8 weight; -128 is not used."""
@@ -43,6 +45,23 @@ def quantise(tensor: NDArray[np.float32]) -> tuple[Int8, NDArray[np.float32]]:
     return steps.astype(np.int8).reshape(tensor.shape), scales
 
 
+def network_of(pack: Pack, entry: Tflite) -> Network | None:
+    """The network of the pack's own front-end, where that is what a `.tflite` runs."""
+    network = pack.manifest.task.frontend.network
+    return None if network is UNSET or entry.model != network.name or entry.model in pack.tables else network
+
+
+def tensors_of(pack: Pack, entry: Tflite) -> Tensors:
+    """The tensors that are put into a `.tflite`: those of its model, or of the front-end's network."""
+    network = network_of(pack, entry)
+    return pack.table(entry.model) if network is None else network_table(network)
+
+
+def network_table(network: Network) -> Tensors:
+    """The tensors of a front-end's network."""
+    return Tensors([TensorSpec(tensor.name, tensor.shape, tensor.name, 0.0) for tensor in network.tensors])
+
+
 def with_weights(pack: Pack, entry: Tflite, flat: Flat) -> bytes:
     """A pack's `.tflite` with other weights.
 
@@ -65,7 +84,7 @@ def with_weights(pack: Pack, entry: Tflite, flat: Flat) -> bytes:
     PackError
         The manifest's map does not cover the model's tensors once each inside the file, or a weight is not finite.
     """
-    table = pack.table(entry.model)
+    table = tensors_of(pack, entry)
     if flat.shape != (table.size,) or not np.isfinite(flat).all():
         raise PackError(f"The weights for {entry.file} are not {table.size} finite numbers.")
     check_buffers(pack, entry)
@@ -90,7 +109,7 @@ def check_buffers(pack: Pack, entry: Tflite) -> None:
     PackError
         It is not; the sentence names the file and the tensor.
     """
-    table, content = pack.table(entry.model), pack.files.get(entry.file)
+    table, content = tensors_of(pack, entry), pack.files.get(entry.file)
     if content is None:
         raise PackError(f"The pack {pack.manifest.name} lacks its file {entry.file}.")
     named = [buffer.tensor for buffer in entry.buffers]
@@ -113,7 +132,7 @@ def _axes(buffer: Buffer, rank: int) -> tuple[int, ...]:
     return buffer.axes or tuple(range(rank))
 
 
-def _spans(table: TensorTable, buffer: Buffer) -> list[tuple[int, int, str]]:
+def _spans(table: Tensors, buffer: Buffer) -> list[tuple[int, int, str]]:
     shape = next(spec.shape for spec in table.specs if spec.name == buffer.tensor)
     if buffer.scale is None:
         return [(buffer.offset, buffer.offset + 4 * math.prod(shape), buffer.tensor)]

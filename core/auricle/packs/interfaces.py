@@ -64,7 +64,9 @@ def check_interfaces(manifest: Manifest, tables: Mapping[str, TensorTable], file
 
 def _check_references(manifest: Manifest, tables: Mapping[str, TensorTable], files: Mapping[str, bytes]) -> None:
     """Whatever the manifest refers to is there, and whatever is there is referred to."""
-    models = {*manifest.start, *manifest.ort_training, *(entry.model for entry in manifest.tflite)}
+    own = manifest.task.frontend.network
+    run = {entry.model for entry in manifest.tflite} - (set() if own is UNSET else {own.name})
+    models = {*manifest.start, *manifest.ort_training, *run}
     named = {graph.file for graph in manifest.graphs} | {start.file for start in manifest.start.values()}
     named |= {entry.file for entry in manifest.tflite}
     named |= set() if manifest.negatives is UNSET else {manifest.negatives.file}

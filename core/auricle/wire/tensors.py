@@ -43,8 +43,8 @@ class TensorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return size
 
 
-class TensorTable:
-    """All tensors of a model in their order on the wire; the last two are `head.weight` and `head.bias`.
+class Tensors:
+    """Tensors in their order in a flat vector.
 
     Parameters
     ----------
@@ -54,19 +54,13 @@ class TensorTable:
     Raises
     ------
     WireError
-        A name twice, no classifier (C, H) with its (C,) at the end, or more than `LARGEST_MODEL` weights.
+        A name twice, or more than `LARGEST_MODEL` weights.
     """
 
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
         self.specs = tuple(specs)
-        names = [s.name for s in self.specs]
-        if len(set(names)) != len(names):
+        if len({s.name for s in self.specs}) != len(self.specs):
             raise WireError("A tensor table names the same tensor twice.")
-        if names[-2:] != ["head.weight", "head.bias"]:
-            raise WireError("A tensor table must end with head.weight and head.bias.")
-        weight, bias = self.specs[-2:]
-        if len(weight.shape) != 2 or bias.shape != weight.shape[:1]:
-            raise WireError("A tensor table's head.weight must be (labels, width) and its head.bias (labels,).")
         self.size = sum(s.size for s in self.specs)
         if self.size > LARGEST_MODEL:
             raise WireError(f"A tensor table claims {self.size} weights; at most {LARGEST_MODEL} are allowed.")
@@ -84,6 +78,24 @@ class TensorTable:
         """View of one tensor inside a flat vector (P,)."""
         shape = next(s.shape for s in self.specs if s.name == name)
         return flat[self.offsets[name]].reshape(shape)
+
+
+class TensorTable(Tensors):
+    """All tensors of a model in their order on the wire; the last two are `head.weight` and `head.bias`.
+
+    Raises
+    ------
+    WireError
+        As `Tensors`, or no classifier (C, H) with its (C,) at the end.
+    """
+
+    def __init__(self, specs: Sequence[TensorSpec]) -> None:
+        super().__init__(specs)
+        if [s.name for s in self.specs[-2:]] != ["head.weight", "head.bias"]:
+            raise WireError("A tensor table must end with head.weight and head.bias.")
+        weight, bias = self.specs[-2:]
+        if len(weight.shape) != 2 or bias.shape != weight.shape[:1]:
+            raise WireError("A tensor table's head.weight must be (labels, width) and its head.bias (labels,).")
 
     def parts(self, flat: Flat) -> tuple[Flat, Flat, Flat]:
         """Views of the three parts a step graph takes: body, classifier weight (C, H), classifier bias (C,)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from auricle.checks.tflite_weights import with_weights
 from auricle.errors import AuricleError, PackError, extra_command
 from auricle.packs.manifest import Tflite
 from auricle.packs.pack import Pack
+from auricle.speech.features import FrozenNetwork
 from auricle.wire.tensors import Flat
+from auricle_edge.runtimes.tflite_network import TfliteNetwork, network_entry
 from auricle_learning.runtimes.interface import InferenceOnly
 
 PRECISIONS = ("float32", "int8")
@@ -65,7 +68,8 @@ class TfliteRuntime(InferenceOnly):
         self._loaded: dict[str, _Loaded] = {}
         self._checked: set[Tflite] = set()
         self._lock = threading.Lock()
-        if not any(entry.precision in self._wanted for entry in pack.manifest.tflite):
+        self._network: FrozenNetwork | None = None
+        if not any(entry.precision in self._wanted and entry.model in pack.tables for entry in pack.manifest.tflite):
             wanted = " or ".join(self._wanted)
             raise PackError(f"The pack {pack.manifest.name} has no {wanted} .tflite model: auricle export tflite.")
 
@@ -87,6 +91,30 @@ class TfliteRuntime(InferenceOnly):
                 piece = features[start : start + batch]
                 found[start : start + len(piece)] = _run(loaded, piece)
         return found
+
+    def network(self) -> FrozenNetwork:
+        """What runs the network of the pack's front-end, which has to have one: LiteRT where it has a `.tflite` of it.
+
+        Raises
+        ------
+        PackError
+            It has none, and onnxruntime is not installed.
+        """
+        with self._lock:
+            if self._network is None:
+                entry = network_entry(self.pack)
+                if entry is not None:
+                    self._network = TfliteNetwork(self.pack, entry, self._make, self._threads)
+                elif importlib.util.find_spec("onnxruntime") is not None:
+                    from auricle.checks.onnx_network import OnnxNetwork
+
+                    self._network = OnnxNetwork(self.pack, self._threads)
+                else:
+                    raise PackError(
+                        f"The front-end of the pack {self.pack.manifest.name} has a network, of which it has no "
+                        f".tflite: auricle export tflite, or for onnxruntime {extra_command('edge')}."
+                    )
+            return self._network
 
     def _ready(self, model: str, weights: Flat) -> _Loaded:
         loaded = self._loaded.get(model)

@@ -82,7 +82,11 @@ def tflite(
     chosen = _weights(base, names, weights) if weights is not None else None
     made: Pack = builder.with_tflite(base, names, precisions, chosen)
     write_durably(out, pack_bytes(made))
-    facts = [each for each in describe_pack(made).tflite if each.model in names and each.precision in precisions]
+    facts = [
+        each
+        for each in describe_pack(made).tflite
+        if (each.model in names and each.precision in precisions) or each.model not in base.tables
+    ]
     if as_json:
         typer.echo(json.dumps({"identity": made.identity, "path": str(out), "models": msgspec.to_builtins(facts)}))
         return

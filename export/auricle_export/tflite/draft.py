@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.checks.tflite_weights import is_quantised
-from auricle.wire.tensors import TensorSpec, TensorTable
+from auricle.wire.tensors import Tensors, TensorSpec
 
 Shape = tuple[int, ...]
 Options = tuple[str, dict[str, object]]
@@ -54,7 +54,7 @@ class Draft:
         `float32` or `int8`: how its weights are kept.
     """
 
-    table: TensorTable
+    table: Tensors
     precision: str
     tensors: list[DraftTensor] = field(default_factory=list)
     operators: list[DraftOperator] = field(default_factory=list)

@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET
 
-from auricle.checks.tflite_weights import with_weights
+from auricle.checks.tflite_check import HELD, held_shapes
+from auricle.checks.tflite_weights import network_table, with_weights
 from auricle.errors import PackError, nearest
+from auricle.packs.frontend import network_outputs
+from auricle.packs.graph_interface import FRONTENDS
 from auricle.packs.manifest import Buffer, FileEntry, Tflite
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
@@ -20,7 +24,7 @@ from auricle_export.tflite.flatbuffer import write
 from auricle_export.tflite.layers import LAYERS
 from auricle_export.tflite.moves import MOVES
 from auricle_export.tflite.recurrent import RECURRENT
-from auricle_export.tflite.trace import OUTPUT, describe, trace
+from auricle_export.tflite.trace import OUTPUT, describe, trace, trace_network
 from auricle_export.tflite.translation import Live, Node, Translation
 
 OPERATORS: dict[str, Callable[[Translation, Node], None]] = {**ARITHMETIC, **MOVES, **LAYERS, **RECURRENT}
@@ -78,13 +82,36 @@ def tflite_model(
     draft = Draft(table, precision)
     shape = (batch, *task.input_shape)
     x = draft.tensor(shape, "x")
-    translation = Translation(traced, draft, Live(x, shape, (0, 1, 2)))
+    translation = Translation(traced, draft, {"x": Live(x, shape, (0, 1, 2))})
     translate(translation)
     for spec in table.specs:
         draft.weight(spec, spec.shape)
     logits = translation.realise(translation.value(OUTPUT))
     draft.tensors[logits].name = OUTPUT
     return write(draft, [x], [logits])
+
+
+def network_tflite(pack: Pack) -> tuple[bytes, tuple[Buffer, ...]]:
+    """Translate the step of the network of a pack's front-end, with zeros as its weights, as `tflite_model` does.
+
+    It takes the newest log-mels and what it remembers, with channels last, and gives a vector and the same, newer.
+    """
+    network, graph = pack.manifest.task.frontend.network, pack.network_graph(FRONTENDS[1])
+    assert network is not UNSET
+    held = held_shapes(pack)
+    taken = {"x": (1, network.stride, pack.manifest.task.frontend.mels), **{name: graph.state[name] for name in held}}
+    draft = Draft(network_table(network), "float32")
+    inputs = {name: draft.tensor(held.get(name, shape), name) for name, shape in taken.items()}
+    lives = {name: Live(inputs[name], shape, HELD if name in held else (0, 1, 2)) for name, shape in taken.items()}
+    outputs = network_outputs(graph)
+    translation = Translation(trace_network(pack, graph, taken), draft, lives, outputs)
+    translate(translation)
+    for spec in draft.table.specs:
+        draft.weight(spec, spec.shape)
+    made = [translation.realise(translation.value(name), HELD if name != outputs[0] else None) for name in outputs]
+    for name, tensor in zip(outputs, made, strict=True):
+        draft.tensors[tensor].name = name
+    return write(draft, list(inputs.values()), made)
 
 
 def with_tflite(
@@ -95,6 +122,9 @@ def with_tflite(
     batch: int = 1,
 ) -> Pack:
     """The pack with a `.tflite` of each model in each precision, in place of those it had.
+
+    Where its front-end has a network it gets one of that, too: with zeros, for a device puts the network's own tensors
+    in, which the pack has as float16.
 
     Parameters
     ----------
@@ -123,6 +153,11 @@ def with_tflite(
             flat = (weights or {}).get(model)
             filled = with_weights(pack, entry, flat if flat is not None else starting(pack, model))
             pack = _with_file(pack, entry, filled)
+    network = pack.manifest.task.frontend.network
+    if network is not UNSET and network.name not in pack.tables:
+        content, buffers = network_tflite(pack)
+        name = f"tflite/{network.name}.float32.tflite"
+        pack = _with_file(pack, Tflite(model=network.name, precision="float32", file=name, buffers=buffers), content)
     return pack
 
 

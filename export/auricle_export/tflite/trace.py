@@ -7,6 +7,7 @@ alone then says of each of its numbers which weight it is.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,10 @@ import numpy as np
 import onnx
 import onnx.inliner
 import onnxruntime as ort
+from msgspec import UNSET
 from numpy.typing import NDArray
 
+from auricle.checks.tflite_weights import network_table
 from auricle.errors import PackError
 from auricle.packs.pack import Graph, Pack
 
@@ -82,7 +85,26 @@ def trace(pack: Pack, graph: Graph, batch: int) -> Trace:
     body, weight, bias = table.parts(np.arange(1, table.size + 1, dtype=np.float32))
     x = np.random.Generator(np.random.PCG64(1)).standard_normal((batch, *task.input_shape))
     feeds = {"x": x.astype(np.float32), "model/body": body, "model/head.weight": weight, "model/head.bias": bias}
-    return _sort(model.graph, feeds, _values(model, feeds, graph.file))
+    return _sort(model.graph, feeds, _values(model, feeds, graph.file), {"x"})
+
+
+def trace_network(pack: Pack, graph: Graph, taken: dict[str, tuple[int, ...]]) -> Trace:
+    """The same of a graph of the network of a pack's front-end, which takes inputs of these shapes beside its tensors.
+
+    Raises
+    ------
+    PackError
+        onnxruntime cannot run it.
+    """
+    network = pack.manifest.task.frontend.network
+    assert network is not UNSET
+    table, rng = network_table(network), np.random.Generator(np.random.PCG64(1))
+    if table.size >= MOST_WEIGHTS:
+        raise PackError(f"{graph.model} has {table.size} weights; a .tflite is written for less than {MOST_WEIGHTS}.")
+    places, model = np.arange(1, table.size + 1, dtype=np.float32), onnx.load_from_string(pack.files[graph.file])
+    feeds: dict[str, Array] = {f"network/{spec.name}": table.tensor(places, spec.name) for spec in table.specs}
+    feeds |= {name: rng.standard_normal(shape).astype(np.float32) for name, shape in taken.items()}
+    return _sort(model.graph, feeds, _values(model, feeds, graph.file), taken)
 
 
 def _values(model: onnx.ModelProto, feeds: dict[str, Array], file: str) -> dict[str, Array]:
@@ -108,12 +130,12 @@ def _values(model: onnx.ModelProto, feeds: dict[str, Array], file: str) -> dict[
     return found | feeds
 
 
-def _sort(graph: onnx.GraphProto, feeds: dict[str, Array], values: dict[str, Array]) -> Trace:
+def _sort(graph: onnx.GraphProto, feeds: dict[str, Array], values: dict[str, Array], inputs: Container[str]) -> Trace:
     fixed: dict[str, Constant | Places] = {}
     for tensor in graph.initializer:
         fixed[tensor.name] = Constant(values[tensor.name])
     for name, array in feeds.items():
-        if name != "x":
+        if name not in inputs:
             fixed[name] = Places(array.astype(np.int64) - 1)
     live = []
     for node in graph.node:

@@ -8,7 +8,7 @@ channels-last ones meet without moving anything.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -68,11 +68,12 @@ class Node:
 class Translation:
     """The state of one translation: what is known of each value, and the draft that grows."""
 
-    def __init__(self, traced: Trace, draft: Draft, x: Live) -> None:
+    def __init__(
+        self, traced: Trace, draft: Draft, inputs: Mapping[str, Live], outputs: Sequence[str] = (OUTPUT,)
+    ) -> None:
         self.trace, self.draft = traced, draft
-        self._values: dict[str, Value] = {**traced.fixed, "x": x}
-        self.uses = Counter(name for node in traced.nodes for name in node.input)
-        self.uses[OUTPUT] += 1
+        self._values: dict[str, Value] = {**traced.fixed, **inputs}
+        self.uses = Counter([*outputs, *(name for node in traced.nodes for name in node.input)])
 
     def value(self, name: str) -> Value:
         """What is known of a value."""
