@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from auricle.promised import promised
 
 if TYPE_CHECKING:
-    from auricle_fleet.groups import Group, Network, Trace
     from auricle_fleet.results.live import View
     from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow
     from auricle_fleet.run import FleetRun
     from auricle_fleet.settings.fleet_settings import FleetSettings
+    from auricle_fleet.settings.groups import Group, Network, Trace
 
 __all__ = ["DeviceRow", "FleetResult", "FleetRun", "FleetSettings", "Group", "Network", "RoundRow", "Trace", "View"]
 
@@ -21,10 +21,10 @@ if not TYPE_CHECKING:
             "FleetResult": "auricle_fleet.results.result",
             "FleetRun": "auricle_fleet.run",
             "FleetSettings": "auricle_fleet.settings.fleet_settings",
-            "Group": "auricle_fleet.groups",
-            "Network": "auricle_fleet.groups",
+            "Group": "auricle_fleet.settings.groups",
+            "Network": "auricle_fleet.settings.groups",
             "RoundRow": "auricle_fleet.results.result",
-            "Trace": "auricle_fleet.groups",
+            "Trace": "auricle_fleet.settings.groups",
             "View": "auricle_fleet.results.live",
         },
     )

@@ -33,8 +33,8 @@ from auricle_fleet.results.trackers import Tracking
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Partition
+from auricle_fleet.settings.units import percent
 from auricle_fleet.suite.commands import suite
-from auricle_fleet.units import percent
 
 app = typer.Typer(no_args_is_help=True)
 

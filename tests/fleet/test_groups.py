@@ -24,8 +24,8 @@ from auricle_fleet.emulation.attacks import Colluders, forged, forged_together, 
 from auricle_fleet.emulation.behaviour import GroupTrainer, late_by
 from auricle_fleet.emulation.conditions import RoundClips, data_of, flipped, in_noise, mistaken, target_of, triggered
 from auricle_fleet.emulation.slow_link import slow_link
-from auricle_fleet.groups import Group, Network, assigned
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.groups import Group, Network, assigned
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped

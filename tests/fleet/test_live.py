@@ -12,7 +12,7 @@ from tests.fleet.ended_run import SUMMARY, line
 
 from auricle_fleet.results.live import BAR, SHOWN, View
 from auricle_fleet.results.result import RoundRow
-from auricle_fleet.units import duration, false_accepts, percent, size
+from auricle_fleet.settings.units import duration, false_accepts, percent, size
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from auricle_fleet.emulation.attackers import Attackers, attackers
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.fleet_clips import FleetClips
 from auricle_fleet.emulation.precision import RECALLS, keyword_precision
-from auricle_fleet.groups import Group
+from auricle_fleet.settings.groups import Group
 from auricle_learning.training.speech_data import Clips, DeviceData
 
 LABELS = ("yes", "no", "_unknown_", "_silence_")

@@ -14,11 +14,11 @@ from tests.fleet.ended_run import PACK, SUMMARY, line, summary
 
 from auricle.speech.sound_faults import FindingCount
 from auricle.wire.kinds import plain
-from auricle_fleet.groups import Group, Network
 from auricle_fleet.results.card import card
 from auricle_fleet.results.report import chart, render, ticks, write_report
 from auricle_fleet.results.report_tables import by_device, by_finding, by_group, by_round, by_word, told
 from auricle_fleet.results.result import DeviceRow, prolonged
+from auricle_fleet.settings.groups import Group, Network
 from auricle_fleet.settings.partition import Partition
 
 VOID = {"meta", "line", "circle", "polyline", "br"}

@@ -10,10 +10,10 @@ import pytest
 from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.packs.pack import load_pack
 from auricle_cloud.settings import SecureSum
-from auricle_fleet.groups import Group
 from auricle_fleet.results.run_folder import prepare_folder
 from auricle_fleet.settings.check import LOCALS
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.groups import Group
 
 MISTYPED = (
     "preset=practicl practical; rule=fedvas fedvsa; learning=mutuel mutual; mode=asink async; "

@@ -10,8 +10,8 @@ import pytest
 
 from auricle.errors import SettingsError
 from auricle.process.cli import main
-from auricle_fleet.groups import Group, Trace
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.groups import Group, Trace
 from auricle_fleet.settings.partition import Partition
 from auricle_fleet.suite.folder import SuiteFolder
 from auricle_fleet.suite.plan import SHIPPED, cells, fingerprint, read_suite, shipped

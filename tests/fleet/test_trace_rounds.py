@@ -23,8 +23,8 @@ from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.virtual_clock import round_end
 from auricle_fleet.emulation.virtual_fleet import VirtualFleet
-from auricle_fleet.groups import Group, Trace
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.groups import Group, Trace
 from auricle_fleet.settings.partition import Fresh, Partition
 from auricle_learning.training.speech_data import Clips, DeviceData
 

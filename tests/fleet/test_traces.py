@@ -16,8 +16,8 @@ from auricle.errors import DataError, SettingsError
 from auricle.process.cli import main
 from auricle_fleet import FleetRun
 from auricle_fleet.emulation.traces import Timeline, read_trace, require_traces, timelines
-from auricle_fleet.groups import Group, Trace
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.groups import Group, Trace
 
 HEADER = "device,time,online,charging,idle,kilobits\n"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from auricle_fleet.groups import Group
+from auricle_fleet.settings.groups import Group
 
 
 class Attackers(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat, digest, encode
 from auricle_fleet.emulation.conditions import RoundClips
-from auricle_fleet.groups import STRENGTHS, Group
+from auricle_fleet.settings.groups import STRENGTHS, Group
 from auricle_learning.training.train import Trainer
 
 TOGETHER = ("alie", "inner-product")

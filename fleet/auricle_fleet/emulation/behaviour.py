@@ -22,8 +22,8 @@ from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.labels import named_count
 from auricle_fleet.emulation.partition import device_seed, fresh_labels
 from auricle_fleet.emulation.start import started
-from auricle_fleet.groups import Group, assigned
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.groups import Group, assigned
 from auricle_learning.methods.vectors import declared
 from auricle_learning.runtimes import Runtime
 from auricle_learning.training.learn_settings import LearnSettings

@@ -12,7 +12,7 @@ from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.augment import noise_factors
 from auricle.speech.features import Energies
 from auricle_fleet.emulation.labels import with_labels_of
-from auricle_fleet.groups import Group
+from auricle_fleet.settings.groups import Group
 from auricle_learning.training.speech_data import Clips, DeviceData
 
 FLIPPED = ("label-flip", "replace")

@@ -29,8 +29,8 @@ from auricle.speech.voices import most_voices
 from auricle.speech.words import MIN_WORD_CLIPS, WORD_SETS
 from auricle_fleet.emulation.fleet_clips import FleetClips
 from auricle_fleet.emulation.partition import divided
-from auricle_fleet.groups import require_room
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.groups import require_room
 from auricle_fleet.settings.left_open import SYNTHETIC_UNSEEN, WORDS
 from auricle_learning.training.speech_data import Clips, DeviceData, split_held_out
 

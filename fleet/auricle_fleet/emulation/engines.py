@@ -15,8 +15,8 @@ from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.virtual_fleet import VirtualFleet
-from auricle_fleet.groups import Group
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.groups import Group
 
 
 class Engine(Protocol):

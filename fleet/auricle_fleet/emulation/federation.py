@@ -29,9 +29,8 @@ from auricle_fleet.emulation.forecast.machine import too_many_files
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.slow_link import slow_link
 from auricle_fleet.emulation.start import Start
-from auricle_fleet.settings.check import BROKERS
+from auricle_fleet.settings.check import BROKERS, labelled_folder
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.settings.labelled import labelled_folder
 
 FLEET = "emulated"
 UPDATE_PAUSE = 0.5

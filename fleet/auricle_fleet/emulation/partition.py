@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from auricle.errors import DataError
 from auricle.speech.speech_set import SpeechSet
 from auricle.speech.split import DeviceClips, FleetSplit, split_by_speaker
+from auricle_fleet.settings.check import VALIDATION, labelled_share
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.settings.labelled import VALIDATION, labelled_share
 from auricle_fleet.settings.partition import Fresh, Partition
 
 Places = NDArray[np.int64]

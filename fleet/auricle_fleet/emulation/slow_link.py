@@ -7,7 +7,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 
-from auricle_fleet.groups import Network
+from auricle_fleet.settings.groups import Network
 
 HOST = "127.0.0.1"
 _PIECE = 1 << 14

@@ -12,7 +12,7 @@ from auricle_edge.training.judge.comparison import Heard
 from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.units import percent
+from auricle_fleet.settings.units import percent
 from auricle_learning.presets import Preset
 
 

@@ -17,7 +17,7 @@ from msgspec import Meta
 from auricle.errors import DataError, because, nearest
 from auricle.files import NamesOnDisk, read_lines
 from auricle.wire.kinds import UNDECODABLE
-from auricle_fleet.groups import Group, Need
+from auricle_fleet.settings.groups import Group, Need
 
 MOST_BYTES, MOST_ROWS, MOST_TIME = 64 << 20, 1_000_000, 1e9
 """Bytes and rows of a trace, and seconds in it, at most."""

@@ -46,8 +46,8 @@ from auricle_fleet.emulation.virtual_inquiry import watch_of
 from auricle_fleet.emulation.virtual_model import Model
 from auricle_fleet.emulation.virtual_order import Ended, Order
 from auricle_fleet.emulation.virtual_round import VirtualRounds
+from auricle_fleet.settings.check import labelled_folder
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.settings.labelled import labelled_folder
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.methods import get_rule
 from auricle_learning.presets import Preset

@@ -17,7 +17,7 @@ from auricle.packs.pack import Pack
 from auricle.process.times import how_many
 from auricle.wire.kinds import INSTEAD, plain
 from auricle_fleet.results.result import HEARD_BEFORE, DeviceRow, Summary
-from auricle_fleet.units import false_accepts, percent
+from auricle_fleet.settings.units import false_accepts, percent
 
 FEW_SPEAKERS = 20
 """Fewer unseen speakers say little about people."""

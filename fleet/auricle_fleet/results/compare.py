@@ -18,7 +18,7 @@ from auricle.wire.kinds import UNDECODABLE
 from auricle_fleet.results.result import Summary
 from auricle_fleet.results.run_folder import RunFolder
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.units import false_accepts, percent, size
+from auricle_fleet.settings.units import false_accepts, percent, size
 
 Number = TypeVar("Number", int, float)
 

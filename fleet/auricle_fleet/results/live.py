@@ -16,7 +16,7 @@ from auricle.errors import refuse_misfits_of
 from auricle.process.bars import TimeLeft
 from auricle.speech.sound_faults import findings_table
 from auricle_fleet.results.result import RoundRow, Summary
-from auricle_fleet.units import duration, false_accepts, percent, size
+from auricle_fleet.settings.units import duration, false_accepts, percent, size
 
 SHOWN = 14
 BAR = 8

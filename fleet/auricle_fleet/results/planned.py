@@ -10,7 +10,7 @@ from auricle.process.times import how_many
 from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.forecast.forecast import EngineForecast, Forecast, forecast, is_tight
 from auricle_fleet.emulation.training_runtime import TrainingRuntime
-from auricle_fleet.units import size
+from auricle_fleet.settings.units import size
 
 __all__ = ["Forecast", "forecast", "show"]
 

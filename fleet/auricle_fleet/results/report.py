@@ -12,7 +12,7 @@ from auricle_fleet.results.drawing import ticks
 from auricle_fleet.results.parties import by_party
 from auricle_fleet.results.report_tables import by_device, by_finding, by_group, by_round, by_word, told
 from auricle_fleet.results.result import HEARD_BEFORE, DeviceRow, RoundRow, Summary, prolonged
-from auricle_fleet.units import duration, false_accepts, percent, size
+from auricle_fleet.settings.units import duration, false_accepts, percent, size
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 300, 52, 36, 14, 14
 FIRST = 95

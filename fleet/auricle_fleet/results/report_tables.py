@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from auricle.speech.sound_faults import FindingCount
 from auricle.wire.kinds import escaped
 from auricle_fleet.results.result import DeviceRow, RoundRow
-from auricle_fleet.units import false_accepts, percent, size
+from auricle_fleet.settings.units import false_accepts, percent, size
 
 WORST = 5
 """Devices that are named at most, of the worse half."""

@@ -12,8 +12,7 @@ from auricle.packs.first_weights import check_start
 from auricle.process.plugins import offered
 from auricle.wire.update_codec import UPDATE_CODECS
 from auricle_edge.runtimes.choice import GROUP
-from auricle_fleet.groups import check_groups, require_room
-from auricle_fleet.settings.labelled import check_labelled
+from auricle_fleet.settings.groups import check_groups, require_room
 from auricle_learning.aggregation.needs import check_needs, given_with
 from auricle_learning.aggregation.server_optimizer import KINDS
 from auricle_learning.methods import get_rule, rule_names
@@ -46,6 +45,11 @@ COUNTS = (
 )
 """Settings that count something, and the least and the most that they can be."""
 
+VALIDATION = "validation"
+SHARE = "share:"
+MOST_SHARE = 0.5
+"""Of the devices' clips that a coordinator can take."""
+
 MODES = ("sync", "async")
 MOST_SELECTED = 10.0
 LEARNING = ("mutual", "supervised")
@@ -75,6 +79,43 @@ def check_labels(told: FleetSettings, *, asks: bool) -> None:
         )
     if not asks and (told.labelled_share == 0 or 0 in groups.values()):
         raise SettingsError("Devices without any label learn with --method fedrpo alone: raise the labelled share.")
+
+
+def labelled_share(labelled: str | None) -> float | None:
+    """The share of the devices' clips that the coordinator takes, with their labels; None where it takes none.
+
+    Raises
+    ------
+    SettingsError
+        What follows `share:` is not a number above 0 and at most `MOST_SHARE`.
+    """
+    if labelled is None or not labelled.startswith(SHARE):
+        return None
+    try:
+        share = float(labelled.removeprefix(SHARE))
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= MOST_SHARE:
+        raise SettingsError(
+            f'--labelled "{labelled}" is not a valid share: say {SHARE} and a number above 0 and at most '
+            f"{MOST_SHARE:g}, such as {SHARE}0.03."
+        )
+    return share
+
+
+def labelled_folder(labelled: str | None) -> str | None:
+    """The folder of labelled clips; None where none is named."""
+    return None if labelled == VALIDATION or labelled_share(labelled) is not None else labelled
+
+
+def check_labelled(told: FleetSettings) -> None:
+    """SettingsError for a share that is not allowed, and for the clips of validation speakers where there are none."""
+    labelled_share(told.labelled)
+    if told.labelled == VALIDATION and not told.validation:
+        raise SettingsError(
+            "--labelled validation takes the clips of the validation speakers: add --validation, or name a folder of "
+            "this name as ./validation."
+        )
 
 
 def check_learning(learning: str | None, preset: Preset) -> None:

@@ -18,8 +18,8 @@ from auricle.settings import CheckedMeta, from_mapping
 from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.settings import Buffer, Detection, Limits, Privacy, SecureSum
 from auricle_edge.training.own_model import own_model
-from auricle_fleet.groups import Group
 from auricle_fleet.settings.check import BROKERS, LOCALS, check_run
+from auricle_fleet.settings.groups import Group
 from auricle_fleet.settings.partition import Partition
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.methods import EARLIER_NAMES

@@ -16,8 +16,8 @@ from auricle.errors import SettingsError, nearest
 from auricle.files import read_kept
 from auricle.settings import from_mapping, read_toml, under_todays_names
 from auricle_fleet.emulation.engines import require_engine
+from auricle_fleet.settings.check import labelled_folder
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.settings.labelled import labelled_folder
 from auricle_fleet.settings.left_open import with_choices
 from auricle_fleet.suite.figures import NAMES, ROUNDS
 from auricle_fleet.suite.parts import Condition, Full, Method, Name, Seeds, Target, Tuning, Values

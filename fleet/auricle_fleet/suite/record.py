@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 
 from auricle import __version__
+from auricle_fleet.settings.units import percent
 from auricle_fleet.suite.tables import Results
-from auricle_fleet.units import percent
 
 Size = Literal["small", "full"]
 PACKAGES = ("numpy", "onnxruntime")

@@ -14,10 +14,10 @@ import msgspec
 
 from auricle.wire.kinds import UNDECODABLE
 from auricle_fleet.results.live import View
+from auricle_fleet.settings.units import duration, percent
 from auricle_fleet.suite.folder import Ended, SuiteFolder
 from auricle_fleet.suite.plan import Cell
 from auricle_fleet.suite.worker import Order, Report
-from auricle_fleet.units import duration, percent
 
 PATIENCE = 60.0
 """Seconds that a run has to end after it was asked to."""

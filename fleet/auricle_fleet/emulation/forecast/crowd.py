@@ -23,8 +23,8 @@ from auricle_fleet.emulation.data import (
     usual_words,
 )
 from auricle_fleet.emulation.partition import divided
-from auricle_fleet.groups import Group, assigned
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.groups import Group, assigned
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from auricle_fleet.emulation.traces import require_traces
 from auricle_fleet.emulation.training_runtime import training_runtime
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.left_open import with_choices
-from auricle_fleet.units import size
+from auricle_fleet.settings.units import size
 from auricle_learning.training.learn_settings import LearnSettings
 
 DOUBT = 1.5
