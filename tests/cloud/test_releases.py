@@ -18,8 +18,9 @@ from auricle.wire.identity import Identity
 from auricle.wire.kinds import version_key
 from auricle_cloud.api.health import metadata_lives
 from auricle_cloud.ota.candidate import read_candidate
+from auricle_cloud.ota.keys import LIVES, Expiry
 from auricle_cloud.ota.metadata import read_metadata
-from auricle_cloud.ota.renewal import LIVES, Expiry, Renewal
+from auricle_cloud.ota.renewal import Renewal
 from auricle_cloud.ota.repository import Repository
 from auricle_cloud.storage.store import Store
 

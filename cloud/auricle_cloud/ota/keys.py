@@ -1,20 +1,60 @@
-"""Keys of the update metadata: `root.key` and `targets.key` in an operator's folder, `online.key` beside the rest."""
+"""Keys of the update metadata: `root.key` and `targets.key` in an operator's folder, `online.key` beside the rest.
+
+And the roles that they sign for: how long each is believed. Nothing of TUF is imported at the start, so that commands
+that only name a role load quickly.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
-from securesystemslib.signer import CryptoSigner, Key
 
 from auricle.errors import SettingsError, StorageError
 from auricle.files import describe, read_kept, sync_folder, write_durably
 from auricle_cloud.identity.authority import passphrase
 
+if TYPE_CHECKING:
+    from securesystemslib.signer import CryptoSigner, Key
+
+DAY = timedelta(days=1)
+LIVES = {"root": 365 * DAY, "targets": 90 * DAY, "snapshot": 7 * DAY, "timestamp": DAY}
+WARN = {"root": 30 * DAY, "targets": 14 * DAY, "snapshot": 2 * DAY, "timestamp": DAY / 4}
+"""When it is near: the online roles are renewed at half of their lives, so that theirs means that nobody does."""
+Offline = Literal["root", "targets"]
+OFFLINE: tuple[Offline, ...] = ("root", "targets")
+
 PASSPHRASE = "AURICLE_RELEASE_PASSPHRASE"
 """Environment variable with the passphrase of the offline keys; with `_FILE` at its end, of the file that holds it."""
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """Until when a role's metadata is believed."""
+
+    role: str
+    expires: datetime
+
+    def is_near(self, now: datetime) -> bool:
+        """Whether somebody has to do something."""
+        return self.expires - now < WARN[self.role]
+
+    def sentence(self, now: datetime) -> str:
+        """Until when, and what to do."""
+        day = f"{self.expires:%Y-%m-%d %H:%M} UTC"
+        if not self.is_near(now):
+            return f"{self.role} is good until {day}."
+        todo = (
+            "run auricle cloud releases renew" if self.role in OFFLINE else "run auricle cloud serve, which renews it"
+        )
+        if self.expires <= now:
+            return f"{self.role} expired on {day} and devices take no updates: {todo}."
+        return f"{self.role} expires on {day}: {todo}."
 
 
 def key_file(folder: Path, name: str) -> Path:
@@ -38,7 +78,7 @@ def make_key(folder: Path, name: str, *, online: bool = False) -> CryptoSigner:
     how = serialization.NoEncryption() if secret is None else serialization.BestAvailableEncryption(secret)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_durably(file, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how), mode=0o600)
-    return CryptoSigner(key)
+    return _signer(key)
 
 
 def load_key(folder: Path, name: str, *, online: bool = False) -> CryptoSigner:
@@ -56,7 +96,7 @@ def read_key(file: Path, *, online: bool = False) -> CryptoSigner:
         raise StorageError(f"The key {file} cannot be used: {error}; is its passphrase right?") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise StorageError(f"{file} is not an Ed25519 key.")
-    return CryptoSigner(key)
+    return _signer(key)
 
 
 def offline_keys(folder: Path, name: str, *, required: bool = True) -> list[CryptoSigner]:
@@ -86,6 +126,12 @@ def put_in_use(folder: Path, name: str) -> None:
         sync_folder(folder)
     except OSError as error:
         raise StorageError(describe(error, folder)) from error
+
+
+def _signer(key: Ed25519PrivateKey) -> CryptoSigner:
+    from securesystemslib.signer import CryptoSigner
+
+    return CryptoSigner(key)
 
 
 def _secret(online: bool) -> bytes | None:

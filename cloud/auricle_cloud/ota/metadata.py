@@ -17,8 +17,7 @@ from tuf.api.metadata import Metadata, MetaFile, Root, Snapshot, Targets, Timest
 
 from auricle.errors import StorageError
 from auricle.files import read_kept, write_durably
-from auricle_cloud.ota.keys import load_key
-from auricle_cloud.ota.renewal import LIVES
+from auricle_cloud.ota.keys import LIVES, load_key
 from auricle_cloud.storage.release_folder import RESTORED
 
 LEAP = 1000

@@ -1,56 +1,20 @@
-"""How long each role of the update metadata is believed, and who keeps the online roles fresh.
-
-Nothing of TUF is imported at the start: commands that only name a role load quickly.
-"""
+"""Who keeps the online roles of the update metadata fresh."""
 
 from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal
 
 from auricle.errors import AuricleError
 from auricle_cloud.states.rollout import Released
 from auricle_cloud.storage.release_folder import FOLDER, exists
 from auricle_cloud.storage.store import Store
 
-DAY = timedelta(days=1)
-LIVES = {"root": 365 * DAY, "targets": 90 * DAY, "snapshot": 7 * DAY, "timestamp": DAY}
-WARN = {"root": 30 * DAY, "targets": 14 * DAY, "snapshot": 2 * DAY, "timestamp": DAY / 4}
-"""When it is near: the online roles are renewed at half of their lives, so that theirs means that nobody does."""
-Offline = Literal["root", "targets"]
-OFFLINE: tuple[Offline, ...] = ("root", "targets")
 log = logging.getLogger("auricle.cloud.releases")
 
 EVERY = 600.0
 """Seconds between looks."""
-
-
-@dataclass(frozen=True)
-class Expiry:
-    """Until when a role's metadata is believed."""
-
-    role: str
-    expires: datetime
-
-    def is_near(self, now: datetime) -> bool:
-        """Whether somebody has to do something."""
-        return self.expires - now < WARN[self.role]
-
-    def sentence(self, now: datetime) -> str:
-        """Until when, and what to do."""
-        day = f"{self.expires:%Y-%m-%d %H:%M} UTC"
-        if not self.is_near(now):
-            return f"{self.role} is good until {day}."
-        todo = (
-            "run auricle cloud releases renew" if self.role in OFFLINE else "run auricle cloud serve, which renews it"
-        )
-        if self.expires <= now:
-            return f"{self.role} expired on {day} and devices take no updates: {todo}."
-        return f"{self.role} expires on {day}: {todo}."
 
 
 class Renewal:

@@ -17,10 +17,9 @@ from auricle.errors import DataError, SettingsError, StorageError
 from auricle.files import describe, open_kept, sync_folder, write_durably
 from auricle.wire.kinds import version_key
 from auricle_cloud.ota.candidate import BLOCK, Candidate, read_candidate
-from auricle_cloud.ota.keys import make_key, offline_keys
+from auricle_cloud.ota.keys import LIVES, Expiry, make_key, offline_keys
 from auricle_cloud.ota.metadata import SignedMetadata, signed_by
 from auricle_cloud.ota.pending import hashed
-from auricle_cloud.ota.renewal import LIVES, Expiry
 from auricle_cloud.ota.rotation import Rotation
 from auricle_cloud.states.rollout import Released
 from auricle_cloud.storage.release_folder import ONLINE, alone, exists

@@ -12,10 +12,19 @@ from tuf.api.exceptions import RepositoryError
 from tuf.api.metadata import Metadata, Root, Targets
 
 from auricle.errors import DataError, SettingsError, StorageError
-from auricle_cloud.ota.keys import key_file, load_key, make_key, next_key, offline_keys, public_hex, put_in_use
+from auricle_cloud.ota.keys import (
+    OFFLINE,
+    Offline,
+    key_file,
+    load_key,
+    make_key,
+    next_key,
+    offline_keys,
+    public_hex,
+    put_in_use,
+)
 from auricle_cloud.ota.metadata import S
 from auricle_cloud.ota.pending import PendingMetadata
-from auricle_cloud.ota.renewal import OFFLINE, Offline
 from auricle_cloud.storage.release_folder import NEXT, alone
 
 
