@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from auricle import __version__
 from auricle.errors import AuricleError, StorageError
 from auricle.files import describe
 from auricle.packs.first_weights import chosen_weights
@@ -34,6 +35,7 @@ from auricle_edge.listening.detect import Detector, detect_settings
 from auricle_edge.listening.detect.rules import tuned
 from auricle_edge.listening.detect.vote import load_voter
 from auricle_edge.listening.events.chosen import Device, chosen_answers, chosen_outputs
+from auricle_edge.listening.events.home_assistant import HomeState
 from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.outputs import Output, Outputs
 from auricle_edge.listening.listener import AudioBroadcast, Listener
@@ -43,7 +45,6 @@ from auricle_edge.ota.following import Following
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.runtimes.choice import vote_runtime
 from auricle_edge.service.hearing_model import HearingModel
-from auricle_edge.service.home_state import home_state
 from auricle_edge.settings import EdgeSettings, agent_settings
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.own_model import own_model, passed_over
@@ -219,12 +220,23 @@ class Parts:
             self._hooks.feedback,
             lambda: device_token(self.settings.folder, FEEDBACK_TOKEN),
             self._readable,
-            HomeDevice(
-                self.settings.name, self.pack.manifest.name, self.words, lambda: home_state(self), self._hooks.mute
-            ),
+            HomeDevice(self.settings.name, self.pack.manifest.name, self.words, self._home_state, self._hooks.mute),
             self.settings.folder,
         )
         return chosen_outputs(self.settings.events, device)
+
+    def _home_state(self) -> HomeState:
+        state, updates = self.capture.state, self.updates.standing()
+        under_way = updates.state in ("fetching", "trial")
+        return HomeState(
+            muted=state.muted,
+            level=state.level_dbfs if state.running else None,
+            rounds=self.rounds,
+            pack=f"{self.pack.manifest.name} {self.pack.identity[:12]}",
+            version=updates.version or __version__,
+            rollout=updates.rollout or None if under_way else None,
+            reason=updates.reason if under_way else "",
+        )
 
     def _capture_changed(self, state: CaptureState) -> None:
         if state.problem is not None and state.problem != self._problem:
