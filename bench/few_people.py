@@ -25,7 +25,7 @@ from bench.comparison_table import table
 
 from auricle.settings import from_mapping
 from auricle_fleet import FleetRun, FleetSettings
-from auricle_fleet.emulation.speech_cache import SpeechCache
+from auricle_fleet.population.speech_cache import SpeechCache
 from auricle_fleet.results.result import Summary
 
 WAYS = "carried=0.5,carried=0.25,carried=0,rate=0.0003,rate=0.0001,epochs=1,augment=off,learning=supervised"

@@ -19,15 +19,15 @@ from auricle.speech.row_store import Spill
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone
-from auricle_fleet.emulation.attackers import attackers
-from auricle_fleet.emulation.central import train_centrally
-from auricle_fleet.emulation.data import FleetData, load_data
 from auricle_fleet.emulation.engines import ENGINES, Engine, require_engine
 from auricle_fleet.emulation.forecast.forecast import require_fit
-from auricle_fleet.emulation.judging import FleetJudging
-from auricle_fleet.emulation.speech_cache import LoadData
-from auricle_fleet.emulation.start import Start, first_model
 from auricle_fleet.emulation.training_runtime import TrainingRuntime, is_at_hand, left_to_onnxruntime, training_runtime
+from auricle_fleet.population.attacks import attackers
+from auricle_fleet.population.central import train_centrally
+from auricle_fleet.population.data import FleetData, load_data
+from auricle_fleet.population.judging import FleetJudging
+from auricle_fleet.population.speech_cache import LoadData
+from auricle_fleet.population.start import Start, first_model
 from auricle_fleet.results.card import HIDDEN
 from auricle_fleet.results.live import Silent
 from auricle_fleet.results.metrics import write_rounds

@@ -14,8 +14,8 @@ from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.row_store import Spill
 from auricle.speech.words import COMMANDS, DIGITS
-from auricle_fleet.emulation.central import train_centrally
-from auricle_fleet.emulation.data import FleetData, load_data, task_pack, usual_words
+from auricle_fleet.population.central import train_centrally
+from auricle_fleet.population.data import FleetData, load_data, task_pack, usual_words
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.speech_data import Clips, DeviceData

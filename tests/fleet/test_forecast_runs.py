@@ -20,8 +20,8 @@ from auricle_fleet import FleetRun
 from auricle_fleet.emulation import federation
 from auricle_fleet.emulation.forecast.crowd import crowd_of
 from auricle_fleet.emulation.forecast.forecast import DOUBT, forecast
-from auricle_fleet.emulation.forecast.machine import SPARE_FILES
 from auricle_fleet.emulation.forecast.needs import Needed, Needs
+from auricle_fleet.population.machine import SPARE_FILES
 from auricle_fleet.settings.fleet_settings import FleetSettings
 
 pytest.importorskip("espeakng_loader")

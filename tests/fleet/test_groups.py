@@ -20,10 +20,10 @@ from auricle.process.clock import VirtualClock
 from auricle.speech.augment import word_level
 from auricle.wire.plan import Plan
 from auricle_fleet.commands import read_settings
-from auricle_fleet.emulation.attacks import Colluders, forged, forged_together, strength_of, supported
-from auricle_fleet.emulation.behaviour import GroupTrainer, late_by
-from auricle_fleet.emulation.conditions import RoundClips, data_of, flipped, in_noise, mistaken, target_of, triggered
 from auricle_fleet.emulation.slow_link import slow_link
+from auricle_fleet.population.attacks import Colluders, forged, forged_together, strength_of, supported
+from auricle_fleet.population.behaviour import GroupTrainer, late_by
+from auricle_fleet.population.conditions import RoundClips, data_of, flipped, in_noise, mistaken, target_of, triggered
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.groups import Group, Network, assigned
 from auricle_learning.runtimes import StepRuntime

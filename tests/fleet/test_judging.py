@@ -15,8 +15,8 @@ from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
 from auricle_edge.training.judge.comparison import Heard, in_words
 from auricle_export.packs.start_weights import with_negatives
-from auricle_fleet.emulation.data import FleetData
-from auricle_fleet.emulation.judging import FleetJudging
+from auricle_fleet.population.data import FleetData
+from auricle_fleet.population.judging import FleetJudging
 from auricle_fleet.results.record import refusals
 from auricle_fleet.results.report import render
 from auricle_fleet.settings.fleet_settings import FleetSettings

@@ -16,7 +16,7 @@ from auricle.packs.pack import load_pack
 from auricle.wire.plan import FixMatch
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_fleet import FleetRun, Group
-from auricle_fleet.emulation.labels import with_labels_of
+from auricle_fleet.population.conditions import with_labels_of
 from auricle_fleet.results.parties import by_party, parties
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.training.speech_data import DeviceData

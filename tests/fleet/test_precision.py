@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tests.core.bare_pack import bare_pack
 
-from auricle_fleet.emulation.attackers import Attackers, attackers
-from auricle_fleet.emulation.data import FleetData
-from auricle_fleet.emulation.fleet_clips import FleetClips
-from auricle_fleet.emulation.precision import RECALLS, keyword_precision
+from auricle_fleet.population.attacks import Attackers, attackers
+from auricle_fleet.population.data import FleetData
+from auricle_fleet.population.fleet_clips import FleetClips
+from auricle_fleet.population.judging import RECALLS, keyword_precision
 from auricle_fleet.settings.groups import Group
 from auricle_learning.training.speech_data import Clips, DeviceData
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from auricle.speech.row_store import Spill
-from auricle_fleet.emulation.data import FleetData, Progress, load_data
-from auricle_fleet.emulation.speech_cache import IRRELEVANT, KEPT, SpeechCache, key_of
+from auricle_fleet.population.data import FleetData, Progress, load_data
+from auricle_fleet.population.speech_cache import IRRELEVANT, KEPT, SpeechCache, key_of
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.groups import Group

@@ -19,8 +19,8 @@ from auricle.packs.start import start_file, start_weights
 from auricle.process.cli import main
 from auricle.wire.tensors import Flat, decode
 from auricle_cloud.storage.blobs import Blobs
-from auricle_fleet.emulation.data import FleetData, load_data
-from auricle_fleet.emulation.start import started
+from auricle_fleet.population.data import FleetData, load_data
+from auricle_fleet.population.start import started
 from auricle_fleet.run import FleetRun
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.runtimes import StepRuntime

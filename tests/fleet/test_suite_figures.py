@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.fleet.ended_run import SUMMARY, line
 
-from auricle_fleet.emulation.attackers import Attackers
+from auricle_fleet.population.attacks import Attackers
 from auricle_fleet.results.result import RoundRow, Summary
 from auricle_fleet.suite.figures import NAMES, named, rounds_to
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from tests.fleet.ended_run import SUMMARY, line
 
-from auricle_fleet.emulation.precision import RECALLS
+from auricle_fleet.population.judging import RECALLS
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.suite.curves import curves, precision_curves, rounds_to_target
 from auricle_fleet.suite.folder import Ended

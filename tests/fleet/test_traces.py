@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from auricle.errors import DataError, SettingsError
 from auricle.process.cli import main
 from auricle_fleet import FleetRun
-from auricle_fleet.emulation.traces import Timeline, read_trace, require_traces, timelines
+from auricle_fleet.population.traces import Timeline, read_trace, require_traces, timelines
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.groups import Group, Trace
 
@@ -156,10 +156,10 @@ def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "never.csv").write_text("device,time,charging\na,0,0\n")
     with pytest.raises(DataError, match="never"):
         require_traces([group(tmp_path / "never.csv")])
-    monkeypatch.setattr("auricle_fleet.emulation.traces.MOST_ROWS", 2)
+    monkeypatch.setattr("auricle_fleet.population.traces.MOST_ROWS", 2)
     with pytest.raises(DataError, match="2 rows"):
         read(tmp_path, "device,time\na,0\na,1\na,2\n", "long.csv")
-    monkeypatch.setattr("auricle_fleet.emulation.traces.MOST_BYTES", 20)
+    monkeypatch.setattr("auricle_fleet.population.traces.MOST_BYTES", 20)
     with pytest.raises(DataError, match="24 bytes"):
         read(tmp_path, "device,time\na,0\na,1\na,3\n", "large.csv")
 

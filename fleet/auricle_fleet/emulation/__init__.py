@@ -1,1 +1,1 @@
-"""What runs: the speech of a run, what judges it, the federation, and the central ceiling."""
+"""What runs: the engines, and the forecast of what they take."""

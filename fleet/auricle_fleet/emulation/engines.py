@@ -9,12 +9,12 @@ from typing import ClassVar, Protocol
 from auricle.errors import SettingsError, nearest
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone
-from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.federation import Federation
 from auricle_fleet.emulation.forecast.constants import Constants
-from auricle_fleet.emulation.judging import FleetJudging
-from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.virtual_fleet import VirtualFleet
+from auricle_fleet.population.data import FleetData
+from auricle_fleet.population.judging import FleetJudging
+from auricle_fleet.population.start import Start
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.groups import Group
 

@@ -22,13 +22,13 @@ from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_fleet.broker.broker import Kind, connect_broker, require_startable, start_broker
-from auricle_fleet.emulation.behaviour import FleetDevices
-from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.forecast.constants import Constants
-from auricle_fleet.emulation.forecast.machine import too_many_files
-from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.slow_link import slow_link
-from auricle_fleet.emulation.start import Start
+from auricle_fleet.population.behaviour import FleetDevices
+from auricle_fleet.population.data import FleetData
+from auricle_fleet.population.judging import FleetJudging
+from auricle_fleet.population.machine import too_many_files
+from auricle_fleet.population.start import Start
 from auricle_fleet.settings.check import BROKERS, labelled_folder
 from auricle_fleet.settings.fleet_settings import FleetSettings
 

@@ -20,9 +20,9 @@ from auricle import __version__
 from auricle.errors import AuricleError, SettingsError, extra_command
 from auricle.process.clock import SYSTEM_CLOCK
 from auricle_fleet.emulation.crew import LOOK, A, Asked, Clients, Site, Task
-from auricle_fleet.emulation.fleet_clips import FleetClips
 from auricle_fleet.emulation.ray_driver import FAILED, RayDriver, require_there
 from auricle_fleet.emulation.virtual_client import Answer
+from auricle_fleet.population.fleet_clips import FleetClips
 from auricle_learning.training.train import LocalState, TrainingStopped
 
 FIRST = 4

@@ -16,7 +16,7 @@ from auricle.wire.tensors import Flat
 from auricle_edge.fleet.device_messages import DeviceMessages
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging
-from auricle_fleet.emulation.behaviour import GroupTrainer
+from auricle_fleet.population.behaviour import GroupTrainer
 from auricle_learning.training.train import LocalState, Trainer, TrainingStopped
 from auricle_learning.training.update_body import update_body
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from auricle_fleet.emulation.behaviour import late_by
-from auricle_fleet.emulation.traces import Timeline
 from auricle_fleet.emulation.virtual_compute import Work
+from auricle_fleet.population.behaviour import late_by
+from auricle_fleet.population.traces import Timeline
 from auricle_fleet.settings.groups import Group
 from auricle_learning.training.speech_data import DeviceData
 

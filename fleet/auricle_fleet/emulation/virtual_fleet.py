@@ -27,16 +27,11 @@ from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.attendance import broken_devices, brought_nothing, rounds_back, slow_devices
 from auricle_cloud.states.round import MISSING, counted_words
 from auricle_edge.training.judge.round_judge import best_states
-from auricle_fleet.emulation.behaviour import FleetDevices
 from auricle_fleet.emulation.crew import Clients, Crew, Site
-from auricle_fleet.emulation.data import FleetData
 from auricle_fleet.emulation.device_states import ROOM, DeviceStates
 from auricle_fleet.emulation.forecast.constants import Constants
-from auricle_fleet.emulation.judging import FleetJudging
 from auricle_fleet.emulation.local_crew import crew_of
 from auricle_fleet.emulation.ray_crew import require_ray
-from auricle_fleet.emulation.start import Start
-from auricle_fleet.emulation.traces import timelines
 from auricle_fleet.emulation.virtual_book import Book, cohort_of
 from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
 from auricle_fleet.emulation.virtual_compute import work_of
@@ -46,6 +41,11 @@ from auricle_fleet.emulation.virtual_inquiry import watch_of
 from auricle_fleet.emulation.virtual_model import Model
 from auricle_fleet.emulation.virtual_order import Ended, Order
 from auricle_fleet.emulation.virtual_round import VirtualRounds
+from auricle_fleet.population.behaviour import FleetDevices
+from auricle_fleet.population.data import FleetData
+from auricle_fleet.population.judging import FleetJudging
+from auricle_fleet.population.start import Start
+from auricle_fleet.population.traces import timelines
 from auricle_fleet.settings.check import labelled_folder
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.aggregation.bounded import BoundedRule

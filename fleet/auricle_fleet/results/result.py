@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from auricle.errors import StorageError, refuse_misfits_of
 from auricle.settings import CheckedMeta
 from auricle.speech.sound_faults import FindingCount
-from auricle_fleet.emulation.attackers import Attackers
+from auricle_fleet.population.attacks import Attackers
 from auricle_fleet.results.run_folder import RunFolder
 
 

@@ -20,10 +20,10 @@ from auricle.packs.pack import Pack, pack_bytes
 from auricle.speech.sound_faults import count_findings
 from auricle.wire.tensors import Flat
 from auricle_cloud.settings import RoundDone
-from auricle_fleet.emulation.attackers import Attackers
-from auricle_fleet.emulation.data import FleetData
-from auricle_fleet.emulation.start import Start
 from auricle_fleet.emulation.training_runtime import TrainingRuntime
+from auricle_fleet.population.attacks import Attackers
+from auricle_fleet.population.data import FleetData
+from auricle_fleet.population.start import Start
 from auricle_fleet.results.card import card
 from auricle_fleet.results.metrics import write_summary
 from auricle_fleet.results.report import write_report

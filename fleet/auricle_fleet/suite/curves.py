@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from auricle.process.times import how_many
-from auricle_fleet.emulation.precision import RECALLS
+from auricle_fleet.population.judging import RECALLS
 from auricle_fleet.results.drawing import Axis, Bar, Point, Series, bar_chart, heat_map, line_chart
 from auricle_fleet.results.result import RoundRow
 from auricle_fleet.suite.figures import ROUNDS, Figure, Unit

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from auricle_fleet.emulation.precision import RECALLS
+from auricle_fleet.population.judging import RECALLS
 from auricle_fleet.results.result import RoundRow, Summary
 
 Rows = Sequence[RoundRow]

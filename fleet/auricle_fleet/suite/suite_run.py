@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auricle.errors import DataError
-from auricle_fleet.emulation.traces import require_traces
+from auricle_fleet.population.traces import require_traces
 from auricle_fleet.results.live import View
 from auricle_fleet.results.png import why_not
 from auricle_fleet.suite.folder import Ended, SuiteFolder

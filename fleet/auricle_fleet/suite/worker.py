@@ -16,7 +16,7 @@ from typing import TextIO
 import msgspec
 
 from auricle.errors import AuricleError
-from auricle_fleet.emulation.speech_cache import SpeechCache
+from auricle_fleet.population.speech_cache import SpeechCache
 from auricle_fleet.results.live import Silent
 from auricle_fleet.results.result import FleetResult, RoundRow
 from auricle_fleet.run import FleetRun

@@ -14,7 +14,7 @@ from auricle.speech import download
 from auricle.speech.folder import list_folder
 from auricle.speech.speech_set import SpeechSet
 from auricle.speech.synthesis import list_synthesis
-from auricle_fleet.emulation.data import (
+from auricle_fleet.population.data import (
     HELD_OUT,
     least_clips,
     own_pack,
@@ -22,7 +22,7 @@ from auricle_fleet.emulation.data import (
     to_synthesise,
     usual_words,
 )
-from auricle_fleet.emulation.partition import divided
+from auricle_fleet.population.partition import divided
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.groups import Group, assigned
 

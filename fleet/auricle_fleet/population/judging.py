@@ -1,4 +1,4 @@
-"""The judge of emulated devices: the sound it listens to, and the plug-in's false accepts."""
+"""The judge of emulated devices: the sound it listens to, and the false accepts and precision of the plug-in."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
+from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack
 from auricle.speech.features import Energies
 from auricle.wire.tensors import Flat
@@ -21,15 +22,16 @@ from auricle_edge.training.judge.clips import NEGATIVES
 from auricle_edge.training.judge.comparison import Heard
 from auricle_edge.training.judge.sound import Judging, Negatives, carried_negatives
 from auricle_edge.training.judge.streams import joined
-from auricle_fleet.emulation.conditions import target_of, triggered
-from auricle_fleet.emulation.data import FleetData
-from auricle_fleet.emulation.precision import keyword_precision
+from auricle_fleet.population.conditions import target_of, triggered
+from auricle_fleet.population.data import FleetData
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.methods.vectors import private_vectors
 from auricle_learning.runtimes import accuracy, frontend_of
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips
 
+RECALLS = tuple(n / 20 for n in range(1, 21))
+"""0.05 to 1, at which precision is told."""
 MEASURED_MINUTES = 3.0
 """Most minutes of the unseen speakers' clips on which each round's plug-in is measured."""
 
@@ -203,3 +205,44 @@ class FleetJudging:
     @property
     def _name(self) -> str:
         return self.runtime.pack.manifest.plugin
+
+
+def keyword_precision(
+    logits: NDArray[np.float32], targets: NDArray[np.int64], labels: Sequence[str]
+) -> tuple[float | None, ...] | None:
+    """Precision at each of `RECALLS`, as FedRPO draws precision over recall.
+
+    A clip's score is the largest posterior among the keywords, the labels other than `_unknown_` and `_silence_`; at a
+    threshold those clips are accepted whose score is at least as large. An accepted clip is right where this keyword is
+    its label. Precision = right / accepted; recall = right / all clips of keywords. Told is the highest threshold with
+    which the recall is reached: clips of the same score are accepted together.
+
+    Parameters
+    ----------
+    logits
+        (N, L) of the plug-in.
+    targets
+        (N,) labels of the clips.
+    labels
+        (L,) their names.
+
+    Returns
+    -------
+    tuple
+        By recall; None where it is never reached, as keywords are taken for each other. None in place of all of them
+        where no clip is of a keyword.
+    """
+    keywords = np.array([i for i, label in enumerate(labels) if label not in SPECIAL_LABELS], np.int64)
+    spoken = int(np.isin(targets, keywords).sum())
+    if not spoken:
+        return None
+    wide = logits.astype(np.float64)
+    wide -= wide.max(axis=1, keepdims=True)
+    posteriors = (np.exp(wide) / np.exp(wide).sum(axis=1, keepdims=True))[:, keywords]
+    scores, taken = posteriors.max(axis=1), keywords[posteriors.argmax(axis=1)]
+    order = np.argsort(-scores, kind="stable")
+    right = np.cumsum((taken == targets)[order])
+    last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # the last clip of each score
+    precision, recall = right[last] / (last + 1), right[last] / spoken
+    places = np.searchsorted(recall, np.array(RECALLS) - 1e-9)
+    return tuple(float(precision[place]) if place < len(last) else None for place in places.tolist())

@@ -9,8 +9,8 @@ from pathlib import Path
 from auricle.packs.first_weights import chosen_weights
 from auricle.wire.tensors import Flat
 from auricle_edge.training.judge.comparison import Heard
-from auricle_fleet.emulation.data import FleetData
-from auricle_fleet.emulation.judging import FleetJudging
+from auricle_fleet.population.data import FleetData
+from auricle_fleet.population.judging import FleetJudging
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.units import percent
 from auricle_learning.presets import Preset

@@ -27,8 +27,8 @@ from auricle.speech.split import DEFAULT_MIN_CLIPS, FleetSplit
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle.speech.voices import most_voices
 from auricle.speech.words import MIN_WORD_CLIPS, WORD_SETS
-from auricle_fleet.emulation.fleet_clips import FleetClips
-from auricle_fleet.emulation.partition import divided
+from auricle_fleet.population.fleet_clips import FleetClips
+from auricle_fleet.population.partition import divided
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.groups import require_room
 from auricle_fleet.settings.left_open import SYNTHETIC_UNSEEN, WORDS

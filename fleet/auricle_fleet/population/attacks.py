@@ -1,4 +1,4 @@
-"""What the devices of a hostile group send instead of their updates. Formulas: docs/emulation.md."""
+"""Which devices of a run attack, and what they send instead of their updates. Formulas: docs/emulation.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat, digest, encode
-from auricle_fleet.emulation.conditions import RoundClips
+from auricle_fleet.population.conditions import RoundClips
 from auricle_fleet.settings.groups import STRENGTHS, Group
 from auricle_learning.training.train import Trainer
 
@@ -110,3 +110,28 @@ class Colluders:
                     made.append(result.plugin - received)
                 self._asked, self._updates = asked, np.stack(made)
             return self._updates
+
+
+class Attackers(msgspec.Struct, frozen=True, kw_only=True):
+    """The devices of a group that attacks."""
+
+    group: str
+    devices: tuple[str, ...]
+    rounds: tuple[int, ...] = ()
+    """In which they attack; empty: in all."""
+
+    def attack_in(self, number: int) -> bool:
+        """Whether they attack in a round."""
+        return not self.rounds or number in self.rounds
+
+
+def attackers(names: Sequence[str], groups: Sequence[Group | None]) -> tuple[Attackers, ...]:
+    """The devices (N,) of a run that attack, by their groups (N,), in the order of the devices."""
+    found: dict[Group, list[str]] = {}
+    for name, group in zip(names, groups, strict=True):
+        if group is not None and group.attack is not None:
+            found.setdefault(group, []).append(name)
+    return tuple(
+        Attackers(group=group.name, devices=tuple(devices), rounds=group.attack_rounds)
+        for group, devices in found.items()
+    )

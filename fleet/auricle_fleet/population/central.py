@@ -9,7 +9,7 @@ import numpy as np
 
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
-from auricle_fleet.emulation.data import FleetData
+from auricle_fleet.population.data import FleetData
 from auricle_learning.runtimes import Runtime, accuracy, frontend_of
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from auricle.speech.row_store import Spill
-from auricle_fleet.emulation.data import FleetData, Progress, load_data
+from auricle_fleet.population.data import FleetData, Progress, load_data
 from auricle_fleet.settings.fleet_settings import FleetSettings
 
 LoadData = Callable[[FleetSettings, Progress, Spill | None], FleetData]

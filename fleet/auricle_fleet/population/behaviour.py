@@ -15,13 +15,12 @@ from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.policy import updates_wanted
-from auricle_fleet.emulation.attacks import TOGETHER, Colluders, forged, forged_together, strength_of
-from auricle_fleet.emulation.conditions import RoundClips
-from auricle_fleet.emulation.data import FleetData
-from auricle_fleet.emulation.judging import FleetJudging
-from auricle_fleet.emulation.labels import named_count
-from auricle_fleet.emulation.partition import device_seed, fresh_labels
-from auricle_fleet.emulation.start import started
+from auricle_fleet.population.attacks import TOGETHER, Colluders, forged, forged_together, strength_of
+from auricle_fleet.population.conditions import RoundClips, named_count
+from auricle_fleet.population.data import FleetData
+from auricle_fleet.population.judging import FleetJudging
+from auricle_fleet.population.partition import device_seed, fresh_labels
+from auricle_fleet.population.start import started
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.groups import Group, assigned
 from auricle_learning.methods.vectors import declared

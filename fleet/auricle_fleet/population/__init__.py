@@ -1,0 +1,1 @@
+"""Who takes part in a run, and what is theirs: clips, labels, habits, traces, and who judges their models."""
