@@ -2,7 +2,7 @@
 
 Each fleet runs in a process of its own, with both engines; synthetic speech, two words. The table has the forecast and
 what the run took; below it stand the constants that these runs say, by the names of
-`auricle_fleet/emulation/forecast/constants.py`, from the smallest and the largest fleet.
+`auricle_fleet/engine.py`, from the smallest and the largest fleet.
 
     python bench/fleet_growth.py [--devices 4,40,120] [--engines live,virtual] [--rounds 3] [--takes 5] [--json]
                                  [--participation 1] [--cohort N] [--config FILE] [--keep FILE] [--again FILE]

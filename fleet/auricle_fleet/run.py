@@ -19,9 +19,10 @@ from auricle.speech.row_store import Spill
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone
-from auricle_fleet.emulation.engines import ENGINES, Engine, require_engine
+from auricle_fleet.emulation.engines import ENGINES, require_engine
 from auricle_fleet.emulation.forecast.forecast import require_fit
 from auricle_fleet.emulation.training_runtime import TrainingRuntime, is_at_hand, left_to_onnxruntime, training_runtime
+from auricle_fleet.engine import Engine
 from auricle_fleet.population.attacks import attackers
 from auricle_fleet.population.central import train_centrally
 from auricle_fleet.population.data import FleetData, load_data

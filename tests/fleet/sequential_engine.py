@@ -13,8 +13,8 @@ import numpy as np
 
 from auricle_cloud.settings import RoundDone
 from auricle_fleet import FleetSettings
-from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.virtual_fleet import VirtualFleet
+from auricle_fleet.engine import Constants
 from auricle_fleet.population.behaviour import FleetDevices
 from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.judging import FleetJudging

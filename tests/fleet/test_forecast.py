@@ -33,6 +33,7 @@ from auricle_learning.methods import get_method
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import split_held_out
+from auricle_learning.training.step_count import epochs_of
 
 pytest.importorskip("espeakng_loader")
 
@@ -203,7 +204,7 @@ def test_epochs_are_those_of_all_passes(method: str, options: dict[str, object],
     preset = FleetSettings(rule=method, rule_options=options).preset_for(trained=False)
     plan = msgspec.structs.replace(preset.plan, epochs=3)
 
-    assert speeds.epochs_of(load_pack("digits"), plan) == epochs
+    assert epochs_of(load_pack("digits"), plan) == epochs
 
 
 @pytest.mark.parametrize(("method", "options"), [("fedkad", {}), ("fedrep", {"head_epochs": 1})])

@@ -1,96 +1,12 @@
-"""Execution engines: what every one of them gives a run, and the table of those there are."""
+"""The table of execution engines, and which of them a run is with."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
-from typing import ClassVar, Protocol
-
 from auricle.errors import SettingsError, nearest
-from auricle_cloud.rounds.coordinator import Coordinator
-from auricle_cloud.settings import RoundDone
 from auricle_fleet.emulation.federation import Federation
-from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.virtual_fleet import VirtualFleet
-from auricle_fleet.population.data import FleetData
-from auricle_fleet.population.judging import FleetJudging
-from auricle_fleet.population.start import Start
+from auricle_fleet.engine import Engine
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.settings.groups import Group
-
-
-class Engine(Protocol):
-    """Carries out the rounds of one run.
-
-    Parameters
-    ----------
-    settings, data, judging
-        Of the run.
-    state
-        Folder for what the run goes on with: an engine made over the same folder takes up the rounds there.
-    """
-
-    constants: ClassVar[Constants]
-    """What a forecast cannot measure quickly."""
-    lighter: ClassVar[str | None]
-    """The engine to take where a run does not fit this one; None: there is no smaller one."""
-
-    def __init__(self, settings: FleetSettings, data: FleetData, judging: FleetJudging, state: Path) -> None: ...
-
-    @staticmethod
-    def refusal(settings: FleetSettings) -> str | None:
-        """Why a run of these settings cannot be with this engine, a sentence; None where it can."""
-
-    @staticmethod
-    async def require(settings: FleetSettings) -> None:
-        """See that what the engine needs beside this machine is there, before any speech is made; AuricleError."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Of the devices."""
-
-    @property
-    def groups(self) -> Sequence[Group | None]:
-        """Of each device; None: it is in none."""
-
-    @property
-    def models(self) -> Sequence[str]:
-        """Architecture of each device's own model."""
-
-    @property
-    def coordinator(self) -> Coordinator | None:
-        """The coordinator to ask about rounds, from the first one on; None of an engine without one."""
-
-    @property
-    def bytes_sent(self) -> int:
-        """By all devices since this process began."""
-
-    @property
-    def bytes_received(self) -> int:
-        """By all devices since this process began."""
-
-    async def run(
-        self, start: Start, watch: Callable[[RoundDone], Awaitable[None]], say: Callable[[str], None]
-    ) -> None:
-        """Run the rounds that are not done yet; cancelling it ends it cleanly.
-
-        Parameters
-        ----------
-        start
-            The first model.
-        watch
-            Called after every round, which waits for it. The round's report has `updates`, of each device that counted
-            its `device`, `samples`, `loss` and `personal_accuracy`, and `layers`, what `Aggregate.explain` gives; what
-            else a coordinator reports is entered where it is there.
-        say
-            Told in a sentence what the devices run on.
-
-        Raises
-        ------
-        AuricleError
-            The rounds cannot go on.
-        """
-
 
 ENGINES: dict[str, type[Engine]] = {
     "live": Federation,

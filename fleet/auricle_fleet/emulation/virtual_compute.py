@@ -9,13 +9,12 @@ import numpy as np
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack
 from auricle.wire.plan import Plan
-from auricle_fleet.emulation.forecast.speed import epochs_of
 from auricle_learning.methods.passes import graph_kind, graph_optimizer
 from auricle_learning.training.carried import carried_to_train
 from auricle_learning.training.fixmatch import counted
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import DeviceData
-from auricle_learning.training.step_count import steps_of
+from auricle_learning.training.step_count import epochs_of, steps_of
 
 
 @dataclass(frozen=True)

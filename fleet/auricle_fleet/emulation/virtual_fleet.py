@@ -29,7 +29,6 @@ from auricle_cloud.states.round import MISSING, counted_words
 from auricle_edge.training.judge.round_judge import best_states
 from auricle_fleet.emulation.crew import Clients, Crew, Site
 from auricle_fleet.emulation.device_states import ROOM, DeviceStates
-from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.local_crew import crew_of
 from auricle_fleet.emulation.ray_crew import require_ray
 from auricle_fleet.emulation.virtual_book import Book, cohort_of
@@ -41,6 +40,7 @@ from auricle_fleet.emulation.virtual_inquiry import watch_of
 from auricle_fleet.emulation.virtual_model import Model
 from auricle_fleet.emulation.virtual_order import Ended, Order
 from auricle_fleet.emulation.virtual_round import VirtualRounds
+from auricle_fleet.engine import Constants
 from auricle_fleet.population.behaviour import FleetDevices
 from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.judging import FleetJudging

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from auricle.process.ending import fitted
 from auricle.process.table import Column, print_grid
 from auricle.process.times import how_many
-from auricle_fleet.emulation.forecast.constants import Constants
 from auricle_fleet.emulation.forecast.forecast import EngineForecast, Forecast, forecast, is_tight
 from auricle_fleet.emulation.training_runtime import TrainingRuntime
+from auricle_fleet.engine import Constants
 from auricle_fleet.settings.units import size
 
 __all__ = ["Forecast", "forecast", "show"]

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from auricle.packs.pack import Pack
+from auricle.wire.plan import Plan
+from auricle.wire.tensors import Flat
+from auricle_learning.methods.method import JobChanges
+from auricle_learning.methods.passes import head_size, plan_of_pass
+from auricle_learning.methods.vectors import lent_sizes
 from auricle_learning.training.carried import places_of
+from auricle_learning.training.device_half import DeviceHalf
 from auricle_learning.training.fixmatch import Count
 
 
@@ -29,3 +38,19 @@ def steps_of(count: Count, epochs: int, batch: int, share: float = 0.0, negative
     """
     places = batch - (places_of(share, negatives, batch) if share and count.labelled else 0)
     return epochs * max(math.ceil(count.labelled / places), math.ceil(count.unlabelled / batch))
+
+
+def epochs_of(pack: Pack, plan: Plan) -> int:
+    """Epochs of a round of this plan, those of all passes of its method."""
+    return sum(plan_of_pass(plan, changes).epochs for changes in first_changes(pack, plan).passes)
+
+
+def first_changes(pack: Pack, plan: Plan) -> JobChanges:
+    """What the plan's method changes for a device that begins; as if its own model were the plug-in."""
+    received, width = pack.plugin_table.initial(0), pack.plugin_table.specs[-2].shape[1]
+    return DeviceHalf(plan, received, first_lent(pack, plan), {}, head=head_size(pack), width=width).before()
+
+
+def first_lent(pack: Pack, plan: Plan) -> dict[str, Flat]:
+    """The vectors that the plan's method has go out with a model, before its first round."""
+    return {name: np.zeros(size, np.float32) for name, size in lent_sizes(plan, pack).items()}

@@ -28,7 +28,7 @@ from auricle_fleet.emulation.forecast.constants import (
     SPOKEN,
 )
 from auricle_fleet.emulation.forecast.crowd import Crowd
-from auricle_fleet.emulation.forecast.speed import Speed, epochs_of
+from auricle_fleet.emulation.forecast.speed import Speed
 from auricle_fleet.emulation.local_crew import processes_of
 from auricle_fleet.population.judging import MEASURED_MINUTES
 from auricle_fleet.settings.check import BROKERS
@@ -36,6 +36,7 @@ from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.methods import get_rule
 from auricle_learning.methods.passes import graph_optimizer
 from auricle_learning.presets import Preset
+from auricle_learning.training.step_count import epochs_of
 
 
 class Needs(Struct, frozen=True, kw_only=True):

@@ -17,21 +17,18 @@ from msgspec import Meta, Struct
 from auricle import __version__
 from auricle.errors import AuricleError
 from auricle.files import read_kept, write_durably
-from auricle.packs.pack import Pack
 from auricle.speech.download import cache_folder
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.plan import Plan
-from auricle.wire.tensors import Flat
 from auricle_edge.runtimes.choice import STEP, onnxruntime_version
-from auricle_learning.methods.method import NO_CHANGES, JobChanges
-from auricle_learning.methods.passes import graph_kind, graph_optimizer, head_size, plan_of_pass, terms_of
-from auricle_learning.methods.vectors import lent_sizes
+from auricle_learning.methods.method import NO_CHANGES
+from auricle_learning.methods.passes import graph_kind, graph_optimizer, plan_of_pass, terms_of
 from auricle_learning.runtimes import Job, Runtime, frontend_of
 from auricle_learning.runtimes.interface import EVALUATION_BATCH
 from auricle_learning.training.carried import carried_to_train
-from auricle_learning.training.device_half import DeviceHalf
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.step_count import epochs_of, first_changes, first_lent
 from auricle_learning.training.train import Trainer
 from auricle_learning.training.training_job import scalars_of, vectors_of
 
@@ -121,7 +118,7 @@ def measured(runtime: Runtime, model: str, plan: Plan, learn: LearnSettings) -> 
     trainer = device(MEASURED_BATCHES * size)
     state = trainer.first_state()
     many = msgspec.structs.replace(one, epochs=MEASURED_EPOCHS)
-    lent = _lent(pack, plan)
+    lent = first_lent(pack, plan)
     trainer.run(one, 1, plugin, state, vectors=lent)  # sessions are made, memory is taken
     once, often = (
         _seconds(lambda p=p: trainer.run(p, 1, plugin, state, vectors=lent))  # type: ignore[misc]
@@ -145,26 +142,10 @@ def measured(runtime: Runtime, model: str, plan: Plan, learn: LearnSettings) -> 
     )
 
 
-def epochs_of(pack: Pack, plan: Plan) -> int:
-    """Epochs of a round of this plan, those of all passes of its method."""
-    return sum(plan_of_pass(plan, changes).epochs for changes in _changes(pack, plan).passes)
-
-
-def _changes(pack: Pack, plan: Plan) -> JobChanges:
-    """What the plan's method changes for a device that begins; as if its own model were the plug-in."""
-    received, width = pack.plugin_table.initial(0), pack.plugin_table.specs[-2].shape[1]
-    return DeviceHalf(plan, received, _lent(pack, plan), {}, head=head_size(pack), width=width).before()
-
-
-def _lent(pack: Pack, plan: Plan) -> dict[str, Flat]:
-    """The vectors that the plan's method has go out with a model, before its first round."""
-    return {name: np.zeros(size, np.float32) for name, size in lent_sizes(plan, pack).items()}
-
-
 def _own_places(runtime: Runtime, model: str, plan: Plan, learn: LearnSettings) -> int:
     """How many of a batch's places are for a device's own clips, where it has no negatives of its own."""
     pack = runtime.pack
-    name, changes = pack.manifest.plugin, _changes(pack, plan)
+    name, changes = pack.manifest.plugin, first_changes(pack, plan)
     own = changes.trains == "local"
     if own:  # the graph of its supervised training, whatever else the method's has
         plan, changes = plan_of_pass(plan, changes), NO_CHANGES
