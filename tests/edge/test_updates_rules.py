@@ -19,9 +19,10 @@ import pytest
 from tests.edge.update_site import DAY, NOW, Repository, at, refresh, serving
 
 from auricle.errors import SettingsError, StorageError
+from auricle.wire.bundle import DOMAIN
 from auricle.wire.identity import Identity
 from auricle_edge.board.trusted_time import TrustedTime, synchronised, time_here, trusted_time
-from auricle_edge.ota.bundle_upgrade import DOMAIN, require_bundle_file
+from auricle_edge.ota.bundle_upgrade import require_bundle_file
 from auricle_edge.ota.fitness import Description, ordered, require_bundle, require_named, require_pack
 from auricle_edge.ota.health import Health
 from auricle_edge.ota.installation import BundleFacts

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from tests.edge.slots_bundle import PYTHON, make_bundle
 
+from auricle.wire.bundle import MANIFEST_FILE, SIGNATURE_FILE, sign
 from auricle.wire.identity import Identity
 from auricle_export.flash.board import Board, System
 from auricle_export.flash.boards import load_board
 from auricle_export.flash.bundle.archive import Part, write_tar
-from auricle_export.flash.bundle.manifest import MANIFEST_FILE, SIGNATURE_FILE, sign
 from auricle_export.flash.push.hosts import Host
 from auricle_export.flash.push.session import Access, Session
 

@@ -21,6 +21,7 @@ from auricle.errors import AuricleError, SettingsError
 from auricle.packs.pack import load_pack
 from auricle.packs.signature import encode_signature, sign_manifest
 from auricle.process.cli import main
+from auricle.wire.bundle import decode
 from auricle.wire.identity import Identity
 from auricle.wire.kinds import version_key
 from auricle_edge.ota.slots.bundle import Bundle
@@ -30,7 +31,6 @@ from auricle_export.flash.bundle.archive import EARLIEST, Part, name_in_tar, wri
 from auricle_export.flash.bundle.build import Built, build_bundle
 from auricle_export.flash.bundle.contents import local_model, settings_of
 from auricle_export.flash.bundle.debian import POSTRM
-from auricle_export.flash.bundle.manifest import decode
 from auricle_export.flash.fleet import Device
 
 Printed = pytest.CaptureFixture[str]

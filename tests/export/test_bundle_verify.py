@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.export.small_bundle import SmallWorld, make_world
 
+from auricle.wire.bundle import BundleError, sign
 from auricle.wire.identity import Identity
 from auricle_export.flash.bundle.build import Built
-from auricle_export.flash.bundle.manifest import BundleError, sign
 from auricle_export.flash.bundle.verify import verify_bundle
 
 

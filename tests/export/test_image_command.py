@@ -18,7 +18,7 @@ from tests.export.image_base import START, base_image
 
 from auricle.errors import StorageError
 from auricle.process.cli import main
-from auricle_export.flash.bundle.manifest import Entry, Manifest, encode
+from auricle.wire.bundle import Entry, Manifest, encode
 from auricle_export.flash.image import base, cards
 from auricle_export.flash.image.fat import Fat
 from auricle_export.flash.image.partitions import boot_partition

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.export.ssh_boards import Boards, require_sshd
 
 from auricle.errors import SettingsError
+from auricle.wire.bundle import Manifest
 from auricle_export.flash.boards import load_board
-from auricle_export.flash.bundle.manifest import Manifest
 from auricle_export.flash.push.facts import Facts, read_facts, refusals
 from auricle_export.flash.push.hosts import Host, read_host, read_hosts, require_each_once
 from auricle_export.flash.push.session import PushError

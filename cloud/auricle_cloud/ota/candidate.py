@@ -15,13 +15,11 @@ from auricle.errors import DataError
 from auricle.files import open_kept
 from auricle.packs.pack import load_pack
 from auricle.packs.plain_tar import members
+from auricle.wire.bundle import DOMAIN, MANIFEST_FILE, SIGNATURE_FILE
 from auricle.wire.identity import verified
 from auricle.wire.kinds import FleetName, Key, Sha256, TargetPath, Token, version_key
 
 Kind = Literal["bundle", "pack"]
-MANIFEST, SIGNATURE = "bundle.json", "bundle.sig"
-DOMAIN = b"auricle-bundle-1\n"
-"""Stands before the manifest's bytes in what is signed."""
 LARGEST_MANIFEST = 4 << 20
 LARGEST_SIGNATURE = 4096
 LARGEST_FILE = 2 << 30
@@ -136,17 +134,17 @@ def _read_bundle(file: Path, key: bytes | None) -> tuple[BundleManifest, bytes]:
         for member, content in members(archive, MOST_FILES):
             if member.name in found or member.size > LARGEST_FILE:
                 raise ValueError(f"{member.name!r} belongs into no bundle")
-            if member.name == MANIFEST:
-                data = _small(content, member.size, LARGEST_MANIFEST, MANIFEST)
-            elif member.name == SIGNATURE:
-                signature = _small(content, member.size, LARGEST_SIGNATURE, SIGNATURE)
+            if member.name == MANIFEST_FILE:
+                data = _small(content, member.size, LARGEST_MANIFEST, MANIFEST_FILE)
+            elif member.name == SIGNATURE_FILE:
+                signature = _small(content, member.size, LARGEST_SIGNATURE, SIGNATURE_FILE)
             else:
                 found[member.name] = (member.size, _hash(content))
     if data is None:
-        raise ValueError(f"it has no {MANIFEST}")
+        raise ValueError(f"it has no {MANIFEST_FILE}")
     manifest = msgspec.json.decode(data, type=BundleManifest)
     if {entry.path: (entry.size, entry.sha256) for entry in manifest.files} != found:
-        raise ValueError(f"its files are not those that {MANIFEST} names")
+        raise ValueError(f"its files are not those that {MANIFEST_FILE} names")
     _require_signature(data, signature, key, file)
     return manifest, data
 

@@ -14,6 +14,7 @@ import msgspec
 
 from auricle.files import open_kept, read_kept
 from auricle.packs.plain_tar import NotPlainError, require_plain
+from auricle.wire.bundle import DOMAIN, SIGNATURE_FILE
 from auricle.wire.identity import verified
 from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.board.trusted_time import time_here
@@ -32,10 +33,6 @@ from auricle_edge.ota.records import Answer, UpdateLaterError, UpdateRefusedErro
 from auricle_edge.ota.signed_targets import SignedTarget, SignedTargets, alone
 from auricle_edge.ota.update_server import UpdateServer, server_of
 from auricle_edge.settings import PATIENCE, EdgeSettings
-
-SIGNATURE = "bundle.sig"
-DOMAIN = b"auricle-bundle-1\n"
-"""Goes before the bytes of `bundle.json` in what is signed."""
 
 
 class BundleSignature(msgspec.Struct, frozen=True):
@@ -66,7 +63,7 @@ def require_bundle_file(archive: Path, signed: Description, key: bytes | None) -
             require_plain(file)
             with tarfile.open(fileobj=file, mode="r:") as tar:
                 manifest = _content(tar, BUNDLE)
-                signature = None if key is None else _content(tar, SIGNATURE)
+                signature = None if key is None else _content(tar, SIGNATURE_FILE)
         facts = bundle_facts(manifest, "What came")
     except (tarfile.TarError, NotPlainError, KeyError, EOFError) as error:
         raise UpdateRefusedError(f"What came is not a bundle ({error}).") from error

@@ -12,9 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from auricle.errors import SettingsError
 from auricle.packs.signature import public_key, require_key
 from auricle.process.table import progress_bars
+from auricle.wire.bundle import Manifest
 from auricle_export.flash.boards import board_names, load_board
 from auricle_export.flash.bundle.build import Built, build_bundle
-from auricle_export.flash.bundle.manifest import Manifest
 from auricle_export.flash.bundle.verify import verify_bundle
 from auricle_export.flash.fleet_file import load_fleet
 

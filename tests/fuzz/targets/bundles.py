@@ -17,6 +17,7 @@ from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]
 from tuf.api.metadata import Root
 
 from auricle.errors import AuricleError
+from auricle.wire.bundle import DOMAIN, decode, decode_signature
 from auricle.wire.identity import Identity
 from auricle_cloud.ota.candidate import read_candidate
 from auricle_cloud.ota.metadata import read_metadata
@@ -28,7 +29,6 @@ from auricle_edge.ota.slots.bundle import Bundle, Refused, read_manifest
 from auricle_edge.ota.slots.journal import Journal, Last, Place, Trial, read_journal
 from auricle_edge.ota.slots.trial import healthy
 from auricle_edge.ota.update_server import NotThereError
-from auricle_export.flash.bundle.manifest import DOMAIN, decode, decode_signature
 from auricle_export.flash.bundle.verify import verify_bundle
 from tests.core.tars import tar_of
 from tests.edge.slots_bundle import FACTS
@@ -71,7 +71,7 @@ def bundle() -> bytes:
 
 @target(
     "bundle-manifest",
-    "auricle_edge.ota.slots.bundle auricle_export.flash.bundle.manifest",
+    "auricle_edge.ota.slots.bundle auricle.wire.bundle",
     examples=lambda: {"bundle": manifest()},
     form="json",
     refusals=(Refused, AuricleError),
@@ -85,9 +85,7 @@ def bundle_manifest(data: bytes) -> object:
     return len(read.files)
 
 
-@target(
-    "bundle-signature", "auricle_export.flash.bundle.manifest", examples=lambda: {"bundle": signature()}, form="json"
-)
+@target("bundle-signature", "auricle.wire.bundle", examples=lambda: {"bundle": signature()}, form="json")
 def bundle_signature(data: bytes) -> object:
     """Who vouches for a bundle."""
     return decode_signature(data, "the bundle").vouches(manifest())

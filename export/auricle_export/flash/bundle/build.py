@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auricle.errors import SettingsError
+from auricle.wire.bundle import MANIFEST_FILE, SIGNATURE_FILE, Manifest, encode, identity_of, sign
 from auricle.wire.identity import Identity
 from auricle_export.flash.board import Board
 from auricle_export.flash.bundle.archive import Part, replaced, write_tar
 from auricle_export.flash.bundle.contents import Contents, contents_of, refuse_containers
 from auricle_export.flash.bundle.debian import write_package
 from auricle_export.flash.bundle.locks import Target
-from auricle_export.flash.bundle.manifest import MANIFEST_FILE, SIGNATURE_FILE, Manifest, encode, identity_of, sign
 from auricle_export.flash.bundle.wheelhouse import Progress, silent, wheelhouse
 from auricle_export.flash.fleet import Fleet
 

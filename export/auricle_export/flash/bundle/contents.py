@@ -15,11 +15,11 @@ from auricle import __version__
 from auricle.errors import SettingsError
 from auricle.files import read_kept
 from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
+from auricle.wire.bundle import Entry, Manifest
 from auricle_export.flash.board import Board, System
 from auricle_export.flash.bundle.archive import Part, name_in_tar, stored_zip
 from auricle_export.flash.bundle.auricle_wheel import auricle_wheel
 from auricle_export.flash.bundle.locks import EXTRAS, Target, WheelError, read_lock
-from auricle_export.flash.bundle.manifest import Entry, Manifest
 from auricle_export.flash.bundle.wheelhouse import Progress, fetch
 from auricle_export.flash.device_files import drop_in, edge_settings, settings_text
 from auricle_export.flash.edge_names import TABLES

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from auricle.wire.bundle import Manifest
 from auricle_export.flash.bundle.archive import Part, copy, epoch, replaced, write_tar
-from auricle_export.flash.bundle.manifest import Manifest
 
 PACKAGE = "auricle-edge"
 PLACE = "usr/lib/auricle-bundle"

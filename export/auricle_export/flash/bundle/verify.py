@@ -13,7 +13,7 @@ from typing import IO
 
 from auricle.files import open_kept
 from auricle.packs.plain_tar import require_plain
-from auricle_export.flash.bundle.manifest import (
+from auricle.wire.bundle import (
     LARGEST_MANIFEST,
     LARGEST_SIGNATURE,
     MANIFEST_FILE,

@@ -9,9 +9,9 @@ from typing import Literal
 import msgspec
 
 from auricle.process.checkup import size
+from auricle.wire.bundle import Manifest
 from auricle.wire.kinds import UNDECODABLE
 from auricle_export.flash.board import Board
-from auricle_export.flash.bundle.manifest import Manifest
 
 SIGN = "auricle:"
 """What lines of ours begin with: a login may print others."""

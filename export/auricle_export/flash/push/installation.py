@@ -11,10 +11,10 @@ import msgspec
 
 from auricle.errors import SettingsError
 from auricle.process.checkup import Finding
+from auricle.wire.bundle import BundleError, Manifest
 from auricle.wire.kinds import UNDECODABLE
 from auricle_export.flash.board import Board
 from auricle_export.flash.bundle.archive import Part
-from auricle_export.flash.bundle.manifest import BundleError, Manifest
 from auricle_export.flash.bundle.verify import verify_bundle
 from auricle_export.flash.push.facts import PROBE, SIGN, Facts, active, read_facts, refusals
 from auricle_export.flash.push.session import PushError, Session
