@@ -21,13 +21,13 @@ from auricle.packs.pack import load_pack
 from auricle.wire.plan import Plan
 from auricle_cloud.settings import RoundDone
 from auricle_edge.runtimes.choice import GROUP
-from auricle_fleet.emulation.virtual_fleet import VirtualFleet
 from auricle_fleet.population.behaviour import FleetDevices
 from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.fleet_clips import FleetClips
 from auricle_fleet.population.judging import FleetJudging
 from auricle_fleet.population.start import Start
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.virtual.fleet import VirtualFleet
 from auricle_learning.presets import Preset
 from auricle_learning.training.speech_data import Clips
 

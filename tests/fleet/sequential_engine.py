@@ -13,12 +13,12 @@ import numpy as np
 
 from auricle_cloud.settings import RoundDone
 from auricle_fleet import FleetSettings
-from auricle_fleet.emulation.virtual_fleet import VirtualFleet
 from auricle_fleet.engine import Constants
 from auricle_fleet.population.behaviour import FleetDevices
 from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.judging import FleetJudging
 from auricle_fleet.population.start import Start
+from auricle_fleet.virtual.fleet import VirtualFleet
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort, layers_of
 from auricle_learning.aggregation.next_model import next_model, optimizer_in

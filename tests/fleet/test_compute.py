@@ -14,7 +14,7 @@ from auricle.packs.pack import load_pack
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet import FleetRun, FleetSettings, Group, Network
-from auricle_fleet.emulation.virtual_compute import work_of
+from auricle_fleet.virtual.device import work_of
 from auricle_learning.presets import get_preset
 from auricle_learning.training.fixmatch import Count
 from auricle_learning.training.learn_settings import LearnSettings

@@ -17,9 +17,9 @@ from tests.fleet.test_virtual import as_bytes, virtual
 from auricle.errors import AuricleError
 from auricle.speech.row_store import RowStore, Spill
 from auricle_fleet import FleetRun, Group
-from auricle_fleet.emulation import local_crew
-from auricle_fleet.emulation.device_states import DeviceStates
 from auricle_fleet.population.fleet_clips import FleetClips
+from auricle_fleet.virtual import local_crew
+from auricle_fleet.virtual.checkpoint import DeviceStates
 from auricle_learning.training.train import LocalState
 
 DIVERSE = {

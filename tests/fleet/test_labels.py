@@ -99,7 +99,7 @@ def test_both_engines_make_the_same_model_of_devices_without_labels(
     task, rng = labels.manifest.task, np.random.default_rng(1)
     features = rng.standard_normal((9, task.frames, task.frontend.mels)).astype(np.float32)
     held = ValidationSet(features, clips(9).targets % 2)
-    for place in ("auricle_cloud.rounds.coordinator", "auricle_fleet.emulation.virtual_fleet"):
+    for place in ("auricle_cloud.rounds.coordinator", "auricle_fleet.virtual.fleet"):
         monkeypatch.setattr(f"{place}.load_validation", lambda *_: held)
     told: dict[str, Any] = {
         "rule": "fedrpo",

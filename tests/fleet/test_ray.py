@@ -16,9 +16,9 @@ from tests.fleet.test_virtual import as_bytes, virtual
 
 from auricle.errors import AuricleError, SettingsError
 from auricle_fleet import FleetRun
-from auricle_fleet.emulation import ray_crew
-from auricle_fleet.emulation.ray_driver import ClusterHead
-from auricle_fleet.emulation.ray_processes import ENDED
+from auricle_fleet.virtual import ray_crew
+from auricle_fleet.virtual.ray_driver import ClusterHead
+from auricle_fleet.virtual.ray_processes import ENDED
 
 pytest.importorskip("espeakng_loader")
 SPLIT = {"devices": 12, "takes": 8, "rounds": 3, "local": "crnn-lite"}
@@ -77,7 +77,7 @@ def test_without_ray_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytes
 
 def test_a_head_that_ended_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray would end this process a minute later, without a word."""
-    monkeypatch.setattr("auricle_fleet.emulation.ray_driver.HEAD_SECONDS", 0.0)
+    monkeypatch.setattr("auricle_fleet.virtual.ray_driver.HEAD_SECONDS", 0.0)
     head = ClusterHead(())
     head.require("gone")
     program = "print(flush=True); input()"
@@ -107,7 +107,7 @@ def test_a_head_that_ended_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_run_that_ray_ends_says_so_and_leaves_no_process() -> None:
     """As Ray does where its node is gone: past every handler, with a process left, which holds its standard output."""
-    begun = "import os, subprocess, sys; from auricle_fleet.emulation.ray_processes import RayWatcher as Watcher\n"
+    begun = "import os, subprocess, sys; from auricle_fleet.virtual.ray_processes import RayWatcher as Watcher\n"
     left = "subprocess.Popen(['/ray/core/raylet', '-c', 'input()'], executable=sys.executable, stdin=0, stderr=-3)\n"
     held, end = os.pipe()
     for program, said in (("Watcher(2).end()\n", ""), (f"watcher = Watcher(2); left = {left}", f"auricle: {ENDED}\n")):

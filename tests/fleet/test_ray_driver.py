@@ -15,9 +15,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from auricle.errors import AuricleError
-from auricle_fleet.emulation import ray_driver
-from auricle_fleet.emulation.ray_crew import _in_a_sentence
-from auricle_fleet.emulation.ray_driver import RayDriver
+from auricle_fleet.virtual import ray_driver
+from auricle_fleet.virtual.ray_crew import _in_a_sentence
+from auricle_fleet.virtual.ray_driver import RayDriver
 from auricle_learning.training.train import TrainingStopped
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked for in /proc")
@@ -110,7 +110,7 @@ def test_a_cluster_that_fails_at_its_end_is_ended(ray: Callable[..., None]) -> N
 def test_what_a_library_writes_past_python_is_not_seen_and_our_own_sentences_are() -> None:
     program = """
 import os, sys, types
-from auricle_fleet.emulation.ray_driver import RayDriver
+from auricle_fleet.virtual.ray_driver import RayDriver
 def init(*_, **__):
     os.write(2, b"rpc_client.h:153: Failed to connect")
     print("ours", file=sys.stderr)

@@ -10,7 +10,7 @@ from tests.fleet.test_virtual_book import asked
 
 from auricle_cloud.rounds.policy import Timing
 from auricle_fleet import FleetRun, Group
-from auricle_fleet.emulation.virtual_clock import round_end
+from auricle_fleet.virtual.clock import round_end
 
 pytest.importorskip("espeakng_loader")
 

@@ -16,8 +16,6 @@ from auricle.errors import AuricleError
 from auricle.packs.pack import load_pack
 from auricle_cloud.rounds.policy import Timing
 from auricle_cloud.settings import RoundDone
-from auricle_fleet.emulation.virtual_clock import round_end
-from auricle_fleet.emulation.virtual_fleet import VirtualFleet
 from auricle_fleet.population.attacks import supported
 from auricle_fleet.population.behaviour import GroupTrainer
 from auricle_fleet.population.data import FleetData
@@ -26,6 +24,8 @@ from auricle_fleet.population.start import Start
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.groups import Group, Trace
 from auricle_fleet.settings.partition import Fresh, Partition
+from auricle_fleet.virtual.clock import round_end
+from auricle_fleet.virtual.fleet import VirtualFleet
 from auricle_learning.training.speech_data import Clips, DeviceData
 
 

@@ -15,10 +15,10 @@ from auricle.packs.pack import pack_bytes
 from auricle.speech.row_store import Spill
 from auricle_cloud.settings import SecureSum
 from auricle_fleet import FleetResult, FleetRun, Group, Network, RoundRow
-from auricle_fleet.emulation import virtual_fleet
-from auricle_fleet.emulation.virtual_checkpoint import NOTE
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Fresh, Partition
+from auricle_fleet.virtual import fleet as virtual_fleet
+from auricle_fleet.virtual.checkpoint import NOTE
 from auricle_learning.native.library import compiler
 
 pytest.importorskip("espeakng_loader")

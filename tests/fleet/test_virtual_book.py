@@ -17,8 +17,10 @@ from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.store import FILE
 from auricle_fleet import FleetRun, Group, Network
-from auricle_fleet.emulation import virtual_book, virtual_checkpoint, virtual_fleet
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.virtual import book as virtual_book
+from auricle_fleet.virtual import checkpoint as virtual_checkpoint
+from auricle_fleet.virtual import fleet as virtual_fleet
 
 pytest.importorskip("espeakng_loader")
 

@@ -16,9 +16,10 @@ from auricle.errors import AuricleError, StorageError
 from auricle.wire.plan import Plan
 from auricle_cloud.settings import Detection, Limits
 from auricle_fleet import FleetResult, FleetRun, Group
-from auricle_fleet.emulation.virtual_detection import Judged, Maker, Watch, ask, put_onto
-from auricle_fleet.emulation.virtual_model import Model
 from auricle_fleet.suite.figures import named
+from auricle_fleet.virtual.detection import Watch, ask, put_onto
+from auricle_fleet.virtual.model import Model
+from auricle_fleet.virtual.order import Judged, Maker
 from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 

@@ -26,15 +26,14 @@ from auricle_cloud.rounds.policy import Timing, total_failure
 from auricle_cloud.rounds.read_cohort import with_labels, with_vectors
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.selection import choose
-from auricle_fleet.emulation.crew import Asked, Call, Crew
-from auricle_fleet.emulation.virtual_client import BOOT, FLEET, Answer, Beside
-from auricle_fleet.emulation.virtual_clock import Heard, RoundEnd, heard_of, round_end
-from auricle_fleet.emulation.virtual_compute import Work
-from auricle_fleet.emulation.virtual_detection import Watch, put_onto
-from auricle_fleet.emulation.virtual_device import VirtualDevice
-from auricle_fleet.emulation.virtual_inquiry import asked, in_passing, maker_of, told_of
-from auricle_fleet.emulation.virtual_model import Model, explained, own_models, starts
-from auricle_fleet.emulation.virtual_order import TASK, Ended, Order
+from auricle_fleet.virtual.client import BOOT, FLEET, Answer, Beside
+from auricle_fleet.virtual.clock import Heard, RoundEnd, heard_of, round_end
+from auricle_fleet.virtual.crew import Asked, Call, Crew
+from auricle_fleet.virtual.detection import Watch, put_onto
+from auricle_fleet.virtual.device import VirtualDevice, Work
+from auricle_fleet.virtual.inquiry import asked, in_passing, maker_of, told_of
+from auricle_fleet.virtual.model import Model, explained, own_models, starts
+from auricle_fleet.virtual.order import TASK, Ended, Order
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.caps import total_of
 from auricle_learning.aggregation.cohort import Cohort, layers_of

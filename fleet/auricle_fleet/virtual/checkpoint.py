@@ -7,7 +7,8 @@ state of the round before. The note is written last and durably, and says with a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -18,10 +19,12 @@ from auricle.errors import StorageError
 from auricle.files import describe, read_kept, write_durably
 from auricle.wire.tensors import TensorTable, decode, encode
 from auricle_edge.training.local_store import as_tensors, of_tensors
-from auricle_fleet.emulation.virtual_model import Model
+from auricle_fleet.virtual.model import Model
 from auricle_learning.training.train import LocalState
 
 NOTE = "virtual.msgpack"
+ROOM = 1 << 30
+"""Bytes of states that stay in memory."""
 DAMAGED = "{} is damaged, so that this run cannot go on: begin another."
 
 
@@ -200,3 +203,60 @@ class Checkpoint:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+class DeviceStates:
+    """The newest state of each device that has learnt anything.
+
+    Parameters
+    ----------
+    read
+        Gives a device's state as the checkpoint has it; None where it has none.
+    room
+        Bytes that stay in memory once they are in the checkpoint.
+    """
+
+    def __init__(self, read: Callable[[str], LocalState | None], room: int = ROOM) -> None:
+        self._read, self._room = read, room
+        self._held: OrderedDict[str, LocalState] = OrderedDict()
+        self._bytes = 0
+        self.changed: set[str] = set()
+        """Whose states the checkpoint does not have yet."""
+
+    def get(self, device: str) -> LocalState | None:
+        """What a device has learnt; None: nothing yet. StorageError where the checkpoint has lost it."""
+        state = self._held.get(device)
+        if state is None:
+            state = self._read(device)
+            if state is not None:
+                self._hold(device, state)
+        else:
+            self._held.move_to_end(device)
+        return state
+
+    def put(self, device: str, state: LocalState) -> None:
+        """Keep what a device has learnt now."""
+        self._hold(device, state)
+        self.changed.add(device)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more is waiting for the checkpoint than there is room for."""
+        return self._bytes > self._room and len(self.changed) > len(self._held) // 2
+
+    def unkept(self) -> dict[str, LocalState]:
+        """Those that the checkpoint does not have yet."""
+        return {name: self._held[name] for name in sorted(self.changed)}
+
+    def settle(self) -> None:
+        """The checkpoint has all of them now: give back what there is no room for, the longest unused first."""
+        self.changed = set()
+        while self._bytes > self._room and self._held:
+            self._bytes -= self._held.popitem(last=False)[1].nbytes
+
+    def _hold(self, device: str, state: LocalState) -> None:
+        before = self._held.pop(device, None)
+        self._bytes += state.nbytes - (0 if before is None else before.nbytes)
+        self._held[device] = state
+        while self._bytes > self._room and (oldest := next(iter(self._held))) not in self.changed:
+            self._bytes -= self._held.pop(oldest).nbytes

@@ -7,7 +7,7 @@ devices and go on from the same models.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -20,58 +20,10 @@ from auricle_cloud.rounds.blame import barred_for, is_barred
 from auricle_cloud.rounds.finished import SaidLoss
 from auricle_cloud.rounds.inquiry import Before, Found, Judge, compared, last_good, not_judged, reference_after, verdict
 from auricle_cloud.settings import Limits
-from auricle_cloud.states.report import Document
-from auricle_fleet.emulation.virtual_model import Model
+from auricle_fleet.virtual.model import Model
+from auricle_fleet.virtual.order import FIRST, REPAIR, Judged, Maker
 from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
-
-
-@dataclass(frozen=True, eq=False)
-class Maker:
-    """What made a model."""
-
-    origin: str
-    """first, round or repair."""
-    number: int = 0
-    """Of the round."""
-    version: int = 0
-    """Of the model that the round began with."""
-    before: Model | None = None
-    """That model."""
-    plan: Plan | None = None
-    updates: tuple[tuple[Update, bytes], ...] | None = None
-    """Those that it counted, and their bodies; None: they are not kept any more."""
-    trained_from: Flat | None = None
-    """(P,) what its devices trained from, where the round was put onto a repaired model."""
-
-
-FIRST, REPAIR = Maker("first"), Maker("repair")
-
-
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """What detection made of the model that a round began with."""
-
-    detection: Document | None = None
-    """For the round's report; None: it was not looked at."""
-    losses: Mapping[str, SaidLoss] = field(default_factory=dict)
-    """Said before training, by device."""
-    fetched: int = 0
-    """Bytes that each of these devices was sent for it."""
-    seconds: float = 0.0
-    """That asking for them took, of the run's clock."""
-    repaired: Model | None = None
-    """The model to go on from; None: the one there is."""
-    barred: frozenset[str] = frozenset()
-    """Devices that take no more part from now on."""
-
-    @property
-    def fires(self) -> bool:
-        """Whether there was an alarm."""
-        return self.detection is not None and bool(self.detection["fires"])
-
-
-NOT_JUDGED = Judged()
 
 
 class _Made(msgspec.Struct, frozen=True):

@@ -19,10 +19,10 @@ import numpy as np
 from auricle import __version__
 from auricle.errors import AuricleError, SettingsError, extra_command
 from auricle.process.clock import SYSTEM_CLOCK
-from auricle_fleet.emulation.crew import LOOK, A, Asked, Clients, Site, Task
-from auricle_fleet.emulation.ray_driver import FAILED, RayDriver, require_there
-from auricle_fleet.emulation.virtual_client import Answer
 from auricle_fleet.population.fleet_clips import FleetClips
+from auricle_fleet.virtual.client import Answer
+from auricle_fleet.virtual.crew import LOOK, A, Asked, Clients, Site, Task
+from auricle_fleet.virtual.ray_driver import FAILED, RayDriver, require_there
 from auricle_learning.training.train import LocalState, TrainingStopped
 
 FIRST = 4

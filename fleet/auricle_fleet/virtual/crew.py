@@ -19,12 +19,12 @@ import msgspec
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.messages import Invite
 from auricle.wire.tensors import Flat, digest, encode
-from auricle_fleet.emulation.virtual_client import NOTHING_BESIDE, Answer, Beside, Client
 from auricle_fleet.population.behaviour import FleetDevices
 from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.fleet_clips import FleetClips
 from auricle_fleet.population.judging import FleetJudging
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.virtual.client import NOTHING_BESIDE, Answer, Beside, Client
 from auricle_learning.training.train import LocalState
 
 A = TypeVar("A")

@@ -17,9 +17,9 @@ from typing import Any
 
 from auricle.errors import AuricleError
 from auricle_cloud.rounds.policy import updates_wanted
-from auricle_fleet.emulation.crew import LOOK, A, Asked, Clients, Crew, Site, Task, cores
-from auricle_fleet.emulation.ray_crew import RayCrew
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.virtual.crew import LOOK, A, Asked, Clients, Crew, Site, Task, cores
+from auricle_fleet.virtual.ray_crew import RayCrew
 from auricle_learning.training.train import TrainingStopped
 
 WORTH = 400

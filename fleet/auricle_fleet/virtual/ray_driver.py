@@ -19,8 +19,8 @@ from pathlib import Path
 
 from auricle.errors import AuricleError
 from auricle.process.clock import SYSTEM_CLOCK
-from auricle_fleet.emulation.crew import LOOK, cores
-from auricle_fleet.emulation.ray_processes import RayWatcher, is_rays, ray_processes
+from auricle_fleet.virtual.crew import LOOK, cores
+from auricle_fleet.virtual.ray_processes import RayWatcher, is_rays, ray_processes
 from auricle_learning.training.train import TrainingStopped
 
 LOCAL = "local"

@@ -12,11 +12,11 @@ from auricle.wire.vectors import split_vectors
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.link.update_checks import require_body
 from auricle_cloud.rounds.inquiry import Judge
-from auricle_fleet.emulation.crew import Asked, Question
-from auricle_fleet.emulation.virtual_detection import NOT_JUDGED, Judged, Maker, Watch, ask, put_onto
-from auricle_fleet.emulation.virtual_model import Model
-from auricle_fleet.emulation.virtual_order import Order
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.virtual.crew import Asked, Question
+from auricle_fleet.virtual.detection import Watch, ask, put_onto
+from auricle_fleet.virtual.model import Model
+from auricle_fleet.virtual.order import NOT_JUDGED, Judged, Maker, Order
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.aggregation.next_model import NextModel
@@ -24,7 +24,7 @@ from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.presets import Preset
 
 if TYPE_CHECKING:
-    from auricle_fleet.emulation.virtual_round import VirtualRounds
+    from auricle_fleet.virtual.round import VirtualRounds
 
 
 def watch_of(settings: FleetSettings, preset: Preset, rule: BoundedRule, evaluator: Evaluator) -> Watch:

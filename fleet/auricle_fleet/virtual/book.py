@@ -25,9 +25,9 @@ from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.database import Pulse
 from auricle_cloud.storage.rows import ModelRow
 from auricle_cloud.storage.store import FILE, Store
-from auricle_fleet.emulation.virtual_client import BOOT
-from auricle_fleet.emulation.virtual_model import Model
-from auricle_fleet.emulation.virtual_order import TASK, Ended, Order
+from auricle_fleet.virtual.client import BOOT
+from auricle_fleet.virtual.model import Model
+from auricle_fleet.virtual.order import TASK, Ended, Order
 from auricle_learning.aggregation.cohort import Bounded
 
 KEPT = RunSettings.keep_models

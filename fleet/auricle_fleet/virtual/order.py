@@ -5,15 +5,65 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from auricle.wire.messages import Update
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
-from auricle_fleet.emulation.virtual_client import Answer
-from auricle_fleet.emulation.virtual_clock import Heard
-from auricle_fleet.emulation.virtual_detection import NOT_JUDGED, Judged, Maker
-from auricle_fleet.emulation.virtual_model import Model
+from auricle_cloud.rounds.finished import SaidLoss
+from auricle_cloud.states.report import Document
+from auricle_fleet.virtual.client import Answer
+from auricle_fleet.virtual.clock import Heard
+from auricle_fleet.virtual.model import Model
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 
 TASK = "keywords"
+
+
+@dataclass(frozen=True, eq=False)
+class Maker:
+    """What made a model."""
+
+    origin: str
+    """first, round or repair."""
+    number: int = 0
+    """Of the round."""
+    version: int = 0
+    """Of the model that the round began with."""
+    before: Model | None = None
+    """That model."""
+    plan: Plan | None = None
+    updates: tuple[tuple[Update, bytes], ...] | None = None
+    """Those that it counted, and their bodies; None: they are not kept any more."""
+    trained_from: Flat | None = None
+    """(P,) what its devices trained from, where the round was put onto a repaired model."""
+
+
+FIRST, REPAIR = Maker("first"), Maker("repair")
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What detection made of the model that a round began with."""
+
+    detection: Document | None = None
+    """For the round's report; None: it was not looked at."""
+    losses: Mapping[str, SaidLoss] = field(default_factory=dict)
+    """Said before training, by device."""
+    fetched: int = 0
+    """Bytes that each of these devices was sent for it."""
+    seconds: float = 0.0
+    """That asking for them took, of the run's clock."""
+    repaired: Model | None = None
+    """The model to go on from; None: the one there is."""
+    barred: frozenset[str] = frozenset()
+    """Devices that take no more part from now on."""
+
+    @property
+    def fires(self) -> bool:
+        """Whether there was an alarm."""
+        return self.detection is not None and bool(self.detection["fires"])
+
+
+NOT_JUDGED = Judged()
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,19 +27,6 @@ from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.attendance import broken_devices, brought_nothing, rounds_back, slow_devices
 from auricle_cloud.states.round import MISSING, counted_words
 from auricle_edge.training.judge.round_judge import best_states
-from auricle_fleet.emulation.crew import Clients, Crew, Site
-from auricle_fleet.emulation.device_states import ROOM, DeviceStates
-from auricle_fleet.emulation.local_crew import crew_of
-from auricle_fleet.emulation.ray_crew import require_ray
-from auricle_fleet.emulation.virtual_book import Book, cohort_of
-from auricle_fleet.emulation.virtual_checkpoint import Checkpoint
-from auricle_fleet.emulation.virtual_compute import work_of
-from auricle_fleet.emulation.virtual_detection import Watch
-from auricle_fleet.emulation.virtual_device import VirtualDevice
-from auricle_fleet.emulation.virtual_inquiry import watch_of
-from auricle_fleet.emulation.virtual_model import Model
-from auricle_fleet.emulation.virtual_order import Ended, Order
-from auricle_fleet.emulation.virtual_round import VirtualRounds
 from auricle_fleet.engine import Constants
 from auricle_fleet.population.behaviour import FleetDevices
 from auricle_fleet.population.data import FleetData
@@ -48,6 +35,17 @@ from auricle_fleet.population.start import Start
 from auricle_fleet.population.traces import timelines
 from auricle_fleet.settings.check import labelled_folder
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.virtual.book import Book, cohort_of
+from auricle_fleet.virtual.checkpoint import ROOM, Checkpoint, DeviceStates
+from auricle_fleet.virtual.crew import Clients, Crew, Site
+from auricle_fleet.virtual.detection import Watch
+from auricle_fleet.virtual.device import VirtualDevice, work_of
+from auricle_fleet.virtual.inquiry import watch_of
+from auricle_fleet.virtual.local_crew import crew_of
+from auricle_fleet.virtual.model import Model
+from auricle_fleet.virtual.order import Ended, Order
+from auricle_fleet.virtual.ray_crew import require_ray
+from auricle_fleet.virtual.round import VirtualRounds
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.methods import get_rule
 from auricle_learning.presets import Preset

@@ -1,0 +1,1 @@
+"""The virtual engine: devices without links, on a clock that only counts."""
