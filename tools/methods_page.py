@@ -18,8 +18,7 @@ from typing import Any
 
 from auricle.errors import SettingsError
 from auricle.wire.plan import Plan
-from auricle_learning.aggregation.needs import WHAT, check_needs
-from auricle_learning.aggregation.rules.rule import Rule
+from auricle_learning.aggregation.rules.rule import WHAT, Rule, check_needs
 from auricle_learning.methods import METHODS, get_method
 from auricle_learning.methods.method import Method, Vector, nothing_after, of_the_plugin, unchanged_before
 from auricle_learning.methods.vectors import travelling

@@ -14,7 +14,7 @@ from auricle.mqtt_link.link import BrokerAddress
 from auricle.settings import CheckedMeta
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.accounting import require_accounting
-from auricle_learning.aggregation.needs import check_needs, given_with
+from auricle_learning.aggregation.rules.rule import check_needs, given_with
 from auricle_learning.methods import get_rule
 from auricle_learning.presets import PRACTICAL, Preset
 

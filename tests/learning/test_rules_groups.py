@@ -12,7 +12,6 @@ from tests.learning.rule_cases import agrees, in_one_layer, line, whole_round
 
 from auricle.errors import DataError, SettingsError
 from auricle.wire.prior_knowledge import class_gradient
-from auricle_learning.aggregation.clustering import clusters, cosines, k_means, silhouette
 from auricle_learning.aggregation.cohort import Cohort, CohortError
 from auricle_learning.aggregation.feature_synthesis import (
     creff_match,
@@ -21,6 +20,7 @@ from auricle_learning.aggregation.feature_synthesis import (
     mean_class_gradients,
     pkcf,
 )
+from auricle_learning.aggregation.rules.clustering import clusters, cosines, k_means, silhouette
 from auricle_learning.methods import get_rule
 from auricle_learning.methods.feddisco import discrepancies
 

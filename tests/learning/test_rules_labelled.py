@@ -12,7 +12,7 @@ from tests.learning.rule_cases import TARGET, agrees, in_one_layer, line, whole_
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Cohort, CohortError
 from auricle_learning.aggregation.extras import Extras
-from auricle_learning.aggregation.relaxed_pareto import min_norm_alpha, relaxed_pareto
+from auricle_learning.aggregation.rules.relaxed_pareto import min_norm_alpha, relaxed_pareto
 from auricle_learning.methods import get_rule
 
 

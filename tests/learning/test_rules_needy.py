@@ -9,7 +9,7 @@ from tests.learning.rule_cases import NEEDY, PLAIN, line
 from auricle.errors import DataError, SettingsError
 from auricle_learning.aggregation.cohort import CohortError
 from auricle_learning.aggregation.extras import Extras, RuleState
-from auricle_learning.aggregation.needs import GIVEN, WHAT, check_needs
+from auricle_learning.aggregation.rules.rule import GIVEN, WHAT, check_needs
 from auricle_learning.methods import RULES
 
 EVERY = pytest.mark.parametrize("name", NEEDY)

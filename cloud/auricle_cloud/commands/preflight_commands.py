@@ -29,7 +29,7 @@ from auricle_cloud.evaluation.labelled_clips import labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.settings import NAME
 from auricle_cloud.storage.store import FILE
-from auricle_learning.aggregation.needs import check_needs, given_with
+from auricle_learning.aggregation.rules.rule import check_needs, given_with
 from auricle_learning.methods import get_rule
 
 

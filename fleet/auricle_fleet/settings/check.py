@@ -13,7 +13,7 @@ from auricle.process.plugins import offered
 from auricle.wire.update_codec import UPDATE_CODECS
 from auricle_edge.runtimes.choice import GROUP
 from auricle_fleet.settings.groups import check_groups, require_room
-from auricle_learning.aggregation.needs import check_needs, given_with
+from auricle_learning.aggregation.rules.rule import check_needs, given_with
 from auricle_learning.aggregation.server_optimizer import KINDS
 from auricle_learning.methods import get_rule, rule_names
 from auricle_learning.presets import Preset, get_preset

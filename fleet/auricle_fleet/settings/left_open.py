@@ -13,7 +13,7 @@ from msgspec import structs
 from auricle.errors import DataError
 from auricle.speech.voices import most_voices
 from auricle.speech.words import WORD_SETS
-from auricle_learning.aggregation.needs import given_with
+from auricle_learning.aggregation.rules.rule import given_with
 from auricle_learning.methods import get_rule
 from auricle_learning.presets import Preset, get_preset
 

@@ -11,9 +11,8 @@ from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.process.plugins import takes
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Layer
 from auricle_learning.aggregation.extras import Extras
-from auricle_learning.aggregation.needs import WHAT
 from auricle_learning.aggregation.rules.fedvsa import check_limit
-from auricle_learning.aggregation.rules.rule import Rule
+from auricle_learning.aggregation.rules.rule import WHAT, Rule
 from auricle_learning.aggregation.rules.weighting import WEIGHTINGS
 
 SLACK = 1e-6

@@ -12,8 +12,8 @@ from auricle.wire.plan import FixMatch, Plan
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.direction import Direction, angles_to
 from auricle_learning.aggregation.options import check_choice, check_count, check_number
-from auricle_learning.aggregation.relaxed_pareto import relaxed_pareto
 from auricle_learning.aggregation.rules.average import unchanged
+from auricle_learning.aggregation.rules.relaxed_pareto import relaxed_pareto
 from auricle_learning.aggregation.rules.weighting import (
     have_direction,
     moved,

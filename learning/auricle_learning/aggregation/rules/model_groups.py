@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from auricle_learning.aggregation.clustering import clusters, cosines
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
 from auricle_learning.aggregation.extras import Clusters
 from auricle_learning.aggregation.feature_synthesis import Synthesised, synthesised
 from auricle_learning.aggregation.rules.average import unchanged
+from auricle_learning.aggregation.rules.clustering import clusters, cosines
 from auricle_learning.aggregation.rules.weighting import client_share, of_clients, update_products
 
 SCORE = "number of the client's cluster"
