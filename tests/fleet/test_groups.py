@@ -20,7 +20,7 @@ from auricle.process.clock import VirtualClock
 from auricle.speech.augment import word_level
 from auricle.wire.plan import Plan
 from auricle_fleet.commands import read_settings
-from auricle_fleet.emulation.slow_link import slow_link
+from auricle_fleet.live.slow_link import slow_link
 from auricle_fleet.population.attacks import Colluders, forged, forged_together, strength_of, supported
 from auricle_fleet.population.behaviour import GroupTrainer, late_by
 from auricle_fleet.population.conditions import RoundClips, data_of, flipped, in_noise, mistaken, target_of, triggered

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from auricle.errors import SettingsError, nearest
-from auricle_fleet.emulation.federation import Federation
 from auricle_fleet.engine import Engine
+from auricle_fleet.live.federation import Federation
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.virtual.fleet import VirtualFleet
 

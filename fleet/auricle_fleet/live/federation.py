@@ -22,8 +22,8 @@ from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_fleet.broker.broker import Kind, connect_broker, require_startable, start_broker
-from auricle_fleet.emulation.slow_link import slow_link
 from auricle_fleet.engine import Constants
+from auricle_fleet.live.slow_link import slow_link
 from auricle_fleet.population.behaviour import FleetDevices
 from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.judging import FleetJudging
