@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_weights
-from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_edge.runtimes.tflite import TfliteRuntime
 from auricle_export.tflite import with_tflite
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import Runtime, StepRuntime, recogniser
 
 Run = Callable[[], NDArray[np.float32]]

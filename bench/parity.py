@@ -38,8 +38,8 @@ from bench.step_process import ROOT, say
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack, pack_bytes
-from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_learning.native.library import library_path
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import Job, StepRuntime
 from auricle_learning.runtimes.feeds import graph_of
 

@@ -55,7 +55,7 @@ def runtime(spec: Facts) -> tuple[Step, Facts]:
 
     name, module = {
         "runtime": ("StepRuntime", "auricle_learning.runtimes.step"),
-        "native": ("NativeRuntime", "auricle_edge.runtimes.native.runtime"),
+        "native": ("NativeRuntime", "auricle_learning.native.runtime"),
     }[spec["mode"]]
     chosen = getattr(import_module(module), name)
     facts = {"imported": memory(), "with": f"{module}.{name}"}

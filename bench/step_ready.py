@@ -23,8 +23,8 @@ from bench.answer import answer
 from bench.comparison_table import table
 
 from auricle.packs.pack import Pack, load_pack
-from auricle_edge.runtimes.native.plan_shelf import PlanShelf
-from auricle_edge.runtimes.native.runtime import NativeRuntime
+from auricle_learning.native.plan_shelf import PlanShelf
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes.feeds import graph_of
 from auricle_learning.runtimes.interface import Job, Runtime
 from auricle_learning.runtimes.step import StepRuntime

@@ -30,7 +30,7 @@ PARTS = {
 }
 MOST = {
     "core": (11, 6, 23),
-    "learning": (6, 4, 7),
+    "learning": (6, 5, 8),
     "edge": (13, 7, 41),
     "cloud": (14, 8, 45),
     "export": (9, 5, 13),

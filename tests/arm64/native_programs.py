@@ -18,8 +18,8 @@ import numpy as np
 from bench.parity_cases import Case, batches, job, roles
 
 from auricle.packs.pack import PARTS, Pack, load_pack
-from auricle_edge.runtimes.native.planner import Plan, Slot, plan_graph
 from auricle_learning.native.compiling import WHEELS, commands
+from auricle_learning.native.planner import Plan, Slot, plan_graph
 from auricle_learning.runtimes.feeds import first_feeds, graph_of
 from auricle_learning.runtimes.interface import named_parts
 

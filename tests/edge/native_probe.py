@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.core import tiny_pack
 
-from auricle_edge.runtimes.native.loaded_program import LoadedProgram
-from auricle_edge.runtimes.native.planner import plan_graph
-from auricle_edge.runtimes.native.program import Program, UnsupportedError, Writer
-from auricle_edge.runtimes.native.self_test import ONE, TWO
-from auricle_edge.runtimes.native.views import View
 from auricle_learning.native.compiling import LEVELS
 from auricle_learning.native.library import Library
+from auricle_learning.native.loaded_program import LoadedProgram
+from auricle_learning.native.planner import plan_graph
+from auricle_learning.native.program import Program, UnsupportedError, Writer
+from auricle_learning.native.self_test import ONE, TWO
+from auricle_learning.native.views import View
 
 Array = NDArray[np.float32]
 MOST_RUN = 1 << 24

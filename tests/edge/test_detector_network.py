@@ -15,7 +15,7 @@ from auricle_edge.evaluate.windows import said_of
 from auricle_edge.listening.detect import DetectSettings, DetectTable, detect_settings
 from auricle_edge.listening.detect.detector import Detector
 from auricle_edge.listening.sound import RATE, Block
-from auricle_edge.runtimes.native.runtime import NativeRuntime
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import frontend_of
 
 PACK = toy_network_pack()

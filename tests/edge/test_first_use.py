@@ -20,9 +20,9 @@ from auricle.errors import AuricleError, pip_command
 from auricle_edge.ota.bundle_request import BundleRequest
 from auricle_edge.ota.installation import Installation
 from auricle_edge.ota.records import FAILED, FOLDER, Failed, Progress, Wanted, own_record
-from auricle_edge.runtimes import choose_runtime, first_use
-from auricle_edge.runtimes.first_use import RuntimeDiesError, death_of, usable
-from auricle_learning.native import compiling, library
+from auricle_edge.runtimes import choose_runtime
+from auricle_learning.native import compiling, first_use, library
+from auricle_learning.native.first_use import RuntimeDiesError, death_of, usable
 
 ROOT = Path(__file__).parents[2]
 PARTS = [str(ROOT / part) for part in ("core", "learning", "edge", "cloud", "export", "fleet")]
@@ -184,7 +184,7 @@ import sys
 
 from auricle.errors import AuricleError, pip_command
 from auricle_edge.ota.following import note_failure
-from auricle_edge.runtimes.first_use import refuse_dead
+from auricle_learning.native.first_use import refuse_dead
 from auricle_edge.settings import EdgeSettings
 
 

@@ -14,10 +14,10 @@ from auricle.errors import AuricleError
 from auricle.wire.plan import Plan
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.gate_watch import OPEN, Declined, RoundControl
-from auricle_edge.runtimes.native.loaded_program import LoadedProgram
-from auricle_edge.runtimes.native.program import Writer
-from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_learning.native.library import compiler, library
+from auricle_learning.native.loaded_program import LoadedProgram
+from auricle_learning.native.program import Writer
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import Job
 from auricle_learning.training import epochs
 from auricle_learning.training.train import Trainer, TrainingStopped

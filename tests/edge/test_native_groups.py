@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from auricle_edge.runtimes.native import program
-from auricle_edge.runtimes.native.loaded_program import LoadedProgram
-from auricle_edge.runtimes.native.program import Program, Writer
-from auricle_edge.runtimes.native.views import View
+from auricle_learning.native import program
 from auricle_learning.native.library import compiler, library
+from auricle_learning.native.loaded_program import LoadedProgram
+from auricle_learning.native.program import Program, Writer
+from auricle_learning.native.views import View
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
 ROWS, COLUMNS = 6, 24

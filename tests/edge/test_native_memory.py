@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.learning.toy import PACK
 
-from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_learning.native.library import compiler
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import Job
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")

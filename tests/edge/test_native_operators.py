@@ -12,8 +12,8 @@ from onnx import helper
 from tests.core import tiny_pack
 
 from auricle.packs.pack import Pack
-from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_learning.native.library import compiler
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import StepRuntime
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")

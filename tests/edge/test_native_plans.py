@@ -13,12 +13,12 @@ import pytest
 from tests.core import tiny_pack
 
 from auricle.packs.pack import Pack
-from auricle_edge.runtimes.native import plan, plan_shelf, planner
-from auricle_edge.runtimes.native.plan import Plan, UnsoundPlanError, plan_bytes, plan_of
-from auricle_edge.runtimes.native.plan_shelf import PlanShelf
-from auricle_edge.runtimes.native.planner import plan_graph
-from auricle_edge.runtimes.native.runtime import NativeRuntime
+from auricle_learning.native import plan, plan_shelf, planner
 from auricle_learning.native.library import compiler
+from auricle_learning.native.plan import Plan, UnsoundPlanError, plan_bytes, plan_of
+from auricle_learning.native.plan_shelf import PlanShelf
+from auricle_learning.native.planner import plan_graph
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import Job
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")

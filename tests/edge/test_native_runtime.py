@@ -26,13 +26,13 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.process.cli import main
 from auricle.wire.plan import FixMatch, Plan
 from auricle_edge.runtimes import choose_runtime
-from auricle_edge.runtimes.native import runtime
-from auricle_edge.runtimes.native.loaded_program import LoadedProgram
-from auricle_edge.runtimes.native.program import Program, UnsupportedError
-from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_edge.service import checkup
 from auricle_learning.native import library as native_library
+from auricle_learning.native import runtime
 from auricle_learning.native.library import compiler, library
+from auricle_learning.native.loaded_program import LoadedProgram
+from auricle_learning.native.program import Program, UnsupportedError
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import Job, StepRuntime, recogniser
 from auricle_learning.training.speech_data import DeviceData
 from auricle_learning.training.train import Trainer

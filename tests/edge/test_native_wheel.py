@@ -14,7 +14,6 @@ from tests.core import tiny_pack
 
 from auricle.errors import AuricleError
 from auricle_edge.runtimes import choose_runtime
-from auricle_edge.runtimes.native.self_test import fault_of, try_out
 from auricle_learning.native import compiling
 from auricle_learning.native import library as native_library
 from auricle_learning.native.compiling import SOURCES, WHEELS, shipped
@@ -26,6 +25,7 @@ from auricle_learning.native.library import (
     library,
     why_not_brought,
 )
+from auricle_learning.native.self_test import fault_of, try_out
 
 ROOT = Path(__file__).parents[2]
 MACHINES = {"x86_64": 62, "aarch64": 183}

@@ -14,8 +14,8 @@ from tests.core import tiny_pack
 from auricle.errors import AuricleError, PackError
 from auricle.packs.graph_interface import Graph, step_inputs, step_outputs
 from auricle.packs.pack import Pack, load_pack
-from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_learning.native.library import compiler
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import Job, StepRuntime
 from auricle_learning.runtimes.feeds import first_feeds
 from auricle_learning.runtimes.interface import ManySteps, joined_parts

@@ -9,13 +9,13 @@ import onnxruntime as ort
 import pytest
 
 from auricle.checks.onnx_network import frontend_of
-from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_edge.runtimes.tflite import TfliteRuntime
 from auricle_export.packs.build import Recipe, assemble, trace_model
 from auricle_export.packs.models import HEAD, built_in
 from auricle_export.packs.window import network_task
 from auricle_export.tflite import with_tflite
 from auricle_export.wakeword import embedding
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes.interface import frontend_of as frontend_by
 
 from .frozen_toy import LABELS

@@ -16,13 +16,13 @@ from tests.export.models.keyword_transformer import KeywordTransformer
 from torch import nn
 
 from auricle.packs.pack import Pack
-from auricle_edge.runtimes.native import runtime
-from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import tensor_specs
 from auricle_export.packs.build import Model, Recipe, assemble
 from auricle_export.packs.stepgraph import trace
+from auricle_learning.native import runtime
 from auricle_learning.native.library import compiler
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import Job, StepRuntime
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")

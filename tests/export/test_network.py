@@ -14,9 +14,9 @@ from auricle.packs.manifest import NETWORK_FORMAT, Manifest
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import network_tensors
 from auricle.speech.features import LogMel, mel_filters
-from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_export.packs.facts import describe_pack
 from auricle_export.packs.network import LOG_MELS, SHIFT, frozen_network
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.runtimes.interface import frontend_of as frontend_by
 

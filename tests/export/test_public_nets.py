@@ -19,9 +19,9 @@ from tests.export.models.matchboxnet import MatchboxNet
 from tests.export.models.reference_bc_resnet import ReferenceBcResNet
 from torch import nn
 
-from auricle_edge.runtimes.native import runtime
-from auricle_edge.runtimes.native.runtime import NativeRuntime
+from auricle_learning.native import runtime
 from auricle_learning.native.library import compiler
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import Job, StepRuntime
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(1800)]

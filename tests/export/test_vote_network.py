@@ -16,10 +16,10 @@ from auricle.packs.manifest import NETWORK_FORMAT, Start
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_file, start_weights
 from auricle.packs.vote import with_vote
-from auricle_edge.runtimes.native.runtime import NativeRuntime
 from auricle_export.packs.diff import pack_differences
 from auricle_export.packs.facts import describe_pack, print_facts
 from auricle_export.packs.start_weights import with_starts
+from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import StepRuntime, frontend_of, recogniser
 
 from .frozen_toy import LABELS, MELS, SIZE, toy_network_pack

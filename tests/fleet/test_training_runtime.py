@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from auricle_edge.runtimes import first_use
 from auricle_edge.runtimes.choice import fastest_trainer
 from auricle_fleet.emulation import training_runtime as chosen
 from auricle_fleet.emulation.training_runtime import left_to_onnxruntime, training_runtime
-from auricle_learning.native import library
+from auricle_learning.native import first_use, library
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def test_a_compiler_is_used_and_said_where_nothing_was_compiled(monkeypatch: pyt
 @pytest.mark.skipif(library.compiler() is None, reason="there is no C compiler here")
 def test_the_library_is_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fastest_trainer()[0] == "native"
-    monkeypatch.setattr("auricle_edge.runtimes.native.self_test.fault_of", lambda _: "It computes wrongly here.")
+    monkeypatch.setattr("auricle_learning.native.self_test.fault_of", lambda _: "It computes wrongly here.")
     name, reason = fastest_trainer()
     assert name == "step" and reason.endswith("It computes wrongly here.")
 

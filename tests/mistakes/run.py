@@ -130,8 +130,7 @@ def _signal(group: int, number: signal.Signals) -> None:
 
 def _keep_what_is_compiled() -> None:
     """What this machine compiles once stays where it is: no mistake waits for a compiler, or leaves its work behind."""
-    from auricle_edge.runtimes.native import plan_shelf
-    from auricle_learning.native import library
+    from auricle_learning.native import library, plan_shelf
 
     kept = library.native_folder()
     library.native_folder = plan_shelf.native_folder = lambda: kept

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auricle.checks.layout_shapes import RULES
-from auricle_edge.runtimes.native.planner import HANDLERS
+from auricle_learning.native.planner import HANDLERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "runtimes.md"
 

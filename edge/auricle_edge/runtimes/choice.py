@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from auricle.errors import AuricleError, SettingsError, extra_command, nearest
 from auricle.packs.pack import Pack
 from auricle.process.plugins import guarded, load, offered, takes
-from auricle_edge.runtimes.first_use import RuntimeDiesError, death_of, library_is_there, refuse_dead
+from auricle_learning.native.first_use import RuntimeDiesError, death_of, library_is_there, refuse_dead
 from auricle_learning.runtimes.interface import Runtime
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ def fastest_trainer() -> tuple[str, str]:
     tuple[str, str]
         `native` and where its library is from, or `step` and what keeps the library away.
     """
-    from auricle_edge.runtimes.native.self_test import fault_of
     from auricle_learning.native.library import brought_library, library
+    from auricle_learning.native.self_test import fault_of
 
     try:
         why_not = death_of(NATIVE) if library_is_there() else None
@@ -127,8 +127,8 @@ def runtime_names() -> list[str]:
 
 
 def _automatic(pack: Pack, threads: int, training: bool) -> Choice:
-    from auricle_edge.runtimes.native.self_test import fault_of
     from auricle_learning.native.library import brought_library, found_library, why_not_brought
+    from auricle_learning.native.self_test import fault_of
 
     dead = death_of(NATIVE) if library_is_there() else None
     brought = brought_library() if dead is None else None
@@ -235,7 +235,7 @@ def _make_step(pack: Pack, threads: int) -> Runtime:
 
 
 def _make_native(pack: Pack, threads: int) -> Runtime:
-    from auricle_edge.runtimes.native.runtime import NativeRuntime
+    from auricle_learning.native.runtime import NativeRuntime
 
     return NativeRuntime(pack, threads)
 

@@ -47,11 +47,11 @@ def serve(encoded: bytes, as_json: bool, verbose: bool = False) -> bool:
     from auricle.process.until_signal import until_signal
     from auricle_edge.ota.following import count_start, note_failure
     from auricle_edge.ota.pack_shelf import running_pack
-    from auricle_edge.runtimes.first_use import RuntimeDiesError
     from auricle_edge.service.listening_device import ListeningDevice
     from auricle_edge.service.status import awaited, other_words
     from auricle_edge.settings import EdgeSettings
     from auricle_edge.training.own_model import own_model
+    from auricle_learning.native.first_use import RuntimeDiesError
 
     settings = msgspec.json.decode(encoded, type=EdgeSettings)
     count_start(settings)

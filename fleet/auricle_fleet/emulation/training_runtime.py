@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from auricle_edge.runtimes import fastest_trainer
 from auricle_edge.runtimes.choice import AUTO, NATIVE, STEP
-from auricle_edge.runtimes.first_use import library_is_there
+from auricle_learning.native.first_use import library_is_there
 from auricle_learning.native.library import compiler
 from auricle_learning.runtimes import Partial, Runtime
 

@@ -1,1 +1,4 @@
-"""The C library: how it is compiled and found; training of devices and the coordinator's sums use it where it is."""
+"""The C library, how it is compiled and found, and the runtime `native`: a pack's graphs as flat programs for it.
+
+Training of devices and the coordinator's sums use the library where it is.
+"""

@@ -28,7 +28,10 @@ from auricle_edge.listening.tuning import Tuning
 from auricle_edge.ota.installation import BundleFacts, Journal, SlotOutcome, SlotTrial, bundle_facts
 from auricle_edge.ota.pack_shelf import SWITCH, PackShelf, Switch
 from auricle_edge.ota.records import Answer, PackTrial, Progress, Wanted, own_record, read_record
-from auricle_edge.runtimes.native.plan import (
+from auricle_edge.training.judge.best import Best, BestStore
+from auricle_edge.training.judge.comparison import Heard
+from auricle_edge.training.local_store import LocalStore
+from auricle_learning.native.plan import (
     Plan,
     UnsoundPlanError,
     opened,
@@ -37,10 +40,7 @@ from auricle_edge.runtimes.native.plan import (
     refuse_outside,
     sealed,
 )
-from auricle_edge.runtimes.native.program import Program
-from auricle_edge.training.judge.best import Best, BestStore
-from auricle_edge.training.judge.comparison import Heard
-from auricle_edge.training.local_store import LocalStore
+from auricle_learning.native.program import Program
 from auricle_learning.training.train import LocalState
 from auricle_learning.training.vector_shelf import NAME, Variant
 from tests.core import tiny_pack
@@ -312,7 +312,7 @@ def _plan() -> bytes:
 
 @target(
     "native-plan",
-    "auricle_edge.runtimes.native.plan",
+    "auricle_learning.native.plan",
     examples=lambda: {"plan": _plan()},
     form="msgpack",
     refusals=(UnsoundPlanError,),

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from auricle.checks.onnx_reader import Node
-from auricle_edge.runtimes.native.layout import Graph, Operator, require
-from auricle_edge.runtimes.native.views import View
+from auricle_learning.native.layout import Graph, Operator, require
+from auricle_learning.native.views import View
 
 
 class Activation:

@@ -19,8 +19,8 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from auricle_edge.runtimes.native.program import LARGEST_ARENA, Program
-from auricle_edge.runtimes.native.views import Shape
+from auricle_learning.native.program import LARGEST_ARENA, Program
+from auricle_learning.native.views import Shape
 
 LARGEST_FILE, LARGEST_CONTENT = 1 << 22, 1 << 26
 """Bytes of a file, and of what is in it: hundreds of times what a shipped pack's largest step takes."""

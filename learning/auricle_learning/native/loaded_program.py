@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
-from auricle_edge.runtimes.native.program import Program, UnsupportedError
 from auricle_learning.native.compiling import LEVELS
 from auricle_learning.native.library import Library
+from auricle_learning.native.program import Program, UnsupportedError
 
 
 class LoadedProgram:

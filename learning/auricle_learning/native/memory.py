@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
 from auricle.wire.tensors import Flat
-from auricle_edge.runtimes.native.loaded_program import LoadedProgram
-from auricle_edge.runtimes.native.plan import Plan, Slot
+from auricle_learning.native.loaded_program import LoadedProgram
+from auricle_learning.native.plan import Plan, Slot
 from auricle_learning.runtimes.interface import Array
 
 

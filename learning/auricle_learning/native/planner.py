@@ -12,15 +12,15 @@ from auricle.checks.onnx_reader import Node
 from auricle.checks.operator_call import UnsoundNodeError
 from auricle.packs.graph_interface import Graph as PackGraph
 from auricle.packs.pack import Pack
-from auricle_edge.runtimes.native.activations import ACTIVATIONS
-from auricle_edge.runtimes.native.layers import LAYERS
-from auricle_edge.runtimes.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, parts_of, require
-from auricle_edge.runtimes.native.norms import NORMS
-from auricle_edge.runtimes.native.operators import BINARY, IN_PLACE, OPERATORS, REDUCTIONS, SAME, TRUTHS, UNARY
-from auricle_edge.runtimes.native.plan import Plan, Slot
-from auricle_edge.runtimes.native.program import UnsupportedError, Writer
-from auricle_edge.runtimes.native.recurrent import RECURRENT
-from auricle_edge.runtimes.native.views import View
+from auricle_learning.native.activations import ACTIVATIONS
+from auricle_learning.native.layers import LAYERS
+from auricle_learning.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, parts_of, require
+from auricle_learning.native.norms import NORMS
+from auricle_learning.native.operators import BINARY, IN_PLACE, OPERATORS, REDUCTIONS, SAME, TRUTHS, UNARY
+from auricle_learning.native.plan import Plan, Slot
+from auricle_learning.native.program import UnsupportedError, Writer
+from auricle_learning.native.recurrent import RECURRENT
+from auricle_learning.native.views import View
 
 HANDLERS = {**OPERATORS, **ACTIVATIONS, **LAYERS, **NORMS, **RECURRENT}
 COMPUTED = {

@@ -13,9 +13,9 @@ import numpy as np
 
 from auricle.checks.onnx_reader import Node
 from auricle.checks.operator_call import axis_of
-from auricle_edge.runtimes.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, Operator, require
-from auricle_edge.runtimes.native.program import Writer
-from auricle_edge.runtimes.native.views import View, joined_axes
+from auricle_learning.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, Operator, require
+from auricle_learning.native.program import Writer
+from auricle_learning.native.views import View, joined_axes
 
 UNARY = {
     **{name: name.lower() for name in ("Abs", "Erf", "Exp", "Log", "Neg", "Not", "Relu", "Sigmoid", "Sqrt", "Tanh")},

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from auricle.checks.onnx_reader import Node
-from auricle_edge.runtimes.native.layout import Graph, Operator, require
-from auricle_edge.runtimes.native.program import Writer
-from auricle_edge.runtimes.native.views import View
+from auricle_learning.native.layout import Graph, Operator, require
+from auricle_learning.native.program import Writer
+from auricle_learning.native.views import View
 
 
 def _batch(graph: Graph, node: Node) -> list[View]:

@@ -22,8 +22,8 @@ from auricle.checks.interface_facts import InterfaceFacts
 from auricle.errors import AuricleError, StorageError
 from auricle.files import open_kept, read_kept, write_whole
 from auricle.packs.pack import Graph, Pack
-from auricle_edge.runtimes.native.plan import LARGEST_FILE, Plan, UnsoundPlanError, plan_bytes, plan_of
 from auricle_learning.native.library import FORMAT, native_folder, refuse_foreign
+from auricle_learning.native.plan import LARGEST_FILE, Plan, UnsoundPlanError, plan_bytes, plan_of
 
 log = logging.getLogger("auricle.edge")
 

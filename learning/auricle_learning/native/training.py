@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import Graph, Pack
-from auricle_edge.runtimes.native.memory import Ready, put
+from auricle_learning.native.memory import Ready, put
 from auricle_learning.runtimes.feeds import GraphTraining, first_feeds, not_given_back
 from auricle_learning.runtimes.interface import Array, Job
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from auricle.packs.pack import Pack
 from auricle.packs.start import network_tensors
-from auricle_edge.runtimes.native.memory import Memory, Ready, put
+from auricle_learning.native.memory import Memory, Ready, put
 
 
 class NativeNetwork:

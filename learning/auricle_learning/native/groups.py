@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from auricle_edge.runtimes.native.views import Instruction, Shape, Store, View, joined_axes
+from auricle_learning.native.views import Instruction, Shape, Store, View, joined_axes
 
 ELEMENTWISE, GROUP = 1, 6
 AXES = 4

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from auricle.checks.onnx_reader import Node
-from auricle_edge.runtimes.native.layout import MOST_PLACES, Graph, Operator, require
-from auricle_edge.runtimes.native.program import Writer
-from auricle_edge.runtimes.native.views import View
+from auricle_learning.native.layout import MOST_PLACES, Graph, Operator, require
+from auricle_learning.native.program import Writer
+from auricle_learning.native.views import View
 
 
 def _conv(graph: Graph, node: Node) -> list[View]:

@@ -38,7 +38,7 @@ _ORT = (
 PROGRAMS = {
     "step": _ORT,
     "ort-training": f"from auricle_edge.runtimes.ort_model import load_api; load_api(); {_ORT}",
-    "native": "from auricle_edge.runtimes.native.self_test import tested_library; tested_library()",
+    "native": "from auricle_learning.native.self_test import tested_library; tested_library()",
     "tflite": "from auricle_edge.runtimes.tflite import interpreter_class; interpreter_class()",
 }
 """What a child does, by runtime: it imports what the runtime imports, and as the runtime does."""

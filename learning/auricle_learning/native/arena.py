@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auricle_edge.runtimes.native.views import Store
+from auricle_learning.native.views import Store
 
 LINE = 16
 """Floats of a cache line: stores begin on one."""

@@ -15,14 +15,14 @@ from auricle.packs.graph_interface import FRONTENDS
 from auricle.packs.pack import Graph, Pack
 from auricle.speech.features import FrozenNetwork
 from auricle.wire.tensors import Flat
-from auricle_edge.runtimes.first_use import refuse_dead, usable
-from auricle_edge.runtimes.native.loaded_program import LoadedProgram
-from auricle_edge.runtimes.native.memory import Ready, put
-from auricle_edge.runtimes.native.network import NativeNetwork
-from auricle_edge.runtimes.native.plan_shelf import PlanShelf
-from auricle_edge.runtimes.native.program import UnsupportedError
-from auricle_edge.runtimes.native.self_test import tested_library
-from auricle_edge.runtimes.native.training import NativeTraining
+from auricle_learning.native.first_use import refuse_dead, usable
+from auricle_learning.native.loaded_program import LoadedProgram
+from auricle_learning.native.memory import Ready, put
+from auricle_learning.native.network import NativeNetwork
+from auricle_learning.native.plan_shelf import PlanShelf
+from auricle_learning.native.program import UnsupportedError
+from auricle_learning.native.self_test import tested_library
+from auricle_learning.native.training import NativeTraining
 from auricle_learning.runtimes.feeds import graph_of, has_graph
 from auricle_learning.runtimes.interface import Job, Training, named_parts
 
@@ -116,7 +116,7 @@ class NativeRuntime:
                 return Ready(plan, LoadedProgram(self._library, plan.program, self._level))
             except UnsupportedError as reason:
                 log.info("The plan %s is not used: %s.", shelf.path, reason)
-        from auricle_edge.runtimes.native.planner import plan_graph  # with all that reads graphs, megabytes
+        from auricle_learning.native.planner import plan_graph  # with all that reads graphs, megabytes
 
         plan = plan_graph(self.pack, graph, batch)
         ready = Ready(plan, LoadedProgram(self._library, plan.program, self._level))

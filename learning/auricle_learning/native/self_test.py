@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
-from auricle_edge.runtimes.native.loaded_program import LoadedProgram
-from auricle_edge.runtimes.native.program import REDUCTIONS, Writer
-from auricle_edge.runtimes.native.views import View
 from auricle_learning.native.library import Library, library
+from auricle_learning.native.loaded_program import LoadedProgram
+from auricle_learning.native.program import REDUCTIONS, Writer
+from auricle_learning.native.views import View
 
 SHARE = 1e-5
 """How far a number may be from NumPy's in float64, of the largest one of its kind, or of 1 where all are smaller."""

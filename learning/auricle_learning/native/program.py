@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle_edge.runtimes.native.arena import placed, room
-from auricle_edge.runtimes.native.groups import AXES, ELEMENTWISE, grouped
-from auricle_edge.runtimes.native.views import Instruction, Shape, Store, View, dense, joined_axes
+from auricle_learning.native.arena import placed, room
+from auricle_learning.native.groups import AXES, ELEMENTWISE, grouped
+from auricle_learning.native.views import Instruction, Shape, Store, View, dense, joined_axes
 
 KINDS = (
     *("copy", "neg", "abs", "sqrt", "exp", "log", "sigmoid", "tanh", "relu", "reciprocal", "erf", "not", "truth"),
