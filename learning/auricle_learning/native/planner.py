@@ -13,9 +13,8 @@ from auricle.checks.operator_call import UnsoundNodeError
 from auricle.packs.graph_interface import Graph as PackGraph
 from auricle.packs.pack import Pack
 from auricle_learning.native.activations import ACTIVATIONS
-from auricle_learning.native.layers import LAYERS
+from auricle_learning.native.layers import LAYERS, NORMS
 from auricle_learning.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, parts_of, require
-from auricle_learning.native.norms import NORMS
 from auricle_learning.native.operators import BINARY, IN_PLACE, OPERATORS, REDUCTIONS, SAME, TRUTHS, UNARY
 from auricle_learning.native.plan import Plan, Slot
 from auricle_learning.native.program import UnsupportedError, Writer
