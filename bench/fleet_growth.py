@@ -32,10 +32,10 @@ import msgspec
 from bench.fleet_growth_worker import AfterRound, Took
 
 from auricle_fleet.commands import read_settings
-from auricle_fleet.emulation.engines import ENGINES
-from auricle_fleet.emulation.forecast.crowd import crowd_of
-from auricle_fleet.emulation.forecast.forecast import Forecast, forecast
-from auricle_fleet.emulation.forecast.needs import Needed
+from auricle_fleet.engines import ENGINES
+from auricle_fleet.forecast.crowd import crowd_of
+from auricle_fleet.forecast.forecast import Forecast, forecast
+from auricle_fleet.forecast.needs import Needed
 from auricle_fleet.settings.fleet_settings import FleetSettings
 
 ROOT = Path(__file__).parents[1]

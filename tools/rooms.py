@@ -34,7 +34,7 @@ MOST = {
     "edge": (13, 7, 41),
     "cloud": (14, 8, 45),
     "export": (9, 5, 13),
-    "fleet": (11, 9, 34),
+    "fleet": (13, 10, 42),
 }
 """Rooms, floors and arrows that a part may have; no part has an arrow up."""
 

@@ -19,10 +19,9 @@ from auricle.speech.row_store import Spill
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone
-from auricle_fleet.emulation.engines import ENGINES, require_engine
-from auricle_fleet.emulation.forecast.forecast import require_fit
-from auricle_fleet.emulation.training_runtime import TrainingRuntime, is_at_hand, left_to_onnxruntime, training_runtime
 from auricle_fleet.engine import Engine
+from auricle_fleet.engines import ENGINES, require_engine
+from auricle_fleet.forecast.forecast import require_fit
 from auricle_fleet.population.attacks import attackers
 from auricle_fleet.population.central import train_centrally
 from auricle_fleet.population.data import FleetData, load_data
@@ -38,6 +37,7 @@ from auricle_fleet.results.run_folder import RunFolder, missing_folders, prepare
 from auricle_fleet.results.summary import Ran, read_model, write_model, write_results
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.left_open import with_choices
+from auricle_fleet.training_runtime import TrainingRuntime, is_at_hand, left_to_onnxruntime, training_runtime
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from tests.fleet.test_fleet_run import small
 from auricle.errors import SettingsError
 from auricle.process.cli import main
 from auricle_fleet import FleetResult, FleetRun, Group, RoundRow
-from auricle_fleet.emulation.engines import ENGINES, require_engine
-from auricle_fleet.emulation.forecast import forecast as forecasts
-from auricle_fleet.emulation.forecast.speed import Speed
+from auricle_fleet.engines import ENGINES, require_engine
+from auricle_fleet.forecast import forecast as forecasts
+from auricle_fleet.forecast.speed import Speed
 
 pytest.importorskip("espeakng_loader")
 

@@ -19,12 +19,12 @@ from auricle.process.cli import main
 from auricle.speech.speech_set import set_without_sound
 from auricle.wire.plan import Plan
 from auricle_fleet import FleetRun, Group, Network
-from auricle_fleet.emulation.forecast import forecast as forecasts
-from auricle_fleet.emulation.forecast import speed as speeds
-from auricle_fleet.emulation.forecast.crowd import Crowd, crowd_of, held_out
-from auricle_fleet.emulation.forecast.forecast import misfit, require_fit
-from auricle_fleet.emulation.forecast.needs import Needed, Needs
-from auricle_fleet.emulation.forecast.speed import Speed, speed_of
+from auricle_fleet.forecast import forecast as forecasts
+from auricle_fleet.forecast import speed as speeds
+from auricle_fleet.forecast.crowd import Crowd, crowd_of, held_out
+from auricle_fleet.forecast.forecast import misfit, require_fit
+from auricle_fleet.forecast.needs import Needed, Needs
+from auricle_fleet.forecast.speed import Speed, speed_of
 from auricle_fleet.population.data import load_data
 from auricle_fleet.population.machine import Machine, free_memory
 from auricle_fleet.settings.fleet_settings import FleetSettings

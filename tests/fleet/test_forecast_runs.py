@@ -17,9 +17,9 @@ from tests.fleet.test_fleet_run import small
 
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_fleet import FleetRun
-from auricle_fleet.emulation.forecast.crowd import crowd_of
-from auricle_fleet.emulation.forecast.forecast import DOUBT, forecast
-from auricle_fleet.emulation.forecast.needs import Needed, Needs
+from auricle_fleet.forecast.crowd import crowd_of
+from auricle_fleet.forecast.forecast import DOUBT, forecast
+from auricle_fleet.forecast.needs import Needed, Needs
 from auricle_fleet.live import federation
 from auricle_fleet.population.machine import SPARE_FILES
 from auricle_fleet.settings.fleet_settings import FleetSettings

@@ -15,8 +15,8 @@ from auricle.settings import from_mapping
 from auricle.speech.speech_set import SpeechSet, set_without_sound
 from auricle.speech.split import DeviceClips
 from auricle_fleet import FleetRun
-from auricle_fleet.emulation.engines import require_engine
-from auricle_fleet.emulation.forecast.crowd import crowd_of
+from auricle_fleet.engines import require_engine
+from auricle_fleet.forecast.crowd import crowd_of
 from auricle_fleet.population.data import load_data
 from auricle_fleet.population.partition import (
     FEWEST,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from auricle_edge.runtimes.choice import fastest_trainer
-from auricle_fleet.emulation import training_runtime as chosen
-from auricle_fleet.emulation.training_runtime import left_to_onnxruntime, training_runtime
+from auricle_fleet import training_runtime as chosen
+from auricle_fleet.training_runtime import left_to_onnxruntime, training_runtime
 from auricle_learning.native import first_use, library
 
 

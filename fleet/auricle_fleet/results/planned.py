@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from auricle.process.ending import fitted
 from auricle.process.table import Column, print_grid
 from auricle.process.times import how_many
-from auricle_fleet.emulation.forecast.forecast import EngineForecast, Forecast, forecast, is_tight
-from auricle_fleet.emulation.training_runtime import TrainingRuntime
 from auricle_fleet.engine import Constants
+from auricle_fleet.forecast.forecast import EngineForecast, Forecast, forecast, is_tight
 from auricle_fleet.settings.units import size
+from auricle_fleet.training_runtime import TrainingRuntime
 
 __all__ = ["Forecast", "forecast", "show"]
 

@@ -20,7 +20,6 @@ from auricle.packs.pack import Pack, pack_bytes
 from auricle.speech.sound_faults import count_findings
 from auricle.wire.tensors import Flat
 from auricle_cloud.settings import RoundDone
-from auricle_fleet.emulation.training_runtime import TrainingRuntime
 from auricle_fleet.population.attacks import Attackers
 from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.start import Start
@@ -30,6 +29,7 @@ from auricle_fleet.results.report import write_report
 from auricle_fleet.results.result import DeviceRow, RoundRow, Summary, prolonged
 from auricle_fleet.results.run_folder import RunFolder
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.training_runtime import TrainingRuntime
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from auricle.errors import SettingsError, nearest
 from auricle.files import read_kept
 from auricle.settings import from_mapping, read_toml, under_todays_names
-from auricle_fleet.emulation.engines import require_engine
+from auricle_fleet.engines import require_engine
 from auricle_fleet.settings.check import labelled_folder
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.left_open import with_choices

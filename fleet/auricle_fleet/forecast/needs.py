@@ -17,8 +17,8 @@ from auricle_cloud.rounds.policy import devices_invited, quorum_of, updates_want
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.training.judge.sound import carried_negatives
-from auricle_fleet.emulation.engines import ENGINES
-from auricle_fleet.emulation.forecast.constants import (
+from auricle_fleet.engines import ENGINES
+from auricle_fleet.forecast.constants import (
     AT_ONCE,
     END_MEMORY,
     FEATURE_MEMORY,
@@ -27,8 +27,8 @@ from auricle_fleet.emulation.forecast.constants import (
     RELAY_FILES,
     SPOKEN,
 )
-from auricle_fleet.emulation.forecast.crowd import Crowd
-from auricle_fleet.emulation.forecast.speed import Speed
+from auricle_fleet.forecast.crowd import Crowd
+from auricle_fleet.forecast.speed import Speed
 from auricle_fleet.population.judging import MEASURED_MINUTES
 from auricle_fleet.settings.check import BROKERS
 from auricle_fleet.settings.fleet_settings import FleetSettings

@@ -9,18 +9,18 @@ from msgspec import Struct
 
 from auricle.errors import SettingsError
 from auricle_edge.runtimes import choose_runtime
-from auricle_fleet.emulation.engines import ENGINES, engine_name
-from auricle_fleet.emulation.forecast.constants import SOURCE
-from auricle_fleet.emulation.forecast.crowd import crowd_of, is_missing
-from auricle_fleet.emulation.forecast.needs import Needed, Needs, Times
-from auricle_fleet.emulation.forecast.speed import Speed, speed_of
-from auricle_fleet.emulation.training_runtime import training_runtime
 from auricle_fleet.engine import Constants
+from auricle_fleet.engines import ENGINES, engine_name
+from auricle_fleet.forecast.constants import SOURCE
+from auricle_fleet.forecast.crowd import crowd_of, is_missing
+from auricle_fleet.forecast.needs import Needed, Needs, Times
+from auricle_fleet.forecast.speed import Speed, speed_of
 from auricle_fleet.population.machine import Machine, this_machine, too_many_files
 from auricle_fleet.population.traces import require_traces
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.left_open import with_choices
 from auricle_fleet.settings.units import size
+from auricle_fleet.training_runtime import training_runtime
 from auricle_learning.training.learn_settings import LearnSettings
 
 DOUBT = 1.5

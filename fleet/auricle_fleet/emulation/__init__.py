@@ -1,1 +1,0 @@
-"""What runs: the engines, and the forecast of what they take."""
