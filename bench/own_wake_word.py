@@ -7,7 +7,7 @@ languages and noises, in other noise each time.
 Thresholds are the pack's, chosen on its validation streams; the curve is that of the judging streams themselves.
 
     python bench/own_wake_word.py --data DIR PACK... [--repeats 12] [--language en] [--takes DIR]
-        [--record FILE --trained-on 0 --voices kokoro]
+        [--weights run/model.safetensors] [--record FILE --trained-on 0 --voices kokoro]
     python bench/own_wake_word.py --data DIR PHRASE... --split OUT [--takes DIR]
 """
 
@@ -37,10 +37,11 @@ from auricle.hearing.sounds import Take, fingerprint
 from auricle.hearing.splits import part_of, twin_groups
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack
-from auricle.packs.start import start_weights
+from auricle.packs.start import read_start, start_weights
 from auricle.speech.clip_folder import scan_folder
 from auricle.speech.other_speech import speak_texts
 from auricle.speech.voices import choose_voices, most_voices
+from auricle.wire.tensors import Flat
 from auricle_edge.evaluate.sources import Folders, read_sources
 from auricle_export.pretrain.corpus import Heard
 from auricle_export.pretrain.live import recogniser_of
@@ -64,6 +65,9 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=12, help="how often what is no phrase is heard in other noise")
     parser.add_argument("--takes", type=Path, help="folder of takes that judge, PHRASE/SPEAKER_nohash_N.wav")
     parser.add_argument("--split", type=Path, help="new folder of links: ten takes of each phrase, and the others")
+    parser.add_argument(
+        "--weights", type=Path, help="of the packs' plug-in, as a run leaves them, in place of their own"
+    )
     parser.add_argument("--language", default="en", help="of the voices that say a phrase which no person says")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--trained-on", type=int, default=0, help="takes of people in their training, for --record")
@@ -151,7 +155,7 @@ def judge(name: str, options: argparse.Namespace) -> list[dict[str, object]]:
         streams = make_streams(
             heard, pack.labels, frontend_of(pack), options.seed, passes=2, negatives=options.repeats, rule=rule
         )
-        rows.append(_row(name, pack, phrase, streams, said_by, len(takes)))
+        rows.append(_row(name, pack, phrase, streams, said_by, len(takes), _weights(pack, options.weights)))
     return rows
 
 
@@ -180,9 +184,19 @@ def _voices(phrase: str, language: str) -> tuple[Take, ...]:
     )
 
 
-def _row(name: str, pack: Pack, phrase: str, streams: Streams, by: str, takes: int) -> dict[str, object]:
+def _weights(pack: Pack, named: Path | None) -> Flat:
+    """The plug-in's (P,): those of a file, or the pack's."""
+    model = pack.manifest.plugin
+    if named is None:
+        return start_weights(pack, model)
+    if not named.is_file():
+        raise DataError(f"{named} is not a file: name weights with --weights, as run/model.safetensors.")
+    return read_start(named.read_bytes(), pack.table(model), str(named))
+
+
+def _row(name: str, pack: Pack, phrase: str, streams: Streams, by: str, takes: int, weights: Flat) -> dict[str, object]:
     listening, model = _listening(pack), pack.manifest.plugin
-    posteriors = as_heard_by(pack, streams).posteriors(recogniser_of(model, pack, start_weights(pack, model)))
+    posteriors = as_heard_by(pack, streams).posteriors(recogniser_of(model, pack, weights))
     frontend, vote = networks_of(pack.manifest)
     column = streams.labels.index(phrase)
     alone = [rows[:, [column]] for rows in posteriors]
