@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from msgspec import UNSET
@@ -35,6 +35,10 @@ COMMAND_LEVELS = tuple(round(0.5 + 0.02 * step, 2) for step in range(25))
 right."""
 
 
+WakeThresholds = Callable[[Counts, float], Mapping[str, float]]
+"""A threshold for each label of counts, of the false accepts an hour that each is allowed."""
+
+
 def listening_from(
     streams: Streams,
     posteriors: Sequence[NDArray[np.float32]],
@@ -44,6 +48,7 @@ def listening_from(
     *,
     open_rate: float = OPEN_RATE,
     wake_rate: float = WAKE_RATE,
+    by: WakeThresholds | None = None,
 ) -> Listening:
     """Choose a threshold for words that always count, or for each wake word and one for all commands after it.
 
@@ -60,6 +65,8 @@ def listening_from(
         Wake words; none: every keyword always counts.
     open_rate, wake_rate
         False accepts an hour that are allowed: of all words that always count together, and of each wake word.
+    by
+        How wake words' thresholds are chosen; None: `bounded_thresholds`.
 
     Raises
     ------
@@ -73,11 +80,16 @@ def listening_from(
     columns = [streams.labels.index(word) for word in wake]
     alone = [rows[:, columns] for rows in posteriors]
     counts = streams.count(alone, tuple(wake))
-    allowed = seen_for(wake_rate * len(wake), counts.all_hours)
-    thresholds = _rounded(thresholds_for(counts, allowed).thresholds)
+    thresholds = _rounded((by or bounded_thresholds)(counts, wake_rate))
     if commands is None or said is None:
         return _listening(streams, thresholds)
     return _listening(streams, thresholds, tuple(wake), _commands(commands, said, thresholds, wake))
+
+
+def bounded_thresholds(counts: Counts, rate: float) -> Mapping[str, float]:
+    """Thresholds of wake words, the upper bound of whose false accepts keeps to the rate of all together."""
+    allowed = seen_for(rate * len(counts.labels), counts.all_hours)
+    return thresholds_for(counts, allowed).thresholds
 
 
 def seen_for(rate: float, hours: float) -> float:
@@ -106,7 +118,7 @@ def _listening(
     )
 
 
-def _rounded(thresholds: dict[str, float]) -> dict[str, float]:
+def _rounded(thresholds: Mapping[str, float]) -> dict[str, float]:
     """Up to the next of four digits: never lower than what was measured."""
     return {word: min(1.0, float(np.ceil(level * 1e4) / 1e4)) for word, level in thresholds.items()}
 

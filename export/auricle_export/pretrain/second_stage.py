@@ -15,7 +15,15 @@ from auricle.hearing.rule import Rule
 from auricle.hearing.second_stage import cascaded, levels_of
 from auricle.hearing.waking import Waking
 from auricle.packs.manifest import Listening
-from auricle_export.pretrain.listening import FALSE, OPEN_RATE, WAKE_RATE, WRONG, count_commands, listening_from
+from auricle_export.pretrain.listening import (
+    FALSE,
+    OPEN_RATE,
+    WAKE_RATE,
+    WRONG,
+    WakeThresholds,
+    count_commands,
+    listening_from,
+)
 from auricle_export.pretrain.streams import Streams
 
 RULES = (Rule(), Rule(patience=3))
@@ -80,11 +88,16 @@ class Sound:
     said: Posteriors | None
     """The posteriors of these."""
 
-    def listening(self, wake: Sequence[str], open_rate: float = OPEN_RATE, wake_rate: float = WAKE_RATE) -> Listening:
+    def listening(
+        self,
+        wake: Sequence[str],
+        open_rate: float = OPEN_RATE,
+        wake_rate: float = WAKE_RATE,
+        by: WakeThresholds | None = None,
+    ) -> Listening:
         """Thresholds for what is heard here, as `listening_from` chooses them."""
-        return listening_from(
-            self.streams, self.posteriors, self.commands, self.said, wake, open_rate=open_rate, wake_rate=wake_rate
-        )
+        sound = (self.streams, self.posteriors, self.commands, self.said)
+        return listening_from(*sound, wake, open_rate=open_rate, wake_rate=wake_rate, by=by)
 
     def measured(self, listening: Listening) -> Measured:
         """What is heard with these thresholds."""
@@ -125,11 +138,13 @@ class Sound:
         return Sound(self.streams, both(self.posteriors, second.posteriors), self.commands, said)
 
 
-def best_ruled(sound: Sound, wake: Sequence[str], wake_rate: float = WAKE_RATE) -> Sound:
+def best_ruled(
+    sound: Sound, wake: Sequence[str], wake_rate: float = WAKE_RATE, by: WakeThresholds | None = None
+) -> Sound:
     """The sound with the one of `RULES` by which most is heard, thresholds chosen for the same false accepts."""
     refractory = sound.streams.rule.refractory
     ruled = [sound.ruled(replace(rule, hop=sound.streams.rule.hop, refractory=refractory)) for rule in RULES]
-    heard = [each.measured(each.listening(wake, wake_rate=wake_rate)).heard for each in ruled]
+    heard = [each.measured(each.listening(wake, wake_rate=wake_rate, by=by)).heard for each in ruled]
     return ruled[int(np.argmax(heard))]
 
 

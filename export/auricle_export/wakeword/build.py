@@ -13,7 +13,7 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.packs.vote import with_vote
 from auricle.speech.scripts import refuse_unread
 from auricle_export.packs.start_weights import with_negatives
-from auricle_export.pretrain.corpus import Progress
+from auricle_export.pretrain.corpus import Heard, Progress
 from auricle_export.pretrain.listening import command_streams, hearing_of
 from auricle_export.pretrain.live_task import carried, with_starts
 from auricle_export.pretrain.outcome import TEST, VALIDATION, judge_clips
@@ -33,6 +33,7 @@ from auricle_export.wakeword.model import Material, WakeModel, train_wake_model
 from auricle_export.wakeword.natural import add_natural
 from auricle_export.wakeword.recordings import read_recordings
 from auricle_export.wakeword.task import WakeTask, labels_of
+from auricle_export.wakeword.threshold import choosing_sound, tail_thresholds
 from auricle_export.wakeword.voices_sound import SpokenPart, speak_parts, texts_for, voices_for
 
 CHOOSING, JUDGING = 6, 4
@@ -55,6 +56,8 @@ class WakePack:
     corpus: WakeCorpus
     """Of the plug-in."""
     listening: Listening
+    by_people: bool
+    """Whether recordings of people alone chose the thresholds."""
     judgement: Judgement
     """On voices and people that were left out."""
     seconds: float
@@ -78,7 +81,9 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     recognise = own.recognise(stopped)
     voter = None if vote is None else StreamVoter(vote.frontend, vote.recognise(stopped), SHARE)
     with pytorch_threads(task.settings.threads):
-        listening, measured, chosen = _choose(material, own, recognise, voter, vote, step)
+        heard, by_people = choosing_sound(own.corpus.corpus.validation, material.recorded["validation"])
+        ears = _streams(material, own, vote, voter, heard, by_people=by_people, progress=step)
+        listening, measured, chosen = _choose(task, *ears, recognise)
         judged = make_streams(
             *(own.corpus.corpus.test, own.pack.labels, own.frontend, task.settings.seed + 2),
             negatives=JUDGING,
@@ -92,13 +97,13 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
             _start(material, own, recognise), hearing=hearing_of(judgement.counts, judgement.judges)
         )
         done = with_starts(own.pack, {own.name: begin}, {own.name: own.trained}, listening)
-        done = with_negatives(done, carried(chosen, CARRIED))
+        done = with_negatives(done, carried(own.corpus.with_people(chosen), CARRIED))
         if vote is not None and voter is not None:
             starts = {vote.name: _start(material, vote, voter.recognise)}
             done = with_vote(done, with_starts(vote.pack, starts, {vote.name: vote.trained}, listening), SHARE)
     watch.chosen(listening, measured)
     models = (own.name,) if vote is None else (own.name, vote.name)
-    return WakePack(done, models, own.corpus, listening, judgement, time.monotonic() - began)
+    return WakePack(done, models, own.corpus, listening, by_people, judgement, time.monotonic() - began)
 
 
 def _gather(task: WakeTask, watch: Watch, step: Progress) -> Material:
@@ -115,28 +120,38 @@ def _gather(task: WakeTask, watch: Watch, step: Progress) -> Material:
     return Material(task, base, commands, texts, add_natural(parts, task, texts, step), recorded)
 
 
-def _choose(
+def _streams(
     material: Material,
     own: WakeModel,
-    recognise: Recognise,
-    voter: StreamVoter | None,
     vote: WakeModel | None,
+    voter: StreamVoter | None,
+    heard: Heard,
+    *,
+    by_people: bool,
     progress: Progress,
-) -> tuple[Listening, Measured, Streams]:
-    """Rule and thresholds for the rate that was asked for, what they do, and the streams that they were chosen on."""
-    task, heard = material.task, own.corpus.corpus.validation
-    seed = task.settings.seed
+) -> tuple[Streams, Streams | None]:
+    """What thresholds are chosen on: streams with phrases and hours without, and scenes with commands after them."""
+    task, seed = material.task, material.task.settings.seed
     streams = make_streams(
         heard, own.pack.labels, own.frontend, seed + 1, negatives=CHOOSING, what=VALIDATION, progress=progress
     )
-    streams = own.corpus.with_people(streams)
+    if not by_people:
+        streams = own.corpus.with_people(streams)
     commands = command_streams(heard, streams, task.phrases, seed) if material.commands else None
-    if voter is not None and vote is not None:
-        streams = voter.beside(streams, [energies for _, energies in vote.corpus.carried])
-        commands = None if commands is None else voter.beside(commands)
+    if voter is None or vote is None:
+        return streams, commands
+    carried_energies = [] if by_people else [energies for _, energies in vote.corpus.carried]
+    return voter.beside(streams, carried_energies), None if commands is None else voter.beside(commands)
+
+
+def _choose(
+    task: WakeTask, streams: Streams, commands: Streams | None, recognise: Recognise
+) -> tuple[Listening, Measured, Streams]:
+    """Rule and thresholds for the rate that was asked for, what they do, and the streams by that rule."""
     said = None if commands is None else commands.posteriors(recognise)
-    sound = best_ruled(Sound(streams, streams.posteriors(recognise), commands, said), task.phrases, task.rate)
-    listening = sound.listening(task.phrases, wake_rate=task.rate)
+    heard = Sound(streams, streams.posteriors(recognise), commands, said)
+    sound = best_ruled(heard, task.phrases, task.rate, tail_thresholds)
+    listening = sound.listening(task.phrases, wake_rate=task.rate, by=tail_thresholds)
     return listening, sound.measured(listening), sound.streams
 
 

@@ -91,6 +91,7 @@ def report_of(task: WakeTask, done: WakePack, out: Path, size: int, again: str =
         attribution=tuple(dict.fromkeys(attribution)),
         frontend=frontend,
         vote=vote,
+        by_people=done.by_people,
     )
 
 

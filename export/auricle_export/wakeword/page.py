@@ -210,7 +210,8 @@ def _thresholds(report: WakeReport) -> str:
     )
     return (
         "<h2>Thresholds</h2><p>From this mean posterior on a word counts as heard; "
-        "<code>[detect.thresholds]</code> in a device's settings overrides it.</p>" + _table(head, rows, (1,))
+        f"<code>[detect.thresholds]</code> in a device's settings overrides it. {escaped(report.threshold_sound)}</p>"
+        + _table(head, rows, (1,))
     )
 
 

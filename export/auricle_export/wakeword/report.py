@@ -143,6 +143,8 @@ class WakeReport:
     """Network of the pack's own front-end, by name; empty: log-mels."""
     vote: str = ""
     """Network of its vote, by name; empty: it has no vote. Every figure is of both models together."""
+    by_people: bool = False
+    """Whether recordings of people alone chose the thresholds."""
 
     @property
     def caution(self) -> str:
@@ -168,6 +170,16 @@ class WakeReport:
         """What other packs heard of people, made as this one where there are such; nothing where people judged it."""
         voices = [each.name for each in self.training.sources if each.name != ESPEAK]
         return () if self.judges.people else like(people_record(), voices, self.frontend, self.vote)
+
+    @property
+    def threshold_sound(self) -> str:
+        """On whose sound without the phrases the thresholds were chosen, in a sentence."""
+        if self.by_people:
+            return "It was chosen on recordings of people that train nothing."
+        return (
+            "It was chosen on synthetic voices and some minutes of people that the shipped packs carry, which mostly "
+            "makes it stricter than people need: name recordings of people with --words and --running."
+        )
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -196,6 +208,7 @@ class WakeReport:
             "seed": self.seed,
             **({"vote": self.vote} if self.vote else {}),
             "thresholds": [asdict(threshold) for threshold in self.thresholds],
+            "thresholds_by_people": self.by_people,
             "chosen": {**self._at(self.chosen), "false_accepts": self.false_accepts, **rates},
             "curve": [self._at(point) for point in self.hearing.curve],
             "hours": self.hearing.hours,
