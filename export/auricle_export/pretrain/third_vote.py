@@ -16,7 +16,7 @@ from msgspec import UNSET, structs
 from auricle.checks.onnx_network import frontend_of
 from auricle.errors import PackError
 from auricle.hearing.rule import Rule, refractory_of
-from auricle.packs.manifest import Listening
+from auricle.packs.manifest import Listening, Start
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
 from auricle.packs.vote import with_vote
@@ -123,9 +123,18 @@ def train_vote(
         rule = Rule(frontend.task.usual_hop, refractory=refractory_of(frontend.task.seconds))
         starts = judge(corpus, voter, frontend, recipe, [WIDE_HEAD], {WIDE_HEAD: vote}, rule, seed, step)
     watch.judged(WIDE_HEAD, trained, starts[WIDE_HEAD])
-    voter = with_starts(voter, starts, {WIDE_HEAD: trained}, listening)
-    thresholds = Pack(structs.replace(pack.manifest, listening=listening), pack.files)
-    return VotedPack(with_vote(thresholds, voter, share), trained, corpus, hits, share, measured)
+    done = joined(pack, voter, starts[WIDE_HEAD], trained, listening, share)
+    return VotedPack(done, trained, corpus, hits, share, measured)
+
+
+def joined(pack: Pack, voter: Pack, start: Start, trained: Trained, listening: Listening, share: float) -> Pack:
+    """The pack with thresholds for itself and its vote, which is the trained head of another.
+
+    A second stage is one of the pack's own models, of which the head's pack has none.
+    """
+    alone = structs.replace(listening, second_stage=UNSET)
+    voter = with_starts(voter, {WIDE_HEAD: start}, {WIDE_HEAD: trained}, alone)
+    return with_vote(Pack(structs.replace(pack.manifest, listening=listening), pack.files), voter, share)
 
 
 def own_models(pack: Pack) -> tuple[str, ...]:
