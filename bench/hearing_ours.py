@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from bench.hearing_told import PackFacts, PackTold, write_scores
 from bench.step_worker import Step, serve
@@ -15,6 +17,7 @@ from auricle_edge.evaluate.windows import said_of, waiting_levels
 from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.runtimes.choice import vote_runtime
 
 _BLOCK = RATE // 10
 
@@ -43,14 +46,16 @@ def make(spec: PackTold) -> tuple[Step, PackFacts]:
     pack = load_pack(spec["pack"])
     settings = detect_settings(DetectTable(), pack)
     frontend, labels = frontend_of(pack), pack.labels
-    listener = listeners_of((), pack, lambda: choose_runtime("auto", pack, training=False).runtime)[0]
+    runtime = choose_runtime("auto", pack, training=False).runtime
+    (listener,) = listeners_of((), pack, lambda: runtime, partial(vote_runtime, runtime, 1))
+    votes = 0 if listener.vote is None else listener.vote.weights
     wake = () if pack.listening is None else pack.listening.wake
     names = wake or [label for label, word in zip(labels, keyword_mask(labels), strict=True) if word]
     columns = [labels.index(name) for name in wake or labels]
     waiting = waiting_levels(labels, settings)
     for sound, scores in zip(spec["sounds"], spec["scores"], strict=True):
         samples = np.fromfile(sound, "<i2")
-        said = said_of(samples, frontend, [listener.recognise], settings, len(labels))[0]
+        said = said_of(samples, frontend, [listener.recognise], settings, len(labels), [listener.vote])[0]
         found = said.counted(waiting, settings.smoothing)
         write_scores(scores, found[:, columns])
     levels, rule = thresholds_of(labels, settings), rule_of(settings)
@@ -61,11 +66,11 @@ def make(spec: PackTold) -> tuple[Step, PackFacts]:
         "hop": rule.hop,
         "smoothing": rule.smoothing,
         "patience": rule.patience,
-        "weights": {"": listener.weights + listener.second_weights},
-        "bytes": np.dtype(np.float32).itemsize * (listener.weights + listener.second_weights),
+        "weights": {"": listener.weights + listener.second_weights + votes},
+        "bytes": np.dtype(np.float32).itemsize * (listener.weights + listener.second_weights + votes),
     }
-    live = Live(Detector(frontend, labels, listener.recognise, settings), np.fromfile(spec["timed"], "<i2", 60 * RATE))
-    return live.second, facts
+    detector = Detector(frontend, labels, listener.recognise, settings, vote=listener.vote)
+    return Live(detector, np.fromfile(spec["timed"], "<i2", 60 * RATE)).second, facts
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,7 @@ from auricle_edge.evaluate.listeners import listeners_of, waking_of
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.listening.detect.rules import is_keyword
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.runtimes.choice import vote_runtime
 from auricle_export.voices.interface import VoiceSource
 from auricle_export.voices.sources import choose_sources
 from auricle_export.voices.speakers import parts_of
@@ -174,8 +176,10 @@ def compose(takes: Mapping[str, Sequence[Sound]], noise: Sequence[Sound], passes
 def judge(name: str, pack: Pack, scenes: Sequence[Scene]) -> list[Row]:
     """What a device with the pack, its settings and its thresholds hears in scenes without its words, by kind."""
     settings, frontend = detect_settings(DetectTable(), pack), frontend_of(pack)
-    (listener,) = listeners_of((), pack, lambda: choose_runtime("auto", pack, training=False).runtime)
-    heard = [heard_by_detector(s.samples, frontend, pack.labels, listener.recognise, settings) for s in scenes]
+    runtime = choose_runtime("auto", pack, training=False).runtime
+    (listener,) = listeners_of((), pack, lambda: runtime, partial(vote_runtime, runtime, 1))
+    hear = partial(heard_by_detector, frontend=frontend, labels=pack.labels, recognise=listener.recognise)
+    heard = [hear(s.samples, settings=settings, vote=listener.vote) for s in scenes]
     waking = waking_of(pack.labels, settings)
     told = device_events(scenes, heard, settings.wake, waking.window if waking else 0.0)
     ways = [("commands" if waking else "detections", told.false_commands, told.command_recordings)]

@@ -15,6 +15,7 @@ from bench.hearing_sound import TARGET, load_stranger, target_of
 from bench.hearing_told import PackNamed, PeerNamed, Sounds
 from bench.step_environments import NoEnvironment, environment
 from bench.step_process import ROOT, Worker, say
+from msgspec import UNSET
 
 from auricle.errors import DataError
 from auricle.hearing.rule import keyword_mask
@@ -113,6 +114,7 @@ def pack_listeners(given: Sequence[str], phrase: str) -> Iterator[Listener]:
             word,
             f'"{word}" among {len(words_of(pack))} words; {task.clip_samples / SAMPLE_RATE:g} s of sound every 0.1 s'
             + (", two stages" if second else "")
+            + (", with a vote" if pack.manifest.vote is not UNSET else "")
             + "; trained on recordings of people and on espeak-ng's voices, thresholds from validation sound like this",
             Path(sys.executable),
             "bench.hearing_ours",
