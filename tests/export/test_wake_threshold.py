@@ -34,6 +34,15 @@ def test_the_threshold_is_where_the_tail_reaches_the_rate(scale: float, number: 
     assert np.log(threshold / (1 - threshold)) == pytest.approx(expected, abs=0.25 * scale)
 
 
+@pytest.mark.parametrize("rate", [2.0, 5.0, 20.0])
+def test_where_more_are_allowed_than_the_tail_has_they_are_all_used(rate: float) -> None:
+    """In ten hours 20 an hour are 200 false accepts: a threshold over which only ten are would be far too strict."""
+    accepts = by_tail(0.5, 400)
+    threshold = tail_thresholds(counts(accepts, 10.0), rate)["hey"]
+    over = accepts[int(np.argmax(threshold - 1e-9 <= GRID))]
+    assert 0.75 * 10 * rate <= over <= 10 * rate
+
+
 def test_one_recording_that_sounds_like_the_phrase_moves_it_little() -> None:
     plain = by_tail(0.5, 400)
     worst = np.maximum(plain, LOG_ODDS[-1] > LOG_ODDS)  # one false accept at every threshold but the last

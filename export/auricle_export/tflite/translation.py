@@ -91,7 +91,7 @@ class Translation:
         return value.array
 
     def live(self, node: Node, position: int = 0) -> Live:
-        """An input, made a tensor if it is none yet."""
+        """An input as a tensor: a constant becomes one when it is first asked for."""
         name = node.inputs[position]
         value = self._values[name]
         return value if isinstance(value, Live) else self.as_live(self.realise(value), self.shape(name))

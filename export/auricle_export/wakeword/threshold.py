@@ -15,23 +15,23 @@ from numpy.typing import NDArray
 from auricle.hearing.curve import Counts
 from auricle.hearing.sounds import Take
 from auricle.hearing.word_thresholds import LEAST
+from auricle.speech.audio import SAMPLE_RATE
 from auricle_export.pretrain.corpus import Heard
 
 EXCEEDANCES = 10
 """False accepts from which the tail is estimated."""
 PEOPLE_SECONDS = 300
 """Of people's recordings without the phrase from which voices choose no threshold any more: formant voices say words
-that no person says so, and kept thresholds of "jarvis" four times as strict as people need (docs/wake-word.md)."""
+that no person says so, and a threshold that keeps to a rate among them is stricter than people need."""
 MOST = 0.9999
-_RATE = 16_000
 
 
 def tail_thresholds(counts: Counts, rate: float) -> Mapping[str, float]:
     """A threshold for each word at which about `rate` false accepts an hour are to be expected.
 
     Peaks over a threshold (Balkema and de Haan 1974, Pickands 1975) with an exponential tail: from the highest level u,
-    in log odds, over which there are `EXCEEDANCES` false accepts, or all that there are, their number n falls by e with
-    each mean excess s, so that the threshold is u + s ln(n / (rate * hours)).
+    in log odds, over which there are `EXCEEDANCES` false accepts and no fewer than are allowed, or all that there are,
+    their number n falls by e with each mean excess s, so that the threshold is u + s ln(n / (rate * hours)).
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def tail_thresholds(counts: Counts, rate: float) -> Mapping[str, float]:
 
 def _tail(accepts: NDArray[np.int64], log_odds: NDArray[np.float64], allowed: float) -> float:
     """Log odds at which so many of the false accepts (T,) at log odds (T,) are to be expected."""
-    many = np.flatnonzero(accepts >= EXCEEDANCES)
+    many = np.flatnonzero(accepts >= max(EXCEEDANCES, allowed))
     first = int(many[-1]) if len(many) else 0
     number = int(accepts[first])
     if number <= allowed:
@@ -86,4 +86,4 @@ def choosing_sound(heard: Heard, recorded: Heard) -> tuple[Heard, bool]:
 
 def _seconds(recorded: Heard) -> float:
     takes: Sequence[Take] = (*recorded.others, *recorded.languages)
-    return (sum(len(take.sound) for take in takes) + sum(map(len, recorded.running))) / _RATE
+    return (sum(len(take.sound) for take in takes) + sum(map(len, recorded.running))) / SAMPLE_RATE
