@@ -20,6 +20,7 @@ from auricle_cloud.evaluation.labelled_clips import labelled_clips
 from auricle_cloud.evaluation.validation_set import ValidationSet, load_validation
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.settings import RunSettings
+from auricle_fleet.settings.check import check_run
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.aggregation.extras import Extras
 from auricle_learning.methods import get_rule
@@ -107,8 +108,8 @@ def test_without_clips_the_rule_is_refused_and_with_them_taken(tmp_path: Path, n
     with pytest.raises(SettingsError, match="labelled"):
         RunSettings(FLEET, BrokerAddress("h"), tmp_path, preset=preset)
     RunSettings(FLEET, BrokerAddress("h"), tmp_path, preset=preset, labelled=tmp_path)
-    FleetSettings(rule=name, labelled="clips")
-    FleetSettings(rule=name)  # an emulated fleet takes them from its own speech
+    check_run(FleetSettings(rule=name, labelled="clips"))
+    check_run(FleetSettings(rule=name))  # an emulated fleet takes them from its own speech
 
 
 @on_site

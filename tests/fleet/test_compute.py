@@ -88,8 +88,8 @@ def test_only_the_virtual_engine_says_how_long_a_step_takes() -> None:
     with pytest.raises(SettingsError, match="--step-seconds needs --engine virtual"):
         FleetRun(FleetSettings(engine="live", step_seconds=0.1))
     with pytest.raises(SettingsError, match='The group "slow" has a compute, and no step takes time'):
-        FleetSettings(engine="virtual", groups=(Group(name="slow", compute=2.0),))
+        FleetRun(FleetSettings(engine="virtual", groups=(Group(name="slow", compute=2.0),)))
     with pytest.raises(SettingsError, match="--step-seconds is -1"):
-        FleetSettings(engine="virtual", step_seconds=-1.0)
+        FleetRun(FleetSettings(engine="virtual", step_seconds=-1.0))
     with pytest.raises(SettingsError, match="compute"):
-        FleetSettings(engine="virtual", step_seconds=1.0, groups=(Group(name="none", compute=0.0),))
+        FleetRun(FleetSettings(engine="virtual", step_seconds=1.0, groups=(Group(name="none", compute=0.0),)))

@@ -18,6 +18,7 @@ from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_fleet import FleetRun, Group
 from auricle_fleet.population.conditions import with_labels_of
 from auricle_fleet.results.parties import by_party, parties
+from auricle_fleet.settings.check import check_run
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.training.speech_data import DeviceData
 
@@ -61,7 +62,7 @@ def test_devices_of_fedrpo_have_no_labels_unless_told() -> None:
 )
 def test_what_cannot_be_learned_is_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        FleetSettings(**changes)
+        check_run(FleetSettings(**changes))
 
 
 REPORT = {

@@ -67,7 +67,7 @@ def test_rules_modes_and_detection_that_noise_makes_meaningless_are_refused(
     changes: dict[str, Any], match: str
 ) -> None:
     with pytest.raises(SettingsError, match=match):
-        small(privacy=Privacy(clip=1.0), **changes)
+        FleetRun(small(privacy=Privacy(clip=1.0), **changes))
 
 
 @pytest.mark.parametrize(
@@ -81,4 +81,4 @@ def test_rules_modes_and_detection_that_noise_makes_meaningless_are_refused(
 )
 def test_numbers_that_promise_nothing_are_refused(privacy: Privacy, match: str) -> None:
     with pytest.raises(SettingsError, match=match):
-        small(privacy=privacy, rule="fedavg")
+        FleetRun(small(privacy=privacy, rule="fedavg"))

@@ -26,7 +26,7 @@ def test_a_fleet_trains_on_a_runtime_of_another_package(tmp_path: Path, monkeypa
     (info / "entry_points.txt").write_text("[auricle.runtimes]\ncounting = acme_counting:kind\n")
     told = {"engine": "virtual", "broker": None, "devices": 3, "rounds": 1}
     with pytest.raises(SettingsError, match="auto or step or native"):
-        small(**told, runtime="counting")
+        FleetRun(small(**told, runtime="counting"))
     monkeypatch.syspath_prepend(str(package))
     try:
         run = FleetRun(small(**told, runtime="counting"), tmp_path / "counting")

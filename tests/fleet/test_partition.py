@@ -29,6 +29,7 @@ from auricle_fleet.population.partition import (
     own_tail,
     split_speakers,
 )
+from auricle_fleet.settings.check import check_run
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Fresh, Partition
 
@@ -237,11 +238,11 @@ def test_the_coordinator_can_learn_from_the_validation_speakers() -> None:
 @pytest.mark.parametrize("labelled", ["share:0", "share:0.6", "share:nan", "share:some", "share:"])
 def test_a_share_of_labels_is_a_number_up_to_a_half(labelled: str) -> None:
     with pytest.raises(SettingsError, match=r"share:0\.03"):
-        FleetSettings(rule="fedrpo", labelled=labelled)
+        check_run(FleetSettings(rule="fedrpo", labelled=labelled))
 
 
 def test_labelled_clips_of_validation_speakers_need_some_and_both_engines_take_a_share() -> None:
     with pytest.raises(SettingsError, match="add --validation"):
-        FleetSettings(rule="zeno", labelled="validation")
+        check_run(FleetSettings(rule="zeno", labelled="validation"))
     for engine in ("live", "virtual"):
         assert require_engine(FleetSettings(rule="fedrpo", labelled="share:0.1", engine=engine)) == engine

@@ -195,7 +195,7 @@ def test_only_the_virtual_engine_has_a_clock_for_traces(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--round-every"):
         FleetRun(FleetSettings(engine="live", round_every=60.0))
     with pytest.raises(SettingsError, match="--round-every is -1"):
-        FleetSettings(engine="virtual", round_every=-1.0)
+        FleetRun(FleetSettings(engine="virtual", round_every=-1.0))
 
 
 def test_a_suite_is_refused_before_its_first_run_where_a_trace_cannot_be_followed(

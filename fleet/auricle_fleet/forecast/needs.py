@@ -30,8 +30,7 @@ from auricle_fleet.forecast.constants import (
 from auricle_fleet.forecast.crowd import Crowd
 from auricle_fleet.forecast.speed import Speed
 from auricle_fleet.population.judging import MEASURED_MINUTES
-from auricle_fleet.settings.check import BROKERS
-from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import BROKERS, FleetSettings
 from auricle_fleet.virtual.local_crew import processes_of
 from auricle_learning.methods import get_rule
 from auricle_learning.methods.passes import graph_optimizer

@@ -29,8 +29,8 @@ from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.judging import FleetJudging
 from auricle_fleet.population.machine import too_many_files
 from auricle_fleet.population.start import Start
-from auricle_fleet.settings.check import BROKERS, labelled_folder
-from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.check import labelled_folder
+from auricle_fleet.settings.fleet_settings import BROKERS, FleetSettings
 
 FLEET = "emulated"
 UPDATE_PAUSE = 0.5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -12,17 +11,12 @@ from auricle.packs.first_weights import check_start
 from auricle.process.plugins import offered
 from auricle.wire.update_codec import UPDATE_CODECS
 from auricle_edge.runtimes.choice import GROUP
+from auricle_fleet.settings.fleet_settings import BROKERS, LOCALS, FleetSettings
 from auricle_fleet.settings.groups import check_groups, require_room
 from auricle_learning.aggregation.rules.rule import check_needs, given_with
 from auricle_learning.aggregation.server_optimizer import KINDS
 from auricle_learning.methods import get_rule, rule_names
 from auricle_learning.presets import Preset, get_preset
-
-if TYPE_CHECKING:
-    from auricle_fleet.settings.fleet_settings import FleetSettings
-
-BROKERS = ("mosquitto", "amqtt")
-"""Brokers that a run can start itself."""
 
 LONGEST = 1e9
 """Seconds that an invitation can say."""
@@ -53,7 +47,6 @@ MOST_SHARE = 0.5
 MODES = ("sync", "async")
 MOST_SELECTED = 10.0
 LEARNING = ("mutual", "supervised")
-LOCALS = ("crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite")
 
 
 def slip(broker: str) -> str | None:

@@ -18,13 +18,17 @@ from auricle.settings import CheckedMeta, from_mapping
 from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.settings import Buffer, Detection, Limits, Privacy, SecureSum
 from auricle_edge.training.own_model import own_model
-from auricle_fleet.settings.check import BROKERS, LOCALS, check_run
 from auricle_fleet.settings.groups import Group
 from auricle_fleet.settings.partition import Partition
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.methods import EARLIER_NAMES
 from auricle_learning.presets import Preset, get_preset
 from auricle_learning.training.learn_settings import LearnSettings
+
+BROKERS = ("mosquitto", "amqtt")
+"""Brokers that a run can start itself."""
+LOCALS = ("crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite")
+"""Local models of the shipped packs' architectures."""
 
 
 class NoRunError(StorageError):
@@ -41,7 +45,11 @@ class FleetSettings(
     kw_only=True,
     rename=EARLIER_NAMES,
 ):
-    """A fleet run. See `auricle fleet run --help` for what each is; files say `method` for `rule`."""
+    """A fleet run. See `auricle fleet run --help` for what each is; files say `method` for `rule`.
+
+    A value of the wrong kind is refused here; settings that do not go together are refused by what runs or plans them
+    (`check_run` in `settings/check.py`).
+    """
 
     earlier_names: ClassVar[Mapping[str, str]] = EARLIER_NAMES
 
@@ -245,10 +253,6 @@ class FleetSettings(
     groups: tuple[Group, ...] = ()
     partition: Partition = Partition()
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
-        check_run(self)
-
     @property
     def carried_share(self) -> float:
         """Share of what devices train on that is of the pack's negatives: left open, a board's from trained weights.
@@ -332,7 +336,7 @@ class FleetSettings(
         StorageError
             It cannot be read, or is damaged.
         SettingsError
-            A name in it is no setting, a value is not allowed, or its settings do not go together.
+            A name in it is no setting, or a value is of the wrong kind.
         """
         try:
             written = msgspec.json.decode(read_kept(path), type=dict[str, object])

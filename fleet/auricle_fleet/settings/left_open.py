@@ -6,19 +6,17 @@ Each choice is a sentence and stands in the run's `settings.json` as if it had b
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from auricle.errors import DataError
 from auricle.speech.voices import most_voices
 from auricle.speech.words import WORD_SETS
+from auricle_fleet.settings.check import check_run
+from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.aggregation.rules.rule import given_with
 from auricle_learning.methods import get_rule
 from auricle_learning.presets import Preset, get_preset
-
-if TYPE_CHECKING:
-    from auricle_fleet.settings.fleet_settings import FleetSettings
 
 SYNTHETIC = "synthetic"
 SYNTHETIC_UNSEEN = 12
@@ -31,7 +29,14 @@ CARRIED_BY_FEW = 0.25
 
 
 def with_choices(told: FleetSettings) -> tuple[FleetSettings, tuple[str, ...]]:
-    """The settings with what they leave open and the run needs, and a sentence for each choice."""
+    """The settings with what they leave open and the run needs, and a sentence for each choice.
+
+    Raises
+    ------
+    SettingsError
+        A value is not allowed, or settings do not go together.
+    """
+    check_run(told)
     sentences: list[str] = []
     for choose in (_labelled, _without_drops, _voices, _few_people):
         settings, sentence = choose(told)
