@@ -10,8 +10,8 @@ import pytest
 
 PROGRAM = (
     "import os, signal, sys; sys.argv = ['auricle', *sys.argv[1:]]\n"
-    "from auricle.process import start\n"
-    "start.end_at_once()\n"
+    "from auricle.process import interrupt\n"
+    "interrupt.end_at_once()\n"
     "os.kill(os.getpid(), signal.SIGINT)\n"
     "print('went on')\n"
 )
@@ -28,8 +28,8 @@ def test_an_interrupt_while_modules_are_imported_ends_with_a_word(arguments: lis
 
 def test_an_interrupt_that_came_before_waits_for_the_word() -> None:
     held = f"import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {{{int(signal.SIGINT)}}})\n" + PROGRAM.replace(
-        "start.end_at_once()\nos.kill(os.getpid(), signal.SIGINT)",
-        "os.kill(os.getpid(), signal.SIGINT)\nstart.end_at_once()",
+        "interrupt.end_at_once()\nos.kill(os.getpid(), signal.SIGINT)",
+        "os.kill(os.getpid(), signal.SIGINT)\ninterrupt.end_at_once()",
     )
     done = subprocess.run([sys.executable, "-c", held], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (130, "")

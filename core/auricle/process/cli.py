@@ -22,8 +22,8 @@ from typer.core import TyperGroup
 from auricle import __version__
 from auricle.errors import INVALID, AuricleError, SettingsError, extra_command, nearest
 from auricle.process.ending import begin_log, fail
+from auricle.process.interrupt import raise_again
 from auricle.process.options import CommandLineError
-from auricle.process.start import entry, raise_again
 from auricle.process.wrong_line import of_the_system, wrong_line
 from auricle.settings import is_text
 
@@ -288,7 +288,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return fail("Interrupted.", 130, as_json)
     return result if isinstance(result, int) else 0
-
-
-if __name__ == "__main__":
-    entry()

@@ -137,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
 
     What makes the process small comes first: nothing that it puts off may have been imported before.
     """
-    from auricle.process.start import end_at_once
+    from auricle.process.interrupt import end_at_once
 
     end_at_once()
     from auricle_edge.board.late_modules import stand_in_for
