@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from auricle.errors import AuricleError, SettingsError, extra_command, nearest
 from auricle.packs.pack import Pack
 from auricle.process.plugins import guarded, load, offered, takes
-from auricle_learning.native.first_use import RuntimeDiesError, death_of, library_is_there, refuse_dead
+from auricle_learning.native.first_use import (
+    ORT_PROGRAM,
+    TRIALS,
+    RuntimeDiesError,
+    Trial,
+    death_of,
+    library_is_there,
+    refuse_dead,
+)
 from auricle_learning.runtimes.interface import Runtime
 
 if TYPE_CHECKING:
@@ -262,6 +270,17 @@ RUNTIMES: dict[str, RuntimeKind] = {
     )
 }
 """Those that come with auricle."""
+TRIALS[ORT_TRAINING] = Trial(
+    f"from auricle_edge.runtimes.ort_model import load_api; load_api(); {ORT_PROGRAM}",
+    ("onnxruntime-training",),
+    "onnxruntime",
+)
+TRIALS[TFLITE] = Trial(
+    "from auricle_edge.runtimes.tflite import interpreter_class; interpreter_class()",
+    ("ai-edge-litert", "tflite-runtime"),
+    "ai_edge_litert",
+    says_why=True,
+)
 
 
 def _of_another_package(name: str) -> RuntimeKind:

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -31,25 +32,35 @@ PRODUCT = (
     "EEIECgAQEg=="
 )
 """An ONNX file of 91 bytes: z = sigmoid(x x), x (16, 16) float32."""
-_ORT = (
+ORT_PROGRAM = (
     "import base64, numpy, onnxruntime as ort; session = ort.InferenceSession(base64.b64decode("
     f'{PRODUCT!r}), providers=["CPUExecutionProvider"]); session.run(None, {{"x": numpy.ones((16, 16), "float32")}})'
 )
-PROGRAMS = {
-    "step": _ORT,
-    "ort-training": f"from auricle_edge.runtimes.ort_model import load_api; load_api(); {_ORT}",
-    "native": "from auricle_learning.native.self_test import tested_library; tested_library()",
-    "tflite": "from auricle_edge.runtimes.tflite import interpreter_class; interpreter_class()",
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a runtime's library is tried in a child process."""
+
+    program: str
+    """What the child runs: it imports what the runtime imports, and as the runtime does."""
+    packages: tuple[str, ...] = ()
+    """Distributions that bring the library, the likeliest first; none for our own."""
+    module: str | None = None
+    """Module of these distributions; None for our own library."""
+    instead: str = "native"
+    """Runtime to take in its place where it dies."""
+    says_why: bool = False
+    """Whether its runtime itself says why it cannot be imported."""
+
+
+TRIALS = {
+    "step": Trial(ORT_PROGRAM, ("onnxruntime", "onnxruntime-gpu", "onnxruntime-training"), "onnxruntime"),
+    "native": Trial(
+        "from auricle_learning.native.self_test import tested_library; tested_library()", instead="step", says_why=True
+    ),
 }
-"""What a child does, by runtime: it imports what the runtime imports, and as the runtime does."""
-PACKAGES = {
-    "step": ("onnxruntime", "onnxruntime-gpu", "onnxruntime-training"),
-    "ort-training": ("onnxruntime-training",),
-    "tflite": ("ai-edge-litert", "tflite-runtime"),
-}
-MODULES = {"step": "onnxruntime", "ort-training": "onnxruntime", "tflite": "ai_edge_litert"}
-INSTEAD = {"step": "native", "ort-training": "native", "tflite": "native", "native": "step"}
-"""The runtime to take in place of one that dies."""
+"""By name of the runtime; `edge/auricle_edge/runtimes/choice.py` adds those of a board."""
 
 
 class RuntimeDiesError(AuricleError):
@@ -74,9 +85,9 @@ def death_of(name: str) -> str | None:
     Parameters
     ----------
     name
-        `step`, `native`, `ort-training` or `tflite`; it is installed. Others are not tried.
+        One of `TRIALS`, and installed; others are not tried.
     """
-    return _tried(name, _fingerprint(name), str(_notes())) if name in PROGRAMS else None
+    return _tried(name, _fingerprint(name), str(_notes())) if name in TRIALS else None
 
 
 @cache
@@ -94,7 +105,7 @@ def _tried(name: str, fingerprint: str, notes: str) -> str | None:
 
 def _ended(name: str) -> str | None:
     """How a child ends that uses the library."""
-    program = f"import sys, json; sys.path[:] = json.loads(sys.argv[1]); {PROGRAMS[name]}"
+    program = f"import sys, json; sys.path[:] = json.loads(sys.argv[1]); {TRIALS[name].program}"
     limit = COMPILING if name == "native" else LONGEST
     try:
         done = subprocess.run(
@@ -113,7 +124,7 @@ def _ended(name: str) -> str | None:
         return None  # no process can be started: then this one has to try
     if done.returncode < 0:
         return _sentence(name, f"dies of {_signal(-done.returncode)}")
-    if done.returncode and name in ("step", "ort-training"):  # the others say themselves what is wrong
+    if done.returncode and not TRIALS[name].says_why:
         last = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"])[-1]
         if ours := re.match(r"auricle\S*Error: (.+)", last):
             return ours[1]
@@ -131,17 +142,17 @@ def _signal(number: int) -> str:
 def _sentence(name: str, what: str) -> str:
     package, version = _installed(name)
     library = f"{package} {version}".strip() if package else f"The library of the runtime native, {_library()},"
-    other = f"choose --runtime {INSTEAD[name]}"
+    other = f"choose --runtime {TRIALS[name].instead}"
     if package:
         older = re.match(r"\d+\.\d+", version)
         before = f"{package}<{older[0]}" if older else package
-        other += f' (runtime = "{INSTEAD[name]}"), or install another version ({pip_command(before)})'
+        other += f' (runtime = "{TRIALS[name].instead}"), or install another version ({pip_command(before)})'
     return f"{library} {what} on this {platform.machine()} processor: {other}."
 
 
 def _installed(name: str) -> tuple[str, str]:
     """Distribution and version behind a runtime; two empty words for our own library."""
-    packages = PACKAGES.get(name, ())
+    packages = TRIALS[name].packages
     if not packages:
         return "", ""
     from importlib import metadata  # a megabyte, which the runtime native needs not
@@ -168,10 +179,11 @@ def _notes() -> Path:
 
 def _fingerprint(name: str) -> str:
     """Of what was tried: the version, its files, this Python and the processor."""
-    if name == "native":
+    module = TRIALS[name].module
+    if module is None:
         files = [_library()]
     else:
-        spec = importlib.util.find_spec(MODULES[name])
+        spec = importlib.util.find_spec(module)
         folder = None if spec is None or spec.origin is None else Path(spec.origin).parent
         files = [] if folder is None else [folder / "__init__.py", *sorted(folder.glob("capi/*.so"))]
     facts = [name, *_installed(name), sys.version, platform.machine(), _processor()]
