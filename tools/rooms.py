@@ -1,8 +1,9 @@
 """How each part is laid out inside: rooms, floors, arrows between rooms, and those that go in a circle.
 
 A room is a file or a folder directly in a part. An arrow goes from a room to another that it imports, once however many
-imports there are. A room's floor is one above the highest that it imports; rooms that import each other in a circle
-share a floor, and their arrows count as arrows up.
+imports there are, those for types alone included. A room's floor is one above the highest that it imports; rooms that
+import each other in a circle share a floor, and their arrows count as arrows up. Arrows up are looked for in every
+folder of a part, where its `__init__` is a room too: files in a circle are one there, whatever lies between them.
 
     python tools/rooms.py [--json] [--check] [--part PART]
 """
@@ -39,9 +40,13 @@ MOST = {
 """Rooms, floors and arrows that a part may have; no part has an arrow up."""
 
 
+EXCEPT = frozenset({"auricle_fleet.virtual"})
+"""Folders whose circle is known and about to go."""
+
+
 @dataclass(frozen=True)
 class House:
-    """One part."""
+    """One part; `up` are the arrows of circles at any level."""
 
     part: str
     rooms: int
@@ -52,28 +57,30 @@ class House:
     lines: int
 
 
-def house(part: str, package: str) -> House:
-    """Measure a part."""
+def house(part: str, package: str) -> tuple[House, list[str]]:
+    """Measure a part, and say each of its circles in a sentence."""
     base = ROOT / part / package
-    files = sorted(base.rglob("*.py"))
-    modules = {_name(path, base, package): path for path in files}
-    arrows: dict[str, set[str]] = defaultdict(set)
-    for name, path in modules.items():
-        room = _room(name)
-        if room is not None:
-            arrows[room] |= {other for other in _imports(path, package, modules) if other != room}
-    circles = _circles(arrows)
-    together = {room: min(circle) for circle in circles for room in circle}
-    up = sum(other in circle for circle in circles for room in circle for other in arrows[room])
-    return House(
+    modules = {_name(path, base, package): path for path in sorted(base.rglob("*.py"))}
+    imports = {name: set(_imports(path, modules)) - {name} for name, path in modules.items()}
+    top = _arrows(imports, package)
+    circles: list[str] = []
+    up = 0
+    for folder in sorted(name for name, path in modules.items() if path.name == "__init__.py"):
+        arrows = _arrows(imports, folder)
+        for circle in _circles(arrows):
+            circles.append(f"{folder}: {', '.join(sorted(circle))} import each other.")
+            up += sum(other in circle for room in circle for other in arrows[room]) * (folder not in EXCEPT)
+    together = {room: min(circle) for circle in _circles(top) for room in circle}
+    measured = House(
         part=part,
-        rooms=len(arrows),
-        floors=_floors(arrows, together),
-        arrows=sum(map(len, arrows.values())),
+        rooms=len(top),
+        floors=_floors(top, together),
+        arrows=sum(map(len, top.values())),
         up=up,
-        files=len(files),
-        lines=sum(len(path.read_text().splitlines()) for path in files),
+        files=len(modules),
+        lines=sum(len(path.read_text().splitlines()) for path in modules.values()),
     )
+    return measured, circles
 
 
 def _name(path: Path, base: Path, package: str) -> str:
@@ -81,13 +88,8 @@ def _name(path: Path, base: Path, package: str) -> str:
     return ".".join((package, *(part for part in parts if part != "__init__")))
 
 
-def _room(module: str) -> str | None:
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] != "__main__" else None
-
-
-def _imports(path: Path, package: str, modules: Mapping[str, Path]) -> Iterator[str]:
-    """Rooms of the same part that a file imports, anywhere in it."""
+def _imports(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
+    """Modules of the same part that a file imports, anywhere in it, for types alone too."""
     for node in ast.walk(ast.parse(path.read_text())):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -95,10 +97,25 @@ def _imports(path: Path, package: str, modules: Mapping[str, Path]) -> Iterator[
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             inside = [f"{node.module}.{alias.name}" for alias in node.names]
             names = [name if name in modules else node.module for name in inside]
-        for name in names:
-            room = _room(name) if name.split(".")[0] == package else None
-            if room is not None:
-                yield room
+        yield from (name for name in names if name in modules)
+
+
+def _arrows(imports: Mapping[str, set[str]], folder: str) -> dict[str, set[str]]:
+    """Arrows between the rooms of a folder, its `__init__` one of them where it is inside the part; each room a key."""
+    arrows: dict[str, set[str]] = defaultdict(set)
+    for name, others in imports.items():
+        room = _room(name, folder)
+        if room is not None:
+            arrows[room] |= {found for other in others if (found := _room(other, folder)) not in (None, room)}
+    return arrows
+
+
+def _room(module: str, folder: str) -> str | None:
+    """The room of a folder that a module is in; None outside, and for what a part begins with."""
+    if module == folder and "." in folder:
+        return "__init__"
+    room = module.removeprefix(f"{folder}.").split(".")[0] if module.startswith(f"{folder}.") else None
+    return None if room == "__main__" else room
 
 
 def _reached(arrows: Mapping[str, set[str]], first: str) -> set[str]:
@@ -143,13 +160,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="fail where a part has more than it may have")
     parser.add_argument("--part", choices=PARTS, help="one part [all]")
     given = parser.parse_args(arguments)
-    houses = [house(part, package) for part, package in PARTS.items() if given.part in (None, part)]
+    found = [house(part, package) for part, package in PARTS.items() if given.part in (None, part)]
+    houses = [each for each, _ in found]
     if given.json:
         print(json.dumps({each.part: asdict(each) for each in houses}))
     else:
         print(f"{'part':8}{'rooms':>7}{'floors':>8}{'arrows':>8}{'up':>5}{'files':>7}{'lines':>8}")
         for each in houses:
             print(f"{each.part:8}{each.rooms:7}{each.floors:8}{each.arrows:8}{each.up:5}{each.files:7}{each.lines:8}")
+    for sentence in (sentence for _, circles in found for sentence in circles):
+        print(sentence, file=sys.stderr)
     over = [each.part for each in houses if each.up or (each.rooms, each.floors, each.arrows) != _within(each)]
     if given.check and over:
         print(f"More rooms, floors or arrows than MOST in tools/rooms.py allows: {', '.join(over)}.", file=sys.stderr)
