@@ -62,6 +62,7 @@ LINT = (
     ("ruff", "format", "--check", "."),
     ("lint-imports",),
     (PYTHON, "tools/rooms.py", "--check"),
+    (PYTHON, "tools/size.py", "--check", "--base", "HEAD^"),
     (PYTHON, "tools/plain_words.py"),
     (PYTHON, "tools/reliability_page.py", "--check"),
 )

@@ -1,12 +1,9 @@
-"""Dictionaries of anything, each with its reason; and the list of what is long."""
+"""Dictionaries of anything, each with its reason."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-
-import pytest
-from tools import large
 
 try:
     import tomllib
@@ -33,12 +30,3 @@ def test_what_stays_untyped_has_its_reason() -> None:
     reasons = tomllib.loads((ROOT / "tools" / "untyped.toml").read_text(encoding="utf-8"))["files"]
     assert sorted(mentions()) == sorted(reasons)
     assert sum(mentions().values()) <= MOST
-
-
-def test_long_files_and_functions_are_named_with_their_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "edge").mkdir()
-    (tmp_path / "edge" / "long.py").write_text("def short():\n    pass\n\n\ndef wide():\n    a = 1\n    return a\n")
-    (tmp_path / "edge" / "short.py").write_text("def own():\n    pass\n")
-    monkeypatch.setattr(large, "ROOT", tmp_path)
-    assert list(large.large(["edge"], 6, 2)) == [(7, "edge/long.py"), (3, "edge/long.py:5 wide")]
-    assert list(large.large(["edge"], 7, 3)) == []
