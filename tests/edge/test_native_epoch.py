@@ -16,8 +16,8 @@ from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.gate_watch import OPEN, Declined, RoundControl
 from auricle_learning.native.library import compiler, library
 from auricle_learning.native.loaded_program import LoadedProgram
-from auricle_learning.native.program import Writer
 from auricle_learning.native.runtime import NativeRuntime
+from auricle_learning.native.writer import Writer
 from auricle_learning.runtimes import Job
 from auricle_learning.training import epochs
 from auricle_learning.training.train import Trainer, TrainingStopped

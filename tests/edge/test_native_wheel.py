@@ -124,7 +124,7 @@ def test_a_wheel_brings_the_library_for_every_machine_and_it_runs_here(tmp_path:
     here = tmp_path / "installed" / "auricle_learning" / "native" / shipped(platform.machine()).name
     if not here.is_file():
         pytest.skip(f"wheels bring no library for {platform.machine()}")
-    probe = [sys.executable, "-m", "tests.edge.native_probe", str(here), "50"]
+    probe = [sys.executable, "-m", "tests.learning.native_probe", str(here), "50"]
     done = subprocess.run(probe, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     brought = Library(here)

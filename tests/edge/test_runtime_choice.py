@@ -10,14 +10,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from tests.core import tiny_pack
 from tests.edge.cached_environment import linked_packages
+from tests.learning.test_native_runtime import with_cosine
 
 from auricle.errors import AuricleError
 from auricle.packs.manifest import Buffer, OrtTraining, Tflite
 from auricle.packs.pack import Pack
+from auricle.process.cli import main
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.service import checkup
 from auricle_learning.native import library as native_library
+from auricle_learning.native.library import compiler
 from auricle_learning.runtimes import InferenceOnly, Job, StepRuntime
 
 ROOT = Path(__file__).parents[2]
@@ -88,3 +93,24 @@ def test_without_onnxruntime_the_sentence_says_how_to_get_it(tmp_path: Path) -> 
     command = [sys.executable, "-S", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ | paths)
     assert "needs onnxruntime" in done.stdout and "[edge]" in done.stdout, done.stderr
+
+
+@pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
+def test_doctor_says_what_onnxruntime_runs_in_place_of_the_library() -> None:
+    assert "operator Cos" in checkup.pack_runs(with_cosine(), "native")
+    assert "onnxruntime runs" not in checkup.pack_runs(tiny_pack.pack(), "native")
+
+
+@pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
+def test_without_a_compiler_one_sentence_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "words" / "one").mkdir(parents=True)
+    tone = np.sin(np.arange(16_000, dtype=np.float32) * 0.2) * 0.1
+    soundfile.write(tmp_path / "words" / "one" / "ann_nohash_0.wav", tone, 16_000)
+    options = ["--keywords", str(tmp_path / "words"), "--pack", "digits", "--runtime", "native"]
+    assert main(["edge", "evaluate", *options]) == 2
+    assert "install gcc" in capsys.readouterr().err

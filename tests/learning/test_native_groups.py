@@ -8,8 +8,9 @@ import pytest
 from auricle_learning.native import program
 from auricle_learning.native.library import compiler, library
 from auricle_learning.native.loaded_program import LoadedProgram
-from auricle_learning.native.program import Program, Writer
+from auricle_learning.native.program import Program
 from auricle_learning.native.views import View
+from auricle_learning.native.writer import Writer
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
 ROWS, COLUMNS = 6, 24

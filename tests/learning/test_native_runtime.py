@@ -13,20 +13,16 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import soundfile
 from onnx import helper
 from tests.core import tiny_pack
-from tests.edge import native_probe
+from tests.learning import native_probe
 from tests.learning.sanitizers import sanitized
 from tests.learning.toy import PACK, clips, device
 from tests.learning.toy_training import PLUGIN
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
-from auricle.process.cli import main
 from auricle.wire.plan import FixMatch, Plan
-from auricle_edge.runtimes import choose_runtime
-from auricle_edge.service import checkup
 from auricle_learning.native import library as native_library
 from auricle_learning.native import runtime
 from auricle_learning.native.library import compiler, library
@@ -200,7 +196,7 @@ def test_what_is_not_of_the_graph_is_refused_by_name() -> None:
             NativeRuntime(tiny_pack.pack()).begin(_tiny()).step(batch)
 
 
-def _with_cosine() -> Pack:
+def with_cosine() -> Pack:
     """The tiny pack whose evaluation graph has an operator that the library has not."""
     model = onnx.load_from_string(tiny_pack.files()[tiny_pack.EVALUATE])
     for node in model.graph.node:
@@ -209,14 +205,12 @@ def _with_cosine() -> Pack:
     return tiny_pack.pack({tiny_pack.EVALUATE: model.SerializeToString()})
 
 
-def test_a_graph_with_an_unknown_operator_runs_on_onnxruntime_and_doctor_says_why() -> None:
-    pack, weights = _with_cosine(), np.arange(SIZE, dtype=np.float32)
+def test_a_graph_with_an_unknown_operator_runs_on_onnxruntime_with_a_reason() -> None:
+    pack, weights = with_cosine(), np.arange(SIZE, dtype=np.float32)
     x = np.ones((3, tiny_pack.FRAMES, tiny_pack.MELS), np.float32)
     native = NativeRuntime(pack)
     assert native.logits("lite", weights, x).tolist() == StepRuntime(pack).logits("lite", weights, x).tolist()
     assert "Cos" in native.reasons[tiny_pack.EVALUATE]
-    assert "operator Cos" in checkup.pack_runs(pack, "native")
-    assert "onnxruntime runs" not in checkup.pack_runs(tiny_pack.pack(), "native")
 
 
 def test_a_step_too_large_for_a_cache_is_left_to_onnxruntime_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,26 +230,11 @@ def test_a_step_too_large_for_a_cache_is_left_to_onnxruntime_where_it_is(monkeyp
 
 
 def test_native_gives_up_what_training_needs() -> None:
-    runtime = choose_runtime("native", tiny_pack.pack()).runtime
-    assert isinstance(runtime, NativeRuntime)
+    runtime = NativeRuntime(tiny_pack.pack())
     runtime.begin(_tiny()).step(BATCH)
     assert runtime.trains
     runtime.end_training()
     assert not runtime.trains
-
-
-def test_without_a_compiler_one_sentence_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (tmp_path / "words" / "one").mkdir(parents=True)
-    tone = np.sin(np.arange(16_000, dtype=np.float32) * 0.2) * 0.1
-    soundfile.write(tmp_path / "words" / "one" / "ann_nohash_0.wav", tone, 16_000)
-    options = ["--keywords", str(tmp_path / "words"), "--pack", "digits", "--runtime", "native"]
-    assert main(["edge", "evaluate", *options]) == 2
-    assert "install gcc" in capsys.readouterr().err
 
 
 def test_a_library_that_others_can_write_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +295,7 @@ def test_a_program_that_leaves_its_arena_is_refused(word: int, values: list[int]
 
 
 def _probe(path: Path, count: int, **environment: str) -> tuple[int, int]:
-    command = [sys.executable, "-m", "tests.edge.native_probe", path, str(count)]
+    command = [sys.executable, "-m", "tests.learning.native_probe", path, str(count)]
     more = {**os.environ, **environment}
     done = subprocess.run(command, cwd=ROOT, env=more, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr[-3000:]

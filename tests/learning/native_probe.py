@@ -1,6 +1,6 @@
 """Programs for the C library: every kernel against NumPy, and mutations of a sound program, in a process of its own.
 
-python -m tests.edge.native_probe LIBRARY
+python -m tests.learning.native_probe LIBRARY
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from auricle_learning.native.compiling import LEVELS
 from auricle_learning.native.library import Library
 from auricle_learning.native.loaded_program import LoadedProgram
 from auricle_learning.native.planner import plan_graph
-from auricle_learning.native.program import Program, UnsupportedError, Writer
+from auricle_learning.native.program import Program, UnsupportedError
 from auricle_learning.native.self_test import ONE, TWO
 from auricle_learning.native.views import View
+from auricle_learning.native.writer import Writer
 
 Array = NDArray[np.float32]
 MOST_RUN = 1 << 24
