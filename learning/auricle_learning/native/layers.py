@@ -12,8 +12,8 @@ import numpy as np
 
 from auricle.checks.onnx_reader import Node
 from auricle_learning.native.layout import MOST_PLACES, Graph, Operator, require
-from auricle_learning.native.program import Writer
 from auricle_learning.native.views import View
+from auricle_learning.native.writer import Writer
 
 
 def _conv(graph: Graph, node: Node) -> list[View]:

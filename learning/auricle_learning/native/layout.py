@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from auricle.checks.layout_shapes import slice_cuts
 from auricle.checks.onnx_reader import Node
 from auricle.checks.operator_call import Call, Constant, Shape
-from auricle_learning.native.program import UnsupportedError, Writer
+from auricle_learning.native.program import UnsupportedError
 from auricle_learning.native.views import View
+from auricle_learning.native.writer import Writer
 
 MOST_PLACES = 2000
 """Of a recurrence, a kernel or an edge: each has instructions of its own."""

@@ -14,8 +14,8 @@ import numpy as np
 from auricle.checks.onnx_reader import Node
 from auricle.checks.operator_call import axis_of
 from auricle_learning.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, Operator, require
-from auricle_learning.native.program import Writer
 from auricle_learning.native.views import View, joined_axes
+from auricle_learning.native.writer import Writer
 
 UNARY = {
     **{name: name.lower() for name in ("Abs", "Erf", "Exp", "Log", "Neg", "Not", "Relu", "Sigmoid", "Sqrt", "Tanh")},

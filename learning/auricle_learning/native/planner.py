@@ -17,9 +17,10 @@ from auricle_learning.native.layers import LAYERS, NORMS
 from auricle_learning.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, parts_of, require
 from auricle_learning.native.operators import BINARY, IN_PLACE, OPERATORS, REDUCTIONS, SAME, TRUTHS, UNARY
 from auricle_learning.native.plan import Plan, Slot
-from auricle_learning.native.program import UnsupportedError, Writer
+from auricle_learning.native.program import UnsupportedError
 from auricle_learning.native.recurrent import RECURRENT
 from auricle_learning.native.views import View
+from auricle_learning.native.writer import Writer
 
 HANDLERS = {**OPERATORS, **ACTIVATIONS, **LAYERS, **NORMS, **RECURRENT}
 COMPUTED = {

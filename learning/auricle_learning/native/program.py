@@ -1,37 +1,23 @@
-"""Writes the program of a graph: instructions over views first, one arena for all of them after that.
+"""The program of a graph: its instructions with a place for every value, as the words of `step.h`.
 
-The words of an instruction are those of `step.h`.
+A value keeps its memory in the arena only as long as somebody needs it.
 """
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle_learning.native.arena import placed, room
-from auricle_learning.native.groups import AXES, ELEMENTWISE, grouped
-from auricle_learning.native.views import Instruction, Shape, Store, View, dense, joined_axes
+from auricle_learning.native.groups import grouped
+from auricle_learning.native.views import Instruction, Store, View
 
-KINDS = (
-    *("copy", "neg", "abs", "sqrt", "exp", "log", "sigmoid", "tanh", "relu", "reciprocal", "erf", "not", "truth"),
-    *("add", "sub", "mul", "div", "max", "min", "greater", "greater_equal", "less", "less_equal", "equal", "pow", "or"),
-    "where",
-)
-"""Elementwise kernels, in the order of `step.h`."""
-PRODUCT, REDUCE, SOFTMAX, ARGMAX = range(2, 6)
-REDUCTIONS = ("sum", "squares", "max", "min")
-MOST_APART, MOST_TOGETHER = 64, 1024
-"""Places of an axis more, each with an instruction of its own, and of all such axes together."""
-REPEATED = 8
-"""Times that a value is repeated at least for a copy of it to pay."""
 LARGEST_ARENA = 1 << 30
 """Floats, as in `step_core.c`."""
+LINE = 16
+"""Floats of a cache line: stores begin on one."""
 
 
 class UnsupportedError(Exception):
@@ -46,230 +32,51 @@ class Program:
     arena: int
     """Floats."""
     once: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-    """What is run before, and again only when what stays between two runs has changed: `Writer.program`."""
+    """What is run before, and again only when what stays between two runs has changed: `assemble`."""
 
 
-class Writer:
-    """Instructions as they are added; every method gives the view of what it makes, or fills the one it is given."""
+def assemble(written: Sequence[Instruction], kept: Sequence[View], lasting: Sequence[View] = ()) -> Program:
+    """Give every store of some instructions its place, and make the words.
 
-    def __init__(self) -> None:
-        self.instructions: list[Instruction] = []
-        self.constants: list[tuple[View, NDArray[np.float32]]] = []
-        self._makers: dict[Store, list[int]] = defaultdict(list)
-        self._copies: dict[tuple[int, int, Shape, Shape], View] = {}
-        self._numbers: dict[tuple[Shape, bytes], View] = {}
+    Parameters
+    ----------
+    kept
+        Needed after the last instruction too.
+    lasting
+        Weights that are only read: what is made of them alone is made once and stays.
 
-    def keep(self, shape: Sequence[int]) -> View:
-        """Memory that is filled before a program runs."""
-        return View(Store(max(1, math.prod(shape)), kept=True), 0, tuple(shape), dense(shape))
-
-    def new(self, shape: Sequence[int], like: View | None = None) -> View:
-        """Memory for what an instruction makes, its axes in the order of those of another view of that shape."""
-        if like is None or like.is_dense:
-            return View(Store(max(1, math.prod(shape))), 0, tuple(shape), dense(shape))
-        order = list(range(len(shape)))
-        order.sort(key=lambda axis: -abs(like.strides[axis]) if shape[axis] != 1 else -(1 << 60))
-        inner = dense([shape[axis] for axis in order])
-        strides = [0] * len(shape)
-        for axis, stride in zip(order, inner, strict=True):
-            strides[axis] = stride
-        return View(Store(max(1, math.prod(shape))), 0, tuple(shape), tuple(strides))
-
-    def constant(self, value: NDArray[np.float32]) -> View:
-        """Numbers that stay; the same ones lie once."""
-        flat = np.asarray(value, np.float32, order="C")
-        key = (flat.shape, flat.tobytes())
-        if key not in self._numbers:
-            self._numbers[key] = self.keep(flat.shape)
-            self.constants.append((self._numbers[key], flat))
-        return self._numbers[key]
-
-    def dense(self, view: View) -> View:
-        """The same numbers side by side: copied once, however often it is asked for."""
-        if view.is_dense:
-            return view
-        key = (id(view.store), view.offset, view.shape, view.strides)
-        if key not in self._copies:
-            self._copies[key] = self.elementwise("copy", [view], self.new(view.shape))
-        return self._copies[key]
-
-    def reshape(self, view: View, shape: Sequence[int]) -> View:
-        """Another shape, by a copy where it takes one."""
-        made = view.reshaped(shape)
-        if made is None:
-            made = self.dense(view).reshaped(shape)
-        assert made is not None
-        return made
-
-    def _add(self, words: list[int | View], reads: list[View], writes: View) -> View:
-        at = len(self.instructions)
-        for view in [*reads, writes]:
-            view.store.first = min(view.store.first, at)
-            view.store.last = max(view.store.last, at)
-        self._makers[writes.store].append(at)
-        self.instructions.append(Instruction([words[0], len(words) + 1, *words[1:]], reads, [writes]))
-        return writes
-
-    def elementwise(self, kind: str, inputs: Sequence[View], out: View | None = None) -> View:
-        """Out = kind(inputs), repeated to a common shape."""
-        shape = inputs[0].shape if out is None else out.shape
-        if out is None and any(view.shape != shape for view in inputs):
-            shape = np.broadcast_shapes(*(view.shape for view in inputs))
-        wide = [view.broadcast(shape) for view in inputs]
-        if out is None:
-            whole = (view for view in wide if all(s or n == 1 for n, s in zip(shape, view.strides, strict=True)))
-            out = self.new(shape, next(whole, None))
-        inner = [abs(stride) for stride in out.strides]
-        order = list(range(len(shape)))
-        if any(after > before for before, after in pairwise(inner)):
-            order.sort(key=lambda axis: -inner[axis])
-        fastest = next((axis for axis in reversed(order) if shape[axis] != 1), None)
-        wide = [view if fastest is None else self._closed_up(view, fastest) for view in wide]
-        views = [view.transposed(order) for view in (out, *wide)]
-        axes = joined_axes(views[0].shape, *(view.strides for view in views))
-        self._walk(KINDS.index(kind), axes, views)
-        return out
-
-    def _closed_up(self, view: View, inner: int) -> View:
-        """A repeated view whose numbers lie apart along the innermost axis, as a depthwise kernel's do: side by side.
-
-        A copy of the few numbers, so that each of the many rows need not gather them.
-        """
-        if view.strides[inner] in (0, 1):
-            return view
-        few = view
-        for axis, stride in enumerate(view.strides):
-            few = few.cut(axis, 0, 1) if stride == 0 else few
-        if few.size * REPEATED > view.size:
-            return view
-        order = [axis for axis in range(len(view.shape)) if axis != inner] + [inner]
-        closed = self.dense(few.transposed(order)).transposed([order.index(axis) for axis in range(len(order))])
-        return closed.broadcast(view.shape)
-
-    def _walk(self, kind: int, axes: list[tuple[int, tuple[int, ...]]], views: list[View]) -> None:
-        """One instruction, or as many as the axes that are too many for one have places."""
-        if len(axes) > AXES:
-            size, steps = axes[0]
-            if size > MOST_APART or math.prod(each for each, _ in axes[: len(axes) - AXES]) > MOST_TOGETHER:
-                raise UnsupportedError("it has too many axes")
-            for i in range(size):
-                pairs = zip(views, steps, strict=True)
-                moved = [View(view.store, view.offset + i * step, view.shape, view.strides) for view, step in pairs]
-                self._walk(kind, axes[1:], moved)
-            return
-        axes = axes or [(1, (1,) * len(views))]
-        axes = [(1, (0,) * len(views))] * (AXES - len(axes)) + axes
-        words: list[int | View] = [ELEMENTWISE, kind, *(size for size, _ in axes)]
-        for i, view in enumerate(views):
-            words += [view, *(steps[i] for _, steps in axes)]
-        self._add(words, views[1:], views[0])
-
-    def product(self, a: View, b: View, add: View | None = None, out: View | None = None) -> View:
-        """Out = add + a b for matrices (M, K), (K, N), or as many of each as the first axis has."""
-        if len(a.shape) == 2:
-            views = [None if view is None else _one(view) for view in (a, b, add, out)]
-            assert views[0] is not None
-            assert views[1] is not None
-            made = self.product(views[0], views[1], views[2], views[3])
-            return out if out is not None else made.without(0)
-        times, rows, deep = a.shape
-        columns = b.shape[2]
-        target = out if out is not None else self.new((times, rows, columns))
-        if b.strides[2] != 1 and columns > 1:
-            b = self.dense(b) if b.strides[0] else self.dense(b.cut(0, 0, 1)).broadcast(b.shape)
-        if add is not None and add.strides[2] != 1 and columns > 1:
-            add = self.elementwise("copy", [add], self.new(add.shape))
-        place = target if target.strides[2] == 1 or columns == 1 else self.new(target.shape)
-        words: list[int | View] = [PRODUCT, times, rows, columns, deep, a, *a.strides, b, *b.strides[:2]]
-        words += [-1, 0, 0] if add is None else [add, *add.strides[:2]]
-        self._add([*words, place, *place.strides[:2]], [a, b] if add is None else [a, b, add], place)
-        if place is not target:
-            self.elementwise("copy", [place], target)
-        return target
-
-    def reduce(self, kind: str, view: View, axes: Sequence[int], scale: float = 1.0, out: View | None = None) -> View:
-        """Over some axes; what is left has no such axes."""
-        kept = [axis for axis in range(len(view.shape)) if axis not in axes]
-        shape = tuple(view.shape[axis] for axis in kept)
-        target = out if out is not None else self.new(shape)
-        over = joined_axes([view.shape[axis] for axis in axes], [view.strides[axis] for axis in axes])
-        left = joined_axes(shape, [view.strides[axis] for axis in kept], target.strides)
-        if len(over) > 1 or len(left) > 2:
-            view = self.dense(view.transposed([*kept, *axes]))
-            over = [(math.prod(view.shape[len(kept) :]), (1,))]
-            left = joined_axes(shape, view.strides[: len(kept)], target.strides)
-        if len(left) > 2:
-            return self.elementwise("copy", [self.reduce(kind, view, range(len(kept), len(view.shape)), scale)], target)
-        size, (step,) = over[0] if over else (1, (1,))
-        if len(left) == 1 and left[0][1] != (1, 1):
-            left.append((1, (1, 1)))
-        left = [*[(1, (0, 0))] * (2 - len(left)), *left]
-        (outer, (outer_from, outer_to)), (inner, (inner_from, inner_to)) = left
-        words: list[int | View] = [REDUCE, REDUCTIONS.index(kind), outer, size, inner, view]
-        words += [outer_from, step, inner_from, target, outer_to, inner_to]
-        self._add([*words, int(np.float32(scale).view(np.int32))], [view], target)
-        return target
-
-    def softmax(self, view: View, logarithm: bool) -> View:
-        """Of the last axis of a matrix."""
-        source = self.dense(view)
-        out = self.new(view.shape)
-        words: list[int | View] = [SOFTMAX, int(logarithm), *view.shape, source, source.strides[0], out]
-        return self._add([*words, out.strides[0]], [source], out)
-
-    def argmax(self, view: View) -> View:
-        """Index of the first largest of each row (rows, columns): (rows,)."""
-        out = self.new(view.shape[:1])
-        return self._add([ARGMAX, *view.shape, view, *view.strides, out, 1], [view], out)
-
-    def replace(self, old: View, new: View) -> None:
-        """Let a new value end up where an input lies: made there, where nobody misses the old one, or else copied.
-
-        Call it when everything else is written: no instruction but a copy like this one may follow.
-        """
-        makers = self._makers[new.store]
-        if len(makers) == 1 and new.store.instead is None and new.lies_as(old) and old.store.last <= makers[0]:
-            made = self.instructions[makers[0]]
-            reads = [view for view in made.reads if view.store is old.store]
-            whole = made.words[0] == ELEMENTWISE and made.writes[0].size == new.size == new.store.size
-            if whole and all(view.lies_as(made.writes[0]) for view in reads):
-                new.store.instead = old.store
-                old.store.last = 1 << 60
-                return
-        self.elementwise("copy", [new], old)
-
-    def program(self, kept: Sequence[View], lasting: Sequence[View] = ()) -> Program:
-        """Give every store its place, and make the words; `kept` are those needed after the last instruction too.
-
-        What is made of `lasting` values alone, weights that are only read, is made once and stays.
-        """
-        stores_kept = {view.store for view in kept}
-        once, stay = _once(self.instructions, {view.store for view in lasting}) if lasting else ([], set())
-        early = set(map(id, once))
-        often = [each for each in self.instructions if id(each) not in early]
-        first = grouped(once, stores_kept | stay)
-        instructions = [*first, *grouped(often, stores_kept | stay)]
-        stores = dict.fromkeys(view.store for view in kept)
-        for each in instructions:
-            stores.update(dict.fromkeys(view.store for view in (*each.reads, *each.writes)))
-        for store in stores:
-            store.first, store.last = 1 << 60, -1
-        for at, each in enumerate(instructions):
-            for view in (*each.reads, *each.writes):
-                view.store.first, view.store.last = min(view.store.first, at), at
-        for store in stores_kept | stay:
-            store.last = len(instructions)
-        top = 0
-        for store in stores:
-            if store.kept:
-                store.offset, top = top, top + room(store)
-        top = placed([store for store in stores if not store.kept and store.instead is None], top)
-        if top > LARGEST_ARENA:
-            raise UnsupportedError(f"it needs room for {top} numbers")
-        for store in stores:
-            if store.instead is not None:
-                store.offset = store.instead.offset
-        return Program(_words(instructions[len(first) :]), top, _words(first))
+    Raises
+    ------
+    UnsupportedError
+        The arena would be larger than the library takes.
+    """
+    stores_kept = {view.store for view in kept}
+    once, stay = _once(written, {view.store for view in lasting}) if lasting else ([], set())
+    early = set(map(id, once))
+    often = [each for each in written if id(each) not in early]
+    first = grouped(once, stores_kept | stay)
+    instructions = [*first, *grouped(often, stores_kept | stay)]
+    stores = dict.fromkeys(view.store for view in kept)
+    for each in instructions:
+        stores.update(dict.fromkeys(view.store for view in (*each.reads, *each.writes)))
+    for store in stores:
+        store.first, store.last = 1 << 60, -1
+    for at, each in enumerate(instructions):
+        for view in (*each.reads, *each.writes):
+            view.store.first, view.store.last = min(view.store.first, at), at
+    for store in stores_kept | stay:
+        store.last = len(instructions)
+    top = 0
+    for store in stores:
+        if store.kept:
+            store.offset, top = top, top + _room(store)
+    top = _placed([store for store in stores if not store.kept and store.instead is None], top)
+    if top > LARGEST_ARENA:
+        raise UnsupportedError(f"it needs room for {top} numbers")
+    for store in stores:
+        if store.instead is not None:
+            store.offset = store.instead.offset
+    return Program(_words(instructions[len(first) :]), top, _words(first))
 
 
 def _once(instructions: Sequence[Instruction], lasting: set[Store]) -> tuple[list[Instruction], set[Store]]:
@@ -295,6 +102,37 @@ def _words(instructions: Sequence[Instruction]) -> NDArray[np.int32]:
     return np.array([w.store.offset + w.offset if isinstance(w, View) else w for w in words], np.int32)
 
 
-def _one(view: View) -> View:
-    """A matrix as the only one of several."""
-    return View(view.store, view.offset, (1, *view.shape), (0, *view.strides))
+def _room(store: Store) -> int:
+    """Whole cache lines and one more: stores a page apart would hinder each other in the processor's store buffer."""
+    return (-(-store.size // LINE) + 1) * LINE
+
+
+def _placed(stores: list[Store], bottom: int) -> int:
+    """Give each store the first gap that is free while it is needed; returns the end of the arena."""
+    free: list[tuple[int, int]] = [(bottom, 1 << 40)]
+    ending: dict[int, list[Store]] = {}
+    top, now = bottom, -1
+    for store in sorted(stores, key=lambda each: each.first):
+        while now < store.first:
+            for done in ending.pop(now, []):
+                free = _freed(free, done.offset, done.offset + _room(done))
+            now += 1
+        wanted = _room(store)
+        i = next(i for i, (low, high) in enumerate(free) if high - low >= wanted)
+        low, high = free[i]
+        free[i : i + 1] = [(low + wanted, high)] if high - low > wanted else []
+        store.offset = low
+        top = max(top, low + wanted)
+        ending.setdefault(store.last, []).append(store)
+    return top
+
+
+def _freed(free: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
+    """The gaps with one more, joined with its neighbours."""
+    merged: list[tuple[int, int]] = []
+    for gap in sorted([*free, (low, high)]):
+        if merged and merged[-1][1] == gap[0]:
+            merged[-1] = (merged[-1][0], gap[1])
+        else:
+            merged.append(gap)
+    return merged

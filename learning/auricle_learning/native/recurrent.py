@@ -8,8 +8,8 @@ import numpy as np
 
 from auricle.checks.onnx_reader import Node
 from auricle_learning.native.layout import MOST_PLACES, Graph, Operator, require
-from auricle_learning.native.program import Writer
 from auricle_learning.native.views import View
+from auricle_learning.native.writer import Writer
 
 Step = Callable[[int, "list[View]", View], "list[View]"]
 """From a time, the states (B, H) before it and a place for the first of them to the states after it."""

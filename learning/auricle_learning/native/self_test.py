@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from auricle.errors import AuricleError
 from auricle_learning.native.library import Library, library
 from auricle_learning.native.loaded_program import LoadedProgram
-from auricle_learning.native.program import REDUCTIONS, Writer
 from auricle_learning.native.views import View
+from auricle_learning.native.writer import REDUCTIONS, Writer
 
 SHARE = 1e-5
 """How far a number may be from NumPy's in float64, of the largest one of its kind, or of 1 where all are smaller."""
