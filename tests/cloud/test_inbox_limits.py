@@ -35,9 +35,10 @@ from auricle.wire.prior_knowledge import require_gradients
 from auricle.wire.tensors import Flat, digest
 from auricle.wire.vectors import Declared, VectorHeader
 from auricle_cloud.link.admission import RateLimit
-from auricle_cloud.rounds.read_cohort import cohort_of, stacked_maps
+from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.verdict import refusal_code
+from auricle_learning.aggregation.inputs import stacked_maps
 
 # -- limits, losses and standing
 

@@ -17,10 +17,10 @@ from auricle.wire.plan import Plan
 from auricle_cloud.settings import Detection, Limits
 from auricle_fleet import FleetResult, FleetRun, Group
 from auricle_fleet.suite.figures import named
-from auricle_fleet.virtual.detection import Watch, ask, put_onto
+from auricle_fleet.virtual.detection import VirtualDetection
 from auricle_fleet.virtual.model import Model
 from auricle_fleet.virtual.order import Judged, Maker
-from auricle_learning.aggregation.cohort import Cohort
+from auricle_learning.aggregation.inputs import put_onto
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 
 pytest.importorskip("espeakng_loader")
@@ -104,34 +104,33 @@ def test_a_fleet_of_which_everybody_is_quarantined_ends_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everybody = frozenset(f"dev-{i:03d}" for i in range(5))
-    monkeypatch.setattr(Watch, "barred", property(lambda watch: everybody if watch.trained else frozenset()))
-    monkeypatch.setattr(Watch, "passed_over", lambda _watch: {})
+    monkeypatch.setattr(VirtualDetection, "barred", property(lambda one: everybody if one.trained else frozenset()))
+    monkeypatch.setattr(VirtualDetection, "passed_over", lambda _one: {})
     with pytest.raises(AuricleError, match="Round 2 cannot begin: every device is quarantined"):
         FleetRun(virtual(**ATTACKED), tmp_path / "run").run()
 
 
 def test_a_watch_that_is_kept_says_the_same_afterwards() -> None:
     """Numbers by hand: of three losses the largest is the next reference; two verdicts of two bar a device."""
-    judge: Any = SimpleNamespace(settings=Detection(quarantine_after=2))
-    limits = Limits(loss=10.0)
-    watch, again = (Watch(judge, lambda _: OptimizerSettings(), limits) for _ in range(2))
+    watch, again = (detection(Detection(quarantine_after=2), limits=Limits(loss=10.0)) for _ in range(2))
     said = watch.said({"c": (0.5, 4), "a": (math.nan, 4), "b": (11.0, 4), "d": (1.0, 0)})
     assert {name: one.loss for name, one in said.items()} == {"a": None, "b": None, "c": 0.5}
     model = Model(np.arange(3, dtype=np.float32), b"state")
-    first = watch.look(1, {"a": 0.5, "b": 0.75, "c": 0.25}, _never, model)
-    maker = Maker("round", 1, 0, model, Plan(), (), np.ones(3, np.float32))
+    first = watch.look(1, {"a": 0.5, "b": 0.75, "c": 0.25}, model)
+    maker = Maker("round", 1, 0, (bytes(12), b"state"), Plan(), (), bytes(12))
     watch.take(first, maker, went_back=False, number=1, trained={"a": None})
     for number in (2, 3):
         blamed = Judged({**(first.detection or {}), "fires": True, "bad": ["b"]})
         watch.take(blamed, None, went_back=False, number=number, trained={"b": None})
-    again.restore(watch.to_bytes(), 3)
+    again.restore(watch.to_bytes())
     for one in (watch, again):
         assert one.barred == {"b"} and one.trained == {"a": 1, "b": 3}
         assert one.passed_over() == {"b": "is quarantined: harmful in 2 rounds"}
-        assert not one.look(4, {"a": 0.75, "b": 0.5, "c": 0.76}, _never, model).fires  # one of three is above 0.75
+        told = one.look(4, {"a": 0.75, "b": 0.5, "c": 0.76}, model).detection
+        assert told is not None and not told["fires"], "one of three is above 0.75"
     assert again.to_bytes() == watch.to_bytes()
     with pytest.raises(StorageError, match="What detection knew is damaged"):
-        again.restore(b"x", 3)
+        again.restore(b"x")
 
 
 def test_what_an_update_is_worth_on_a_repaired_model() -> None:
@@ -141,17 +140,19 @@ def test_what_an_update_is_worth_on_a_repaired_model() -> None:
 
 
 def test_who_answers_the_question_and_how_long_it_takes() -> None:
-    judge: Any = SimpleNamespace(settings=Detection())
-    watch = Watch(judge, lambda _: OptimizerSettings(), Limits())
+    def asked(times: dict[str, float | None]) -> Judged:
+        fleet = {name: SimpleNamespace(place=ord(name), says_loss=lambda *_, at=at: at) for name, at in times.items()}
+        crew: Any = SimpleNamespace(answers=lambda _, them: [(each.place / 100, 1) for each in them])
+        order: Any = SimpleNamespace(number=1, began=0.0)
+        return detection(Detection(), fleet).ask(order, [*times], Model(np.ones(3, np.float32)), crew, 600.0)
 
-    def losses_of(names: list[str]) -> list[tuple[float, int]]:
-        return [(float(ord(name)), 1) for name in names]
-
-    said, seconds = ask(watch, {"a": 2.0, "b": 3.0}, 60.0, losses_of)
-    assert (list(said), seconds) == (["a", "b"], 3.0)
-    said, seconds = ask(watch, {"a": 2.0, "b": 61.0, "c": None}, 60.0, losses_of)
-    assert (list(said), seconds) == (["a"], 60.0)
+    first, second = asked({"a": 2.0, "b": 3.0}), asked({"a": 2.0, "b": 61.0, "c": None})
+    assert (list(first.losses), first.seconds, first.fetched) == (["a", "b"], 3.0, 12)
+    assert (list(second.losses), second.seconds) == (["a"], 60.0)
 
 
-def _never(_maker: Maker) -> Cohort:
-    raise AssertionError("no round is read where there is no alarm")
+def detection(settings: Detection, fleet: Any = None, limits: Limits | None = None) -> VirtualDetection:
+    """Without a rule: no updates are read where there is no alarm."""
+    judge: Any = SimpleNamespace(settings=settings)
+    cohorts: Any = SimpleNamespace(limits=limits or Limits(), fleet=fleet)
+    return VirtualDetection(judge, lambda _: OptimizerSettings(), cohorts)

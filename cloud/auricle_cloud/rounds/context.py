@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
 import msgspec
-import numpy as np
 
 from auricle.errors import SettingsError
 from auricle.packs.pack import Pack
@@ -33,11 +32,11 @@ from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.rows import DeviceRow, ModelRow, RoundRow, UpdateRow
 from auricle_cloud.storage.store import Store
 from auricle_learning.aggregation.bounded import BoundedRule
-from auricle_learning.aggregation.caps import total_of
 from auricle_learning.aggregation.cohort import Cohort, Float64Array
 from auricle_learning.aggregation.compute.matrix import NumpyMatrix, Opener
-from auricle_learning.aggregation.extras import MAGIC, NOTHING, Extras, PlannedSteps, RuleState
-from auricle_learning.aggregation.next_model import optimizer_in
+from auricle_learning.aggregation.extras import NOTHING, Extras, PlannedSteps, RuleState
+from auricle_learning.aggregation.inputs import ServerInputs, with_training
+from auricle_learning.aggregation.next_model import optimizer_in, rule_state_in
 from auricle_learning.aggregation.server_optimizer import OptimizerState
 from auricle_learning.methods.passes import planned_steps
 from auricle_learning.methods.vectors import declared
@@ -137,19 +136,11 @@ class RoundContext:
         base_of = None if sent is None else lambda _: self.weights(sent)
         start = self.weights(row.begun.base)
         plan = msgspec.msgpack.decode(row.begun.plan, type=Plan)
-        extras = replace(
-            self.extras(row),
-            steps=np.array([update.steps for update in counted], np.float64),
-            planned=self._planned(plan),
-            rate=plan.rate,
-            starts=starts,
-        )
+        extras = with_training(self.extras(row), self.rule, plan, counted, lambda: self._planned(plan), starts)
         return self.read(start, counted, base_of, extras)
 
     def _planned(self, plan: Plan) -> PlannedSteps | None:
-        """How many steps a round's plan has devices take; None where its rule needs none, or its method is gone."""
-        if "steps" not in self.rule.rule.needs:
-            return None
+        """How many steps a round's plan has devices take; None where its method is gone."""
         with contextlib.suppress(SettingsError):  # a method of a package that is not installed any more
             return planned_steps(self.pack, plan)
         return None
@@ -171,17 +162,13 @@ class RoundContext:
 
     def extras(self, row: RoundRow) -> Extras:
         """What a rule may need that is not of the round's updates."""
-        if not self.rule.rule.needs:
-            return NOTHING
-        clips = self.store.devices.registered_of_all()
-        return Extras(
-            clients=len(clips),
-            total_samples=total_of(clips, self.rule.factor),
+        return ServerInputs(
+            number=row.round,
+            registered=self.store.devices.registered_of_all,
+            state=lambda: self.rule_state_after(self.store.models.get(self.task, row.begun.version)),
             objectives=self.labelled.objectives,
-            reference_samples=float(self.labelled.count),
-            state=self.rule_state_after(self.store.models.get(self.task, row.begun.version)),
-            round=row.round,
-        )
+            labelled=self.labelled.count,
+        ).extras(self.rule)
 
     def read(
         self,
@@ -203,10 +190,7 @@ class RoundContext:
     def state_after(self, model: ModelRow, rule: str) -> RuleState | None:
         """The state that a rule left with a model; None before its first round or after another's."""
         saved = None if model.optimizer is None else self.blobs.get(model.optimizer)
-        if saved is None or not saved.startswith(MAGIC):
-            return None
-        state = RuleState.from_bytes(saved, self.pack.plugin_table.size)
-        return state if state.rule == rule else None
+        return rule_state_in(saved, self.pack.plugin_table.size, rule)
 
     def optimizer_after(self, model: ModelRow) -> OptimizerState | None:
         """The server optimizer's state after a model (its row); None before the first step."""

@@ -210,11 +210,6 @@ def compared(said: Mapping[str, float | None], reference: float | None, previous
     }
 
 
-def reference_after(detection: Document) -> tuple[float | None, int | None]:
-    """The largest loss of the last clean cohort as a round left it, and that cohort's size."""
-    return detection["next_reference"], len(detection["losses"]) - len(detection.get("set_aside", ())) or None
-
-
 def verdict(told: Document, found: Found) -> Document:
     """What was found in all, for the report: in a comparison whose alarm fired, and after it."""
     detection = {**told, **found.detail, "sentence": f"{told.get('sentence', '')} {found.sentence}".strip()}

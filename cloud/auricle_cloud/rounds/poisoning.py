@@ -7,22 +7,12 @@ from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
 
-from auricle.errors import StorageError
 from auricle.wire.tensors import encode
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.blame import note_set_aside, note_verdict
 from auricle_cloud.rounds.context import RoundContext
-from auricle_cloud.rounds.inquiry import (
-    Before,
-    Found,
-    Judge,
-    Progress,
-    compared,
-    last_good,
-    not_judged,
-    reference_after,
-    verdict,
-)
+from auricle_cloud.rounds.inquiry import Before, Found, Judge, Progress, verdict
+from auricle_cloud.rounds.inquiry_watch import Suspect, Watch, inquire
 from auricle_cloud.settings import Detection
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import State
@@ -52,7 +42,8 @@ class Judgement:
         return ("alarm" if detection["fires"] else "inviting"), detection
 
     def _compared(self, row: RoundRow, said: Mapping[str, float | None]) -> Document:
-        return compared(said, *self._reference(row.round))
+        earlier = self.site.store.rounds.listed(self._task, limit=50, before=row.round)
+        return Watch.from_rounds(each.detection for each in earlier).compare(said)
 
     def note_set_aside(self, tx: sa.Connection, number: int, detection: Document) -> None:
         """Enter an event for each device whose loss was not believed."""
@@ -73,14 +64,6 @@ class Judgement:
         found = await self.find(row.round, row.begun.version)
         return verdict(detection, found), found
 
-    def _reference(self, number: int) -> tuple[float | None, int | None]:
-        """The largest loss of the last clean cohort, and that cohort's size."""
-        for earlier in self.site.store.rounds.listed(self._task, limit=50, before=number):
-            known = earlier.detection
-            if known is not None and "next_reference" in known:
-                return reference_after(known)
-        return None, None
-
     async def find(self, number: int, version: int) -> Found:
         """Find who poisoned the model of this version, from which a round starts, and make a repaired one."""
         loop = asyncio.get_running_loop()
@@ -92,24 +75,30 @@ class Judgement:
         return await asyncio.to_thread(self._find, number, version, progress)
 
     def _find(self, number: int, version: int, progress: Progress) -> Found:
+        site, judge = self.site, None
+        if self._evaluator is not None:
+            judge = Judge(self._settings, site.rule, self._evaluator, site.settings.seed, site.settings.limits)
+        return inquire(judge, number, self._suspect(version), progress)
+
+    def _suspect(self, version: int) -> Suspect:
+        """The model of this version, with the round that made it."""
         site, models = self.site, self.site.store.models
         current = models.get(self._task, version)
+        weights = site.weights(current.blob)
         if current.origin != "round" or current.round is None:
-            return not_judged(number, current.origin)
+            return Suspect(weights, current.origin)
         judged = site.store.rounds.get(self._task, current.round)
         row = models.get(self._task, judged.begun.version)
         optimizer = None if row.optimizer is None else site.blobs.get(row.optimizer)
-        before = Before(row.version, site.weights(row.blob), optimizer)
-        if self._evaluator is None:
-            return last_good(judged.round, before, "There is no validation set to judge devices by")
         counted = site.store.updates.counted(self._task, judged.round)
-        try:
-            cohort = site.cohort(judged, counted)
-        except StorageError:  # an operator went back to a model whose updates retention has given up
-            return last_good(judged.round, before, f"The updates of round {judged.round} are not kept any more")
-        judge = Judge(self._settings, site.rule, self._evaluator, site.settings.seed, site.settings.limits)
-        server = site.settings.preset.server_for(judged.round, site.horizon)
-        return judge.find(cohort, judged.round, before, site.weights(current.blob), server, progress)
+        return Suspect(
+            weights,
+            current.origin,
+            judged.round,
+            Before(row.version, site.weights(row.blob), optimizer),
+            lambda: site.cohort(judged, counted),
+            site.settings.preset.server_for(judged.round, site.horizon),
+        )
 
     def settle(self, row: RoundRow, found: Found) -> None:
         """Enter the verdict and the repaired model, and go on to inviting, in one transaction."""

@@ -16,11 +16,11 @@ from auricle_cloud.rounds.arrived_weights import ArrivedWeights
 from auricle_cloud.states.verdict import staleness_weight
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.rows import UpdateRow
-from auricle_learning.aggregation.cohort import Cohort, Float64Array, layers_of
+from auricle_learning.aggregation.cohort import Cohort, Float64Array
 from auricle_learning.aggregation.compute.matrix import NumpyMatrix, Opener
 from auricle_learning.aggregation.extras import NOTHING, Extras
+from auricle_learning.aggregation.inputs import build_cohort, put_onto
 from auricle_learning.aggregation.rules.average import sample_share
-from auricle_learning.methods.vectors import GRADIENTS, MAPS
 
 
 def cohort_of(
@@ -72,64 +72,20 @@ def cohort_of(
         if known[place]:
             continue
         block, more[place] = split_vectors(blobs.get(row.body), length_of(table, row.codec), row.headers)
-        sent = decode_update(block, base(place, row), table, row.codec)
-        matrix[place] = sent if base_of is None else _moved(start, sent, base(place, row), row.staleness)
-    return Cohort.build(
+        began = base(place, row)
+        sent = decode_update(block, began, table, row.codec)
+        matrix[place] = sent if base_of is None else put_onto(start, began, sent, staleness_weight(row.staleness))
+    return build_cohort(
+        table,
+        start,
+        counted,
+        matrix,
+        more,
         ids=_clients(counted),
-        weights=matrix,
-        samples=[row.samples for row in counted],
-        losses=[np.nan if row.loss is None else row.loss for row in counted],
-        start=start,
-        layers=layers_of((s.name, s.size, s.layer) for s in table.specs),
+        registered=registered,
+        extras=extras,
         opener=opener,
-        registered=None if registered is None else [_registered(row, registered) for row in counted],
-        extras=replace(
-            with_vectors(extras, more, table),
-            labelled=with_labels([(row.samples, row.unsupervised) for row in counted]),
-        ),
     )
-
-
-def _moved(start: Flat, sent: Flat, base: Flat, staleness: int) -> Flat:
-    moved = (sent.astype(np.float64) - base) * staleness_weight(staleness)
-    return np.asarray(start + moved, np.float32)
-
-
-def with_vectors(extras: Extras, brought: Sequence[Mapping[str, Flat]], table: TensorTable) -> Extras:
-    """The extras with what followed updates' weights: maps, and of each client its gradients (C, C d + C) or none.
-
-    Parameters
-    ----------
-    brought
-        Of each update, its vectors by name.
-    table
-        Whose classifier gradients are of.
-    """
-    names = {name for vectors in brought for name in vectors}
-    by_name = {name: [vectors.get(name) for vectors in brought] for name in names}
-    found = replace(extras, vectors=by_name, maps=stacked_maps(by_name.get(MAPS.name, [])))
-    if GRADIENTS.name not in by_name:
-        return found
-    classes = table.specs[-1].size
-    by_class = [None if one is None else one.reshape(classes, -1) for one in by_name[GRADIENTS.name]]
-    return replace(found, gradients=by_class)
-
-
-def stacked_maps(maps: Sequence[Flat | None]) -> Float64Array | None:
-    """(K, M) the activation maps (M,) that updates brought; None where one brought none, or another number."""
-    known = [one for one in maps if one is not None and one.size]
-    same = len(known) == len(maps) and len({one.size for one in known}) == 1
-    return np.stack(known).astype(np.float64) if same else None
-
-
-def _registered(row: UpdateRow, registered: Mapping[str, int]) -> float:
-    """Clips that a device registered, which are its labelled ones: they bound no count that has others in it."""
-    return np.nan if row.unsupervised else registered.get(row.device, np.nan)
-
-
-def with_labels(counts: Sequence[tuple[int, int | None]]) -> Float64Array:
-    """(K,) 1 for each update that had samples with labels, by its samples and those without any of them."""
-    return np.array([float(samples > (free or 0)) for samples, free in counts])
 
 
 def _clients(counted: Sequence[UpdateRow]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Detection of harmful updates without links: what a coordinator keeps of it in its database, a run keeps here.
+"""Detection of harmful updates without links: what devices say of a model, and what a checkpoint keeps of it.
 
 Verdicts and repairs are those of `auricle_cloud.rounds.inquiry`, with the same seeds: both engines blame the same
 devices and go on from the same models.
@@ -6,51 +6,39 @@ devices and go on from the same models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
-import numpy as np
 
 from auricle.errors import StorageError
 from auricle.wire.messages import Update
-from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat, decode, encode
-from auricle_cloud.rounds.blame import barred_for, is_barred
+from auricle_cloud.rounds.blame import is_barred
 from auricle_cloud.rounds.finished import SaidLoss
-from auricle_cloud.rounds.inquiry import Before, Found, Judge, compared, last_good, not_judged, reference_after, verdict
-from auricle_cloud.settings import Limits
+from auricle_cloud.rounds.inquiry import Before, Judge, verdict
+from auricle_cloud.rounds.inquiry_watch import Suspect, Watch, inquire
+from auricle_fleet.virtual.cohort import Cohorts
+from auricle_fleet.virtual.crew import Asked, Crew, Question
 from auricle_fleet.virtual.model import Model
-from auricle_fleet.virtual.order import FIRST, REPAIR, Judged, Maker
+from auricle_fleet.virtual.order import FIRST, NOT_JUDGED, REPAIR, Judged, Maker, Order
 from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 
 
-class _Made(msgspec.Struct, frozen=True):
-    """A `Maker` as it is kept; the models' weights as they travel."""
-
-    origin: str
-    number: int
-    version: int
-    before: tuple[bytes, bytes] | None
-    plan: Plan | None
-    updates: tuple[tuple[Update, bytes], ...] | None
-    trained_from: bytes | None
-
-
 class _Kept(msgspec.Struct, frozen=True):
-    """A `Watch` as it is kept."""
+    """All of it, as a checkpoint has it."""
 
     reference: float | None
     previous: int | None
     harmful: dict[str, int]
     trained: dict[str, int]
-    maker: _Made
-    older: _Made
+    maker: Maker
+    older: Maker
 
 
-class Watch:
-    """What detection knows between two rounds.
+class VirtualDetection:
+    """What looks for who poisons a run.
 
     Parameters
     ----------
@@ -58,14 +46,13 @@ class Watch:
         Of the run.
     server_of
         The server optimizer's settings in a round.
-    limits
-        What devices may claim.
+    cohorts
+        Reads updates.
     """
 
-    def __init__(self, judge: Judge, server_of: Callable[[int], OptimizerSettings], limits: Limits) -> None:
-        self.judge, self._server_of, self._limits = judge, server_of, limits
-        self._reference: tuple[float | None, int | None] = None, None
-        self._harmful: dict[str, int] = {}
+    def __init__(self, judge: Judge, server_of: Callable[[int], OptimizerSettings], cohorts: Cohorts) -> None:
+        self._judge, self._settings, self._server_of, self._cohorts = judge, judge.settings, server_of, cohorts
+        self._watch = Watch()
         self.trained: dict[str, int] = {}
         """The last round in which each device trained: of its clips it says its loss."""
         self._maker = self._older = FIRST
@@ -74,30 +61,72 @@ class Watch:
     @property
     def barred(self) -> frozenset[str]:
         """Devices that take no more part."""
-        limit = self.judge.settings.quarantine_after
-        return frozenset(name for name, count in self._harmful.items() if is_barred(count, limit))
+        return self._watch.barred(self._settings.quarantine_after)
 
     def passed_over(self) -> dict[str, str]:
         """Why devices cannot be invited, for a round's report."""
-        return {name: f"is quarantined: {barred_for(self._harmful[name])}" for name in sorted(self.barred)}
+        return self._watch.passed_over(self._settings.quarantine_after)
 
     def score(self, weights: Flat) -> tuple[float, float]:
         """Accuracy and loss of a model (P,) on the operator's clips."""
-        found = self.judge.evaluator.scores(weights[None])
+        found = self._judge.evaluator.scores(weights[None])
         return float(found.accuracy[0]), float(found.loss[0])
 
     def said(self, told: Mapping[str, tuple[float, int]]) -> dict[str, SaidLoss]:
         """The losses that a coordinator takes, of those that devices say, each with its number of clips."""
-        limits = self._limits
+        limits = self._cohorts.limits
         return {
             name: SaidLoss(loss if 0 <= loss <= limits.loss else None, samples)
             for name, (loss, samples) in sorted(told.items())
             if 1 <= samples <= limits.samples
         }
 
-    def look(
-        self, number: int, losses: Mapping[str, float | None], cohort_of: Callable[[Maker], Cohort], model: Model
-    ) -> Judged:
+    def ask(self, order: Order, invited: Sequence[str], model: Model, crew: Crew, deadline: float) -> Judged:
+        """Two-phase rounds: what comes of the losses that devices say of a model before they train.
+
+        Parameters
+        ----------
+        order
+            What the round is told.
+        invited, model
+            Who is, and what it begins with.
+        crew
+            Asks them.
+        deadline
+            Of the round, in seconds.
+        """
+        if self._settings.one_phase:
+            return NOT_JUDGED
+        fleet, size, wait = self._cohorts.fleet, model.weights.nbytes, min(self._settings.wait, deadline)
+        times = {name: fleet[name].says_loss(order.began, size) for name in invited}
+        names = [name for name, at in times.items() if at is not None and at <= wait]
+        question = Question(model.weights, {name: self.trained.get(name, 0) for name in names})
+        answers = crew.answers(question, [Asked(fleet[name].place, name, None) for name in names])
+        said = self.said(dict(zip(names, answers, strict=True)))
+        seconds = max((times[name] or 0.0 for name in said), default=0.0) if len(said) == len(times) else wait
+        judged = self.look(order.number, {name: one.loss for name, one in said.items()}, model)
+        return replace(judged, losses=said, fetched=size, seconds=seconds)
+
+    def in_passing(self, order: Order, judged: Judged, came: Sequence[Update], model: Model) -> tuple[Judged, Model]:
+        """One-phase rounds: what comes of the losses that came with updates, and what the round goes on from.
+
+        Parameters
+        ----------
+        order, model
+            As of `ask`.
+        judged
+            What is known of it already.
+        came
+            The updates that count.
+        """
+        if not self._settings.one_phase:
+            return judged, model
+        judged = self.look(order.number, {update.device: update.loss for update in came}, model)
+        if judged.repaired is None or judged.detection is None:
+            return judged, model
+        return replace(judged, detection={**judged.detection, "trained_from": model.base}), judged.repaired
+
+    def look(self, number: int, losses: Mapping[str, float | None], model: Model) -> Judged:
         """Compare the losses of the model that a round began with, and after an alarm find who is to blame.
 
         Parameters
@@ -106,30 +135,36 @@ class Watch:
             Of the round.
         losses
             By device; None: not a finite number.
-        cohort_of
-            Reads the updates of the round that made the model.
         model
             The one that is suspected.
         """
-        told = compared(losses, *self._reference)
+        told = self._watch.compare(losses)
         if not told["fires"]:
             return Judged(told)
-        found = self._find(number, cohort_of, model)
+        found = inquire(self._judge, number, self._suspect(model))
         repaired = None if found.weights is None else Model(found.weights, found.optimizer)
-        blamed = {name: self._harmful.get(name, 0) + 1 for name in found.bad}
-        limit = self.judge.settings.quarantine_after
+        blamed = {name: self._watch.harmful.get(name, 0) + 1 for name in found.bad}
+        limit = self._settings.quarantine_after
         barred = frozenset(name for name, count in blamed.items() if is_barred(count, limit))
         return Judged(verdict(told, found), repaired=repaired, barred=barred)
 
-    def _find(self, number: int, cohort_of: Callable[[Maker], Cohort], model: Model) -> Found:
-        maker = self._maker
-        if maker.origin != "round" or maker.before is None:
-            return not_judged(number, maker.origin)
-        before = Before(maker.version, maker.before.weights, maker.before.kept)
-        if maker.updates is None:
-            return last_good(maker.number, before, f"The updates of round {maker.number} are not kept any more")
-        server = self._server_of(maker.number)
-        return self.judge.find(cohort_of(maker), maker.number, before, model.weights, server)
+    def _suspect(self, model: Model) -> Suspect:
+        maker, size = self._maker, model.weights.size
+        if maker.before is None:
+            return Suspect(model.weights, maker.origin, maker.number)
+        weights, kept = decode(maker.before[0], size), maker.before[1] or None
+        again = None if maker.updates is None else lambda: self._cohort(maker, Model(weights, kept))
+        before = Before(maker.version, weights, kept)
+        return Suspect(model.weights, maker.origin, maker.number, before, again, self._server_of(maker.number))
+
+    def _cohort(self, maker: Maker, start: Model) -> Cohort:
+        """The updates of a round that has made a model, as it counted them."""
+        assert maker.plan is not None
+        sent = None if maker.trained_from is None else decode(maker.trained_from, start.weights.size)
+        base = start.weights if sent is None else sent
+        read = self._cohorts.weights
+        counted = [(update, body, read(update, body, base, maker.plan)) for update, body in maker.updates or ()]
+        return self._cohorts.build(counted, maker.plan, maker.number, start, sent)
 
     def take(
         self, judged: Judged, made: Maker | None, *, went_back: bool, number: int, trained: Mapping[str, object]
@@ -147,37 +182,25 @@ class Watch:
         number, trained
             Of the round, and the devices that trained in it.
         """
-        told = judged.detection
-        if told is not None:
-            self._reference = reference_after(told)
-            for name in told.get("bad", ()) if told["fires"] else ():
-                self._harmful[name] = self._harmful.get(name, 0) + 1
+        if judged.detection is not None:
+            self._watch = self._watch.after(judged.detection)
         self.trained.update(dict.fromkeys(trained, number))
         if judged.repaired is not None:
             self._maker, self._older = REPAIR, FIRST
         if made is not None:
-            self._maker, self._older = made, replace(self._maker, updates=None, trained_from=None)
+            self._older = msgspec.structs.replace(self._maker, updates=None, trained_from=None)
+            self._maker = made
         elif went_back:
             self._maker = self._older
 
     def to_bytes(self) -> bytes:
         """All of it, for a run that goes on."""
-        maker, older = _plain(self._maker), _plain(self._older)
-        return msgspec.msgpack.encode(_Kept(*self._reference, self._harmful, self.trained, maker, older))
+        watch = self._watch
+        kept = _Kept(watch.reference, watch.previous, dict(watch.harmful), self.trained, self._maker, self._older)
+        return msgspec.msgpack.encode(kept)
 
-    def restore(self, data: bytes, size: int) -> None:
-        """Take up what `to_bytes` gave.
-
-        Parameters
-        ----------
-        size
-            P.
-
-        Raises
-        ------
-        StorageError
-            It cannot be read.
-        """
+    def restore(self, data: bytes) -> None:
+        """Take up what `to_bytes` gave; StorageError where it cannot be read."""
         if not data:  # before the first round
             return
         try:
@@ -186,46 +209,27 @@ class Watch:
             raise StorageError(
                 "What detection knew is damaged, so that this run cannot go on: begin another."
             ) from error
-        self._reference, self._harmful, self.trained = (kept.reference, kept.previous), kept.harmful, kept.trained
-        self._maker, self._older = _maker(kept.maker, size), _maker(kept.older, size)
+        self._watch, self.trained = Watch(kept.reference, kept.previous, kept.harmful), kept.trained
+        self._maker, self._older = kept.maker, kept.older
 
 
-def ask(
-    watch: Watch,
-    times: Mapping[str, float | None],
-    wait: float,
-    losses_of: Callable[[list[str]], Iterable[tuple[float, int]]],
-) -> tuple[dict[str, SaidLoss], float]:
-    """Two-phase rounds: the losses of a round's model that devices say in time, and how long that takes.
+def maker_of(order: Order, judged: Judged, start: Model, sent: Model, updates: Sequence[tuple[Update, bytes]]) -> Maker:
+    """What detection has to know of a round that makes a model.
 
     Parameters
     ----------
-    watch
-        Says which of them are taken.
-    times
-        Seconds after the question at which each device answers; None: it does not.
-    wait
-        Seconds after which nobody is waited for any more.
-    losses_of
-        The loss that each of some devices says, and of how many clips.
+    start, sent
+        The model that the round goes on from, and the one that its devices trained from.
+    updates
+        Those that it counts, and their bodies.
     """
-    names = [name for name, at in times.items() if at is not None and at <= wait]
-    said = watch.said(dict(zip(names, losses_of(names), strict=True)))
-    return said, max((times[name] or 0.0 for name in said), default=0.0) if len(said) == len(times) else wait
-
-
-def put_onto(start: Flat, sent: Flat, weights: Flat) -> Flat:
-    """What an update (P,) that was trained from the model `sent` (P,) is worth after another one (P,), as (P,)."""
-    return np.asarray(start + (weights.astype(np.float64) - sent), np.float32)
-
-
-def _plain(made: Maker) -> _Made:
-    before = None if made.before is None else (encode(made.before.weights), made.before.kept or b"")
-    sent = None if made.trained_from is None else encode(made.trained_from)
-    return _Made(made.origin, made.number, made.version, before, made.plan, made.updates, sent)
-
-
-def _maker(kept: _Made, size: int) -> Maker:
-    before = None if kept.before is None else Model(decode(kept.before[0], size), kept.before[1] or None)
-    sent = None if kept.trained_from is None else decode(kept.trained_from, size)
-    return Maker(kept.origin, kept.number, kept.version, before, kept.plan, kept.updates, sent)
+    version = order.version if judged.repaired is None else order.newest + 1
+    return Maker(
+        "round",
+        order.number,
+        version,
+        before=(encode(start.weights), start.kept or b""),
+        plan=order.plan,
+        updates=tuple(updates),
+        trained_from=None if start is sent else encode(sent.weights),
+    )

@@ -22,6 +22,7 @@ from auricle.process.clock import SYSTEM_CLOCK, Clock, VirtualClock
 from auricle_cloud.evaluation.labelled_clips import LabelledClips, labelled_clips
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.rounds.finished import Newcomer
+from auricle_cloud.rounds.inquiry import Judge
 from auricle_cloud.rounds.policy import Timing, devices_invited, updates_wanted
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.attendance import broken_devices, brought_nothing, rounds_back, slow_devices
@@ -37,10 +38,10 @@ from auricle_fleet.settings.check import labelled_folder
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.virtual.book import Book, cohort_of
 from auricle_fleet.virtual.checkpoint import ROOM, Checkpoint, DeviceStates
+from auricle_fleet.virtual.cohort import Cohorts
 from auricle_fleet.virtual.crew import Clients, Crew, Site
-from auricle_fleet.virtual.detection import Watch
+from auricle_fleet.virtual.detection import VirtualDetection
 from auricle_fleet.virtual.device import VirtualDevice, work_of
-from auricle_fleet.virtual.inquiry import watch_of
 from auricle_fleet.virtual.local_crew import crew_of
 from auricle_fleet.virtual.model import Model
 from auricle_fleet.virtual.order import Ended, Order
@@ -145,7 +146,7 @@ class VirtualFleet:
         self._states = DeviceStates(lambda _: None)
         self._invited: set[str] = set()
         """Since the checkpoint."""
-        self._watch: Watch | None = None
+        self._detection: VirtualDetection | None = None
         self._missed: dict[str, list[int]] = {}
         """The rounds that devices missed since they counted."""
         self._nothing: dict[str, list[int]] = {}
@@ -169,26 +170,19 @@ class VirtualFleet:
         settings, preset, written = self._settings, start.preset, self._clock.monotonic()
         rule = get_rule(preset.rule, **preset.rule_options)
         bounded = BoundedRule(rule, settings.limits.share, settings.limits.prune_few)
+        cohorts = Cohorts(self._pack, self._fleet, bounded, settings.limits, await self._labelled())
         if settings.detect:
-            self._watch = watch_of(settings, preset, bounded, self._judging.evaluator(self._pack))
+            evaluator = self._judging.evaluator(self._pack)
+            judge = Judge(settings.detection, bounded, evaluator, settings.seed, settings.limits)
+            server = partial(preset.server_for, rounds=settings.rounds)
+            self._detection = VirtualDetection(judge, server, cohorts)
         number = await asyncio.to_thread(self._begin, checkpoint, start)
-        labelled = LabelledClips()
         timing = Timing(settings.quorum, settings.deadline, RunSettings.patience, RunSettings.least_wait)
-        if settings.labelled is not None:
-            named = labelled_folder(settings.labelled)
-            if named is None:
-                clips = self._judging.labelled()
-            else:
-                clips = await asyncio.to_thread(load_validation, Path(named), self._pack)
-            labelled = labelled_clips(self._pack, clips, settings.seed)
         site = Site(settings, self._data, self._folder / "devices")
         clients = partial(Clients, site, self._judging, self._clock)
         with contextlib.closing(await self._crew(site, clients, say)) as crew:
-            looks, state = self._watch, self._states.get
             work = work_of(self._pack, preset.plan, self._judging.learn, settings.step_seconds)
-            rounds = VirtualRounds(
-                self._pack, self._fleet, bounded, settings.limits, timing, labelled, crew, state, looks, work
-            )
+            rounds = VirtualRounds(cohorts, timing, crew, self._states.get, self._detection, work)
             book = await asyncio.to_thread(self._opened, number)
             try:
                 while number < settings.rounds:
@@ -203,6 +197,18 @@ class VirtualFleet:
                 with contextlib.closing(book):
                     if self._invited:
                         self._keep(checkpoint, number, book)
+
+    async def _labelled(self) -> LabelledClips:
+        """What rules may learn from."""
+        settings = self._settings
+        if settings.labelled is None:
+            return LabelledClips()
+        named = labelled_folder(settings.labelled)
+        if named is None:
+            clips = self._judging.labelled()
+        else:
+            clips = await asyncio.to_thread(load_validation, Path(named), self._pack)
+        return labelled_clips(self._pack, clips, settings.seed)
 
     async def _crew(self, site: Site, clients: Callable[[], Clients], say: Callable[[str], None]) -> Crew:
         """Who trains the devices, begun in a thread: it may take a minute, in which the run may be ended."""
@@ -231,8 +237,8 @@ class VirtualFleet:
             self._model = Model(table.initial(self._settings.seed) if start.weights is None else start.weights)
             return 0
         self._run_clock = VirtualClock(note.clock)
-        if self._watch is not None:
-            self._watch.restore(note.watch, table.size)
+        if self._detection is not None:
+            self._detection.restore(note.watch)
         self._model, self._before = checkpoint.models(note)
         return note.round
 
@@ -297,7 +303,7 @@ class VirtualFleet:
             From now on no device ever can.
         """
         now = self._run_clock.now()
-        barred = self._watch.barred if self._watch is not None else frozenset()
+        barred = self._detection.barred if self._detection is not None else frozenset()
         there = [device for device in self._fleet.values() if device.device not in barred]
         if not there:
             raise AuricleError(f"Round {number} cannot begin: every device is quarantined; raise quarantine_after.")
@@ -315,9 +321,9 @@ class VirtualFleet:
 
     def _take(self, number: int, ended: Ended) -> None:
         judged = ended.judged
-        if self._watch is not None:
+        if self._detection is not None:
             back, trained = ended.went_back, ended.answers
-            self._watch.take(judged, ended.maker, went_back=back, number=number, trained=trained)
+            self._detection.take(judged, ended.maker, went_back=back, number=number, trained=trained)
         if judged.repaired is not None:
             self._model, self._before = judged.repaired, None
             log.warning("round %d: %s", number, (judged.detection or {})["sentence"])
@@ -355,7 +361,7 @@ class VirtualFleet:
     def _keep(self, checkpoint: Checkpoint, number: int, book: Book) -> None:
         """Keep what a run goes on with, and the rows of its rounds before that: they may be ahead, and not behind."""
         book.write()
-        watch = b"" if self._watch is None else self._watch.to_bytes()
+        watch = b"" if self._detection is None else self._detection.to_bytes()
         selected = {name: self._fleet[name].selected for name in self._invited}
         unkept = self._states.unkept()
         checkpoint.write(number, self._model, self._before, unkept, selected, self._run_clock.now(), watch)

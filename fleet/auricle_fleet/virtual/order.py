@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from auricle.wire.messages import Update
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
@@ -18,9 +20,8 @@ from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 TASK = "keywords"
 
 
-@dataclass(frozen=True, eq=False)
-class Maker:
-    """What made a model."""
+class Maker(msgspec.Struct, frozen=True):
+    """What made a model, as a checkpoint keeps it."""
 
     origin: str
     """first, round or repair."""
@@ -28,13 +29,13 @@ class Maker:
     """Of the round."""
     version: int = 0
     """Of the model that the round began with."""
-    before: Model | None = None
-    """That model."""
+    before: tuple[bytes, bytes] | None = None
+    """That model: its weights as they travel, and what is kept with it."""
     plan: Plan | None = None
     updates: tuple[tuple[Update, bytes], ...] | None = None
     """Those that it counted, and their bodies; None: they are not kept any more."""
-    trained_from: Flat | None = None
-    """(P,) what its devices trained from, where the round was put onto a repaired model."""
+    trained_from: bytes | None = None
+    """Weights that its devices trained from, where the round was put onto a repaired model."""
 
 
 FIRST, REPAIR = Maker("first"), Maker("repair")
@@ -56,11 +57,6 @@ class Judged:
     """The model to go on from; None: the one there is."""
     barred: frozenset[str] = frozenset()
     """Devices that take no more part from now on."""
-
-    @property
-    def fires(self) -> bool:
-        """Whether there was an alarm."""
-        return self.detection is not None and bool(self.detection["fires"])
 
 
 NOT_JUDGED = Judged()
@@ -89,28 +85,28 @@ class Order:
     """Devices that do not count for its quorum if they are invited, and how many rounds running brought nothing."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Ended:
-    """What came of a round."""
+    """What came of a round; with no model, it was given up."""
 
-    model: Model | None
-    """The next one; None: the round was given up."""
-    went_back: bool
-    """Whether most devices found its model worse: the next round begins with the one before."""
     invited: tuple[str, ...]
-    counted: int
-    left_out: int
     answers: Mapping[str, Answer]
     fetched: int
     """Bytes that each of these devices was sent."""
     report: dict[str, object]
     lasted: float
     """Seconds of the run's clock."""
+    heard: Heard
+    """Whose updates came, and whose did not count."""
+    judged: Judged
+    """What detection made of the model that it began with."""
+    model: Model | None = None
+    """The next one; None: the round was given up."""
+    went_back: bool = False
+    """Whether most devices found its model worse: the next round begins with the one before."""
+    counted: int = 0
+    left_out: int = 0
     evaluated: Flat | None = None
     """What the round is judged by in place of its model, where the rule has such weights."""
-    heard: Heard = field(default_factory=Heard)
-    """Whose updates came, and whose did not count."""
-    judged: Judged = NOT_JUDGED
-    """What detection made of the model that it began with."""
     maker: Maker | None = None
     """What made the next model, where there is detection."""

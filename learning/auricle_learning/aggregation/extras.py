@@ -25,6 +25,9 @@ COUNTS = "counts"
 BY_CLASS = (COUNTS, "histogram")
 """Names of vectors of clips by class, whose sums are bounded as samples are."""
 
+MAPS, GRADIENTS = "maps", "gradients"
+"""Names of the vectors that fill `Extras.maps` and `Extras.gradients`."""
+
 MAGIC = b"AURS"
 """What a saved state begins with."""
 

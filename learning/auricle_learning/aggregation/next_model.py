@@ -9,7 +9,7 @@ import numpy as np
 
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, FloatArray
-from auricle_learning.aggregation.extras import optimizer_beside
+from auricle_learning.aggregation.extras import MAGIC, RuleState, optimizer_beside
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings, OptimizerState, first_state, step
 
 DIVERGED = "the server optimizer's step is not finite: the model is unchanged; lower its learning rate"
@@ -43,6 +43,14 @@ def optimizer_in(saved: bytes | None, size: int) -> OptimizerState | None:
     """The server optimizer's state in what was kept with a model of `size` values; None where it has none."""
     own = None if saved is None else optimizer_beside(saved)
     return None if own is None else OptimizerState.from_bytes(own, size)
+
+
+def rule_state_in(saved: bytes | None, size: int, rule: str) -> RuleState | None:
+    """The state of a rule in what was kept with a model of `size` values; None where there is none, or of another."""
+    if saved is None or not saved.startswith(MAGIC):
+        return None
+    state = RuleState.from_bytes(saved, size)
+    return state if state.rule == rule else None
 
 
 def next_model(

@@ -12,6 +12,7 @@ from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import gradients_size, require_gradients
 from auricle.wire.tensors import Flat
 from auricle.wire.vectors import Declared
+from auricle_learning.aggregation import extras
 from auricle_learning.methods.method import Method, Vector
 
 
@@ -27,9 +28,9 @@ def _gradients_fit(pack: Pack, vector: Flat, largest: float) -> None:
     require_gradients(vector, len(pack.labels), largest)
 
 
-MAPS = Vector("maps", _maps, allowed_by="maps")
+MAPS = Vector(extras.MAPS, _maps, allowed_by="maps")
 """The plug-in's last activation maps (MuPFL, eq. 6), where the plan asks for them."""
-GRADIENTS = Vector("gradients", _gradients, required=False, allowed_by="gradients", check=_gradients_fit)
+GRADIENTS = Vector(extras.GRADIENTS, _gradients, required=False, allowed_by="gradients", check=_gradients_fit)
 """The classifier's gradients by class (MuPFL, eq. 16), where the round lends what they are for."""
 
 
