@@ -79,6 +79,27 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path != WRONG)]
 
 
+MADE = re.compile(r"<!-- made by tools/\w+\.py -->|^(Generated|Made) by `python ", re.MULTILINE)
+"""In the first lines of a page that a tool writes, but those of docs/results, which have no such line."""
+_PART_MADE = re.compile(r"<!-- (\w+) -->.*?<!-- end \1 -->|<!-- made by tools/\w+\.py from here on -->.*", re.DOTALL)
+
+
+def written_by_hand(path: Path) -> str:
+    """Return a page without what a tool makes of it; an empty text where that is all."""
+    page = path.read_text(encoding="utf-8")
+    made = path.parent == ROOT / "docs" / "results" or MADE.search("\n".join(page.splitlines()[:8]))
+    return "" if made else _PART_MADE.sub("", page)
+
+
+def words() -> dict[Path, tuple[int, int]]:
+    """Count the words of each page, CONTRIBUTING.md and CHANGELOG.md: those by hand, those that tools made."""
+    found: dict[Path, tuple[int, int]] = {}
+    for path in [*pages(), WRONG, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+        by_hand = len(written_by_hand(path).split())
+        found[path] = (by_hand, len(path.read_text(encoding="utf-8").split()) - by_hand)
+    return found
+
+
 def blocks(page: str) -> list[Block]:
     """The blocks of a page, in its order."""
     found: list[Block] = []

@@ -3,6 +3,7 @@
     python tools/run_docs.py                      the table: page, commands, run, only parsed, why
     python tools/run_docs.py --run docs/fleet.md  run the commands of pages, in their order, in a folder of their own
     python tools/run_docs.py --check              mistakes alone; exit code 1 where there is one
+    python tools/run_docs.py --words              words of each page by hand and made by tools, most by hand first
 
 A page is run as one script of bash, in a folder that looks like a checkout. What is made there is thrown away; what a
 page shows as output is not compared. A command that serves runs in the background until the page ends.
@@ -25,7 +26,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tools.doc_checks import mistakes
-from tools.doc_pages import ROOT, Command, blocks, commands, pages
+from tools.doc_pages import ROOT, Command, blocks, commands, pages, words
 
 NOT_RUN: tuple[tuple[str, str], ...] = (
     (r"(^|\s)/(etc|opt|usr|media|boot)/", "reads or writes the system's own folders"),
@@ -167,12 +168,24 @@ def table() -> list[str]:
     return rows
 
 
+def word_table() -> list[str]:
+    """Return a row of words for each page, most by hand first, and their sum."""
+    found = sorted(words().items(), key=lambda each: (-each[1][0], -each[1][1]))
+    rows = [(str(path.relative_to(ROOT)), *counts) for path, counts in found]
+    rows.append(("all", sum(row[1] for row in rows), sum(row[2] for row in rows)))
+    return [f"{'page':36} {'by hand':>8} {'made':>8}", *(f"{name:36} {hand:8} {made:8}" for name, hand, made in rows)]
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Print the table and the mistakes, or run pages."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="mistakes alone; exit 1 where there is one")
     parser.add_argument("--run", nargs="*", type=Path, metavar="PAGE", help="run these pages, or all that can be")
+    parser.add_argument("--words", action="store_true", help="words of each page, by hand and made by tools")
     given = parser.parse_args(arguments)
+    if given.words:
+        print(*word_table(), sep="\n")
+        return 0
     if given.run is not None:
         return _run([path.resolve() for path in given.run] or pages())
     if not given.check:

@@ -9,7 +9,7 @@ import pytest
 from tests.nightly import nightly_but
 from tools import command_tree, run_docs
 from tools.doc_checks import anchors, mistakes, script_options
-from tools.doc_pages import ROOT, STARTS, blocks, commands, first_commands, mentions, pages, simple_commands
+from tools.doc_pages import ROOT, STARTS, blocks, commands, first_commands, mentions, pages, simple_commands, words
 from tools.doc_settings import refusal
 
 RUN = [str(path.relative_to(ROOT)) for path in pages() if run_docs.script(path)]
@@ -177,6 +177,20 @@ def test_the_table_counts_every_command() -> None:
     counts = [[int(number) for number in re.findall(r" (\d+)", row[36:60])] for row in rows[1:]]
     assert [sum(column) for column in zip(*counts, strict=True)] == [int(n) for n in total.split()[1:]]
     assert all(commands_ == run + parsed for commands_, run, parsed in counts)
+
+
+def test_words_by_hand_are_counted_apart_from_made_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = words()
+    docs = ROOT / "docs"
+    assert all(sum(both) == len(path.read_text().split()) for path, both in counts.items())
+    assert all(
+        counts[docs / name][0] == 0 for name in ("mistakes.md", "commands/edge.md", "results/README.md", "parity.md")
+    )
+    assert all(min(counts[docs / name]) > 0 for name in ("methods.md", "api.md"))
+    assert counts[ROOT / "README.md"][1] == counts[docs / "results/notes/fedrpo-fig2.md"][1] == 0
+    assert run_docs.main(["--words"]) == 0
+    total = capsys.readouterr().out.splitlines()[-1].split()
+    assert total == ["all", *(str(sum(column)) for column in zip(*counts.values(), strict=True))]
 
 
 def test_options_of_a_script_and_headings_of_a_page_are_known() -> None:
