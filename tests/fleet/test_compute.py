@@ -16,9 +16,8 @@ from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet import FleetRun, FleetSettings, Group, Network
 from auricle_fleet.virtual.device import work_of
 from auricle_learning.presets import get_preset
-from auricle_learning.training.fixmatch import Count
 from auricle_learning.training.learn_settings import LearnSettings
-from auricle_learning.training.step_count import steps_of
+from auricle_learning.training.step_count import Count, steps_of
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_nothing_that_is_sent_moves_the_model_of_local_training() -> None:
 
 
 def _features(trainer: Trainer, weights: Any) -> Any:
-    frontend_pieces = list(trainer._pieces(trainer.data.train))
+    frontend_pieces = list(trainer.views.pieces(trainer.data.train))
     return np.concatenate([RUNTIME.embeddings("crnn-lite", weights, piece) for piece in frontend_pieces])
 
 

@@ -179,7 +179,7 @@ def test_a_terms_vector_reaches_the_graph() -> None:
 
 
 def test_a_term_that_no_graph_has_or_maps_that_no_layer_drops_by_are_refused() -> None:
-    for changes, says in (({"terms": ("drift",)}, "drift"), ({"bavd": True}, "layers")):
+    for changes, says in (({"terms": ("drift",)}, "drift"), ({"drops": True}, "layers")):
         with pytest.raises(PackError, match=says):
             StepRuntime(tiny_pack.pack()).begin(_job(**changes))
 
@@ -217,8 +217,8 @@ def test_maps_are_carried_in_a_job_that_drops_by_them(made: Made) -> None:
         losses = [training.step(BATCH)["loss"] for _ in range(3)]
         return [*losses, *training.maps("model")]
 
-    assert counts(bavd=True) == [0, 1, 2, 3]
-    assert counts(bavd=True) == [0, 1, 2, 3], "a round begins with empty maps"
+    assert counts(drops=True) == [0, 1, 2, 3]
+    assert counts(drops=True) == [0, 1, 2, 3], "a round begins with empty maps"
     assert counts() == [0, 0, 0, 0]
 
 

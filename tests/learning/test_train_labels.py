@@ -14,9 +14,10 @@ from auricle.wire.tensors import Flat
 from auricle_learning.runtimes import Job
 from auricle_learning.training.batches import fixmatch_batches, mixed_batches, pseudo_labelled
 from auricle_learning.training.learn_settings import LearnSettings
+from auricle_learning.training.logit_adjustment import label_offset
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, Trainer
-from auricle_learning.training.training_job import adjusted, scalars_of
+from auricle_learning.training.training_job import moved_by, scalars_of
 
 # -- logit adjustment
 
@@ -28,10 +29,11 @@ FEW = clips(9).chosen(np.array([0, 3, 6, 1]))
 def test_the_prior_is_the_centred_log_frequency() -> None:
     """3, 1 and 0 clips, half a clip added: 3.5, 1.5 and 0.5 of 5.5; the centre is their geometric mean."""
     logs = np.log([3.5, 1.5, 0.5])
-    moved = adjusted(PLUGIN, FEW, 2.0, PACK) - PLUGIN
-    assert moved[-3:] == pytest.approx(2 * (logs - logs.mean()), abs=1e-6)
-    assert not moved[:-3].any()
-    assert adjusted(PLUGIN, FEW, 0.0, PACK) is PLUGIN
+    offset = label_offset(FEW, 2.0, 3)
+    assert offset == pytest.approx(2 * (logs - logs.mean()), abs=1e-6)
+    moved = moved_by(PLUGIN, offset) - PLUGIN
+    assert moved[-3:] == pytest.approx(offset, abs=1e-6) and not moved[:-3].any()
+    assert moved_by(PLUGIN, None) is PLUGIN
 
 
 def test_where_all_labels_are_equally_frequent_the_prior_changes_nothing() -> None:
@@ -83,7 +85,7 @@ def test_the_prior_counts_weights() -> None:
     """Weights 2 + 1, 1 and 0 over the labels: as three clips, one and none."""
     few = Clips(clips(9).energies[:3], np.array([0, 0, 1]), np.array([2, 1, 1], np.float32))
     logs = np.log([3.5, 1.5, 0.5])
-    assert (adjusted(PLUGIN, few, 1.0, PACK) - PLUGIN)[-3:] == pytest.approx(logs - logs.mean(), abs=1e-6)
+    assert label_offset(few, 1.0, 3) == pytest.approx(logs - logs.mean(), abs=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["mutual", "supervised"])

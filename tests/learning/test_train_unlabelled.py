@@ -16,7 +16,7 @@ from auricle.wire.plan import FixMatch, Plan
 from auricle_learning.methods import get_method
 from auricle_learning.methods.vectors import lent_sizes
 from auricle_learning.runtimes.interface import accuracy, softmax
-from auricle_learning.training.carried import Carried
+from auricle_learning.training.carried import Carried, carried_beside
 from auricle_learning.training.fixmatch import WEAK, two_view_batches
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
@@ -88,7 +88,7 @@ def test_a_step_without_labels_is_the_mean_over_the_whole_batch_of_what_is_sure(
     rng = np.random.default_rng([0, plan.seed, 1])
     order = rng.permutation(12)
     energies = clips(12, 5).energies[np.concatenate([order, np.zeros(4, int)])]
-    weak, strong = trainer._weak(energies, rng)[:12], trainer._augmenter(energies, rng)[:12]
+    weak, strong = trainer.views.weak(energies, rng)[:12], trainer.views.strong(energies, rng)[:12]
     unsettled = SURE * np.float32(0.6)
     q, p = (softmax(RUNTIME.logits("crnn-lite", unsettled, view)) for view in (weak, strong))
     sure = q.max(axis=1) >= 0.6
@@ -115,9 +115,9 @@ def test_with_labels_both_losses_add_up() -> None:
     trainer = trainer_of(data)
     rng = np.random.default_rng([0, plan.seed, 1])
     own = data.train.chosen(rng.permutation(16))
-    x = trainer._weak(own.energies, rng)
+    x = trainer.views.weak(own.energies, rng)
     free = clips(16, 5).energies[rng.permutation(16)]
-    weak, strong = trainer._weak(free, rng), trainer._augmenter(free, rng)
+    weak, strong = trainer.views.weak(free, rng), trainer.views.strong(free, rng)
     said, q, p = (softmax(RUNTIME.logits("crnn-lite", SURE, view)) for view in (x, weak, strong))
     sure = q.max(axis=1) >= 0.7
     labelled = (said - np.eye(3)[own.targets]).mean(axis=0)
@@ -217,5 +217,5 @@ def test_a_plan_that_does_not_ask_counts_labelled_clips_alone() -> None:
 def test_the_packs_negatives_are_no_labels_of_a_device_that_has_none() -> None:
     assert PACK.manifest.negatives is not None
     trainer = Trainer(RUNTIME, "crnn-lite", mute(20), 0, settings=LearnSettings(clips=1, judge=False, carried=0.5))
-    assert trainer._carried() is None
+    assert carried_beside(trainer.pack, 0.5, trainer.data.train) is None
     assert LITE.size == ran(trainer, SEMI, SURE).plugin.size

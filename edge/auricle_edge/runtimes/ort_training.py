@@ -70,7 +70,7 @@ class OrtTrainingRuntime:
         AuricleError
             The job asks for what onnxruntime-training or its artifacts cannot do; the sentence names it.
         """
-        if job.bavd:
+        if job.drops:
             raise AuricleError("The runtime ort-training drops no activations by maps: choose --runtime step.")
         if job.kind not in KINDS:
             raise AuricleError(f"The runtime ort-training does not do {job.kind} learning: choose --runtime step.")

@@ -128,7 +128,6 @@ class GroupTrainer(Trainer):
     def _claimed(self, plan: Plan, received: Flat, sent: Flat, state: LocalState, late: float) -> RoundResult:
         """What a device says that trained nothing of its own and claims that it did."""
         loss, count = self.inference_loss(received), self.clips_of(plan)
-        unsupervised = count.unlabelled if plan.fixmatch else None
         said = 0.0 if math.isnan(loss) else loss
         asked = declared(plan, self.pack, gradients=False)
         return RoundResult(
@@ -141,7 +140,7 @@ class GroupTrainer(Trainer):
             None,
             None,
             0,
-            unsupervised=unsupervised,
+            unsupervised=count.unlabelled,
             vectors={each.name: np.zeros(each.size, np.float32) for each in asked if each.required},
         )
 

@@ -15,10 +15,9 @@ from auricle_fleet.population.traces import Timeline
 from auricle_fleet.settings.groups import Group
 from auricle_learning.methods.passes import graph_kind, graph_optimizer
 from auricle_learning.training.carried import carried_to_train
-from auricle_learning.training.fixmatch import counted
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import DeviceData
-from auricle_learning.training.step_count import epochs_of, steps_of
+from auricle_learning.training.step_count import counted, epochs_of, steps_of
 
 
 def unknown_clips(_: int) -> DeviceData:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -106,7 +106,7 @@ class JobChanges:
     terms: tuple[Term, ...] = ()
     """Further terms of the gradient, see `TERMS`."""
     vectors: Mapping[str, Flat] = field(default_factory=dict)
-    """(P,) inputs of these terms: `linear`, `anchor`, `keep`."""
+    """(P,) inputs of these terms: `linear`, `anchor`, `keep`; and the `teacher` of a `fixmatch` graph."""
     scalars: Mapping[str, float] = field(default_factory=dict)
     """Hyper-parameters of the plug-in's training by name."""
     trains: Trains = "plugin"
@@ -116,12 +116,22 @@ class JobChanges:
     own model as it was."""
     epochs: int | None = None
     """None: those of the plan."""
-    kind: Literal["supervised", "distill"] | None = None
+    kind: Literal["supervised", "distill", "fixmatch"] | None = None
     """Of step graph; None: the plan's, or `supervised` where it is not the plug-in that is trained."""
     inputs: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """Further inputs of the graph that stay the same, such as `means` and `valid`."""
     then: tuple[JobChanges, ...] = ()
     """The passes that follow."""
+    tune: Callable[[Flat], Flat] | None = None
+    """Makes of what the pass begins with (P,) what it is trained from."""
+    offset: Flat | None = None
+    """Added to the last weights of the plug-in, its biases, for the time of its training."""
+    drops: bool = False
+    """Whether layers that can drop activations do."""
+    reads: Callable[[Any, str], Mapping[str, Flat]] | None = None
+    """Makes of a `Training` that is done, and the plug-in's role in it, vectors that travel, by name."""
+    batches: Callable[[Any], Iterator[dict[str, NDArray[Any]]]] | None = None
+    """Makes the batches of an `Epoch`; None: of the clips with labels alone."""
 
     @property
     def passes(self) -> tuple[JobChanges, ...]:

@@ -14,6 +14,8 @@ from auricle_learning.runtimes.interface import Array, Job, joined_parts, named_
 
 SHARED = ("alpha", "plugin_ce", "temperature", "threshold", "lambda", "beta")
 """Scalars that belong to no model."""
+SHARED_VECTORS = ("teacher",)
+"""Vectors that do not."""
 
 
 def has_graph(pack: Pack, kind: str, model: str, optimizer: str) -> bool:
@@ -37,14 +39,14 @@ def graph_of(pack: Pack, job: Job) -> Graph:
         and set(job.terms) <= set(graph.terms)
     )
     graph = next(having, None) or pack.graph(job.kind, model, job.optimizer, job.terms)
-    if job.bavd:
+    if job.drops:
         require_maps(pack.manifest.name, pack.manifest.plugin, [graph])
     return graph
 
 
 def not_given_back(graph: Graph, job: Job) -> list[str]:
     """The states that stay empty in a job without BAVD: a layer with an empty map drops nothing."""
-    return [] if job.bavd else [name for name in graph.state if ".bavd." in name]
+    return [] if job.drops else [name for name in graph.state if ".bavd." in name]
 
 
 class GraphTraining:

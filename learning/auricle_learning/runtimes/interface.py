@@ -56,7 +56,7 @@ class Job:
     """Other vectors (P,): `role.anchor`, `role.linear` (zeros without), `role.keep` (ones without), `teacher`."""
     inputs: Mapping[str, Array] = field(default_factory=dict)
     """Other inputs that stay the same from step to step, such as `means` and `valid`."""
-    bavd: bool = False
+    drops: bool = False
     """Whether layers that can drop activations do, by maps that start empty; the graph has to have such layers."""
     steps: int = 0
     """Steps that the given optimizer vectors have seen."""

@@ -18,6 +18,37 @@ Features = Callable[[NDArray[np.float32]], Array]
 
 
 @dataclass(frozen=True, eq=False)
+class Epoch:
+    """What the batches of a pass are made of."""
+
+    clips: Clips
+    """With labels."""
+    labels: int
+    size: int
+    """Of a batch."""
+    rng: np.random.Generator
+    plain: Features
+    """Of clips as they are."""
+    moved: Features
+    """Moved in time alone."""
+    strong: Features
+    """Of other voices, levels and noises."""
+    augment: bool
+    """Whether clips with labels are changed so."""
+    carried: Carried | None = None
+    """Windows among them."""
+
+    @property
+    def features(self) -> Features:
+        """Of clips with labels."""
+        return self.strong if self.augment else self.plain
+
+    def batches(self) -> Iterator[dict[str, Array]]:
+        """The clips with labels alone."""
+        return batches(self.clips, self.labels, self.size, self.rng, self.features, self.carried)
+
+
+@dataclass(frozen=True, eq=False)
 class Pseudo:
     """Clips without labels, and what the received model is sure of (FixMatch; ALGORITHMS 5, A35, A36)."""
 

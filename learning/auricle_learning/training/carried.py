@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from msgspec import UNSET
 
-from auricle.packs.manifest import SILENCE, UNKNOWN
+from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.packs.pack import Pack
 from auricle.speech.features import Energies
 from auricle_learning.training.speech_data import Clips
@@ -90,6 +90,20 @@ def _share(share: float, own: int) -> float:
 
 def _places(share: float, size: int) -> int:
     return min(round(share * size), size - 1)
+
+
+def carried_beside(pack: Pack, share: float, clips: Clips) -> Carried | None:
+    """The pack's negatives to train on beside a device's clips with a label; None for who has none of these.
+
+    Parameters
+    ----------
+    share
+        As of `carried_to_train`.
+    """
+    if not len(clips):
+        return None
+    negative = np.array([name in SPECIAL_LABELS for name in pack.labels])
+    return carried_to_train(pack, share, int(negative[clips.targets].sum()))
 
 
 def carried_to_train(pack: Pack, share: float, own: int) -> Carried | None:

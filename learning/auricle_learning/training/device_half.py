@@ -12,7 +12,14 @@ from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_learning.methods.method import NO_CHANGES, JobChanges, Received, Trained, no_features
 from auricle_learning.methods.vectors import method_of, with_all_options
+from auricle_learning.training.activation_dropping import ActivationDropping
+from auricle_learning.training.fixmatch import Unlabelled
+from auricle_learning.training.logit_adjustment import LogitAdjustment
+from auricle_learning.training.mechanism import DeviceRound, Mechanism
+from auricle_learning.training.prior_knowledge import ClassifierTuning
 
+MECHANISMS = Unlabelled, LogitAdjustment, ActivationDropping, ClassifierTuning
+"""What a plan has devices do besides its method, in the order in which they change a pass."""
 NO_HISTOGRAM = np.zeros(0, np.float32)
 
 
@@ -118,3 +125,8 @@ class DeviceHalf:
         leaves = {name: sent[name] for name in sent if declared[name] is None or declared[name] in self._allowed}
         stays = {f"{self._within}{name}": vector for name, vector in kept.items()}
         return self._method.travels(trained), leaves, stays
+
+
+def mechanisms_of(of: DeviceRound) -> tuple[Mechanism, ...]:
+    """All of a round's on a device."""
+    return tuple(made(of) for made in MECHANISMS)

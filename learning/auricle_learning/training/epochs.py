@@ -1,7 +1,8 @@
-"""The steps of an epoch: one batch after the other, several in one call where runtime and caller can do that."""
+"""The steps of a pass: one batch after the other, several in one call where runtime and caller can do that."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
@@ -9,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
+from auricle.wire.tensors import Flat
 from auricle_learning.runtimes.interface import Array, ManySteps, Training
 
 MOST_WAITING = 1 << 21
 """Bytes of batches that are made before they are trained on: eight of 16 clips of a second."""
+NOT_FINITE = "The loss is not finite: the learning rate is too high or the clips are damaged."
 Batch = Mapping[str, Array]
 
 
@@ -59,6 +62,47 @@ def steps(
             losses = training.step_through(waiting, checkpoint.flag)
             yield from zip(waiting, losses, strict=False)
             waiting = waiting[len(losses) :]
+
+
+def train(
+    training: Training, epochs: int, epoch: Callable[[], Iterable[Batch]], checkpoint: Callable[[], bool]
+) -> bool:
+    """Train on every batch of every epoch.
+
+    Parameters
+    ----------
+    epoch
+        Gives one epoch's batches at each call.
+    training, checkpoint
+        As of `steps`.
+
+    Returns
+    -------
+    bool
+        Whether one of them had a clip with a label, or one to be sure of.
+
+    Raises
+    ------
+    TrainingStopped
+        As of `steps`.
+    AuricleError
+        A loss is not finite.
+    """
+    learnt = False
+    for _ in range(epochs):
+        for batch, losses in steps(training, epoch(), checkpoint):
+            if not all(map(math.isfinite, losses.values())):
+                raise AuricleError(NOT_FINITE)
+            learnt |= bool(losses.get("confident", 1.0) or batch["weight"].any())
+    return learnt
+
+
+def weights_after(training: Training, roles: Iterable[str]) -> dict[str, Flat]:
+    """What a training made of its models (P,), by role; AuricleError where a weight is not finite."""
+    final = {role: training.weights(role) for role in roles}
+    if not all(np.isfinite(weights).all() for weights in final.values()):
+        raise AuricleError(NOT_FINITE)
+    return final
 
 
 def _ask(checkpoint: Callable[[], bool]) -> None:

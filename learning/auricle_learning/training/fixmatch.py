@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -20,11 +21,18 @@ from auricle.speech.augment import Augmentation
 from auricle.wire.plan import FixMatch, Plan
 from auricle_learning.methods.method import NO_CHANGES, JobChanges
 from auricle_learning.methods.passes import graph_optimizer, terms_of
-from auricle_learning.runtimes import Runtime
-from auricle_learning.training.batches import Features, Pseudo, batches, pseudo_labelled
+from auricle_learning.training.batches import (
+    Epoch,
+    Features,
+    Pseudo,
+    batches,
+    fixmatch_batches,
+    mixed_batches,
+    pseudo_labelled,
+)
 from auricle_learning.training.carried import Carried
-from auricle_learning.training.learn_settings import LearnSettings
-from auricle_learning.training.speech_data import Clips, DeviceData
+from auricle_learning.training.mechanism import DeviceRound, Mechanism
+from auricle_learning.training.speech_data import Clips
 
 Array = NDArray[Any]
 
@@ -32,65 +40,76 @@ WEAK = Augmentation(tempo=0.0, warp=0.0, gain_db=0.0, noise_probability=0.0, tim
 """The weak view: moved in time by up to 10 frames, and nothing else."""
 
 
-def taught_by(plan: Plan, settings: LearnSettings) -> FixMatch | None:
-    """τ and λ of a round: the plan's, or else the device's own; None where its owner has λ = 0."""
-    if not settings.unlabelled:
-        return None
-    return plan.fixmatch or FixMatch(threshold=settings.confidence, weight=settings.unlabelled)
+class Unlabelled(Mechanism):
+    """The received model teaches clips without labels: with the plan's τ and λ, or else the device's own.
 
-
-@dataclass(frozen=True)
-class Count:
-    """The clips that a device trains on in a round."""
-
-    labelled: int
-    unlabelled: int
-    """Counted only where the plan asks for FixMatch: elsewhere a device speaks of its labelled clips alone."""
-
-    @property
-    def all(self) -> int:
-        """Of both kinds."""
-        return self.labelled + self.unlabelled
-
-
-def counted(plan: Plan | None, settings: LearnSettings, data: DeviceData) -> Count:
-    """Count a round's clips; without a plan those with labels."""
-    free = 0 if data.unlabelled is None else len(data.unlabelled)
-    asked = plan is not None and plan.fixmatch and settings.unlabelled
-    return Count(len(data.train), free if asked else 0)
-
-
-def has_graph(runtime: Runtime, plan: Plan, changes: JobChanges = NO_CHANGES) -> bool:
-    """Whether a plan's round with clips without labels has a step graph of its own.
-
-    None has a term of the gradient besides, neither the plan's nor those that the round's method brings.
+    Its owner turns it off with λ = 0.
     """
-    fits = plan.mode == "supervised" and not terms_of(plan, changes)
-    return fits and runtime.has("fixmatch", runtime.pack.manifest.plugin, graph_optimizer(plan))
+
+    def __init__(self, of: DeviceRound) -> None:
+        self._plugin, self._runtime, self._settings = of.plugin, of.runtime, of.settings
+        self._pseudo = self._labelled(of)
+        if self._pseudo is not None:
+            self.loss, self.sure = self._pseudo.loss, len(self._pseudo.sure)
+
+    def _labelled(self, of: DeviceRound) -> Pseudo | None:
+        """The clips without labels, labelled by the received model; None where they can teach nothing."""
+        clips, plan = of.data.unlabelled, of.plan
+        if clips is None or not len(clips) or not self._settings.unlabelled:
+            return None
+        pseudo = pseudo_labelled(clips, of.logits(clips), self._taught(plan).threshold)
+        # a graph of the round's own may be sure of weak views where nothing is sure as it is
+        views = plan.fixmatch and (self._has_graph(plan) or not len(of.data.train))
+        return pseudo if len(pseudo.sure) or views else None
+
+    def _taught(self, plan: Plan) -> FixMatch:
+        return plan.fixmatch or FixMatch(threshold=self._settings.confidence, weight=self._settings.unlabelled)
+
+    def _has_graph(self, plan: Plan, changes: JobChanges = NO_CHANGES) -> bool:
+        """Whether a round has a step graph of its own: none has a term of the gradient, the plan's or the method's."""
+        fits = plan.mode == "supervised" and not terms_of(plan, changes)
+        return fits and self._runtime.has("fixmatch", self._runtime.pack.manifest.plugin, graph_optimizer(plan))
+
+    def changes(self, place: int, plan: Plan, changes: JobChanges) -> JobChanges:
+        """Train on both kinds of clips: by a graph of FixMatch's loss, or else by batches that come close to it."""
+        pseudo, asked, taught = self._pseudo, bool(plan.fixmatch), self._taught(plan)
+        if pseudo is None:
+            return replace(changes, batches=_weak_batches) if asked else changes
+        plain = changes.trains == "plugin" and changes.kind is None
+        if not plain or not self._has_graph(plan, changes):
+            return replace(changes, batches=partial(_mixed, pseudo, taught.weight, weak=asked))
+        return replace(
+            changes,
+            kind="fixmatch",
+            vectors={"teacher": self._plugin},
+            scalars={**changes.scalars, "threshold": taught.threshold, "lambda": taught.weight},
+            batches=partial(_two_views if asked else _beside, pseudo),
+        )
 
 
-def labelled_by(
-    logits: Callable[[Clips], NDArray[np.float32]],
-    plan: Plan,
-    settings: LearnSettings,
-    data: DeviceData,
-    *,
-    graph: bool,
-) -> Pseudo | None:
-    """A device's clips without labels, labelled by the received model; None where they can teach nothing.
+def _weak_batches(of: Epoch) -> Iterator[dict[str, Array]]:
+    """Clips with labels, weakly augmented."""
+    return batches(of.clips, of.labels, of.size, of.rng, of.moved, of.carried)
 
-    Parameters
-    ----------
-    logits
-        Of the received model for clips as they are.
-    graph
-        Whether the round has a graph of its own, which may be sure of weak views where nothing is sure as it is.
-    """
-    clips, taught = data.unlabelled, taught_by(plan, settings)
-    if clips is None or not len(clips) or taught is None:
-        return None
-    pseudo = pseudo_labelled(clips, logits(clips), taught.threshold)
-    return pseudo if len(pseudo.sure) or (plan.fixmatch and (graph or not len(data.train))) else None
+
+def _mixed(pseudo: Pseudo, weight: float, of: Epoch, *, weak: bool) -> Iterator[dict[str, Array]]:
+    """Both kinds of clips for a graph that knows nothing of labels that are missing."""
+    if not len(of.clips):
+        return batches(pseudo.clips.chosen(pseudo.sure), of.labels, of.size, of.rng, of.strong)
+    features = of.moved if weak else of.features
+    return mixed_batches(of.clips, pseudo, weight, of.labels, of.size, of.rng, features, of.strong, of.carried)
+
+
+def _two_views(pseudo: Pseudo, of: Epoch) -> Iterator[dict[str, Array]]:
+    return two_view_batches(of.clips, pseudo.clips, of.labels, of.size, of.rng, of.moved, of.strong, of.carried)
+
+
+def _beside(pseudo: Pseudo, of: Epoch) -> Iterator[dict[str, Array]]:
+    """Labelled clips as often as without the others, which only come along."""
+    if not len(of.clips):
+        return _mixed(pseudo, 0.0, of, weak=False)
+    how = of.labels, of.size, of.rng, of.features, of.plain, of.strong
+    return fixmatch_batches(of.clips, pseudo, *how, of.carried)
 
 
 def two_view_batches(

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
+from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge, class_gradient, classifier_epoch, in_turn, split_classifier
 from auricle.wire.tensors import Flat
+from auricle_learning.methods.method import JobChanges
+from auricle_learning.methods.vectors import GRADIENTS
+from auricle_learning.training.mechanism import DeviceRound, Mechanism
 
 log = logging.getLogger("auricle.edge")
 
@@ -98,3 +104,27 @@ def class_gradients(features: NDArray[np.float32], targets: NDArray[np.int64], p
     for label in np.unique(targets):
         found[label] = class_gradient(features[targets == label].astype(np.float64), int(label), weight, bias)
     return np.nan_to_num(found, posinf=0.0, neginf=0.0).astype(np.float32).ravel()
+
+
+class ClassifierTuning(Mechanism):
+    """PKCF in a round on a device: nothing where the round lends nothing."""
+
+    def __init__(self, of: DeviceRound) -> None:
+        self._round = of
+
+    def changes(self, place: int, plan: Plan, changes: JobChanges) -> JobChanges:
+        """Tune the classifier before the first pass."""
+        prior, checkpoint = self._round.prior, self._round.checkpoint
+        if prior is None or place:
+            return changes
+        return replace(changes, tune=lambda begin: tuned(begin, prior, checkpoint))
+
+    def sent(self, trained: Flat) -> Mapping[str, Flat]:
+        """The classifier's gradients by class on the clips with a label, where the owner gives them away."""
+        of = self._round
+        if of.prior is None or GRADIENTS.allowed_by not in of.settings.allowed:
+            return {}
+        see = partial(of.runtime.embeddings, of.runtime.pack.manifest.plugin, trained)
+        clips = of.data.train
+        gradients = said_gradients(map(see, of.features(clips)), clips.targets, of.prior, of.checkpoint)
+        return {} if gradients is None else {GRADIENTS.name: gradients}

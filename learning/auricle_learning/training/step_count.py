@@ -1,8 +1,9 @@
-"""How many steps a device's round takes, of its clips alone: known before it trains."""
+"""How many clips and steps a device's round takes: known before it trains."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,29 @@ from auricle_learning.methods.passes import head_size, plan_of_pass
 from auricle_learning.methods.vectors import lent_sizes
 from auricle_learning.training.carried import places_of
 from auricle_learning.training.device_half import DeviceHalf
-from auricle_learning.training.fixmatch import Count
+from auricle_learning.training.learn_settings import LearnSettings
+from auricle_learning.training.speech_data import DeviceData
+
+
+@dataclass(frozen=True)
+class Count:
+    """The clips that a device trains on in a round."""
+
+    labelled: int
+    unlabelled: int | None
+    """None where the plan does not ask for FixMatch: a device speaks of its labelled clips alone then."""
+
+    @property
+    def all(self) -> int:
+        """Of both kinds."""
+        return self.labelled + (self.unlabelled or 0)
+
+
+def counted(plan: Plan | None, settings: LearnSettings, data: DeviceData) -> Count:
+    """Count a round's clips; without a plan those with labels."""
+    if plan is None or not plan.fixmatch:
+        return Count(len(data.train), None)
+    return Count(len(data.train), len(data.unlabelled) if data.unlabelled is not None and settings.unlabelled else 0)
 
 
 def steps_of(count: Count, epochs: int, batch: int, share: float = 0.0, negatives: int = 0) -> int:
@@ -37,7 +60,7 @@ def steps_of(count: Count, epochs: int, batch: int, share: float = 0.0, negative
         The device's own among the clips with labels, which leave less to the pack's.
     """
     places = batch - (places_of(share, negatives, batch) if share and count.labelled else 0)
-    return epochs * max(math.ceil(count.labelled / places), math.ceil(count.unlabelled / batch))
+    return epochs * max(math.ceil(count.labelled / places), math.ceil((count.unlabelled or 0) / batch))
 
 
 def epochs_of(pack: Pack, plan: Plan) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,9 +13,9 @@ from auricle.wire.gradient_terms import TERMS
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_learning.methods.method import NO_CHANGES, JobChanges
-from auricle_learning.methods.passes import graph_optimizer, terms_of
-from auricle_learning.runtimes.feeds import SHARED
-from auricle_learning.training.speech_data import Clips
+from auricle_learning.methods.passes import graph_kind, graph_optimizer, terms_of
+from auricle_learning.runtimes import Job
+from auricle_learning.runtimes.feeds import SHARED, SHARED_VECTORS
 
 FLAT = 1e6
 """An epsilon that swamps the second moment: AdamW with beta1 = 0 then is plain SGD at rate / FLAT, to 1e-5."""
@@ -32,10 +32,10 @@ def scalars_of(plan: Plan, changes: JobChanges = NO_CHANGES) -> dict[str, float]
         flat = {"beta1": 0.0, "beta2": 0.0, "epsilon": FLAT, "decay": 0.0, "rate": plan.rate * FLAT}
         named.update({f"plugin.{name}": value for name, value in flat.items()})
     for term in terms_of(plan):
-        named.update({f"{_role(plan)}.{name}": getattr(plan, field) for name, field in TERMS[term].scalars.items()})
+        named.update({f"{role_of(plan)}.{name}": getattr(plan, field) for name, field in TERMS[term].scalars.items()})
     if mutual:
         named.update({"alpha": plan.alpha, "plugin_ce": plan.plugin_ce, "temperature": plan.temperature})
-    own = {n if n in SHARED else f"{_role(plan)}.{n}": value for n, value in changes.scalars.items()}
+    own = {n if n in SHARED else f"{role_of(plan)}.{n}": value for n, value in changes.scalars.items()}
     return {**named, **own}
 
 
@@ -53,29 +53,79 @@ def vectors_of(plan: Plan, received: Flat, changes: JobChanges) -> dict[str, Fla
     """
     filled = [name for term in terms_of(plan) for name, fill in TERMS[term].vectors.items() if fill == "received"]
     return {
-        f"{_role(plan)}.{name}": vector
+        name if name in SHARED_VECTORS else f"{role_of(plan)}.{name}": vector
         for name, vector in {**dict.fromkeys(filled, received), **changes.vectors}.items()
     }
 
 
-def adjusted(plugin: Flat, clips: Clips, strength: float, pack: Pack) -> Flat:
-    """A plug-in (P,) with the clips' log label frequencies added to its biases: logit adjustment.
-
-    That is Menon et al. 2021, eq. 10. Training with them and taking them off again keeps a device that lacks some words
-    from unlearning these. Frequencies are those of the clips' weights, smoothed by half a clip a label and centred;
-    strength 0: nothing.
-    """
-    if not strength:
-        return plugin
-    labels = len(pack.labels)
-    counts = np.bincount(clips.targets, clips.weights, minlength=labels) + 0.5
-    prior = np.log(counts / counts.sum())
-    moved: Flat = plugin.copy()
-    moved[-labels:] += (strength * (prior - prior.mean())).astype(np.float32)
+def moved_by(weights: Flat, offset: Flat | None, sign: int = 1) -> Flat:
+    """Weights (P,) with an offset (n,) added to the last n of them, or with `sign` -1 taken off; itself without one."""
+    if offset is None:
+        return weights
+    moved: Flat = weights.copy()
+    moved[-offset.size :] += sign * offset
     return moved
 
 
-def _role(plan: Plan) -> str:
+def job_of(
+    plan: Plan,
+    changes: JobChanges,
+    models: Mapping[str, str],
+    first: Flat,
+    own: Flat,
+    received: Flat,
+    draw: Sequence[int],
+    pack: Pack,
+    kept: tuple[Mapping[str, Flat], int],
+) -> Job:
+    """What a pass of a round means for a device.
+
+    Parameters
+    ----------
+    plan, changes
+        As the pass takes it.
+    models
+        Architectures by role.
+    first, own
+        (P,) what the pass begins with; (Q,) the device's own model where it is trained beside that.
+    received
+        (P,) w^t.
+    draw
+        Of what its masks are drawn.
+    kept
+        Optimizer vectors of the round before, and the steps that they have seen.
+    """
+    role, slots = role_of(plan), fitting_slots(pack, models, plan, kept[0])
+    return Job(
+        kind=graph_kind(plan, changes),
+        models=models,
+        optimizer=graph_optimizer(plan),
+        weights={name: moved_by(first, changes.offset) if name == role else own for name in models},
+        terms=terms_of(plan, changes),
+        vectors=vectors_of(plan, moved_by(received, changes.offset), changes),
+        scalars=scalars_of(plan, changes),
+        slots=slots,
+        inputs=changes.inputs,
+        drops=changes.drops,
+        steps=kept[1] if slots else 0,
+        seed=int(np.random.SeedSequence(draw).generate_state(1)[0]),
+    )
+
+
+def roles_of(plan: Plan, changes: JobChanges, own: str, plugin: str) -> dict[str, str]:
+    """Architectures of the models that a pass trains, by role.
+
+    Parameters
+    ----------
+    own, plugin
+        Of the device's own model, and of the plug-in.
+    """
+    if plan.mode == "mutual":
+        return {"local": own, "plugin": plugin}
+    return {"model": own if changes.trains == "local" else plugin}
+
+
+def role_of(plan: Plan) -> str:
     """What a plan's terms are for: the plug-in."""
     return "plugin" if plan.mode == "mutual" else "model"
 
