@@ -21,10 +21,12 @@ METHODS = {
     "Aggregate": ("explain",),
     "Coordinator": ("run",),
     "Agent": ("run",),
+    "Listener": ("feed", "reset"),
     "Trainer": ("run", "first_state"),
     "Runtime": ("logits", "embeddings", "begin"),
 }
 """Methods that are promised with their class; of the others none is. `Operations` promises all of its own."""
+TABLES = {"METHODS": "The methods that come with auricle, by name; other packages add theirs to `get_method`."}
 MANY = 8
 """A signature with more parameters is cut: the class itself lists them."""
 
@@ -39,10 +41,11 @@ def signature(what: Callable[..., object]) -> str:
     for parameter in parameters:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in shown:
             shown.append("*")
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
         default = parameter.default
         plain = default is None or isinstance(default, (bool, int, float, str, tuple))
         value = "" if default is inspect.Parameter.empty else f" = {default!r}" if plain else " = ..."
-        shown.append(f"{parameter.name}: {_type(parameter.annotation)}{value}")
+        shown.append(f"{stars}{parameter.name}: {_type(parameter.annotation)}{value}")
     return f"({', '.join(shown)}){_returned(what)}"
 
 
@@ -92,6 +95,9 @@ def table(part: str) -> str:
     rows = ["| name | what it is |", "|---|---|"]
     for name in package.__all__:
         what = getattr(package, name)
+        if isinstance(what, dict):
+            rows.append(f"| `{name}` | {TABLES[name]} |")
+            continue
         protocol = bool(getattr(what, "_is_protocol", False))
         rows.append(_row(name, what, arguments=not protocol))
         if isinstance(what, type):

@@ -40,10 +40,6 @@ MOST = {
 """Rooms, floors and arrows that a part may have; no part has an arrow up."""
 
 
-EXCEPT = frozenset({"auricle_fleet.virtual"})
-"""Folders whose circle is known and about to go."""
-
-
 @dataclass(frozen=True)
 class House:
     """One part; `up` are the arrows of circles at any level."""
@@ -69,7 +65,7 @@ def house(part: str, package: str) -> tuple[House, list[str]]:
         arrows = _arrows(imports, folder)
         for circle in _circles(arrows):
             circles.append(f"{folder}: {', '.join(sorted(circle))} import each other.")
-            up += sum(other in circle for room in circle for other in arrows[room]) * (folder not in EXCEPT)
+            up += sum(other in circle for room in circle for other in arrows[room])
     together = {room: min(circle) for circle in _circles(top) for room in circle}
     measured = House(
         part=part,

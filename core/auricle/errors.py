@@ -140,7 +140,8 @@ def _require_fit(
 
     signature = inspect.signature(function)
     known = [each for each in signature.parameters if each not in ("self", "cls")]
-    unknown = next((each for each in named if each not in known), None)
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+    unknown = None if takes_any else next((each for each in named if each not in known), None)
     if unknown is not None:
         raise SettingsError(f'{name} takes no "{unknown}": {nearest(unknown, known)}') from None
     try:

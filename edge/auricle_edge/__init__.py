@@ -8,8 +8,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # without typing: the capture child imports this, which is to stay small
     from auricle_edge.fleet.agent import Agent
     from auricle_edge.fleet.agent_context import AgentSettings
+    from auricle_edge.service.sample_listener import Listener
 
-__all__ = ["Agent", "AgentSettings"]
+__all__ = ["Agent", "AgentSettings", "Listener"]
 
 if sys.maxsize <= 1 << 32:  # before anything is missed that pip could not install there
     import platform
@@ -27,5 +28,6 @@ if not TYPE_CHECKING:
         {
             "Agent": "auricle_edge.fleet.agent",
             "AgentSettings": "auricle_edge.fleet.agent_context",
+            "Listener": "auricle_edge.service.sample_listener",
         },
     )

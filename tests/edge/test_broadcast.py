@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from auricle.errors import AuricleError
-from auricle_edge.listening.listener import WAITING, AudioBroadcast
+from auricle_edge.listening.listening_thread import WAITING, AudioBroadcast
 from auricle_edge.listening.sound import Block
 
 

@@ -19,7 +19,7 @@ from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.packs.start import start_weights
 from auricle.process.cli import main
 from auricle.speech.features import LogMel
-from auricle_edge.evaluate.listeners import Listener, listeners_of, rule_of, waking_of
+from auricle_edge.evaluate.listeners import ListenerUnderTest, listeners_of, rule_of, waking_of
 from auricle_edge.evaluate.plan import Plan, composed, planned
 from auricle_edge.evaluate.run import Judged, hear, reports, thresholds_from
 from auricle_edge.evaluate.sources import Sources
@@ -86,7 +86,7 @@ def test_the_cascade_at_once_is_the_detectors_own_hop_by_hop(
         assert not np.array_equal(rows, said.first)
 
 
-def _judged(sources: Sources, pack: Pack, listeners: list[Listener]) -> list[dict[str, object]]:
+def _judged(sources: Sources, pack: Pack, listeners: list[ListenerUnderTest]) -> list[dict[str, object]]:
     """Reports of every third scene of a short plan, without names and weights."""
     settings = detect_settings(DetectTable(), pack)
     judged = Judged(pack.labels, FRONTEND, settings, waking_of(pack.labels, settings))
@@ -114,7 +114,7 @@ def test_a_setting_is_what_a_device_with_these_thresholds_hears(sources: Sources
     """What is proposed follows the thresholds: those chosen for a rate propose otherwise than the default of 0.8."""
     settings = DetectSettings()
     judged = Judged(PACK.labels, FRONTEND, settings, None)
-    listener = Listener("both", cascade, 1, 2)
+    listener = ListenerUnderTest("both", cascade, 1, 2)
     made = planned(sources, (), Plan(minutes=0.5))
     stream = hear([composed(made, number, 0) for number in (0, 3, 4, 5, 6)], [listener], judged)
     chosen = thresholds_from(stream, [listener], judged, 600)

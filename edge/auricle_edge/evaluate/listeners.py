@@ -24,7 +24,7 @@ from auricle_learning.runtimes import Runtime, recogniser
 
 
 @dataclass(frozen=True, eq=False)
-class Listener:
+class ListenerUnderTest:
     """A name, and what recognises."""
 
     name: str
@@ -52,7 +52,7 @@ def listeners_of(
     pack: Pack,
     choose: Callable[[], Runtime],
     choose_vote: Callable[[Pack], Runtime] | None = None,
-) -> list[Listener]:
+) -> list[ListenerUnderTest]:
     """Listeners of `NAME=STAGE[,second:STAGE][,vote[:SHARE]]`, a stage `MODEL[:FILE.safetensors][+MODEL[:FILE]...]`.
 
     Several models of a stage judge with the mean of their posteriors; a second stage judges what the first proposes, as
@@ -146,7 +146,7 @@ def _share(text: str) -> float | None:
     return share if 0 < share < 1 else None
 
 
-def _listener(asked: _Stages, models: _Models, voter: Voter | None) -> Listener:
+def _listener(asked: _Stages, models: _Models, voter: Voter | None) -> ListenerUnderTest:
     recognise, size = models.stage(asked.one)
     more, vote = 0, None
     if asked.two:
@@ -155,7 +155,7 @@ def _listener(asked: _Stages, models: _Models, voter: Voter | None) -> Listener:
         recognise = Cascade(recognise, second, keywords, DetectSettings().proposal)
     if asked.share is not None and voter is not None:
         vote = voter.with_share(asked.share) if asked.share else voter
-    return Listener(asked.name, recognise, size + (0 if vote is None else vote.weights), more, vote)
+    return ListenerUnderTest(asked.name, recognise, size + (0 if vote is None else vote.weights), more, vote)
 
 
 def _weights(pack: Pack, named: str) -> Flat:

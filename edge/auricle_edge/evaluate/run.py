@@ -17,7 +17,7 @@ from auricle.hearing.word_thresholds import WordThresholds, threshold_for, thres
 from auricle.speech.features import LogMel
 from auricle_edge.evaluate.clips import Share, clip_accuracy
 from auricle_edge.evaluate.device import device_events, heard_by_detector
-from auricle_edge.evaluate.listeners import Listener, rule_of, thresholds_of
+from auricle_edge.evaluate.listeners import ListenerUnderTest, rule_of, thresholds_of
 from auricle_edge.evaluate.report import Report, Row, SecondStage, Setting, named, rows_of, setting_of, swept
 from auricle_edge.evaluate.sources import Sources
 from auricle_edge.evaluate.windows import Said, said_of, waiting_levels
@@ -63,7 +63,9 @@ class Judged:
         return [each.counted(levels, self.settings.smoothing) for each in said]
 
 
-def hear(scenes: Iterable[Scene], listeners: Sequence[Listener], judged: Judged, *, events: bool = False) -> Stream:
+def hear(
+    scenes: Iterable[Scene], listeners: Sequence[ListenerUnderTest], judged: Judged, *, events: bool = False
+) -> Stream:
     """Let every listener hear every scene; a scene's samples are forgotten when the next one comes.
 
     With `events`, a detector hears it too, with wake words and all: window by window, which takes longer.
@@ -86,7 +88,7 @@ def hear(scenes: Iterable[Scene], listeners: Sequence[Listener], judged: Judged,
 
 
 def thresholds_from(
-    stream: Stream, listeners: Sequence[Listener], judged: Judged, rate: float
+    stream: Stream, listeners: Sequence[ListenerUnderTest], judged: Judged, rate: float
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Thresholds for a wanted rate, by listener: those by word, and one for all words.
 
@@ -124,7 +126,7 @@ def _thresholds(
 
 def reports(
     stream: Stream,
-    listeners: Sequence[Listener],
+    listeners: Sequence[ListenerUnderTest],
     judged: Judged,
     sources: Sources,
     rate: float,
@@ -170,7 +172,7 @@ def reports(
 def _report(
     stream: Stream,
     said: Sequence[Said],
-    listener: Listener,
+    listener: ListenerUnderTest,
     judged: Judged,
     chosen: dict[str, dict[str, float]],
     clear: Collection[str],
@@ -203,7 +205,7 @@ def _setting(
     return setting_of(name, thresholds, rows, stream.scenes, judged.labels, rule_of(judged.settings), clear)
 
 
-def _second(said: Sequence[Said], listener: Listener, judged: Judged) -> SecondStage | None:
+def _second(said: Sequence[Said], listener: ListenerUnderTest, judged: Judged) -> SecondStage | None:
     if all(each.second is None for each in said):
         return None
     levels, smoothing = waiting_levels(judged.labels, judged.settings), judged.settings.smoothing

@@ -7,12 +7,16 @@ from pathlib import Path
 
 from msgspec import UNSET
 
-from auricle.hearing.rule import keyword_mask
-from auricle.packs.pack import Pack
-from auricle.packs.start import start_weights
 from auricle.wire.tensors import Flat, digest, encode
 from auricle_edge.listening.detect import DetectSettings, DetectTable, Recognise, detect_settings
-from auricle_edge.listening.detect.recognisers import Candidate, Cascade, ModelChoice, both, cascade, choose_model
+from auricle_edge.listening.detect.recognisers import (
+    Candidate,
+    ModelChoice,
+    both,
+    cascade,
+    choose_model,
+    packs_candidate,
+)
 from auricle_edge.listening.detect.score_level import ScoreLevel, levelled, moved_by, score_level
 from auricle_edge.training.judge.streams import Streams
 from auricle_edge.training.local_store import LocalStore
@@ -52,7 +56,7 @@ class ThresholdFollower:
         heard = judged_part(pack.stretches, pack.manifest.task.frames)
         streams = Streams(frontend_of(self._runtime), pack.labels, self._usual, heard)
         if self._packs is None:
-            self._packs = self._level(streams, self._packs_own(pack))
+            self._packs = self._level(streams, packs_candidate(self._runtime, self._usual.proposal).recognise)
         now = self._level(streams, recognise)
         if self._packs is None or now is None:
             return self._usual
@@ -60,16 +64,6 @@ class ThresholdFollower:
 
     def _level(self, streams: Streams, recognise: Recognise) -> ScoreLevel | None:
         return score_level(list(streams.posteriors(recognise)), self._runtime.pack.labels, self._usual)
-
-    def _packs_own(self, pack: Pack) -> Recognise:
-        """What the pack's thresholds were chosen with: its plug-in, and the second stage that it names."""
-        plugin = pack.manifest.plugin
-        first = recogniser(self._runtime, plugin, start_weights(pack, plugin))
-        second = UNSET if pack.listening is None else pack.listening.second_stage
-        if second is UNSET or second not in pack.manifest.start:
-            return first
-        judge = recogniser(self._runtime, second, start_weights(pack, second))
-        return Cascade(first, judge, keyword_mask(pack.labels), self._usual.proposal)
 
 
 WANTED = "The plug-in, and the device's own model as its second stage: second_stage is on."

@@ -38,7 +38,7 @@ from auricle_edge.listening.events.chosen import Device, chosen_answers, chosen_
 from auricle_edge.listening.events.home_assistant import HomeState
 from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.outputs import Output, Outputs
-from auricle_edge.listening.listener import AudioBroadcast, Listener
+from auricle_edge.listening.listening_thread import AudioBroadcast, ListeningThread
 from auricle_edge.listening.sound import Event, Feedback
 from auricle_edge.listening.tuning import Tuning
 from auricle_edge.ota.following import Following
@@ -134,7 +134,7 @@ class Parts:
         self.detector = self._detector(frontend)
         self.labeller = Labeller(self.store, self.detector, settings.labels, chosen.recognise)
         self.detector.watch_near(settings.labels.near_share, self.labeller.almost)
-        self.listener = Listener(self.capture, self.detector, hooks.heard, self.taps, hooks.ended)
+        self.listener = ListeningThread(self.capture, self.detector, hooks.heard, self.taps, hooks.ended)
         self.gate = Gate(
             Sensors(Path("/"), settings.gate),
             settings.gate,

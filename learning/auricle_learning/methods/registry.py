@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from auricle.errors import SettingsError, nearest
+from auricle.errors import SettingsError, nearest, refuse_misfits
 from auricle.process.plugins import offered
 from auricle_learning.aggregation.rules.acmu import acmu, acmu_plan, acmu_tuning, check_acmu
 from auricle_learning.aggregation.rules.declaration import check_declaration
@@ -113,6 +113,7 @@ def get_rule(name: str, /, **options: object) -> Rule:
     return get_method(name, **options).rule_for_rounds
 
 
+@refuse_misfits
 def get_method(name: str, /, **options: object) -> Method:
     """Find a method and set the options of its rule; as `get_rule`, which gives its half at the coordinator.
 

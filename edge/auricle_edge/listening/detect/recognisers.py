@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
+from auricle.packs.start import start_weights
 from auricle_edge.listening.detect.rules import is_keyword
+from auricle_learning.runtimes import Runtime, recogniser
 
 Features = NDArray[np.float32]
 Posteriors = NDArray[np.float32]
@@ -120,6 +123,34 @@ def cascade(plugin: Candidate, personal: Candidate, labels: Sequence[str], share
     recognise = Cascade(plugin.recognise, personal.recognise, keywords, share)
     cost = plugin.cost + round(PROPOSED * personal.cost)
     return Candidate("cascade", recognise, cost, plugin.trained and personal.trained, rival=plugin.name)
+
+
+def packs_candidate(runtime: Runtime, share: float, *, second_stage: bool = True) -> Candidate:
+    """What a pack's thresholds were chosen with: its plug-in, and the second stage that it names.
+
+    Parameters
+    ----------
+    share
+        Of a threshold, from which the second stage is asked.
+    second_stage
+        Whether to take it where the pack has its weights.
+
+    Raises
+    ------
+    PackError
+        The pack has no trained weights, or they are not sound.
+    """
+    pack = runtime.pack
+
+    def trained(name: str, model: str) -> Candidate:
+        weights = start_weights(pack, model)
+        return Candidate(name, recogniser(runtime, model, weights), len(weights))
+
+    plugin = trained("plugin", pack.manifest.plugin)
+    second = UNSET if pack.listening is None else pack.listening.second_stage
+    if not second_stage or second is UNSET or second not in pack.manifest.start:
+        return plugin
+    return cascade(plugin, trained("personal", second), pack.labels, share)
 
 
 def merit(

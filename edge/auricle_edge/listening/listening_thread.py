@@ -77,7 +77,7 @@ MOST_FAILURES = 20
 """Blocks in a row that may fail before the listening is given up, loudly."""
 
 
-class Listener:
+class ListeningThread:
     """Runs a detector over a capture.
 
     Parameters

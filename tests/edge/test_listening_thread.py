@@ -14,7 +14,7 @@ from auricle.errors import AuricleError
 from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.capture.settings import CaptureSettings
 from auricle_edge.listening.detect import Detector
-from auricle_edge.listening.listener import AudioBroadcast, Listener
+from auricle_edge.listening.listening_thread import AudioBroadcast, ListeningThread
 from auricle_edge.listening.sound import RATE, Detection, Event, Timeout
 
 
@@ -30,7 +30,7 @@ def test_a_window_that_is_open_when_the_recording_ends_is_closed_before_the_end_
         told.append(error)
         over.set()
 
-    listener = Listener(capture, detector, told.append, AudioBroadcast(), ended)
+    listener = ListeningThread(capture, detector, told.append, AudioBroadcast(), ended)
     capture.start()
     listener.start()
     assert over.wait(60)
@@ -46,4 +46,4 @@ def test_a_thread_that_never_began_is_over(tmp_path: Path) -> None:
     """A service whose outputs cannot be opened ends before it listens, and says which one it was."""
     capture = Capture(CaptureSettings(source=f"file:{tmp_path}/a.wav", open_within=60.0))
     detector = Detector(FRONTEND, ("low", "high", "_silence_"), Script([]), STEPS)
-    Listener(capture, detector, lambda _: None, AudioBroadcast(), lambda _: None).join()
+    ListeningThread(capture, detector, lambda _: None, AudioBroadcast(), lambda _: None).join()

@@ -1,0 +1,76 @@
+"""One model of many, by the rule of a method: what a coordinator does in a round, on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from auricle.errors import refuse_misfits
+from auricle_learning.aggregation.cohort import Cohort, layers_of
+from auricle_learning.aggregation.rules.rule import check_needs
+from auricle_learning.methods.registry import get_rule
+
+
+@refuse_misfits
+def average(
+    models: Sequence[NDArray[np.float32]] | NDArray[np.float32],
+    samples: ArrayLike | None = None,
+    method: str = "fedavg",
+    *,
+    start: NDArray[np.float32] | None = None,
+    layers: Sequence[tuple[str, int]] | None = None,
+    **options: object,
+) -> NDArray[np.float32]:
+    """Make one model of the clients' models by a method's rule.
+
+    Parameters
+    ----------
+    models
+        (K, P) float32 or float64, a row for each client. Rows that are not finite do not count.
+    samples
+        (K,) training samples of each client; without, one each.
+    method
+        One of `METHODS` whose rule needs nothing but models and samples.
+    start
+        (P,) the model that the round began with; without, zeros. Rules that clip or follow a direction need it.
+    layers
+        Name and size of each layer in the order of the weights, for rules that judge layer by layer; without, one.
+    options
+        Options of the method.
+
+    Returns
+    -------
+    NDArray
+        (P,), of the type of `models`.
+
+    Raises
+    ------
+    SettingsError
+        The method or an option does not exist, or the rule needs more than this.
+    CohortError
+        Shapes or types do not fit together.
+
+    Examples
+    --------
+    >>> models = np.array([[1.0, 1.0], [2.0, 2.0], [90.0, -90.0]], np.float32)
+    >>> average(models, samples=[30, 10, 0])
+    array([1.25, 1.25], dtype=float32)
+    >>> average(models, method="median")
+    array([2., 1.], dtype=float32)
+    >>> average(models, method="trimmed-mean", beta=0.34)
+    array([2., 1.], dtype=float32)
+    """
+    rule = get_rule(method, **options)
+    check_needs(rule, given=())
+    rows = np.asarray(models)
+    size = rows.shape[-1]
+    cohort = Cohort.build(
+        ids=[f"{place:09}" for place in range(len(rows))],
+        weights=rows,
+        samples=np.ones(len(rows)) if samples is None else samples,
+        start=np.zeros(size, rows.dtype) if start is None else start,
+        layers=layers_of((name, count, name) for name, count in layers or [("model", size)]),
+    )
+    return np.asarray(rule(cohort).weights)
