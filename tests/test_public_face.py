@@ -15,7 +15,8 @@ from tools import api_page
 
 from auricle import load_pack
 from auricle.errors import SettingsError, refuse_misfits
-from auricle_fleet import FleetRun, FleetSettings, Group
+from auricle_fleet import FleetRun, FleetSettings, Group, RoundRow
+from auricle_fleet.results.result import Summary
 from auricle_learning import average, get_method
 
 ROOT = Path(__file__).parents[1]
@@ -117,6 +118,13 @@ def test_the_page_is_what_the_code_promises() -> None:
     assert tuple(PROMISED) == api_page.PARTS
     for names in PROMISED.values():
         assert all(re.search(rf"^\| `{name}[(`]", page, re.MULTILINE) for name in names)
+
+
+@pytest.mark.parametrize("kind", [RoundRow, Summary])
+def test_every_field_of_a_result_is_described(kind: type[RoundRow] | type[Summary]) -> None:
+    described = re.findall(r"^\| `(\w+)` \| \S", api_page.field_table(kind), re.MULTILINE)
+
+    assert described == list(kind.__annotations__)
 
 
 def test_a_page_that_is_out_of_date_is_noticed() -> None:

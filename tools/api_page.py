@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import inspect
 import re
@@ -27,6 +28,8 @@ METHODS = {
 }
 """Methods that are promised with their class; of the others none is. `Operations` promises all of its own."""
 TABLES = {"METHODS": "The methods that come with auricle, by name; other packages add theirs to `get_method`."}
+FIELDS = {"fields_of_a_round": "RoundRow", "fields_of_a_run": "Summary"}
+"""Structs of `auricle_fleet.results.result` of which the page has every field, by the name of its mark."""
 MANY = 8
 """A signature with more parameters is cut: the class itself lists them."""
 
@@ -105,15 +108,30 @@ def table(part: str) -> str:
     return "\n".join(rows)
 
 
+def field_table(kind: type) -> str:
+    """Return a table of a struct's fields, each with the docstring below it."""
+    (struct,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(struct, ast.ClassDef)
+    rows = ["| field | what it is |", "|---|---|"]
+    for statement, below in zip(struct.body, struct.body[1:], strict=False):
+        if isinstance(statement, ast.AnnAssign) and isinstance(below, ast.Expr):
+            text = " ".join(ast.literal_eval(below.value).split()).replace("|", "\\|")
+            rows.append(f"| `{ast.unparse(statement.target)}` | {text} |")
+    return "\n".join(rows)
+
+
 def filled(page: str) -> str:
     """The page with every table between its marks written new."""
-    for part in PARTS:
-        begin, end = f"<!-- {part} -->", f"<!-- end {part} -->"
+    results = importlib.import_module("auricle_fleet.results.result")
+    tables = {part: table(part) for part in PARTS}
+    tables |= {mark: field_table(getattr(results, kind)) for mark, kind in FIELDS.items()}
+    for mark, made in tables.items():
+        begin, end = f"<!-- {mark} -->", f"<!-- end {mark} -->"
         if begin not in page or end not in page:
-            raise SystemExit(f"{PAGE.name} has no place for {part}: add {begin} and {end}.")
+            raise SystemExit(f"{PAGE.name} has no place for {mark}: add {begin} and {end}.")
         before, rest = page.split(begin)
         _, after = rest.split(end)
-        page = f"{before}{begin}\n{table(part)}\n{end}{after}"
+        page = f"{before}{begin}\n{made}\n{end}{after}"
     return page
 
 

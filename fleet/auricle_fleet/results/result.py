@@ -33,11 +33,14 @@ class RoundRow(msgspec.Struct, metaclass=CheckedMeta, frozen=True, kw_only=True)
     plugin_accuracy_validation: float | None = None
     """The same on clips of the validation speakers; None where none are kept apart."""
     personal_accuracy: float | None
-    """Mean of the devices' newest accuracies on their own held-out clips; None where none has any."""
+    """Mean of the devices' newest accuracies on their own held-out clips, a fifth of what each has; None where none has
+    any. One clip held out of few leaves its word rarer in training: a model that has learnt nothing is at 0.0."""
     invited: int
+    """Devices that were asked."""
     counted: int
     """Devices whose update arrived in time, without those that the rule left out of every layer."""
     seconds: float
+    """Of this round."""
     seconds_total: float
     """Of all rounds so far, those before an interruption included."""
     seconds_left: float
@@ -45,6 +48,7 @@ class RoundRow(msgspec.Struct, metaclass=CheckedMeta, frozen=True, kw_only=True)
     bytes_up: int
     """Sent by all devices so far."""
     bytes_down: int
+    """Received by all devices so far."""
     inference_loss: float | None
     """Mean loss of the round's first model on the devices' clips, in nats."""
     false_accepts_per_hour: float | None = None
@@ -127,34 +131,63 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The whole run, as `summary.json` has it."""
 
     plugin_accuracy_unseen: float | None
+    """Of the last plug-in on clips of speakers that no device has."""
     personal_accuracy: float | None
+    """Mean of the devices' newest accuracies on their own held-out clips."""
     central_accuracy_unseen: float | None
+    """Of the central training; None without."""
     start: str
+    """`scratch` or `pack`: where models started."""
     start_accuracy_unseen: float | None
+    """Of the first plug-in."""
     start_false_accepts_per_hour: float | None
+    """Of the first plug-in; less than an hour of sound shows no rate."""
     false_accepts_per_hour: float | None
+    """Of the last plug-in."""
     judge: bool
+    """Whether devices judged their rounds."""
     judged_seconds: float
+    """Of sound without keywords, on which a device judges a round."""
     refused_rounds: int
+    """Given up by devices, all together."""
     refusing_devices: int
+    """That gave up one or more."""
     devices: int
+    """Who learnt."""
     rounds: int
+    """That were made."""
     rounds_planned: int
+    """How many there were to be."""
     interrupted: bool
+    """Whether it ended before that."""
     seconds: float
+    """Of all rounds."""
     bytes_up: int
+    """Sent by all devices."""
     bytes_down: int
+    """Received by all devices."""
     words: tuple[str, ...]
+    """Labels, in the order of the classifier."""
     training_clips: int
+    """Of all devices."""
     unseen_clips: int
+    """Of speakers that no device has."""
     unseen_speakers: int
+    """How many these are."""
     skipped_files: int
+    """Files of sound that could not be used."""
     rule: str
+    """Of the coordinator."""
     preset: str
+    """As it was named."""
     rates: dict[str, float | str | None]
+    """Learning rates of devices and of the server's optimizer."""
     seed: int
+    """Of every draw."""
     pack: str
+    """The pack's identity."""
     version: str
+    """Of Auricle."""
     plugin_accuracy_validation: float | None = None
     """Of the last plug-in on the validation speakers' clips."""
     confusion: tuple[tuple[int, ...], ...] | None = None
@@ -162,6 +195,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     heard_before: bool = False
     """Whether the weights that it started from were trained on recordings of the same folder: the figures flatter."""
     start_false_accepts: int | None = None
+    """Of the first plug-in, in as much sound as the last one's."""
     false_accepts: int | None = None
     """Of the last round's plug-in."""
     negative_seconds: float | None = None
