@@ -86,8 +86,8 @@ class SmallWorld:
     def fleet(self) -> Fleet:
         return load_fleet(self.fleet_file)
 
-    def build(self, out: Path, *, key: Path | None = None, deb: bool = False) -> Built:
-        return build_bundle(self.board, self.fleet, out, os=SYSTEM, key=key, wheels=self.wheels, deb=deb)
+    def build(self, out: Path, *, key: Path | None = None) -> Built:
+        return build_bundle(self.board, self.fleet, out, os=SYSTEM, key=key, wheels=self.wheels)
 
 
 def make_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> SmallWorld:

@@ -1,4 +1,4 @@
-"""A bundle: the same bytes each time, what is in it, what is refused, and what dpkg makes of its package."""
+"""A bundle: the same bytes each time, what is in it, what is refused."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import hashlib
 import io
 import json
 import os
-import shutil
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -28,9 +25,8 @@ from auricle_edge.ota.slots.bundle import Bundle
 from auricle_edge.settings import read_settings
 from auricle_export.flash.boards import load_board, load_boards
 from auricle_export.flash.bundle.archive import EARLIEST, Part, name_in_tar, write_tar
-from auricle_export.flash.bundle.build import Built, build_bundle
+from auricle_export.flash.bundle.build import build_bundle
 from auricle_export.flash.bundle.contents import local_model, settings_of
-from auricle_export.flash.bundle.debian import POSTRM
 from auricle_export.flash.fleet import Device
 
 Printed = pytest.CaptureFixture[str]
@@ -48,18 +44,16 @@ def content_of(path: Path) -> dict[str, bytes]:
 
 
 def test_a_bundle_is_the_same_bytes_in_another_folder_with_another_umask(world: SmallWorld, tmp_path: Path) -> None:
-    first = world.build(tmp_path / "one", key=tmp_path / "key", deb=True)
+    first = world.build(tmp_path / "one", key=tmp_path / "key")
     before = os.umask(0o077)
     try:
         os.utime(world.house / "alpha-1.0-py3-none-any.whl", (1, 1))
-        second = world.build(tmp_path / "two" / "deep", key=tmp_path / "key", deb=True)
+        second = world.build(tmp_path / "two" / "deep", key=tmp_path / "key")
     finally:
         os.umask(before)
 
     assert first.path.name == second.path.name
     assert first.path.read_bytes() == second.path.read_bytes()
-    assert first.package is not None and second.package is not None
-    assert first.package.read_bytes() == second.package.read_bytes()
 
 
 def test_its_name_has_its_identity_and_its_tar_says_nothing_of_who_made_it_and_when(
@@ -196,7 +190,7 @@ def test_what_is_for_images_only_is_not_in_it(world: SmallWorld, tmp_path: Path)
         f'{world.fleet_file.read_text()}[user]\nname = "pi"\npassword_hash = "{password}"\n'
         '[wifi]\nssid = "garden"\npsk = "correct horse"\ncountry = "DE"\n'
     )
-    content = world.build(tmp_path / "out", deb=True).path.read_bytes()
+    content = world.build(tmp_path / "out").path.read_bytes()
     assert not [secret for secret in (password, "correct horse", "garden") if secret.encode() in content]
 
 
@@ -239,7 +233,7 @@ def test_a_board_or_system_for_containers_and_metadata_that_is_no_root_are_refus
 
 
 def test_the_command_builds_and_verifies(world: SmallWorld, tmp_path: Path, capsys: Printed) -> None:
-    asked = asked_for(world, tmp_path / "out", "--key", str(tmp_path / "key"), "--deb")
+    asked = asked_for(world, tmp_path / "out", "--key", str(tmp_path / "key"))
     assert main([*asked, "--json"]) == 2
     assert "--new-key" in json.loads(capsys.readouterr().out)["error"]
     assert not (tmp_path / "key").exists()
@@ -252,120 +246,10 @@ def test_the_command_builds_and_verifies(world: SmallWorld, tmp_path: Path, caps
     assert main(["flash", "verify", built["path"]]) == 0
     assert main(["flash", "verify", str(tmp_path / "none.tar")]) == 2
 
-    assert Path(built["package"]).is_file()
     assert verified["ok"] is True
     assert verified.items() >= {key: built[key] for key in ("identity", "board", "os", "fleet", "files")}.items()
     assert all(part in told for part in (built["path"], "bundle/install", "claim.token"))
     assert built["identity"] in capsys.readouterr().out
-
-
-@pytest.fixture
-def built(world: SmallWorld, tmp_path: Path) -> Built:
-    return world.build(tmp_path / "out", deb=True)
-
-
-def package_of(built: Built) -> Path:
-    assert built.package is not None
-    return built.package
-
-
-def test_it_is_an_ar_of_two_tars(built: Built) -> None:
-    data = package_of(built).read_bytes()
-
-    assert data.startswith(b"!<arch>\n")
-    members, at = {}, 8
-    while at < len(data):
-        header = data[at : at + 60]
-        size = int(header[48:58])
-        assert header[58:] == b"`\n"
-        members[header[:16].decode().strip()] = size
-        at += 60 + size + size % 2
-    assert list(members) == ["debian-binary", "control.tar", "data.tar"]
-    assert members["debian-binary"] == 4
-
-
-needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg is not installed")
-
-
-def run(*command: str | Path, code: int = 0) -> str:
-    path = f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin"
-    env = {**os.environ, "PATH": path, "LC_ALL": "C"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
-@needs_dpkg
-def test_dpkg_reads_it(built: Built, tmp_path: Path) -> None:
-    package = package_of(built)
-    fields = run("dpkg-deb", "--field", package)
-    run("dpkg-deb", "--raw-extract", package, tmp_path / "raw")
-
-    python = built.manifest.python
-    assert "Package: auricle-edge\n" in fields
-    assert f"Version: {built.manifest.version}+{built.identity[:12]}\n" in fields
-    assert f"Depends: python3 (>= {python}), python3 (<< 3.{int(python[2:]) + 1}~)\n" in fields
-    assert "Recommends: libportaudio2\n" in fields
-    sums = (tmp_path / "raw/DEBIAN/md5sums").read_text().splitlines()
-    assert len(sums) == len(built.manifest.files) + 1
-    for line in sums:
-        assert (tmp_path / "raw" / line.split("  ")[1]).is_file()
-    subprocess.run(["md5sum", "--check", "--quiet", "DEBIAN/md5sums"], cwd=tmp_path / "raw", check=True)
-
-
-def empty_root(folder: Path, built: Built) -> Path:
-    """A folder that dpkg takes for a system like this machine."""
-    for name in ("etc", "var/lib/dpkg/updates", "var/lib/dpkg/info", "var/lib/dpkg/triggers", "tmp"):
-        (folder / name).mkdir(parents=True)
-    for name in ("status", "available"):
-        (folder / "var/lib/dpkg" / name).write_text("")
-    (folder / "etc/os-release").write_text(f"VERSION_CODENAME={built.manifest.base}\n")
-    return folder
-
-
-def files_in(root: Path) -> set[str]:
-    found = {path.relative_to(root).as_posix() for path in root.rglob("*") if not path.is_dir()}
-    return {path for path in found if not path.startswith("var/lib/dpkg/")}
-
-
-def test_purging_leaves_what_others_have_beside_its_settings(tmp_path: Path) -> None:
-    kept = tmp_path / "etc/auricle/authority-passphrase"
-    kept.parent.mkdir(parents=True)
-    for path in (kept, kept.with_name("edge.toml"), kept.with_name("claim.token")):
-        path.write_text("of a coordinator on the same machine, or ours")
-    for _ in range(2):
-        subprocess.run(["sh", "-c", POSTRM, "sh", "purge"], env={**os.environ, "DPKG_ROOT": str(tmp_path)}, check=True)
-    assert list(kept.parent.iterdir()) == [kept]
-
-
-@pytest.mark.slow
-@needs_dpkg
-@pytest.mark.skipif(os.geteuid() != 0, reason="dpkg installs as root only")
-def test_dpkg_installs_it_again_removes_and_purges_it(built: Built, world: SmallWorld, tmp_path: Path) -> None:
-    root = empty_root(tmp_path / "system", built)
-    before = files_in(root)
-    dpkg = ("dpkg", f"--root={root}", "--force-script-chrootless", "--force-depends", "--log=/dev/null")
-
-    first = run(*dpkg, "--install", package_of(built))
-    installed = files_in(root)
-    again = run(*dpkg, "--install", package_of(built))
-
-    assert built.identity[:12] in first and "nothing was changed" in again
-    assert files_in(root) == installed
-    assert (root / "opt/auricle/current").readlink() == Path("a")
-    assert {"etc/auricle/edge.toml", "etc/systemd/system/auricle-edge.service", "opt/auricle/slots.py"} <= installed
-
-    world.fleet_file.write_text(world.fleet_file.read_text().replace("0.9", "0.7"))
-    newer = world.build(tmp_path / "newer", deb=True)
-    run(*dpkg, "--install", package_of(newer))
-    assert (root / "opt/auricle/current").readlink() == Path("b")
-    assert "threshold = 0.7" in (root / "etc/auricle/edge.toml").read_text()
-
-    run(*dpkg, "--remove", "auricle-edge")
-    assert files_in(root) - before == {"etc/auricle/edge.toml"}
-    run(*dpkg, "--purge", "auricle-edge")
-    assert files_in(root) == before
-    assert not (root / "etc/auricle").exists()
 
 
 def test_a_wheel_for_many_platforms_has_the_first_where_a_tar_has_no_room_for_all() -> None:

@@ -37,7 +37,6 @@ def bundle(
     wheels: Path | None = typer.Option(
         None, help="Folder of wheels, which are fetched into it once [the user's cache]."
     ),
-    deb: bool = typer.Option(False, "--deb", help="Write a Debian package too."),
     without_updates: bool = typer.Option(
         False, "--without-updates", help="Also where fleet.toml names no update_root: such a board is never updated."
     ),
@@ -58,10 +57,9 @@ def bundle(
     elif new_key:
         raise SettingsError("A new key needs a file: name it with --key.")
     with _bar(as_json) as bar:
-        built = build_bundle(profile, read, out, os=os, key=key, wheels=wheels, deb=deb, progress=_shown(bar))
+        built = build_bundle(profile, read, out, os=os, key=key, wheels=wheels, progress=_shown(bar))
     if as_json:
-        package = None if built.package is None else str(built.package)
-        facts = {"path": str(built.path), "package": package, "bytes": built.size, "signed_by": built.signed_by}
+        facts = {"path": str(built.path), "bytes": built.size, "signed_by": built.signed_by}
         typer.echo(json.dumps({**facts, "identity": built.identity, **_facts(built.manifest)}))
         return
     _tell(built)
@@ -101,8 +99,6 @@ def _facts(manifest: Manifest) -> dict[str, object]:
 def _tell(built: Built) -> None:
     signed = "not signed" if built.signed_by is None else f"signed by {built.signed_by}"
     typer.echo(f"{built.path}: {built.size / 1e6:.1f} MB, {signed}")
-    if built.package is not None:
-        typer.echo(f"{built.package}: sudo apt install ./{built.package.name}")
     typer.echo(f"On the board: mkdir bundle && tar xf {built.path.name} -C bundle && sudo sh bundle/install")
     typer.echo(
         "Before its first bundle it gets its token: sudo install -D -m 600 DEVICE.token /etc/auricle/claim.token"

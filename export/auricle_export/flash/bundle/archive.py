@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import shutil
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -43,12 +42,8 @@ class Part:
     @property
     def sha256(self) -> str:
         """In hex."""
-        return self.digest("sha256")
-
-    def digest(self, algorithm: str) -> str:
-        """A digest of the content, in hex."""
         with self.open() as file:
-            made = hashlib.new(algorithm, usedforsecurity=False)
+            made = hashlib.sha256()
             while block := file.read(1 << 20):
                 made.update(block)
         return made.hexdigest()
@@ -72,29 +67,13 @@ def name_in_tar(wheel: str) -> str:
     return wheel if len(wheel) <= LONGEST_NAME else f"{name}-{platforms.split('.')[0]}.whl"
 
 
-def write_tar(to: IO[bytes], parts: Mapping[str, Part], prefix: str = "", *, folders: bool = False) -> None:
-    """Write an uncompressed tar.
-
-    Parameters
-    ----------
-    parts
-        The files by name.
-    prefix
-        Goes before each name.
-    folders
-        Whether the folders of the files are entries of their own.
-    """
-    date, made = epoch(), set[str]()
+def write_tar(to: IO[bytes], parts: Mapping[str, Part]) -> None:
+    """Write an uncompressed tar of files by their names."""
+    date = epoch()
     with tarfile.open(fileobj=to, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name in sorted(parts):
-            for folder in _above(prefix + name) if folders else ():
-                if folder not in made:
-                    made.add(folder)
-                    entry = tarfile.TarInfo(folder)
-                    entry.type, entry.mode, entry.mtime = tarfile.DIRTYPE, 0o755, date
-                    archive.addfile(entry)
             part = parts[name]
-            entry = tarfile.TarInfo(prefix + name)
+            entry = tarfile.TarInfo(name)
             entry.size, entry.mode, entry.mtime = part.size, part.mode, date
             with part.open() as content:
                 archive.addfile(entry, content)
@@ -116,12 +95,6 @@ def stored_zip(files: Mapping[str, bytes], before: bytes = b"") -> bytes:
             info.create_system, info.external_attr = 3, 0o100644 << 16
             archive.writestr(info, content)
     return written.getvalue()
-
-
-def _above(name: str) -> list[str]:
-    """The folders that a name is in, from the top."""
-    steps = name.split("/")[:-1]
-    return ["/".join(steps[: end + 1]) for end in range(len(steps))]
 
 
 @contextmanager
@@ -147,8 +120,3 @@ def replaced(path: Path) -> Iterator[IO[bytes]]:
             beside.unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(describe(error, path)) from error
-
-
-def copy(source: IO[bytes], to: IO[bytes]) -> None:
-    """Copy what is left of one file into another."""
-    shutil.copyfileobj(source, to, 1 << 20)

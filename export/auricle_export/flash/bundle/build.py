@@ -11,7 +11,6 @@ from auricle.wire.identity import Identity
 from auricle_export.flash.board import Board
 from auricle_export.flash.bundle.archive import Part, replaced, write_tar
 from auricle_export.flash.bundle.contents import Contents, contents_of, refuse_containers
-from auricle_export.flash.bundle.debian import write_package
 from auricle_export.flash.bundle.locks import Target
 from auricle_export.flash.bundle.wheelhouse import Progress, silent, wheelhouse
 from auricle_export.flash.fleet import Fleet
@@ -22,8 +21,6 @@ class Built:
     """A bundle that was written."""
 
     path: Path
-    package: Path | None
-    """The same as a Debian package, where one was asked for."""
     identity: str
     manifest: Manifest
     signed_by: str | None
@@ -43,7 +40,6 @@ def build_bundle(
     os: str | None = None,
     key: Path | None = None,
     wheels: Path | None = None,
-    deb: bool = False,
     progress: Progress = silent,
 ) -> Built:
     """Write a bundle; the same parameters give the same bytes.
@@ -61,8 +57,6 @@ def build_bundle(
     wheels
         Folder for wheels, with a folder in it for each machine and Python; what is missing there is fetched. None: the
         one in the user's cache.
-    deb
-        Whether to write a Debian package too.
 
     Raises
     ------
@@ -83,11 +77,7 @@ def build_bundle(
     progress("writing the bundle", 0, 1)
     with replaced(path) as file:
         write_tar(file, parts)
-    package = None
-    if deb:
-        package = path.with_suffix(".deb")
-        write_package(package, contents.manifest, identity, parts, board.sound.packages)
-    return Built(path, package, identity, contents.manifest, None if signer is None else signer.public.hex())
+    return Built(path, identity, contents.manifest, None if signer is None else signer.public.hex())
 
 
 def refuse_untrusted(fleet: Fleet, signer: Identity | None) -> None:
