@@ -1,13 +1,13 @@
-"""Execution engines: the table, one of a file that a test adds to it, and both of ours over ten rounds."""
+"""Execution engines: the table, the one on one screen that a test adds to it, and both of ours over ten rounds."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from safetensors.numpy import load_file
-from tests.fleet.sequential_engine import SequentialFleet
 from tests.fleet.test_fleet_run import small
 
 from auricle.errors import SettingsError
@@ -16,13 +16,14 @@ from auricle_fleet import FleetResult, FleetRun, Group, RoundRow
 from auricle_fleet.engines import ENGINES, require_engine
 from auricle_fleet.forecast import forecast as forecasts
 from auricle_fleet.forecast.speed import Speed
+from auricle_fleet.virtual.sequential import SequentialFleet
 
 pytest.importorskip("espeakng_loader")
 
 
 @pytest.fixture
 def sequential(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine of a file and its line in the table."""
+    """The engine on one screen, and its line in the table."""
     monkeypatch.setitem(ENGINES, "sequential", SequentialFleet)
 
 
@@ -39,6 +40,13 @@ def test_an_engine_that_there_is_not_and_what_one_refuses_are_sentences(sequenti
         require_engine(small(engine="sequental"))
     with pytest.raises(SettingsError, match="neither groups"):
         FleetRun(of_one_process("sequential", groups=(Group(name="some"),)))
+    for changes, said in (
+        ({"detect": True}, "no harmful updates"),
+        ({"rule": "feddyn"}, "models and samples alone"),
+        ({"mode": "async"}, "asynchronous"),
+    ):
+        with pytest.raises(SettingsError, match=said):
+            require_engine(of_one_process("sequential", **changes))
     assert require_engine(of_one_process("sequential")) == "sequential"
     assert require_engine(small()) == "live"
 
@@ -73,6 +81,16 @@ def test_an_engine_of_one_file_runs_a_fleet_to_its_report(tmp_path: Path, capsys
     assert main(["fleet", "compare", str(tmp_path / "sequential"), str(tmp_path / "virtual")]) == 0
     assert "sequential" in capsys.readouterr().out
     assert FleetRun.resume(tmp_path / "sequential").run().summary.rounds == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("sequential")
+def test_the_page_s_lines_run_a_round_on_one_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "emulation.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?SequentialFleet.*?)```", page, re.DOTALL)
+    exec(compile(example, "emulation.md", "exec"), {})
+    assert (tmp_path / "runs/sequential/report.html").is_file()
 
 
 @pytest.mark.slow

@@ -1,9 +1,12 @@
-"""An execution engine in one file: devices train one after the other, and no clock, link or file is between them."""
+"""A whole round on one screen: devices train one after the other, and no clock, link or file is between them.
+
+The smallest engine that makes the models of the others, for who wants to read what a round is or to write an engine.
+`ENGINES["sequential"] = SequentialFleet` (`auricle_fleet.engines`) lets a run take it by `engine="sequential"`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import ClassVar
@@ -11,18 +14,23 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
+from auricle.errors import SettingsError
+from auricle.process.clock import SYSTEM_CLOCK, Clock
+from auricle.wire.tensors import Flat
 from auricle_cloud.settings import RoundDone
-from auricle_fleet import FleetSettings
 from auricle_fleet.engine import Constants
 from auricle_fleet.population.behaviour import FleetDevices
 from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.judging import FleetJudging
 from auricle_fleet.population.start import Start
+from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.virtual.fleet import VirtualFleet
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort, layers_of
 from auricle_learning.aggregation.next_model import next_model, optimizer_in
+from auricle_learning.aggregation.rules.rule import check_needs
 from auricle_learning.methods import get_rule
+from auricle_learning.presets import get_preset
 from auricle_learning.training.train import RoundResult
 
 
@@ -33,8 +41,15 @@ class SequentialFleet:
     lighter: ClassVar[str | None] = "virtual"
     coordinator = None
 
-    def __init__(self, settings: FleetSettings, data: FleetData, judging: FleetJudging, state: Path) -> None:
-        self._settings, self._table = settings, data.pack.plugin_table
+    def __init__(
+        self,
+        settings: FleetSettings,
+        data: FleetData,
+        judging: FleetJudging,
+        state: Path,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._settings, self._table, self._clock = settings, data.pack.plugin_table, clock
         devices = FleetDevices(settings, data, judging)
         self.names, self.groups, self.models = devices.names, devices.groups, devices.models
         self._trainers = [devices.trainer(place) for place in range(len(devices.names))]
@@ -43,32 +58,41 @@ class SequentialFleet:
 
     @staticmethod
     def refusal(settings: FleetSettings) -> str | None:
-        """What it has nothing of, in a sentence."""
+        """Say what it has nothing of; None where it can run the settings."""
         if settings.groups or settings.participation < 1:
             return "--engine sequential has neither groups nor a share: take --engine virtual."
-        return None
+        if settings.detect:
+            return "--engine sequential looks for no harmful updates: take --engine virtual for --detect."
+        preset = settings.with_rule(get_preset(settings.preset))
+        try:
+            check_needs(get_rule(preset.rule, **preset.rule_options), given=())
+        except SettingsError as error:
+            return f"{error} --engine sequential has models and samples alone."
+        return VirtualFleet.refusal(settings)
 
     @staticmethod
     async def require(settings: FleetSettings) -> None:
-        """Nothing: it runs in this process alone."""
+        """Need nothing: it runs in this process alone."""
 
     async def run(
         self, start: Start, watch: Callable[[RoundDone], Awaitable[None]], say: Callable[[str], None]
     ) -> None:
         """Run all rounds; parameters as of `Engine.run`."""
         say(f"{len(self.names)} devices, one after the other")
-        settings, preset, kept = self._settings, start.preset, None
+        settings, preset, optimizer = self._settings, start.preset, None
         rule = BoundedRule(
             get_rule(preset.rule, **preset.rule_options), settings.limits.share, settings.limits.prune_few
         )
         layers = layers_of((spec.name, spec.size, spec.layer) for spec in self._table.specs)
-        model = self._table.initial(settings.seed) if start.weights is None else start.weights
+        model: Flat = self._table.initial(settings.seed) if start.weights is None else start.weights
         for number in range(1, settings.rounds + 1):
-            began, plan = time.monotonic(), preset.plan_for(number, settings.rounds, settings.seed)
+            began, plan = self._clock.monotonic(), preset.plan_for(number, settings.rounds, settings.seed)
+            # every device trains the model on its own clips, with the state of its round before
             results: list[RoundResult] = []
             for place, trainer in enumerate(self._trainers):
                 results.append(await asyncio.to_thread(trainer.run, plan, number, model, self._states[place]))
                 self._states[place] = results[-1].local
+            # the coordinator sees weights, samples and losses, never sound
             cohort = Cohort.build(
                 ids=self.names,
                 weights=np.stack([result.plugin for result in results]),
@@ -78,9 +102,10 @@ class SequentialFleet:
                 layers=layers,
                 registered=[len(trainer.data.train) for trainer in self._trainers],
             )
-            optimizer = optimizer_in(kept, model.size)
-            following = next_model(cohort, rule, preset.server_for(number, settings.rounds), optimizer)
-            model, kept = following.weights, following.kept
+            # the rule makes one model of them, and the server's optimizer, where there is one, a step towards it
+            server = preset.server_for(number, settings.rounds)
+            following = next_model(cohort, rule, server, optimizer_in(optimizer, model.size))
+            model, optimizer = following.weights, following.kept
             self.bytes_sent += 4 * model.size * len(results)
             self.bytes_received += 4 * model.size * len(results)
             report = {
@@ -88,10 +113,10 @@ class SequentialFleet:
                 "updates": [_update(*pair) for pair in zip(self.names, results, strict=True)],
             }
             counted = len(results) - len(following.aggregate.left_out)
-            seconds = time.monotonic() - began
+            seconds = self._clock.monotonic() - began
             await watch(RoundDone(number, settings.rounds, "published", model, seconds, len(results), counted, report))
 
 
 def _update(device: str, result: RoundResult) -> dict[str, object]:
-    told = {"samples": result.samples, "loss": result.loss, "personal_accuracy": result.personal_accuracy}
-    return {"device": device, **told}
+    facts = {"samples": result.samples, "loss": result.loss, "personal_accuracy": result.personal_accuracy}
+    return {"device": device, **facts}
