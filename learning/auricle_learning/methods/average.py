@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from auricle.errors import refuse_misfits
-from auricle_learning.aggregation.cohort import Cohort, layers_of
+from auricle_learning.aggregation.cohort import Cohort, FloatArray, layers_of
+from auricle_learning.aggregation.extras import NOTHING, Extras
 from auricle_learning.aggregation.rules.rule import check_needs
 from auricle_learning.methods.registry import get_rule
 
 
 @refuse_misfits
 def average(
-    models: Sequence[NDArray[np.float32]] | NDArray[np.float32],
+    models: Sequence[Sequence[float]] | Sequence[FloatArray] | FloatArray,
     samples: ArrayLike | None = None,
     method: str = "fedavg",
     *,
-    start: NDArray[np.float32] | None = None,
+    losses: ArrayLike | None = None,
+    start: ArrayLike | None = None,
     layers: Sequence[tuple[str, int]] | None = None,
+    extras: Extras | None = None,
     **options: object,
-) -> NDArray[np.float32]:
+) -> FloatArray:
     """Make one model of the clients' models by a method's rule.
 
     Parameters
@@ -32,11 +35,15 @@ def average(
     samples
         (K,) training samples of each client; without, one each.
     method
-        One of `METHODS` whose rule needs nothing but models and samples.
+        One of `METHODS`.
+    losses
+        (K,) inference losses of the model that the round began with, for rules that compare them.
     start
         (P,) the model that the round began with; without, zeros. Rules that clip or follow a direction need it.
     layers
         Name and size of each layer in the order of the weights, for rules that judge layer by layer; without, one.
+    extras
+        What some rules need beside models and samples; without, such a rule is refused.
     options
         Options of the method.
 
@@ -48,7 +55,7 @@ def average(
     Raises
     ------
     SettingsError
-        The method or an option does not exist, or the rule needs more than this.
+        The method or an option does not exist, or the rule needs more than it is given.
     CohortError
         Shapes or types do not fit together.
 
@@ -63,14 +70,17 @@ def average(
     array([2., 1.], dtype=float32)
     """
     rule = get_rule(method, **options)
-    check_needs(rule, given=())
-    rows = np.asarray(models)
+    if extras is None:
+        check_needs(rule, given=())
+    rows: FloatArray = np.asarray(models)
     size = rows.shape[-1]
     cohort = Cohort.build(
         ids=[f"{place:09}" for place in range(len(rows))],
         weights=rows,
         samples=np.ones(len(rows)) if samples is None else samples,
-        start=np.zeros(size, rows.dtype) if start is None else start,
+        losses=losses,
+        start=np.zeros(size, rows.dtype) if start is None else np.asarray(start, rows.dtype),
         layers=layers_of((name, count, name) for name, count in layers or [("model", size)]),
+        extras=extras or NOTHING,
     )
     return np.asarray(rule(cohort).weights)

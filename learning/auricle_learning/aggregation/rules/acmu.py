@@ -107,6 +107,13 @@ def acmu(
         An option is not allowed.
     CohortError
         The models that the clients started from are not of this model's size.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> from auricle_learning.aggregation.extras import Extras
+    >>> average([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, 3.0]], method="acmu", extras=Extras())
+    array([1., 1.])
     """
     check_acmu(
         alpha=alpha,

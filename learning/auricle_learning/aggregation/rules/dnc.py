@@ -83,6 +83,12 @@ def dnc(
     ------
     SettingsError
         An option is not allowed.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> average([[1.0], [2.0], [3.0], [90.0]], method="dnc", attackers=1)
+    array([2.])
     """
     check_dnc(attackers=attackers, c=c, n_iters=n_iters, b=b, seed=seed, weighting=weighting, clip=clip, limit=limit)
     if not cohort.ids:

@@ -39,6 +39,12 @@ def fedavg(cohort: Cohort, *, weighting: str = "samples") -> Aggregate:
     ------
     SettingsError
         The weighting does not exist.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> average([[1.0], [3.0]], samples=[30, 10], method="fedavg")
+    array([1.5])
     """
     check_fedavg(weighting=weighting)
     if not cohort.ids:

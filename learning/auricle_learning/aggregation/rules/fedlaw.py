@@ -61,6 +61,14 @@ def fedlaw(cohort: Cohort, *, lr: float = 0.01, epochs: int = 20, step_size: int
         An option is not allowed.
     CohortError
         There are no labelled clips.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> from auricle_learning.aggregation.extras import Extras
+    >>> bowl = lambda w: (float(w @ w) / 2, w)  # least at 0
+    >>> average([[1.0], [3.0]], method="fedlaw", extras=Extras(objectives=(bowl,)), epochs=200).round(1)
+    array([1.2])
     """
     check_fedlaw(lr=lr, epochs=epochs, step_size=step_size, decay=decay)
     if not cohort.ids:

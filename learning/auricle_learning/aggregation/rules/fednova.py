@@ -75,6 +75,14 @@ def fednova(
         An option is not allowed.
     CohortError
         The cohort has no steps, or no rate where one is needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from auricle_learning import average
+    >>> from auricle_learning.aggregation.extras import Extras
+    >>> average([[1.0], [4.0]], method="fednova", extras=Extras(steps=np.array([1.0, 4.0])))
+    array([2.5])
     """
     check_fednova(momentum=momentum, mu=mu, lr=lr, tau_eff=tau_eff, weighting=weighting, clip=clip, limit=limit)
     if not cohort.ids:

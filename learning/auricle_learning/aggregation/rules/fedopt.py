@@ -88,6 +88,13 @@ def fedopt(
     ------
     SettingsError
         An option is not allowed.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> from auricle_learning.aggregation.extras import Extras
+    >>> average([[1.0], [3.0]], method="fedopt", extras=Extras(), lr=0.1).round(3)
+    array([0.1])
     """
     check_weighting(weighting=weighting, clip=clip, limit=limit)
     settings = optimizer_of(variant, lr=lr, beta1=beta1, beta2=beta2, tau=tau, v0=v0, bias_correction=bias_correction)

@@ -52,6 +52,12 @@ def fedprox(
     ------
     SettingsError
         An option is not allowed.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> average([[1.0], [3.0]], samples=[30, 10], method="fedprox")
+    array([1.5])
     """
     check_fedprox(mu=mu, weighting=weighting, clip=clip, limit=limit)
     if not cohort.ids:

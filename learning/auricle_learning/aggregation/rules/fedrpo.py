@@ -107,6 +107,15 @@ def fedrpo(
         An option is not allowed.
     AuricleError
         SciPy is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from auricle_learning import average
+    >>> from auricle_learning.aggregation.extras import Extras
+    >>> extras = Extras(reference=np.array([-1.0]))
+    >>> average([[1.0], [3.0]], method="fedrpo", lr=1.0, combine="average", extras=extras).round(2)
+    array([1.67])
     """
     check_fedrpo(
         c=c,

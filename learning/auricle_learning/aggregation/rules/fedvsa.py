@@ -53,6 +53,12 @@ def fedvsa(cohort: Cohort, *, clip: float = 5.0, limit: str = "clamp") -> Aggreg
     ------
     SettingsError
         An option is not allowed.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> average([[1.0], [3.0]], losses=[0.0, 1.0], method="fedvsa").round(3)
+    array([2.462])
     """
     check_limit(clip=clip, limit=limit)
     if not cohort.ids:

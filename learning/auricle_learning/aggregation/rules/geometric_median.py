@@ -77,6 +77,12 @@ def geometric_median(
     ------
     SettingsError
         An option is not allowed.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> average([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [50.0, 50.0]], method="geometric-median").round(2)
+    array([0.5, 0.5])
     """
     check_geometric_median(nu=nu, ftol=ftol, iterations=iterations, weighting=weighting, clip=clip, limit=limit)
     if not cohort.ids:

@@ -70,6 +70,12 @@ def krum(
     ------
     SettingsError
         An option is not allowed.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> average([[1.0], [1.2], [1.3], [1.5], [90.0]], method="krum", attackers=1)
+    array([1.2])
     """
     check_krum(attackers=attackers, weighting=weighting, clip=clip, limit=limit)
     if not cohort.ids:

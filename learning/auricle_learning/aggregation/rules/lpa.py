@@ -77,6 +77,12 @@ def lpa(cohort: Cohort, *, prune_low: float = 0.1, prune_high: float = 0.1) -> A
     ------
     SettingsError
         The fractions are not allowed.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> average([[1.0], [2.0], [3.0], [4.0], [90.0]], method="lpa", prune_high=0.2, prune_low=0.2)
+    array([2.])
     """
     check_pruning(prune_low=prune_low, prune_high=prune_high)
     if not cohort.ids:

@@ -57,6 +57,14 @@ def lpa_fedvsa(
     ------
     SettingsError
         An option is not allowed.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> models = [[1.0], [2.0], [3.0], [4.0], [90.0]]
+    >>> losses = [0.0, 0.0, 1.0, 0.0, 0.0]
+    >>> average(models, losses=losses, method="lpa+fedvsa", prune_high=0.2, prune_low=0.2).round(3)
+    array([2.364])
     """
     check_lpa_fedvsa(prune_low=prune_low, prune_high=prune_high, clip=clip, limit=limit)
     if not cohort.ids:

@@ -24,6 +24,12 @@ def median(cohort: Cohort) -> Aggregate:
     Aggregate
         `weights` (P,); `share` (K, L) is the part of a layer that a client decided. w^t with a flag where the cohort
         is empty.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> average([[1.0], [2.0], [90.0]], method="median")
+    array([2.])
     """
     if not cohort.ids:
         return unchanged(cohort)

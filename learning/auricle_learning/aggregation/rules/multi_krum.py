@@ -35,6 +35,12 @@ def multi_krum(
     ------
     SettingsError
         An option is not allowed.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> average([[1.0], [1.2], [1.3], [1.5], [90.0]], method="multi-krum", attackers=1)
+    array([1.25])
     """
     check_krum(attackers=attackers, weighting=weighting, clip=clip, limit=limit)
     if not cohort.ids:

@@ -45,6 +45,12 @@ def norm_clip(cohort: Cohort, *, bound: float | None = None) -> Aggregate:
     ------
     SettingsError
         The bound is not allowed.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> average([[3.0, 4.0], [0.0, 0.0]], method="norm-clip", bound=1.0)
+    array([0.3, 0.4])
     """
     check_norm_clip(bound=bound)
     if not cohort.ids:

@@ -44,6 +44,12 @@ def trimmed_mean(cohort: Cohort, *, beta: float = 0.1, cut: int | None = None) -
     ------
     SettingsError
         An option is not allowed.
+
+    Examples
+    --------
+    >>> from auricle_learning import average
+    >>> average([[1.0], [2.0], [4.0], [90.0]], method="trimmed-mean", beta=0.25)
+    array([3.])
     """
     check_trimmed_mean(beta=beta, cut=cut)
     count = len(cohort.ids)

@@ -92,6 +92,14 @@ def zeno(
         An option is not allowed.
     CohortError
         There are no labelled clips and no reference.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from auricle_learning import average
+    >>> from auricle_learning.aggregation.extras import Extras
+    >>> average([[1.0], [0.5], [-9.0]], method="zeno", extras=Extras(reference=np.array([-1.0])))
+    array([1.])
     """
     check_zeno(gamma=gamma, rho=rho, epsilon=epsilon, epochs=epochs, lr=lr, weighting=weighting, clip=clip, limit=limit)
     if not cohort.ids:
