@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from auricle.errors import StorageError
 from auricle.hearing.curve import RATES, Point
+from auricle.hearing.hits_chart import HitsChart, key
 from auricle.hearing.origins import Recordings
 from auricle.speech.sound_faults import FindingCount
-from auricle.wire.kinds import escaped
+from auricle.wire.kinds import escaped, plain
 from auricle_edge.evaluate.files import Judgement
 from auricle_edge.evaluate.report import DRAWN, EVERYWHERE, Report, Row
 from auricle_edge.evaluate.tables import WORST, accepts_text, once_text, text_of
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 460, 280, 46, 18, 14, 38
-LINES = ("var(--one)", "var(--two)", "var(--three)", "var(--four)", "var(--five)", "var(--six)")
-DASHES = ("", "7 3", "2 3", "9 3 2 3", "1 4", "12 4")
+CHART = HitsChart(
+    rates=(0.1, 0.5, 1, 2, 5, 10, 20, 100),
+    axis="false accepts an hour (shaded: too few hours to show it)",
+    width=460,
+    height=280,
+    left=46,
+    right=18,
+    top=14,
+    bottom=38,
+)
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --faint: #6a737d; --rule: #d8dee4; --paper: #fff;
@@ -29,7 +36,8 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2.2rem; } p { max-width: 46rem; }
 .charts { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; flex: 0 1 29rem; }
 figcaption { font-weight: 600; } svg { width: 100%; height: auto; } svg text { fill: var(--faint); font-size: 12px; }
-svg .rule { stroke: var(--rule); } .key span { margin-right: 1.4rem; white-space: nowrap; }
+svg .rule { stroke: var(--rule); } svg .unknown { fill: var(--rule); opacity: .45; }
+.key span { margin-right: 1.4rem; white-space: nowrap; }
 .key svg { width: 2rem; height: .7rem; vertical-align: middle; margin-right: .3rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; margin: .6rem 0 1rem; }
 th, td { padding: .2rem .7rem .2rem 0; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--rule); }
@@ -58,10 +66,11 @@ def page_of(judgement: Judgement) -> str:
         f"{judgement.seconds / 3600:.2f} hours were heard, {faster:.0f} times faster than real time."
     )
     charts = "".join(_chart(kind, reports, hours) for kind in kinds)
+    names = key(plain(report.name) for report in reports)
     parts = [
         "<h1>How well it hears</h1>",
         f"<p>{escaped(facts)}</p>",
-        f'<h2>Hits over false accepts an hour</h2><p class="key">{_key(reports)}</p><div class="charts">{charts}</div>'
+        f'<h2>Hits over false accepts an hour</h2><p class="key">{names}</p><div class="charts">{charts}</div>'
         if charts
         else "",
         *(_listener(report) for report in reports),
@@ -85,65 +94,17 @@ def _files(findings: Sequence[FindingCount]) -> str:
     return f"<h2>Files</h2><table>{_row('files', ('what was found', 'the first'))}{rows}</table>"
 
 
-def _stroke(number: int) -> str:
-    dash = DASHES[number % len(DASHES)]
-    return f'stroke="{LINES[number % len(LINES)]}" stroke-width="2" fill="none"' + (
-        f' stroke-dasharray="{dash}"' if dash else ""
-    )
-
-
-def _key(reports: Sequence[Report]) -> str:
-    return "".join(
-        f'<span><svg viewBox="0 0 32 10" aria-hidden="true"><path d="M0 5H32" {_stroke(i)}/></svg>'
-        f"{escaped(report.name)}</span>"
-        for i, report in enumerate(reports)
-    )
-
-
 def _chart(kind: str, reports: Sequence[Report], hours: float) -> str:
-    """One kind of scene: hits in percent over false accepts an hour, on a logarithmic scale."""
-    grid = [f'<path class="rule" d="M{LEFT} {_y(s):.1f}H{WIDTH - RIGHT}"/>' for s in (0, 0.25, 0.5, 0.75, 1)]
-    grid += [
-        f'<text x="{LEFT - 6}" y="{_y(s) + 4:.1f}" text-anchor="end">{round(100 * s)}</text>'
-        for s in (0, 0.25, 0.5, 0.75, 1)
-    ]
-    grid += [
-        f'<path class="rule" d="M{_x(rate):.1f} {TOP}V{HEIGHT - BOTTOM}"/>'
-        f'<text x="{_x(rate):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{rate:g}</text>'
-        for rate in (0.1, 0.5, 1, 2, 5, 10, 20, 100)
-    ]
+    """One kind of scene: hits over false accepts an hour, a line for each listener."""
     lines = [
-        f'<polyline {_stroke(i)} points="{_places(report.curves[kind])}"/>'
-        for i, report in enumerate(reports)
+        CHART.line(zip(map(float, DRAWN), report.curves[kind], strict=True), number, plain(report.name))
+        for number, report in enumerate(reports)
         if kind in report.curves
     ]
-    unknown = _x(min(100.0, max(0.1, 3 / hours))) if hours else WIDTH
-    shade = (
-        f'<rect x="{LEFT}" y="{TOP}" width="{unknown - LEFT:.1f}" height="{HEIGHT - TOP - BOTTOM}" '
-        'fill="var(--rule)" opacity=".45"/>'
+    picture = CHART.svg(
+        f"Hits in percent over false accepts an hour, {plain(kind)}", [CHART.unknown(hours), CHART.grid(), *lines]
     )
-    axis = (
-        f'<text x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 4}" text-anchor="middle">false accepts an hour '
-        "(shaded: too few hours to show it)</text>"
-    )
-    name = f"Hits in percent over false accepts an hour, {escaped(kind)}"
-    return (
-        f"<figure><figcaption>{escaped(kind)}, hits %</figcaption>"
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{name}">'
-        f"{shade}{''.join(grid)}{''.join(lines)}{axis}</svg></figure>"
-    )
-
-
-def _x(rate: float) -> float:
-    return LEFT + (WIDTH - RIGHT - LEFT) * math.log10(rate / 0.1) / 3
-
-
-def _y(share: float) -> float:
-    return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * share
-
-
-def _places(curve: Sequence[float]) -> str:
-    return " ".join(f"{_x(float(rate)):.1f},{_y(share):.1f}" for rate, share in zip(DRAWN, curve, strict=True))
+    return f"<figure><figcaption>{escaped(kind)}, hits</figcaption>{picture}</figure>"
 
 
 def _listener(report: Report) -> str:

@@ -6,11 +6,12 @@ import json
 import shlex
 from collections.abc import Iterable, Sequence
 
+from auricle.hearing.hits_chart import key
 from auricle.hearing.intervals import Interval
 from auricle.packs.manifest import HeardAt
 from auricle.process.times import about, how_many
 from auricle.wire.kinds import escaped
-from auricle_export.wakeword.curve_chart import curve_chart, scene_name, stroke
+from auricle_export.wakeword.curve_chart import curve_chart, scene_name
 from auricle_export.wakeword.report import Negative, Threshold, TrainingSound, WakeReport
 
 NEAR_WORDS, CONFUSIONS = 24, 12
@@ -157,22 +158,18 @@ def _size(count: int) -> str:
 
 
 def _curve(report: WakeReport) -> str:
-    key = "".join(
-        f'<span><svg viewBox="0 0 32 10" aria-hidden="true"><path d="M0 5H32" {stroke(number)}/></svg>'
-        f"{escaped(scene_name(kind))}</span>"
-        for number, kind in enumerate(report.kinds)
-    )
     rows = [
         (f"{point.false_accepts_per_hour:g}", *(_heard(report, point, kind) for kind in report.kinds))
         for point in report.hearing.curve
     ]
     head = ("false accepts an hour", *map(scene_name, report.kinds))
+    names = key(map(scene_name, report.kinds))
     return (
         "<h2>How well it hears</h2>"
         "<p>How much is heard where so many false accepts an hour are allowed: lower thresholds hear more, and are "
         "wrong more often. Around each line, and in brackets, is the 95 % interval. These hours are too few to show "
         "the shaded rates.</p>"
-        f'<figure>{curve_chart(report)}<figcaption class="key">{key}</figcaption></figure>{_table(head, rows)}'
+        f'<figure>{curve_chart(report)}<figcaption class="key">{names}</figcaption></figure>{_table(head, rows)}'
     )
 
 
