@@ -22,13 +22,13 @@ from rich.progress import track
 from rich.table import Table
 
 from auricle.errors import DataError
-from auricle.packs.first_weights import chosen_weights
+from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import load_pack
 from auricle.speech.audio import read_audio
 from auricle.speech.clip_folder import scan_folder
 from auricle.speech.features import LogMel
 from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.listening.detect.calibration import calibrate, unsmoothed
+from auricle_edge.listening.detect.calibration import calibrate, read_posteriors
 from auricle_edge.listening.detect.decision import Decider
 from auricle_edge.listening.detect.recognisers import Posteriors
 from auricle_edge.runtimes import choose_runtime
@@ -70,11 +70,13 @@ def main(
     """Print for each wanted rate what was promised and what came."""
     loaded = load_pack(pack)
     frontend, settings = LogMel(loaded.manifest.task), DetectSettings()
-    weights = chosen_weights(None, loaded, loaded.manifest.plugin, 0)
+    weights = choose_weights(None, loaded, loaded.manifest.plugin, 0)
     assert weights is not None, "the pack has trained weights"
     recognise = recogniser(choose_runtime("auto", loaded).runtime, loaded.manifest.plugin, weights)
     found = sounds(data, frozenset(loaded.labels))[: limit or None]
-    judged = [unsmoothed(sound, frontend, loaded.labels, recognise, settings) for sound in track(found, "Listening")]
+    judged = [
+        read_posteriors(sound, frontend, loaded.labels, recognise, settings) for sound in track(found, "Listening")
+    ]
     hours = sum(map(len, judged)) * settings.hop / 3600
     table = Table(title=f"{hours:.2f} h of {len(judged)} recordings, {splits} random halves; {loaded.manifest.name}")
     for column in ("wanted/h", "by word", "promised/h", "came/h, mean", "largest", "more than wanted", "no promise"):

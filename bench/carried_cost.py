@@ -22,11 +22,11 @@ import msgspec
 import numpy as np
 from bench.comparison_table import table
 
-from auricle.packs.first_weights import chosen_weights
+from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import Pack, load_pack
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectTable, detect_settings
-from auricle_edge.training.judge.sound import carried_negatives
+from auricle_edge.training.judge.sound import load_negatives
 from auricle_edge.training.own_model import own_model
 from auricle_learning.presets import get_preset
 from auricle_learning.runtimes import StepRuntime
@@ -65,7 +65,7 @@ def run(name: str, clips: int, repeats: int) -> list[Cost]:
     """All parts of a round; a model that is both plug-in and own one is played to once."""
     pack = load_pack(name)
     runtime, own, lite = StepRuntime(pack), own_model(pack, start="pack"), pack.manifest.plugin
-    plugin, start = (chosen_weights("pack", pack, model, 0, None) for model in (lite, own))
+    plugin, start = (choose_weights("pack", pack, model, 0, None) for model in (lite, own))
     if plugin is None or start is None:
         raise SystemExit(f"The pack {name} has no trained weights.")
     plan = get_preset("practical").fitted(trained=True).plan_for(1, 1, 0)
@@ -79,7 +79,7 @@ def run(name: str, clips: int, repeats: int) -> list[Cost]:
             return trainer.run(plan, number, plugin, state)
 
         costs.append(measure(part, train, repeats))
-    judged = carried_negatives(pack, detect_settings(DetectTable(), pack), 15)
+    judged = load_negatives(pack, detect_settings(DetectTable(), pack), 15)
     minutes = judged.streams.hours * 60
     for model, weights in {lite: plugin, own: start}.items():
 

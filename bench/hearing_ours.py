@@ -13,7 +13,7 @@ from auricle.checks.onnx_network import frontend_of
 from auricle.hearing.rule import keyword_mask
 from auricle.packs.pack import load_pack
 from auricle_edge.evaluate.listeners import listeners_of, rule_of, thresholds_of
-from auricle_edge.evaluate.windows import said_of, waiting_levels
+from auricle_edge.evaluate.windows import judge_windows, waiting_levels
 from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import choose_runtime
@@ -55,7 +55,7 @@ def make(spec: PackTold) -> tuple[Step, PackFacts]:
     waiting = waiting_levels(labels, settings)
     for sound, scores in zip(spec["sounds"], spec["scores"], strict=True):
         samples = np.fromfile(sound, "<i2")
-        said = said_of(samples, frontend, [listener.recognise], settings, len(labels), [listener.vote])[0]
+        said = judge_windows(samples, frontend, [listener.recognise], settings, len(labels), [listener.vote])[0]
         found = said.counted(waiting, settings.smoothing)
         write_scores(scores, found[:, columns])
     levels, rule = thresholds_of(labels, settings), rule_of(settings)

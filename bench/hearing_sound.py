@@ -17,11 +17,12 @@ import numpy as np
 
 from auricle.errors import DataError
 from auricle.hearing.scenes import Scene, keywords_after_words, keywords_in_noise, keywords_over_speech
-from auricle.hearing.sounds import Sound, Take, active_level, silence, spoken_span
+from auricle.hearing.sounds import Sound, Take, active_level, silence, word_span
 from auricle.packs.pack import Pack, load_pack
-from auricle.speech.espeak import spoken
+from auricle.speech.espeak import speak
 from auricle.speech.voices import Voice, choose_voices, utterance
-from auricle_edge.evaluate.plan import WORDS, Compose, Plan, composed, planned
+from auricle_edge.evaluate.plan import WORDS, Compose, Plan, compose_scene
+from auricle_edge.evaluate.plan import plan_scenes as plan_all_scenes
 from auricle_edge.evaluate.sources import Folders, Sources, read_sources
 
 TARGET = "jarvis"
@@ -134,12 +135,12 @@ def forms_of(takes: Sequence[Take], voices: int, seed: int) -> dict[str, list[Ta
 
 
 def _said(voice: Voice, rng: np.random.Generator) -> list[Sound]:
-    return list(spoken(voice.espeak_name, [utterance(voice, text, rng) for text in ("hey", "hey jarvis")]))
+    return list(speak(voice.espeak_name, [utterance(voice, text, rng) for text in ("hey", "hey jarvis")]))
 
 
 def _after(hey: Sound, take: Take, rng: np.random.Generator) -> Take:
     """A recording with a "hey" before it that is as loud."""
-    first, last = spoken_span(take.sound)
+    first, last = word_span(take.sound)
     alike = hey * np.float32(active_level(take.sound) / active_level(hey))
     return replace(
         take, sound=_padded(np.concatenate((alike, silence(rng.uniform(*GAP)), take.sound[first : last + 1])))
@@ -158,7 +159,7 @@ def plan_scenes(sources: Sources, forms: Mapping[str, Sequence[Take]], minutes: 
             scenes.append(partial(_in_noise, form=name, takes=takes, sources=sources))
         if takes and sources.speech:
             scenes.append(partial(_over_speech, form=name, takes=takes, sources=sources))
-    return scenes + planned(replace(sources, keywords=()), (), Plan(minutes=minutes))
+    return scenes + plan_all_scenes(replace(sources, keywords=()), (), Plan(minutes=minutes))
 
 
 def named_form(scene: Scene, form: str) -> Scene:
@@ -169,7 +170,7 @@ def named_form(scene: Scene, form: str) -> Scene:
 def write_scenes(scenes: Sequence[Compose], folder: Path, seed: int) -> Iterator[Heard]:
     """Compose scenes one after another, each into a file of its own."""
     for number in range(len(scenes)):
-        scene = composed(scenes, number, seed)
+        scene = compose_scene(scenes, number, seed)
         path = folder / f"scene{number}.raw"
         scene.samples.astype("<i2").tofile(path)
         yield Heard(replace(scene, samples=np.zeros(0, np.int16)), path, scene.hours * 3600)
@@ -243,7 +244,7 @@ def wake_scenes(sources: Sources, forms: Mapping[str, Sequence[Take]], minutes: 
         for surrounded in compose
         for start in range(0, len(takes), WORDS)
     ]
-    return [*said, *planned(replace(sources, keywords=()), (), Plan(minutes=minutes, passes=AGAIN))]
+    return [*said, *plan_all_scenes(replace(sources, keywords=()), (), Plan(minutes=minutes, passes=AGAIN))]
 
 
 def _in_noise(rng: np.random.Generator, *, form: str, takes: Sequence[Take], sources: Sources) -> Scene:

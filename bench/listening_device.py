@@ -23,7 +23,7 @@ from auricle.errors import DataError
 from auricle.hearing.scenes import Scene, Spoken
 from auricle.hearing.sounds import Take, as_speech, pcm
 from auricle.mqtt_link.link import BrokerAddress
-from auricle.packs.first_weights import chosen_weights, first_weights
+from auricle.packs.first_weights import choose_weights, first_weights
 from auricle.packs.pack import Pack
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.features import LogMel
@@ -117,7 +117,7 @@ class Device:
         folder.mkdir(mode=0o700, parents=True)
         self.store = ClipStore(folder / "clips", ClipSettings(), frontend, draw=self._draw.random)
         self._own = own_model(pack, local)
-        self._first = chosen_weights(None, pack, self._own, seed)
+        self._first = choose_weights(None, pack, self._own, seed)
         plugin = first_weights(pack, pack.manifest.plugin, seed)
         self._personal, self._plugin = self._first, plugin
         detect = detect_settings(ALWAYS, pack)

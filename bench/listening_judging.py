@@ -14,18 +14,18 @@ from bench.listening_owners import Owner
 from bench.listening_result import DEVICE, PLUGIN, AtRate, AtThresholds, Side
 from bench.listening_sound import judging_scenes
 
-from auricle.hearing.curve import Counts, curve_of, interpolated, points
+from auricle.hearing.curve import Counts, curve_of, interpolate, points
 from auricle.hearing.rule import Posteriors
 from auricle.hearing.scenes import Scene
-from auricle.hearing.second_stage import cascaded, levels_of
+from auricle.hearing.second_stage import cascade, levels_of
 from auricle.packs.pack import Pack
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.evaluate.listeners import rule_of, thresholds_of
-from auricle_edge.evaluate.plan import composed
+from auricle_edge.evaluate.plan import compose_scene
 from auricle_edge.evaluate.sources import Sources
-from auricle_edge.evaluate.windows import said_of
+from auricle_edge.evaluate.windows import judge_windows
 from auricle_edge.listening.detect import detect_settings
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.training.own_model import own_model
@@ -70,7 +70,7 @@ class Judge:
         """What owner `number` of a fleet is judged by; the same each time."""
         rng = np.random.default_rng([self._sound.seed, 2, number])
         made = judging_scenes(owner, self._sources, self._sound.minutes, self._sound.passes, rng)
-        return [composed(made, place, 1000 * self._sound.seed + number) for place in range(len(made))]
+        return [compose_scene(made, place, 1000 * self._sound.seed + number) for place in range(len(made))]
 
     def hear(self, scenes: Sequence[Scene], states: Sequence[State]) -> list[dict[str, list[Posteriors]]]:
         """Posteriors of each scene by both listeners, for each state."""
@@ -84,7 +84,7 @@ class Judge:
                 models[_digest(state.own)] = (own, state.own)
         recognisers = [recogniser(self._runtime, model, weights) for model, weights in models.values()]
         for scene in scenes:
-            rows = said_of(scene.samples, frontend, recognisers, self._detect, len(labels))
+            rows = judge_windows(scene.samples, frontend, recognisers, self._detect, len(labels))
             said = {digest: row.first for digest, row in zip(models, rows, strict=True)}
             for state, mine in zip(states, found, strict=True):
                 mine[PLUGIN].append(said[_digest(state.plugin)])
@@ -102,7 +102,7 @@ class Judge:
             mean: Posteriors = ((first + second) / 2).astype(np.float32)
             return mean
         levels = levels_of(self._pack.labels, self._levels)
-        return cascaded(first, second, levels, self._detect.smoothing, self._detect.proposal)
+        return cascade(first, second, levels, self._detect.smoothing, self._detect.proposal)
 
     def at_thresholds(
         self, scenes: Sequence[Scene], posteriors: Sequence[Posteriors], states: Sequence[State] = ()
@@ -171,7 +171,7 @@ def _shares(counts: Counts, by: str) -> dict[str, tuple[float, ...]]:
     for name in dict.fromkeys(getattr(word, by) for word in counts.words):
         mask = counts.chosen(kind=name) if by == "kind" else counts.chosen(speaker=name)
         shares = counts.hit[:, mask].mean(axis=1)
-        found[name] = tuple(interpolated(accepts, shares, hours, rate) for rate in RATES)
+        found[name] = tuple(interpolate(accepts, shares, hours, rate) for rate in RATES)
     return found
 
 

@@ -27,7 +27,7 @@ from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_edge.listening.detect import detect_settings
 from auricle_edge.runtimes import choose_runtime
-from auricle_edge.training.judge.sound import Judging, carried_negatives
+from auricle_edge.training.judge.sound import Judging, load_negatives
 from auricle_fleet.broker.broker import start_broker
 from auricle_fleet.results.record import refusals
 from auricle_learning.presets import Preset, get_preset
@@ -148,7 +148,7 @@ class Together:
         self._pack, self._owners, self._days, self._life = pack, owners, days, life
         self._folder, self._say, self._clock = folder, say, clock
         detect, runtime = detect_settings(ALWAYS, pack), choose_runtime("auto", pack).runtime
-        judging = Judging(detect, carried_negatives(pack, detect, life.judge_minutes)) if life.streams else None
+        judging = Judging(detect, load_negatives(pack, detect, life.judge_minutes)) if life.streams else None
         self._devices = [
             Device(
                 f"device-{i}",

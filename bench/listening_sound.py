@@ -19,7 +19,7 @@ from bench.listening_owners import Owner, takes_of
 
 from auricle.hearing.scenes import Scene, end_to_end, keywords_in_noise, noise_alone, without_keywords
 from auricle.hearing.sounds import Sound, Take
-from auricle_edge.evaluate.plan import Compose, Plan, planned
+from auricle_edge.evaluate.plan import Compose, Plan, plan_scenes
 from auricle_edge.evaluate.sources import Folders, Sources, read_sources
 
 PAUSES = (6.0, 8.0)
@@ -141,4 +141,4 @@ def judging_scenes(
 
     speech = tuple(sound.speech[i] for i in rng.permutation(len(sound.speech)))
     own = Sources(tuple(takes_of(owner.judged)), mixed(sound.words), mixed(sound.languages), speech, sound.noise)
-    return planned(own, (), Plan(minutes=minutes, passes=passes))
+    return plan_scenes(own, (), Plan(minutes=minutes, passes=passes))

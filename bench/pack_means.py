@@ -50,7 +50,7 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_weights
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.features import LogMel
-from auricle_edge.evaluate.plan import Plan, composed, planned
+from auricle_edge.evaluate.plan import Plan, compose_scene, plan_scenes
 from auricle_edge.evaluate.sources import Folders, Sources, read_sources
 from auricle_export.pretrain.listening import count_commands
 from auricle_export.pretrain.live import recogniser_of
@@ -158,8 +158,8 @@ def _sources(data: Path, part: Part | None, words: Sequence[str], pack: Pack) ->
 
 def _live_streams(sources: Sources, plan: Plan, pack: Pack) -> Streams:
     """Scenes of the protocol of docs/hearing.md without their samples, which would fill the memory."""
-    made, frontend = planned(sources, (), plan), LogMel(pack.manifest.task)
-    return joined(streams_of([composed(made, number, 0)], pack.labels, frontend) for number in range(len(made)))
+    made, frontend = plan_scenes(sources, (), plan), LogMel(pack.manifest.task)
+    return joined(streams_of([compose_scene(made, number, 0)], pack.labels, frontend) for number in range(len(made)))
 
 
 def _command_streams(wakes: Sequence[Take], said: Sequence[Take], sources: Sources, pack: Pack) -> Streams:

@@ -36,7 +36,7 @@ from bench.step_environments import ORT_TRAINING, ROOT, TORCH, NoEnvironment, en
 from bench.step_process import Failed, Worker, say, workers
 from bench.step_table import Series, report
 
-from auricle.packs.graph_interface import LOSSES, SCALARS, carried
+from auricle.packs.graph_interface import LOSSES, SCALARS, state_names
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle_learning.runtimes.interface import NEUTRAL, named_parts
 
@@ -81,7 +81,7 @@ def prepare(folder: Path, pack: Pack, kind: str, optimizer: str, roles: Mapping[
     for seed, (role, model) in enumerate(roles.items()):
         table = pack.table(model)
         arrays[f"weights:{role}"] = table.initial(seed)
-        for vector in carried(graph, role):
+        for vector in state_names(graph, role):
             value = arrays[f"weights:{role}"] if vector == role else np.zeros(table.size, np.float32)
             feeds.update(named_parts(vector, table, value))
     feeds.update({name: rng.random(shape, np.float32) for name, shape in graph.noise.items()})

@@ -15,7 +15,7 @@ import numpy as np
 from auricle.errors import AuricleError
 from auricle.packs.pack import load_pack
 from auricle_edge.runtimes.ort_checkpoint import Checkpoint
-from auricle_edge.runtimes.ort_model import MODEL, tuned
+from auricle_edge.runtimes.ort_model import MODEL, tune
 from auricle_export.packs.ort_artifacts import artifacts_of
 
 
@@ -32,7 +32,7 @@ def main() -> int:
         folder = Path(spec["artifacts"]) / role
         folder.mkdir(parents=True)
         checkpoint = Checkpoint(made["checkpoint"]).replace({MODEL: data[f"weights:{role}"]}, pack.table(model), 0)
-        optimizer = tuned(made[spec["optimizer"]], {"clip": math.inf, "decay": 0.0})
+        optimizer = tune(made[spec["optimizer"]], {"clip": math.inf, "decay": 0.0})
         for name, content in (
             ("training.onnx", made["training"]),
             ("evaluation.onnx", made["evaluation"]),

@@ -41,9 +41,9 @@ def module_of(net: str) -> Any:
 
     torch.manual_seed(0)
     if net == "resnet-lite":
-        from auricle_export.packs.models import built_in
+        from auricle_export.packs.models import make_module
 
-        return built_in(net, len(LABELS))
+        return make_module(net, len(LABELS))
     from bench.strangers import NETS as STRANGERS
 
     return STRANGERS[net][0](len(LABELS))

@@ -37,7 +37,7 @@ from auricle.speech.clip_reader import read_each
 from auricle.speech.confusables import confusables
 from auricle.speech.near_words import near_words
 from auricle.speech.sound_files import sound_files
-from auricle_edge.evaluate.device import device_events, heard_by_detector
+from auricle_edge.evaluate.device import device_events, hear_by_detector
 from auricle_edge.evaluate.listeners import listeners_of, waking_of
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.listening.detect.rules import is_keyword
@@ -178,7 +178,7 @@ def judge(name: str, pack: Pack, scenes: Sequence[Scene]) -> list[Row]:
     settings, frontend = detect_settings(DetectTable(), pack), frontend_of(pack)
     runtime = choose_runtime("auto", pack, training=False).runtime
     (listener,) = listeners_of((), pack, lambda: runtime, partial(vote_runtime, runtime, 1))
-    hear = partial(heard_by_detector, frontend=frontend, labels=pack.labels, recognise=listener.recognise)
+    hear = partial(hear_by_detector, frontend=frontend, labels=pack.labels, recognise=listener.recognise)
     heard = [hear(s.samples, settings=settings, vote=listener.vote) for s in scenes]
     waking = waking_of(pack.labels, settings)
     told = device_events(scenes, heard, settings.wake, waking.window if waking else 0.0)

@@ -31,7 +31,7 @@ from bench.step_process import Worker, say
 from bench.wake_recipe_peer import ROOMS, HeadTold
 
 from auricle.errors import DataError, SettingsError
-from auricle.hearing.sounds import Take, pcm, spoken_span
+from auricle.hearing.sounds import Take, pcm, word_span
 from auricle.hearing.splits import Part
 from auricle.speech.audio import SAMPLE_RATE
 from auricle_export.pretrain.corpus import Heard
@@ -208,7 +208,7 @@ def _of_phrase(phrase: str, heard: Heard, said: SpokenPart) -> list[Sound]:
 
 
 def _without_silence(take: Take) -> Sound:
-    first, last = spoken_span(take.sound)
+    first, last = word_span(take.sound)
     return take.sound[first : last + 1]
 
 

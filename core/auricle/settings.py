@@ -125,7 +125,7 @@ class Setting(NamedTuple):
     """Of its `msgspec.Meta`; empty where it has none."""
 
 
-def declared(kind: type[msgspec.Struct]) -> Iterator[Setting]:
+def list_settings(kind: type[msgspec.Struct]) -> Iterator[Setting]:
     """Every setting of a struct, in its order; `msgspec.NODEFAULT` where one has no default."""
     hints, bare = get_type_hints(kind, include_extras=True), get_type_hints(kind)
     for field in msgspec.structs.fields(kind):
@@ -216,7 +216,7 @@ def reason(said: str, values: Mapping[str, object], kind: type | None = None) ->
     what, path = split["what"], (split["path"] or "$").removeprefix("$").lstrip(".")
     name = path or "it"
     given = _at(values, path)
-    shown = "" if given is None or isinstance(given, dict | list) else f", not {_quoted(given)}"
+    shown = "" if given is None or isinstance(given, dict | list) else f", not {_quote(given)}"
     if match := _MISSING.fullmatch(what):
         return f"{match['name']}{f' in {path}' if path else ''} is missing: name it"
     if match := _UNKNOWN.fullmatch(what):
@@ -239,22 +239,22 @@ def reason(said: str, values: Mapping[str, object], kind: type | None = None) ->
         given = match["value"].strip("'") if given is None else given
         known = _choices(kind, path)
         hint = f": {nearest(str(given), known).removesuffix('.')}" if known else ""
-        return f"{name} cannot be {_quoted(given)}{hint}"
+        return f"{name} cannot be {_quote(given)}{hint}"
     return said
 
 
 def _fields(kind: object, path: str) -> set[str]:
     """Names of the settings of the struct that a path leads to; empty where it leads to none."""
-    return {name for each in _structs(_led_to(kind, path)) for name in _hints(each)}
+    return {name for each in _structs(_type_at(kind, path)) for name in _hints(each)}
 
 
 def _choices(kind: type | None, path: str) -> list[str]:
     """The words that a setting takes, also one in a table or a list of tables."""
-    found = _inside(_led_to(kind, path))
+    found = _inside(_type_at(kind, path))
     return [word for one in found if get_origin(one) is Literal for word in get_args(one) if isinstance(word, str)]
 
 
-def _led_to(kind: object, path: str) -> object:
+def _type_at(kind: object, path: str) -> object:
     """The type of what a path leads to, such as `groups[...].board`; None where it leads nowhere."""
     hint = kind
     for name in re.findall(r"[a-z_]\w*", path):
@@ -294,7 +294,7 @@ def _at(values: object, path: str) -> object:
     return values
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f'"{value}"' if isinstance(value, str) else str(value)

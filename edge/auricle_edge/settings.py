@@ -182,7 +182,7 @@ def _with_name(settings: EdgeSettings, where: str) -> EdgeSettings:
     try:
         if not certificate.is_file():
             return settings
-        named = certified_name(certificate)
+        named = name_in_certificate(certificate)
     except PermissionError:
         return settings
     except OSError as error:
@@ -194,7 +194,7 @@ def _with_name(settings: EdgeSettings, where: str) -> EdgeSettings:
     return msgspec.structs.replace(settings, device=named)
 
 
-def certified_name(certificate: Path) -> str:
+def name_in_certificate(certificate: Path) -> str:
     """The name in a device's certificate; SettingsError: it has no name."""
     from cryptography import x509  # not needed for listening
     from cryptography.x509.oid import NameOID

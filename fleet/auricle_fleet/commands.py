@@ -9,10 +9,10 @@ import msgspec
 import typer
 
 from auricle.errors import SettingsError
-from auricle.process.ending import fitted
+from auricle.process.ending import fit_to_terminal
 from auricle.process.options import Given, Option, in_panel, optional, with_options
 from auricle.process.table import print_grid
-from auricle.settings import declared, from_mapping, read_toml, under_todays_names
+from auricle.settings import from_mapping, list_settings, read_toml, under_todays_names
 from auricle_cloud.commands.serve_options import (
     EARLIER_OPTIONS,
     METHOD_OPTIONS,
@@ -48,11 +48,12 @@ TABLES = ("method_options", "buffer", "detection", "limits", "privacy", "secure_
 """Settings that are tables of a file."""
 _SUM = {"on": "--secure-sum/--no-secure-sum"}
 _TABLE_OPTIONS = {
-    "privacy": [optional(setting, f"--dp-{setting.name}") for setting in declared(Privacy)],
+    "privacy": [optional(setting, f"--dp-{setting.name}") for setting in list_settings(Privacy)],
     "secure_sum": [
-        optional(setting, _SUM.get(setting.name, f"--secure-sum-{setting.name}")) for setting in declared(SecureSum)
+        optional(setting, _SUM.get(setting.name, f"--secure-sum-{setting.name}"))
+        for setting in list_settings(SecureSum)
     ],
-    "partition": [optional(setting, "--partition") for setting in declared(Partition) if setting.name == "kind"],
+    "partition": [optional(setting, "--partition") for setting in list_settings(Partition) if setting.name == "kind"],
 }
 """Tables whose settings are options as well."""
 RESULTS = "Results"
@@ -71,7 +72,7 @@ _FLAGS = {name: (f"--{name}",) for name in ("central", "detect", "durable", "val
 
 def _options() -> list[Option]:
     """An option for every setting that is not a table, in the order of `PANELS`; None where it is not given."""
-    plain = (setting for setting in declared(FleetSettings) if setting.name not in TABLES)
+    plain = (setting for setting in list_settings(FleetSettings) if setting.name not in TABLES)
     tables = (option for options in _TABLE_OPTIONS.values() for option in options)
     every = [*(optional(setting, *_FLAGS.get(setting.name, ())) for setting in plain), METHOD_OPTIONS, *tables]
     left = {option.name: option for option in every}
@@ -256,7 +257,7 @@ def _conclude(result: FleetResult, as_json: bool) -> int:
             + (f" (central ceiling {percent(ceiling)})" if ceiling is not None else "")
             + f"; local models on their own held-out clips: {percent(summary.personal_accuracy)}."
         )
-        typer.echo(fitted(sentence))
+        typer.echo(fit_to_terminal(sentence))
         typer.echo(f"Report: {result.paths.report}")
         if result.interrupted:
             typer.echo(f"Interrupted after round {summary.rounds}. Go on with:")

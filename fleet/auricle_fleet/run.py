@@ -197,7 +197,7 @@ class FleetRun:
         prepare_folder(self.out, resume=self._resumes)
         if not self._resumes or FleetSettings.load(self.out) != self.settings:
             self.settings.save(self.out)
-        self._work = asyncio.ensure_future(self._shown())
+        self._work = asyncio.ensure_future(self._run_in_view())
         try:
             result = await self._work
         except (AuricleError, asyncio.CancelledError):
@@ -210,7 +210,7 @@ class FleetRun:
             raise self._refused
         return result
 
-    async def _shown(self) -> FleetResult:
+    async def _run_in_view(self) -> FleetResult:
         with self.view as view:
             self.record = Record(self.out)
             result = await self._whole()
@@ -239,7 +239,7 @@ class FleetRun:
             + (f"; {describe_skipped(data.findings)}" if data.skipped else "")
         )
         self.judging = FleetJudging(self.settings, data)
-        self._left = await self._in_thread(self._left_to_onnxruntime)
+        self._left = await self._in_thread(self._graphs_left_to_onnxruntime)
         if self.settings.judges:
             self.view.say(self.judging.describe(self.settings.judge_share))
         self.start = first_model(self.settings, data, self.judging, self.view.say)
@@ -265,7 +265,7 @@ class FleetRun:
             self.settings.save(self.out)
         self.view.say(by.sentence)
 
-    def _left_to_onnxruntime(self) -> dict[str, str]:
+    def _graphs_left_to_onnxruntime(self) -> dict[str, str]:
         """Graphs of a pack of one's own that its runtime leaves to onnxruntime; it runs all of a shipped one."""
         if self.settings.pack is None:
             return {}

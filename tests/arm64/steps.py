@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from auricle.packs.graph_interface import PARTS, ROLES, carried
+from auricle.packs.graph_interface import PARTS, ROLES, state_names
 from auricle.packs.pack import Graph, Pack, load_pack
 from auricle.speech.features import LogMel
 
@@ -80,7 +80,7 @@ def _feeds(pack: Pack, graph: Graph, rng: np.random.Generator) -> dict[str, Any]
     feeds.update({name: np.array(value, np.float32) for name, value in {**LOSS, **numbers}.items()})
     for seed, (role, model) in enumerate(zip(ROLES["mutual"], (graph.model, graph.plugin), strict=True)):
         table = pack.table(model or "")
-        for vector in carried(graph, role):
+        for vector in state_names(graph, role):
             flat = table.initial(seed) if vector == role else np.zeros(table.size, np.float32)
             feeds.update(zip((f"{vector}/{part}" for part in PARTS), table.parts(flat), strict=True))
     feeds.update({name: rng.random(shape, dtype=np.float32) for name, shape in graph.noise.items()})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from auricle.errors import StorageError
-from auricle.wire.broker_passwords import read_login, verified
+from auricle.wire.broker_passwords import read_login, verify_password
 from auricle_cloud.identity.authority import PASSPHRASE, Authority
 from auricle_cloud.identity.broker_files import Passwords
 
@@ -42,8 +42,8 @@ def test_the_same_users_give_the_same_file_and_mosquitto_could_verify_it() -> No
         user, known = line.split(":")
         assert user == name
         assert known.startswith("$7$101$")
-        assert verified(passwords.of(name), known)
-    assert not verified(passwords.of("dev-a"), lines[1].split(":")[1])
+        assert verify_password(passwords.of(name), known)
+    assert not verify_password(passwords.of("dev-a"), lines[1].split(":")[1])
 
 
 def test_the_key_is_drawn_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:

@@ -52,12 +52,12 @@ def test_a_device_that_never_answers_costs_next_to_nothing(rounds: int) -> None:
 class SlowAgent(Agent):
     """Heeds an invitation late."""
 
-    async def _invited(self, invite: Invite) -> None:
+    async def _accept_invitation(self, invite: Invite) -> None:
         self._late = asyncio.get_running_loop().create_task(self._after(invite))
 
     async def _after(self, invite: Invite) -> None:
         await asyncio.sleep(DELAY)
-        await super()._invited(invite)
+        await super()._accept_invitation(invite)
 
 
 @pytest.mark.slow

@@ -13,9 +13,9 @@ from auricle.errors import SettingsError
 from auricle_cloud.commands.serve_options import method_options
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.requests import ClaimError, RequestError, read_certificate, read_request
-from auricle_edge.fleet.identity_claim.claim import _checked
+from auricle_edge.fleet.identity_claim.claim import _check_certificate
 from auricle_edge.fleet.identity_claim.claim_server import ClaimError as DeviceClaimError
-from auricle_edge.settings import certified_name
+from auricle_edge.settings import name_in_certificate
 
 SITE = site()
 VERSION = bytes.fromhex("a003020102")
@@ -63,14 +63,14 @@ def test_a_device_refuses_such_an_answer_to_its_claim(pem: bytes) -> None:
     root = x509.load_pem_x509_certificate(SITE["root"])
 
     with pytest.raises(DeviceClaimError):
-        _checked(given, ec.derive_private_key(9, ec.SECP256R1()), root)
+        _check_certificate(given, ec.derive_private_key(9, ec.SECP256R1()), root)
 
 
 def test_a_device_with_such_a_certificate_says_so(tmp_path: Path) -> None:
     (tmp_path / "certificate.pem").write_bytes(UNKNOWN_VERSION)
 
     with pytest.raises(SettingsError, match="is not a device's certificate"):
-        certified_name(tmp_path / "certificate.pem")
+        name_in_certificate(tmp_path / "certificate.pem")
 
 
 def test_an_option_of_a_method_that_is_not_text_is_refused() -> None:

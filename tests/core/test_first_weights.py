@@ -10,7 +10,7 @@ import pytest
 from tests.core import tiny_pack
 
 from auricle.errors import PackError, SettingsError
-from auricle.packs.first_weights import check_start, chosen_weights, first_weights
+from auricle.packs.first_weights import check_start, choose_weights, first_weights
 from auricle.packs.manifest import FileEntry
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_file
@@ -75,13 +75,13 @@ def test_another_model_of_the_same_name_is_refused(trained: Pack) -> None:
 def test_what_start_says_is_done(trained: Pack) -> None:
     taken = first_weights(trained, "lite", 0).tolist()
 
-    assert chosen_weights("scratch", trained, "lite", 0) is None
+    assert choose_weights("scratch", trained, "lite", 0) is None
     for start in ("pack", None):
-        weights = chosen_weights(start, trained, "lite", 0)
+        weights = choose_weights(start, trained, "lite", 0)
         assert weights is not None
         assert weights.tolist() == taken
-    assert chosen_weights(None, trained, "base", 0) is None
+    assert choose_weights(None, trained, "base", 0) is None
     with pytest.raises(PackError):
-        chosen_weights("pack", trained, "base", 0)
+        choose_weights("pack", trained, "base", 0)
     with pytest.raises(SettingsError, match='did you mean "scratch"'):
         check_start("scrach")

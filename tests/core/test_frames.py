@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from auricle.errors import WireError
-from auricle.wire.frames import CHUNK, LARGEST_FRAME, LARGEST_HEADER, MAGIC, Sealed, _signed_bytes, open_frame, seal
+from auricle.wire.frames import CHUNK, LARGEST_FRAME, LARGEST_HEADER, MAGIC, Sealed, _bytes_to_sign, open_frame, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Get, Message, Register, Update
 
@@ -33,7 +33,7 @@ def _key(_: Message) -> bytes:
 
 def _raw(message: bytes, topic: str = TOPIC, identity: Identity = IDENTITY) -> bytes:
     """A frame around any bytes, rightly signed."""
-    header = msgspec.msgpack.encode(Sealed(message, identity.sign(_signed_bytes(topic, message))))
+    header = msgspec.msgpack.encode(Sealed(message, identity.sign(_bytes_to_sign(topic, message))))
     return MAGIC + struct.pack("<H", len(header)) + header
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from auricle.errors import SettingsError, StorageError
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.wire.broker_passwords import read_login, write_login
-from auricle.wire.identity import Identity, verified
+from auricle.wire.identity import Identity, verify
 
 SEED = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
 """RFC 8032, section 7.1, test 1."""
@@ -27,22 +27,22 @@ def test_the_signature_is_that_of_the_rfc() -> None:
     identity = Identity(SEED)
     assert identity.public == PUBLIC
     assert identity.sign(b"") == SIGNATURE
-    assert verified(PUBLIC, SIGNATURE, b"")
+    assert verify(PUBLIC, SIGNATURE, b"")
 
 
 @given(data=st.binary(max_size=40), bit=st.integers(0, 8 * 64 - 1))
 def test_one_flipped_bit_of_the_signature_or_another_text_does_not_verify(data: bytes, bit: int) -> None:
     identity = Identity(SEED)
     signature = bytearray(identity.sign(data))
-    assert verified(identity.public, bytes(signature), data)
-    assert not verified(identity.public, bytes(signature), data + b"x")
+    assert verify(identity.public, bytes(signature), data)
+    assert not verify(identity.public, bytes(signature), data + b"x")
     signature[bit // 8] ^= 1 << bit % 8
-    assert not verified(identity.public, bytes(signature), data)
+    assert not verify(identity.public, bytes(signature), data)
 
 
 @given(public=st.binary(max_size=40), signature=st.binary(max_size=70))
 def test_malformed_keys_and_signatures_are_nobodys(public: bytes, signature: bytes) -> None:
-    assert not verified(public, signature, b"data")
+    assert not verify(public, signature, b"data")
 
 
 def test_a_key_is_drawn_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from auricle.packs.pack import load_pack
 from auricle.wire.broker_passwords import read_login
 from auricle.wire.identity import Identity
 from auricle_cloud.identity.authority import Authority
-from auricle_edge.board.trusted_time import _remembered
+from auricle_edge.board.trusted_time import _last_date
 from auricle_edge.clips.key import read_key
 from auricle_edge.control.server import device_token
 from auricle_edge.fleet.agent_context import read_fleet_record
-from auricle_edge.fleet.identity_claim.claim import claimed_at
+from auricle_edge.fleet.identity_claim.claim import read_claim
 from auricle_edge.fleet.sent_updates import SentLedger
 from auricle_edge.fleet.update_delivery import Outbox
 from auricle_edge.training.local_store import LocalStore
@@ -79,8 +79,8 @@ READERS: dict[str, Callable[[Path], object]] = {
 REPLACED: dict[str, Callable[[Path], object]] = {
     "local.safetensors": lambda at: LocalStore(at, "0" * 64, load_pack("digits").table("crnn-lite")).read(),
     "identity/fleet.json": lambda at: read_fleet_record(at),
-    "identity/claim.json": lambda at: claimed_at(at),
-    "time": lambda at: _remembered(at) or None,
+    "identity/claim.json": lambda at: read_claim(at),
+    "time": lambda at: _last_date(at) or None,
 }
 """Do without it, as without a file."""
 

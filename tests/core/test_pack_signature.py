@@ -13,7 +13,7 @@ from tests.core import tiny_pack
 
 from auricle.errors import PackError
 from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
-from auricle.packs.signature import DOMAIN, encode_signature, public_key, sign_manifest, trusted_key
+from auricle.packs.signature import DOMAIN, encode_signature, public_key, read_trusted_key, sign_manifest
 from auricle.process.cli import main
 from auricle.wire.identity import Identity
 
@@ -148,4 +148,4 @@ def test_a_device_and_a_coordinator_refuse_a_pack_that_their_key_has_not_signed(
     code = main([*command, *given, "--pack", str(tmp_path / "pack.tar.zst"), "--pack-key", "ab" * 32])
     assert code == 2
     assert "not signed" in capsys.readouterr().err
-    assert trusted_key(None) is None
+    assert read_trusted_key(None) is None

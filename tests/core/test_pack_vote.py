@@ -11,7 +11,7 @@ from tests.core.tiny_pack import TASK, pack
 
 from auricle.checks.pack_checks import checks_of, require_sound
 from auricle.errors import DataError, PackError
-from auricle.hearing.vote import LEAST_POSTERIOR, voted
+from auricle.hearing.vote import LEAST_POSTERIOR, add_vote
 from auricle.packs.frontend import Frontend
 from auricle.packs.manifest import FORMAT, NETWORK_FORMAT, Listening, Manifest, Vote
 from auricle.packs.pack import Pack, load_pack, pack_bytes
@@ -127,26 +127,26 @@ def test_a_vote_without_weights_or_graph_or_as_second_stage_is_refused(joined: P
 
 def test_the_mean_of_logarithms_worked_out_by_hand() -> None:
     first, vote = np.array([0.9, 0.1], np.float32), np.array([0.1, 0.9], np.float32)
-    np.testing.assert_allclose(voted(first, vote, 0.5), [0.5, 0.5], rtol=1e-7)
+    np.testing.assert_allclose(add_vote(first, vote, 0.5), [0.5, 0.5], rtol=1e-7)
     # 0.9^3/4 0.1^1/4 = 9^3/4 / 10 and 0.1^3/4 0.9^1/4 = 9^1/4 / 10: the ratio is the root of 9
-    np.testing.assert_allclose(voted(first, vote, 0.25), [0.75, 0.25], rtol=1e-6)
-    assert np.array_equal(voted(first, vote, 0), first) and np.array_equal(voted(first, vote, 1), vote)
-    sure = voted(np.array([1, 0], np.float32), np.array([0, 1], np.float32), 0.5)
+    np.testing.assert_allclose(add_vote(first, vote, 0.25), [0.75, 0.25], rtol=1e-6)
+    assert np.array_equal(add_vote(first, vote, 0), first) and np.array_equal(add_vote(first, vote, 1), vote)
+    sure = add_vote(np.array([1, 0], np.float32), np.array([0, 1], np.float32), 0.5)
     np.testing.assert_allclose(sure, [0.5, 0.5], rtol=1e-6)
     both = np.array([1, 0], np.float32)
-    np.testing.assert_allclose(voted(both, both, 0.5), [1, LEAST_POSTERIOR], rtol=1e-6)
+    np.testing.assert_allclose(add_vote(both, both, 0.5), [1, LEAST_POSTERIOR], rtol=1e-6)
 
 
 def test_a_window_has_the_same_posteriors_alone_and_among_others() -> None:
     rng = np.random.default_rng(1)
     first, vote = (rng.dirichlet(np.full(12, 0.1), (7, 33)).astype(np.float32) for _ in range(2))
-    together = voted(first, vote, 0.3)
+    together = add_vote(first, vote, 0.3)
     assert together.dtype == np.float32
     np.testing.assert_allclose(together.sum(axis=-1), 1, rtol=1e-6)
-    alone = [[voted(first[i, j], vote[i, j], 0.3) for j in range(33)] for i in range(7)]
+    alone = [[add_vote(first[i, j], vote[i, j], 0.3) for j in range(33)] for i in range(7)]
     assert np.array_equal(together, np.array(alone))
 
 
 def test_posteriors_of_other_shapes_are_refused() -> None:
     with pytest.raises(DataError, match="no vote"):
-        voted(np.ones((2, 3), np.float32), np.ones((1, 3), np.float32), 0.5)
+        add_vote(np.ones((2, 3), np.float32), np.ones((1, 3), np.float32), 0.5)

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from auricle.process import ending, open_files
-from auricle.process.ending import begin_log, fitted
+from auricle.process.ending import begin_log, fit_to_terminal
 
 TEXT = "pi-001 was not invited to round 13: it waits.\n  pi-002 is offline since this morning."
 
@@ -41,7 +41,7 @@ def terminal(columns: int) -> Iterator[int]:
 def test_a_sentence_breaks_at_its_spaces_alone_and_keeps_its_indent(monkeypatch: pytest.MonkeyPatch) -> None:
     with terminal(24) as descriptor, os.fdopen(descriptor, "w", closefd=False) as stream:
         monkeypatch.setattr(sys, "stderr", stream)
-        lines = fitted(TEXT, stderr=True).split("\n")
+        lines = fit_to_terminal(TEXT, stderr=True).split("\n")
     assert [line[:8] for line in lines] == ["pi-001 w", "to round", "  pi-002", "  since "]
     assert max(map(len, lines)) <= 24
 
@@ -49,12 +49,12 @@ def test_a_sentence_breaks_at_its_spaces_alone_and_keeps_its_indent(monkeypatch:
 def test_a_terminal_that_says_no_width_and_a_pipe_get_the_text_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     with terminal(0) as descriptor, os.fdopen(descriptor, "w", closefd=False) as stream:
         monkeypatch.setattr(sys, "stdout", stream)
-        assert fitted(TEXT) == TEXT
+        assert fit_to_terminal(TEXT) == TEXT
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
-        assert fitted(TEXT) == TEXT
+        assert fit_to_terminal(TEXT) == TEXT
 
 
 def test_a_line_goes_to_whatever_standard_error_is_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,4 +152,4 @@ def test_the_settings_pass_through_a_file_that_lies_nowhere(tmp_path: Path, monk
 
 def test_a_program_that_calls_a_command_is_not_replaced() -> None:
     assert not ending.ours
-    ending.become("goes_on", b"")
+    ending.become_module("goes_on", b"")

@@ -12,7 +12,7 @@ import pytest
 from auricle.errors import WireError
 from auricle.wire.secure_sum.device import DeviceSum, Keys, Revealed
 from auricle.wire.secure_sum.kinds import neighbours
-from auricle.wire.secure_sum.masks import PRIME, agreed, join, opened, public_of, sealed, split, stream
+from auricle.wire.secure_sum.masks import PRIME, agree_key, join, public_of, seal, split, stream, unseal
 from auricle.wire.secure_sum.quantised import LEVELS, MOST, Words, quantise, sum_of
 from auricle.wire.secure_sum.server import ServerSum
 
@@ -136,16 +136,20 @@ def test_every_device_has_the_same_number_of_neighbours_who_have_it_too() -> Non
 
 def test_two_devices_agree_and_a_third_does_not() -> None:
     one, two, three = (secrets.token_bytes(32) for _ in range(3))
-    assert agreed(one, public_of(two), b"x") == agreed(two, public_of(one), b"x")
-    assert agreed(one, public_of(two), b"x") != agreed(one, public_of(two), b"y") != agreed(three, public_of(one), b"y")
+    assert agree_key(one, public_of(two), b"x") == agree_key(two, public_of(one), b"x")
+    assert (
+        agree_key(one, public_of(two), b"x")
+        != agree_key(one, public_of(two), b"y")
+        != agree_key(three, public_of(one), b"y")
+    )
     assert stream(one, 9).tolist() == stream(one, 20)[:9].tolist()
-    box = sealed(one, b"share")
-    assert opened(one, box) == b"share"
+    box = seal(one, b"share")
+    assert unseal(one, box) == b"share"
     for key, changed in ((two, box), (one, box[:-1] + bytes([box[-1] ^ 1]))):
         with pytest.raises(WireError, match="were changed"):
-            opened(key, changed)
+            unseal(key, changed)
     with pytest.raises(WireError, match="not an X25519 key"):
-        agreed(one, bytes(32), b"x")
+        agree_key(one, bytes(32), b"x")
 
 
 def test_both_secrets_of_a_device_are_never_revealed_nor_anything_twice_nor_to_few() -> None:

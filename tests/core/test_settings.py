@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from auricle.errors import SettingsError, nearest
 from auricle.process.options import Given, Option, option_of, optional, with_options
-from auricle.settings import Setting, declared, from_mapping, read_toml, toml_key
+from auricle.settings import Setting, from_mapping, list_settings, read_toml, toml_key
 from auricle.wire.kinds import DeviceId
 
 
@@ -115,7 +115,7 @@ class Oven(Struct, frozen=True, kw_only=True):
 
 def _answered(*arguments: str) -> str:
     app = typer.Typer()
-    heat, share = (option_of(setting) for setting in declared(Oven) if setting.name in ("heat", "share"))
+    heat, share = (option_of(setting) for setting in list_settings(Oven) if setting.name in ("heat", "share"))
     book = Option("book", Path | None, typer.Option(None, help="To read."))
 
     @app.command()
@@ -133,7 +133,7 @@ def _answered(*arguments: str) -> str:
 
 
 def test_a_struct_declares_its_settings_in_order_without_limits() -> None:
-    assert list(declared(Oven)) == [
+    assert list(list_settings(Oven)) == [
         Setting("name", str, NODEFAULT, "Whose it is."),
         Setting("heat", int, 180, "In degrees."),
         Setting("share", float | None, None, "Of the heat."),
@@ -157,7 +157,7 @@ def test_options_stand_where_their_group_stands_and_the_group_is_none() -> None:
 
 
 def test_an_option_for_what_a_file_may_give_too_is_none_without_it_and_says_the_default() -> None:
-    heat, share = (optional(setting) for setting in declared(Oven) if setting.name in ("heat", "share"))
+    heat, share = (optional(setting) for setting in list_settings(Oven) if setting.name in ("heat", "share"))
     app = typer.Typer()
 
     @app.command()

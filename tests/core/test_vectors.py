@@ -11,8 +11,8 @@ from auricle.wire.plan import Plan
 from auricle.wire.vectors import (
     Declared,
     VectorHeader,
+    append_vectors,
     bytes_of,
-    followed_by,
     require_headers,
     require_values,
     split_vectors,
@@ -24,7 +24,7 @@ DECLARED = (Declared("maps", 3), Declared("more", 2, required=False))
 
 
 def test_vectors_follow_the_weights_in_the_order_of_their_names() -> None:
-    body, headers = followed_by(BLOCK, {"more": MORE, "maps": MAPS})
+    body, headers = append_vectors(BLOCK, {"more": MORE, "maps": MAPS})
 
     assert [(header.name, header.length) for header in headers] == [("maps", 12), ("more", 8)]
     assert len(body) == len(BLOCK) + 20 == len(BLOCK) + bytes_of(DECLARED)
@@ -35,9 +35,9 @@ def test_vectors_follow_the_weights_in_the_order_of_their_names() -> None:
         "maps": MAPS.tolist(),
         "more": MORE.tolist(),
     }
-    assert followed_by(BLOCK, {}) == (BLOCK, ())
+    assert append_vectors(BLOCK, {}) == (BLOCK, ())
     with pytest.raises(WireError):
-        followed_by(BLOCK, {"maps": np.array([np.nan], np.float32)})
+        append_vectors(BLOCK, {"maps": np.array([np.nan], np.float32)})
 
 
 def header(name: str, length: int = 12, **changes: str) -> VectorHeader:
@@ -67,9 +67,9 @@ def test_a_vector_that_need_not_come_may_be_missing() -> None:
 
 
 def test_a_body_that_is_not_what_its_headers_say_is_refused() -> None:
-    body, headers = followed_by(BLOCK, {"maps": MAPS})
+    body, headers = append_vectors(BLOCK, {"maps": MAPS})
     infinite = np.array([np.inf, 0, 0], "<f4").tobytes()
-    swapped = (header("maps", blob=followed_by(b"", {"maps": MAPS})[1][0].blob),)
+    swapped = (header("maps", blob=append_vectors(b"", {"maps": MAPS})[1][0].blob),)
 
     for wrong in (body[:-1], body + b"x", BLOCK + infinite, body[:-4] + bytes(4)):
         with pytest.raises(WireError):

@@ -26,7 +26,7 @@ from auricle_edge.listening.capture.child_parts import counts, missing, rates
 from auricle_edge.listening.capture.child_process import arguments_of
 from auricle_edge.listening.capture.conversion import Conversion, Meter
 from auricle_edge.listening.capture.frames import Failed, FrameReader, Opened, Sound
-from auricle_edge.listening.capture.microphone import by_name, described, of_portaudio
+from auricle_edge.listening.capture.microphone import by_name, describe_device, of_portaudio
 from auricle_edge.listening.capture.mute_switch import FileSwitch, mute_switch
 from auricle_edge.listening.capture.settings import CaptureSettings, parse_source
 from auricle_edge.listening.sound import RATE
@@ -270,8 +270,8 @@ def test_a_card_is_listed_with_what_to_write_into_the_settings(root: Path) -> No
     found = of_portaudio(portaudio, True, plugged)
     alsa = {"source": "alsa:CARD=Device,DEV=0", "alsa": "hw:CARD=Device,DEV=0", "usb": "0d8c:0014"}
     assert found == {"name": name, **alsa, "channels": 1, "rate": 44100, "default": True}
-    assert described(plugged[1], 0)["source"] == "arecord:hw:CARD=Device,DEV=0"
-    for each in (found, described(plugged[1], 0)):
+    assert describe_device(plugged[1], 0)["source"] == "arecord:hw:CARD=Device,DEV=0"
+    for each in (found, describe_device(plugged[1], 0)):
         parse_source(CaptureSettings(source=each["source"]))
 
 

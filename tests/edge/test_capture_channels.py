@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tests.edge.capture_listener import Listener
 
 from auricle.errors import SettingsError
-from auricle_edge.commands.upkeep_commands import _heard
+from auricle_edge.commands.upkeep_commands import _record_sound
 from auricle_edge.listening.capture.alsa import numbers
 from auricle_edge.listening.capture.blocks import Heartbeat
 from auricle_edge.listening.capture.card_holder import busy, holder
@@ -134,7 +134,7 @@ def test_the_doctor_listens_until_it_knows_the_pace(tmp_path: Path) -> None:
     os.mkfifo(path)
     writer = threading.Thread(target=write_paced, args=(path, NOISE, 6, stop))
     writer.start()
-    found = examine_microphone(lambda: _heard(CaptureSettings(source=f"fifo:{path}"), 3.0), lambda _: False)
+    found = examine_microphone(lambda: _record_sound(CaptureSettings(source=f"fifo:{path}"), 3.0), lambda _: False)
     stop.set()
     writer.join()
     pace = next(each for each in found if each.check == "pace")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from auricle.packs.first_weights import chosen_weights
+from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.synthesis import SynthesisSettings, synthesise
@@ -72,7 +72,7 @@ def test_posteriors_of_clean_speech_hardly_change() -> None:
     """Ten words of a synthetic voice by the shipped plug-in: what is heard stays, posteriors move by less than 0.02."""
     pytest.importorskip("espeakng_loader")
     pack = load_pack("gsc12")
-    weights = chosen_weights(None, pack, pack.manifest.plugin, 0)
+    weights = choose_weights(None, pack, pack.manifest.plugin, 0)
     assert weights is not None
     recognise = recogniser(choose_runtime("auto", pack).runtime, pack.manifest.plugin, weights)
     speech = synthesise(SynthesisSettings(words="yes,no,up,down,left,right,on,off,stop,go", speakers=1, takes=2))

@@ -14,7 +14,7 @@ from auricle.speech.features import LogMel
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.training.judge.sound import carried_negatives
+from auricle_edge.training.judge.sound import load_negatives
 from auricle_export.packs.start_weights import with_negatives
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.batches import Pseudo, batches, fixmatch_batches, mixed_batches
@@ -61,7 +61,7 @@ def test_a_stretch_is_cut_in_two_where_each_half_has_three_clips() -> None:
 def test_the_judge_and_training_share_no_frame_and_leave_none_out() -> None:
     pack = noisy(("speech", 1201), ("words", 500), ("noise", 700))
     trained = carried_to_train(pack, 0.5, 0)
-    judged = carried_negatives(pack, DETECT, 15).streams.stretches
+    judged = load_negatives(pack, DETECT, 15).streams.stretches
     assert trained is not None
     assert [len(stretch) for stretch in trained.stretches] == [600, 350]
     assert [len(stretch) for stretch in judged] == [601, 500, 350]
@@ -76,7 +76,7 @@ def test_the_judge_and_training_share_no_frame_and_leave_none_out() -> None:
 
 def test_a_judge_with_few_minutes_takes_the_first_of_the_judged_half() -> None:
     pack = noisy(("noise", 12000))
-    (part,) = carried_negatives(pack, DETECT, 0.5).streams.stretches
+    (part,) = load_negatives(pack, DETECT, 0.5).streams.stretches
     assert np.array_equal(part, pack.negatives()[0][6000:9000])
 
 
@@ -210,7 +210,7 @@ def test_rounds_on_clips_alone_make_a_plug_in_keener_and_on_the_packs_negatives_
 ) -> None:
     start, runtime = taught(), StepRuntime(pack)
     keener, rested = (_fleet(runtime, start, share) for share in (0.0, 0.5))
-    judged = carried_negatives(pack, TOY_DETECT, 15)
+    judged = load_negatives(pack, TOY_DETECT, 15)
     before, alone, both = (
         int(judged.accepts(runtime, "crnn-lite", plugin).sum()) for plugin in (start, keener, rested)
     )

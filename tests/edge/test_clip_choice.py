@@ -13,10 +13,10 @@ from tests.edge.clip_sounds import FRONTEND, NO_UNKNOWN, tone
 
 from auricle.errors import DataError
 from auricle_edge.clips import Clip, ClipSettings, Source
-from auricle_edge.clips.choice import aged, holds_out, surplus
+from auricle_edge.clips.choice import holds_out, past_age, surplus
 from auricle_edge.clips.coding import Content
 from auricle_edge.clips.record import JUDGING, SOURCES, WORDLESS, Record
-from auricle_edge.clips.training_set import NO_LABEL, balanced, training_set
+from auricle_edge.clips.training_set import NO_LABEL, balance, training_set
 
 
 def _clip(
@@ -120,8 +120,8 @@ def test_age_takes_held_out_clips_too_and_unlabelled_ones_sooner() -> None:
         _clip(3, None, "unlabelled", created=9.5 * day),
         _clip(4, None, "unlabelled", created=8 * day),
     ]
-    assert [int(clip.id, 16) for clip in aged(clips, settings, 10.1 * day)] == [1, 4]
-    assert aged(clips[:2], ClipSettings(days=None), 1e9) == []
+    assert [int(clip.id, 16) for clip in past_age(clips, settings, 10.1 * day)] == [1, 4]
+    assert past_age(clips[:2], ClipSettings(days=None), 1e9) == []
 
 
 # -- the training set
@@ -131,10 +131,10 @@ def test_labels_weigh_the_same_and_none_is_boosted_beyond_the_limit() -> None:
     weights = np.array([1, 1, 1, 0.5, 0.5], np.float32)
     targets = np.array([0, 0, 0, 1, 1], np.int64)
     # masses 3 and 1, mean 2: boosts 2/3 and 2; sums 2 and 2, mean 4/5
-    np.testing.assert_allclose(balanced(weights, targets, 4.0), np.array([2 / 3] * 3 + [1.0] * 2) / 0.8, rtol=1e-6)
+    np.testing.assert_allclose(balance(weights, targets, 4.0), np.array([2 / 3] * 3 + [1.0] * 2) / 0.8, rtol=1e-6)
     # boost of the rare label cut to 1.5: weights 2/3 three times, 0.75 twice; mean 0.7
-    np.testing.assert_allclose(balanced(weights, targets, 1.5), np.array([2 / 3] * 3 + [0.75] * 2) / 0.7, rtol=1e-6)
-    np.testing.assert_array_equal(balanced(np.zeros(2, np.float32), targets[:2], 4.0), [1, 1])
+    np.testing.assert_allclose(balance(weights, targets, 1.5), np.array([2 / 3] * 3 + [0.75] * 2) / 0.7, rtol=1e-6)
+    np.testing.assert_array_equal(balance(np.zeros(2, np.float32), targets[:2], 4.0), [1, 1])
 
 
 def _content(clip: Clip) -> Content:

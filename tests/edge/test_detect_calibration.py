@@ -15,7 +15,7 @@ from auricle.process.cli import main
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 from auricle_edge.listening.detect import Detector, DetectSettings
-from auricle_edge.listening.detect.calibration import GRID, calibrate, hours_to_show, most, unsmoothed
+from auricle_edge.listening.detect.calibration import GRID, calibrate, hours_to_show, most, read_posteriors
 from auricle_edge.listening.sound import RATE, Block
 
 LABELS = ("yes", "no", "_unknown_")
@@ -226,7 +226,7 @@ def test_hops_are_judged_as_the_detector_judges_them() -> None:
         return scores / scores.sum(axis=1, keepdims=True)
 
     sound = bursts(6)
-    found = unsmoothed(sound, frontend, PACK.labels, recognise, settings)
+    found = read_posteriors(sound, frontend, PACK.labels, recognise, settings)
     detector, hop, averages = Detector(frontend, PACK.labels, recognise, settings), round(settings.hop * RATE), []
     for start in range(0, len(sound) - hop + 1, hop):
         detector.feed(Block(sound[start : start + hop], start, (start + hop) / RATE))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.edge.test_detector import FRONTEND
 
 from auricle.hearing.rule import Rule
-from auricle.hearing.waking import SHORTEST, Waking, guard_hops, heard_awake
-from auricle_edge.evaluate.device import heard_by_detector
+from auricle.hearing.waking import SHORTEST, Waking, guard_hops, hear_awake
+from auricle_edge.evaluate.device import hear_by_detector
 from auricle_edge.evaluate.listeners import waking_of
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.detect.decision import Awake, Decider, waken
@@ -69,7 +69,7 @@ def _by_the_rules(chosen: DetectSettings, rows: np.ndarray, since_end: float) ->
 def _simulated(chosen: DetectSettings, rows: np.ndarray, guard: int) -> list[tuple[str, int, bool]]:
     waking = waking_of(LABELS, chosen, guard)
     assert waking is not None
-    return [(heard.word, heard.decided, heard.command) for heard in heard_awake(rows, LABELS, waking)]
+    return [(heard.word, heard.decided, heard.command) for heard in hear_awake(rows, LABELS, waking)]
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ class _Script:
 def test_the_detector_itself_hears_it_too(given_: tuple[DetectSettings, np.ndarray]) -> None:
     chosen, rows = given_
     rows[:9] = 0  # no window is whole yet
-    told = heard_by_detector(np.zeros(len(rows) * STEP, np.int16), FRONTEND, LABELS, _Script(rows[9:]), chosen)
+    told = hear_by_detector(np.zeros(len(rows) * STEP, np.int16), FRONTEND, LABELS, _Script(rows[9:]), chosen)
     assert _simulated(chosen, rows, 0) == [(heard.word, heard.decided, heard.command) for heard in told]
 
 

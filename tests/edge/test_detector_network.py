@@ -11,7 +11,7 @@ from tests.export.frozen_toy import toy_network_pack
 
 from auricle.errors import SettingsError
 from auricle.speech.features import stream_energies
-from auricle_edge.evaluate.windows import said_of
+from auricle_edge.evaluate.windows import judge_windows
 from auricle_edge.listening.detect import DetectSettings, DetectTable, detect_settings
 from auricle_edge.listening.detect.detector import Detector
 from auricle_edge.listening.sound import RATE, Block
@@ -66,7 +66,7 @@ def test_evaluation_judges_the_same_windows_at_once() -> None:
     def judge(features: np.ndarray) -> np.ndarray:
         return features.reshape(len(features), -1)[:, : len(PACK.labels)]
 
-    (said,) = said_of(SOUND, FRONTEND, [judge], SETTINGS, len(PACK.labels))
+    (said,) = judge_windows(SOUND, FRONTEND, [judge], SETTINGS, len(PACK.labels))
     assert np.abs(said.first[-5:] - judge(due(SOUND))[-5:]).max() <= 1e-5
 
 

@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from auricle_edge.service.diagnosis import redacted, write_bundle
+from auricle_edge.service.diagnosis import redact, write_bundle
 
 STATE: dict[str, Any] = {
     "broker": "mqtts://kitchen-1:hunter2@broker:8883",
@@ -43,10 +43,10 @@ def test_secrets_and_words_are_removed_and_the_rest_is_kept(tmp_path: Path) -> N
 
 
 def test_names_that_only_contain_key_letters_stay() -> None:
-    assert redacted({"monkey": 1, "public_key": "x"}) == {"monkey": 1, "public_key": "(removed)"}
+    assert redact({"monkey": 1, "public_key": "x"}) == {"monkey": 1, "public_key": "(removed)"}
 
 
 def test_a_hooks_arguments_are_removed_and_its_program_stays() -> None:
-    told = redacted({"events": {"hook": ("/usr/bin/curl", "-H", "Authorization: Bearer hunter2", "https://u:p@h")}})
+    told = redact({"events": {"hook": ("/usr/bin/curl", "-H", "Authorization: Bearer hunter2", "https://u:p@h")}})
     assert told == {"events": {"hook": ["/usr/bin/curl", "(removed)", "(removed)", "(removed)"]}}
-    assert redacted({"events": {"hook": ()}}) == {"events": {"hook": []}}
+    assert redact({"events": {"hook": ()}}) == {"events": {"hook": []}}

@@ -16,7 +16,7 @@ from auricle.errors import AuricleError
 from auricle.packs.pack import pack_bytes
 from auricle.process.cli import main
 from auricle_edge.board.gate import Decision
-from auricle_edge.commands.answer_commands import happened, meter, with_times
+from auricle_edge.commands.answer_commands import describe_change, meter, with_times
 from auricle_edge.commands.status_sentences import sentences
 from auricle_edge.service.answers import read_live, read_status
 from auricle_edge.service.parts import Parts
@@ -104,10 +104,10 @@ def test_the_live_view_shows_the_state_and_says_what_happened() -> None:
     wake = HEARD | {"word": "computer", "score": 0.91, "model": "plugin", "kind": "wake", "wake_word": None}
     command = HEARD | {"word": "stop", "score": 0.5, "model": "cascade", "wake_word": "computer"}
     closed = {"wake": "ab" * 6, "wake_word": "computer", "end": 48_000, "at": 1.7e9}
-    assert happened(read_live(line | {"detection": wake})) == "computer (wake word, 0.91, plugin)"
-    assert happened(read_live(line | {"detection": command})) == "stop (0.50, cascade, after computer)"
-    assert happened(read_live(line | {"timeout": closed})) == "no command after computer"
-    assert happened(read_live(line)) == ""
+    assert describe_change(read_live(line | {"detection": wake})) == "computer (wake word, 0.91, plugin)"
+    assert describe_change(read_live(line | {"detection": command})) == "stop (0.50, cascade, after computer)"
+    assert describe_change(read_live(line | {"timeout": closed})) == "no command after computer"
+    assert describe_change(read_live(line)) == ""
 
 
 @pytest.mark.parametrize(

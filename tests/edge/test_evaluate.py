@@ -18,7 +18,7 @@ from auricle.hearing.command_counts import CommandCounts
 from auricle.hearing.curve import curve_of
 from auricle.hearing.rule import Rule, detect
 from auricle.hearing.scenes import Piece, Scene, Spoken, Stretch
-from auricle.hearing.sounds import Take, fingerprint, spoken_span
+from auricle.hearing.sounds import Take, fingerprint, word_span
 from auricle.hearing.splits import noise_part, part_of
 from auricle.hearing.waking import Heard
 from auricle.packs.pack import load_pack, pack_bytes
@@ -28,12 +28,12 @@ from auricle.speech.features import LogMel
 from auricle_edge.evaluate.clips import ClipAccuracy, Share, clip_accuracy
 from auricle_edge.evaluate.device import device_events
 from auricle_edge.evaluate.listeners import waking_of
-from auricle_edge.evaluate.plan import Plan, composed, planned
+from auricle_edge.evaluate.plan import Plan, compose_scene, plan_scenes
 from auricle_edge.evaluate.report import Events, setting_of, speakers_of
 from auricle_edge.evaluate.sources import Folders, Sources, read_sources
-from auricle_edge.evaluate.windows import said_of
+from auricle_edge.evaluate.windows import judge_windows
 from auricle_edge.listening.detect import Detector, DetectSettings, DetectTable, detect_settings
-from auricle_edge.listening.detect.calibration import unsmoothed
+from auricle_edge.listening.detect.calibration import read_posteriors
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import choose_runtime
 from auricle_learning.runtimes import recogniser
@@ -53,14 +53,14 @@ def spoken() -> Sources:
 
 @pytest.fixture(scope="module")
 def scene(spoken: Sources) -> Scene:
-    plan = planned(spoken, (), Plan(minutes=0.5))
-    return composed(plan, 2, seed=1)
+    plan = plan_scenes(spoken, (), Plan(minutes=0.5))
+    return compose_scene(plan, 2, seed=1)
 
 
 @pytest.mark.slow
 def test_windows_at_once_say_what_the_detector_says_one_by_one(scene: Scene) -> None:
-    found = said_of(scene.samples, FRONTEND, [RECOGNISE], DetectSettings(), LABELS)[0].first
-    one_by_one = unsmoothed(scene.samples, FRONTEND, PACK.labels, RECOGNISE, DetectSettings())
+    found = judge_windows(scene.samples, FRONTEND, [RECOGNISE], DetectSettings(), LABELS)[0].first
+    one_by_one = read_posteriors(scene.samples, FRONTEND, PACK.labels, RECOGNISE, DetectSettings())
     assert found.shape == one_by_one.shape and found.any() and not found.all(axis=1).all()
     np.testing.assert_allclose(found, one_by_one, atol=2e-6)
 
@@ -74,7 +74,7 @@ def test_the_swept_rule_hears_what_a_detector_hears(scene: Scene) -> None:
         for start in range(0, len(scene.samples) - hop + 1, hop)
         for found in detector.feed(Block(scene.samples[start : start + hop], start, 0.0))
     ]
-    rows = said_of(scene.samples, FRONTEND, [RECOGNISE], settings, LABELS)[0].first
+    rows = judge_windows(scene.samples, FRONTEND, [RECOGNISE], settings, LABELS)[0].first
     swept = detect(rows, PACK.labels, np.array([0.1, 0.3, 0.9]), Rule())
     mine = swept.only(swept.threshold == 1)
     assert len(heard) >= 5
@@ -86,28 +86,28 @@ def test_two_models_hear_the_same_sound_in_one_go_and_sound_shorter_than_a_hop_h
     other = recogniser(
         choose_runtime("auto", PACK, training=False).runtime, "crnn-base", PACK.table("crnn-base").initial(0)
     )
-    both = [said.first for said in said_of(scene.samples, FRONTEND, [RECOGNISE, other], DetectSettings(), LABELS)]
-    alone = said_of(scene.samples, FRONTEND, [other], DetectSettings(), LABELS)[0].first
+    both = [said.first for said in judge_windows(scene.samples, FRONTEND, [RECOGNISE, other], DetectSettings(), LABELS)]
+    alone = judge_windows(scene.samples, FRONTEND, [other], DetectSettings(), LABELS)[0].first
     assert np.array_equal(both[1], alone) and not np.array_equal(both[0], both[1])
-    short = said_of(np.zeros(100, np.int16), FRONTEND, [RECOGNISE], DetectSettings(), LABELS)
+    short = judge_windows(np.zeros(100, np.int16), FRONTEND, [RECOGNISE], DetectSettings(), LABELS)
     assert short[0].first.shape == (0, LABELS)
 
 
 def test_a_plan_has_every_kind_and_says_every_keyword_once_in_each(spoken: Sources) -> None:
-    made = planned(spoken, (), Plan(minutes=0.5, rooms=True))
-    scenes = [composed(made, number, seed=3) for number in range(len(made))]
+    made = plan_scenes(spoken, (), Plan(minutes=0.5, rooms=True))
+    scenes = [compose_scene(made, number, seed=3) for number in range(len(made))]
     said = [(word.kind, word.word) for scene in scenes for word in scene.words]
     for kind in ("noise", "rooms", "over speech", "after words"):
         assert said.count((kind, "yes")) == 6 and said.count((kind, "stop")) == 6
     assert [s.kind for scene in scenes for s in scene.stretches] == ["speech", "words", "run together", "noise"]
-    again = composed(made, 3, seed=3)
+    again = compose_scene(made, 3, seed=3)
     assert np.array_equal(again.samples, scenes[3].samples)
-    assert not np.array_equal(composed(made, 3, seed=4).samples, scenes[3].samples)
+    assert not np.array_equal(compose_scene(made, 3, seed=4).samples, scenes[3].samples)
 
 
 def test_wake_words_bring_scenes_of_commands(spoken: Sources) -> None:
-    made = planned(spoken, ("stop",), Plan(minutes=0.5))
-    kinds = [{w.kind for w in composed(made, number, 0).words} for number in range(len(made))]
+    made = plan_scenes(spoken, ("stop",), Plan(minutes=0.5))
+    kinds = [{w.kind for w in compose_scene(made, number, 0).words} for number in range(len(made))]
     assert {"wake", "command"} <= kinds[3] <= {"wake", "command", "wake alone"}
 
 
@@ -362,7 +362,7 @@ def test_a_labelled_recording_is_judged_too(folder: Path, tmp_path: Path, capsys
 
     take = next((folder / "speech" / "yes").glob("*.wav"))
     clip, _ = soundfile.read(take, dtype="float32")
-    first, last = spoken_span(clip)
+    first, last = word_span(clip)
     sound = np.random.default_rng(0).normal(0, 1e-3, 160_000).astype(np.float32)
     sound[32_000:48_000] += clip
     soundfile.write(tmp_path / "kitchen.wav", sound, RATE)

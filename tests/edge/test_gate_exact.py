@@ -13,7 +13,7 @@ from tests.edge.gate_case import DEFAULT, FINE, NOON, changed, decide
 from auricle.errors import SettingsError
 from auricle.process.clock import VirtualClock
 from auricle.settings import from_mapping
-from auricle_edge.board.gate import Closed, Decision, Gate, GateSettings, Readings, Throttling, look, tightened
+from auricle_edge.board.gate import Closed, Decision, Gate, GateSettings, Readings, Throttling, look, tighten
 
 
 def test_the_limits_are_those_of_the_documentation() -> None:
@@ -175,13 +175,13 @@ def test_a_clock_that_is_not_set_declines_once_and_only_where_there_are_hours() 
     ],
 )
 def test_what_closed_the_gate_has_a_margin(cause: str, changes: dict[str, float]) -> None:
-    found = msgspec.structs.asdict(tightened(DEFAULT, frozenset({cause})))
+    found = msgspec.structs.asdict(tighten(DEFAULT, frozenset({cause})))
     assert found == {**msgspec.structs.asdict(DEFAULT), **{k: pytest.approx(v) for k, v in changes.items()}}
 
 
 def test_a_margin_never_asks_for_more_than_there_can_be() -> None:
     """A battery of 98 % and 5 more is a full one; a load below none is none."""
-    both = tightened(changed(battery_percent=98.0, load=0.05), frozenset({"battery", "load"}))
+    both = tighten(changed(battery_percent=98.0, load=0.05), frozenset({"battery", "load"}))
     assert (both.battery_percent, both.load) == (100.0, 0.0)
 
 

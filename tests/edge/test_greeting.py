@@ -19,14 +19,14 @@ from auricle.speech.sound_faults import SoundFault
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.service.process import UNTRAINED
-from auricle_edge.service.status import OTHER_WORDS, awaited, listed, other_words
+from auricle_edge.service.status import OTHER_WORDS, awaited_words, list_words, other_words
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 
 
 def test_the_default_pack_waits_for_one_of_two_words_and_then_hears_commands() -> None:
     home = load_pack("home")
-    heard = awaited(home.labels, detect_settings(DetectTable(), home))
+    heard = awaited_words(home.labels, detect_settings(DetectTable(), home))
     assert (heard.wake, heard.commands, heard.window) == (("computer", "jarvis"), COMMANDS, 3.0)
 
 
@@ -47,12 +47,12 @@ def test_the_default_pack_waits_for_one_of_two_words_and_then_hears_commands() -
 )
 def test_what_it_waits_for_is_a_sentence(pack: str, table: DetectTable, first: str, last: str) -> None:
     labels = load_pack(pack).labels
-    said = awaited(labels, detect_settings(table, load_pack(pack))).sentence
+    said = awaited_words(labels, detect_settings(table, load_pack(pack))).sentence
     assert said.startswith(first) and said.endswith(last)
 
 
 def test_words_in_a_sentence() -> None:
-    assert [listed(("a", "b", "c")[:count]) for count in range(4)] == ["", "a", "a or b", "a, b or c"]
+    assert [list_words(("a", "b", "c")[:count]) for count in range(4)] == ["", "a", "a or b", "a, b or c"]
 
 
 def test_how_to_hear_other_words_is_said_to_who_chose_none() -> None:

@@ -13,7 +13,16 @@ from auricle.errors import SettingsError, StorageError
 from auricle.process.clock import VirtualClock
 from auricle.wire.messages import HearingReport
 from auricle_edge.fleet.report import HearingReporter, ReportSettings
-from auricle_edge.fleet.report.period import STEPS, Period, Reading, decibels, full_scale, offset, reading_of, rounded
+from auricle_edge.fleet.report.period import (
+    STEPS,
+    Period,
+    Reading,
+    decibels,
+    full_scale,
+    offset,
+    reading_of,
+    round_count,
+)
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect.figures import DetectFigures, Tally
 from auricle_edge.listening.sound import RATE, Detection
@@ -26,8 +35,10 @@ HOUR = 3600.0
 def test_counts_go_to_the_nearest_step_and_small_ones_stay() -> None:
     """A count is wrong by a quarter at most: 4 is told as 3."""
     steps = {0: (0,), 1: (1,), 2: (2,), 3: (3, 4), 5: (5, 6), 7: (8,), 10: (9, 12), 15: (13, 17), 1000: (999, 10**9)}
-    assert {step: tuple(count for count in counts if rounded(count) == step) for step, counts in steps.items()} == steps
-    assert max(abs(rounded(count) - count) / count for count in range(1, 1001)) == 0.25
+    assert {
+        step: tuple(count for count in counts if round_count(count) == step) for step, counts in steps.items()
+    } == steps
+    assert max(abs(round_count(count) - count) / count for count in range(1, 1001)) == 0.25
 
 
 def test_levels_are_steps_of_three_decibels_within_16_bits() -> None:

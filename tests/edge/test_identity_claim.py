@@ -41,7 +41,7 @@ from auricle_cloud.identity.issuing import FleetTold
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.schema import certificates
 from auricle_cloud.storage.store import FILE, Store
-from auricle_edge.fleet.identity_claim.claim_server import ClaimError, ClaimServer, TryLaterError, mended_by_time
+from auricle_edge.fleet.identity_claim.claim_server import ClaimError, ClaimServer, TryLaterError, may_hold_later
 from auricle_edge.settings import agent_settings, read_settings
 
 NUMBERS = itertools.count(1)
@@ -279,7 +279,7 @@ def test_a_clock_that_is_behind_is_mended_by_time(
     [(9, True, True), (9, None, True), (10, True, False), (10, None, True), (10, False, True), (62, False, False)],
 )
 def test_what_a_right_clock_would_mend_is_tried_again(code: int, kept: bool | None, mended: bool) -> None:
-    assert mended_by_time(code, kept) is mended
+    assert may_hold_later(code, kept) is mended
 
 
 def test_refusals_are_told_in_the_coordinators_words(site: ClaimSite, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auricle_edge.training.judge.clips import Answers, answers, worsened
+from auricle_edge.training.judge.clips import Answers, answers, find_worse
 from auricle_learning.training.learn_settings import LearnSettings
 
 LABELS = ("yes", "no", "_unknown_", "_silence_")
@@ -38,14 +38,14 @@ def test_the_answers_are_the_posteriors() -> None:
 
 def test_more_false_accepts_than_chance_allows_are_a_reason() -> None:
     """Five more and none fewer: 1/32 by chance; four more: 1/16."""
-    assert (worsened(_heard(60, 2), _heard(60, 7), DEFAULT) or "").startswith("worse_false_accepts: 7 of 60")
-    assert worsened(_heard(60, 2), _heard(60, 6), DEFAULT) is None
-    assert worsened(_heard(60, 2), _heard(60, 6), LearnSettings(chance=0.07)) is not None
+    assert (find_worse(_heard(60, 2), _heard(60, 7), DEFAULT) or "").startswith("worse_false_accepts: 7 of 60")
+    assert find_worse(_heard(60, 2), _heard(60, 6), DEFAULT) is None
+    assert find_worse(_heard(60, 2), _heard(60, 6), LearnSettings(chance=0.07)) is not None
 
 
 def test_without_held_out_clips_nothing_is_worse() -> None:
     none = answers(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), LABELS, 0.5)
-    assert worsened(none, none, DEFAULT) is None
+    assert find_worse(none, none, DEFAULT) is None
 
 
 def test_a_pack_without_negatives_is_judged_by_its_accuracy() -> None:
@@ -53,7 +53,7 @@ def test_a_pack_without_negatives_is_judged_by_its_accuracy() -> None:
     logits = np.eye(2, dtype=np.float32)[targets] * 5
     before, after = (answers(z, targets, ("yes", "no"), 0.6) for z in (logits, logits[::-1]))
     assert not before.negative.any()
-    assert (worsened(before, after, DEFAULT) or "").startswith("worse_accuracy: 0 of 40")
+    assert (find_worse(before, after, DEFAULT) or "").startswith("worse_accuracy: 0 of 40")
 
 
 MASKS = st.integers(1, 40).flatmap(
@@ -68,11 +68,11 @@ def test_a_model_is_never_worse_than_itself_and_no_two_are_worse_than_one_anothe
 ) -> None:
     negative, *rest = masks
     a, b = Answers(negative, rest[0], rest[1]), Answers(negative, rest[2], rest[3])
-    assert worsened(a, a, DEFAULT) is None
-    reasons = [worsened(a, b, DEFAULT), worsened(b, a, DEFAULT)]
+    assert find_worse(a, a, DEFAULT) is None
+    reasons = [find_worse(a, b, DEFAULT), find_worse(b, a, DEFAULT)]
     assert len({(r or str(i)).split(":")[0] for i, r in enumerate(reasons)}) == 2
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_four_clips_or_fewer_never_speak_against_a_round(count: int) -> None:
-    assert worsened(_heard(count, 0), _heard(count, count), DEFAULT) is None
+    assert find_worse(_heard(count, 0), _heard(count, count), DEFAULT) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from auricle_edge.training.judge.clips import Answers, answers, worsened
+from auricle_edge.training.judge.clips import Answers, answers, find_worse
 from auricle_edge.training.judge.comparison import (
     Heard,
     accepts_more,
@@ -207,7 +207,7 @@ def test_a_detector_accepts_and_is_right() -> None:
 @pytest.mark.parametrize(("margin", "found"), [(0.09, True), (0.1, False)])
 def test_false_accepts_on_clips_grow_by_more_than_their_margin(margin: float, found: bool) -> None:
     limits = LearnSettings(more_false_accepts=margin, less_accuracy=1.0)
-    reason = worsened(_answers(60, 0, 20, 20), _answers(60, 6, 20, 20), limits)
+    reason = find_worse(_answers(60, 0, 20, 20), _answers(60, 6, 20, 20), limits)
     assert (reason == "worse_false_accepts: 6 of 60 held-out negatives, 0 before") is found
     assert (reason is None) is not found
 
@@ -215,25 +215,27 @@ def test_false_accepts_on_clips_grow_by_more_than_their_margin(margin: float, fo
 @pytest.mark.parametrize(("margin", "found"), [(0.07, True), (0.075, False)])
 def test_accuracy_on_clips_falls_by_more_than_its_margin(margin: float, found: bool) -> None:
     limits = LearnSettings(less_accuracy=margin, more_false_accepts=0.0)
-    reason = worsened(_answers(60, 0, 20, 20), _answers(60, 0, 20, 14), limits)
+    reason = find_worse(_answers(60, 0, 20, 20), _answers(60, 0, 20, 14), limits)
     assert reason == ("worse_accuracy: 74 of 80 held-out clips right, 80 before" if found else None)
 
 
 @pytest.mark.parametrize(("chance", "found"), [(1 / 32, False), (0.032, True)])
 def test_on_clips_too_a_chance_that_is_just_reached_is_chance(chance: float, found: bool) -> None:
     limits = LearnSettings(chance=chance, less_accuracy=0.0, more_false_accepts=0.0)
-    assert (worsened(_answers(60, 0, 20, 20), _answers(60, 0, 20, 15), limits) is not None) is found
+    assert (find_worse(_answers(60, 0, 20, 20), _answers(60, 0, 20, 15), limits) is not None) is found
 
 
 def test_false_accepts_that_streams_show_better_are_not_judged_on_clips() -> None:
     before, after = _answers(60, 0, 20, 20), _answers(60, 9, 20, 20)
-    assert (worsened(before, after, DEFAULT) or "").startswith("worse_false_accepts")
-    assert worsened(before, after, DEFAULT, accepts=False) == "worse_accuracy: 71 of 80 held-out clips right, 80 before"
+    assert (find_worse(before, after, DEFAULT) or "").startswith("worse_false_accepts")
+    assert (
+        find_worse(before, after, DEFAULT, accepts=False) == "worse_accuracy: 71 of 80 held-out clips right, 80 before"
+    )
 
 
 @pytest.mark.parametrize(("right", "reason"), [(2, "worse_false_accepts"), (1, "worse_accuracy")])
 def test_a_model_that_detected_a_tenth_is_a_standard_for_false_accepts(right: int, reason: str) -> None:
-    found = worsened(_answers(60, 0, 20, right), _answers(60, 9, 20, right), DEFAULT)
+    found = find_worse(_answers(60, 0, 20, right), _answers(60, 9, 20, right), DEFAULT)
     assert (found or "").startswith(reason)
 
 
@@ -244,7 +246,7 @@ def test_clips_that_got_better_are_taken_off_the_margin_and_do_not_add_to_it() -
     before[:3] = after[3:15] = True
 
     def reason(margin: float) -> str | None:
-        return worsened(
+        return find_worse(
             Answers(keyword, wrong, ~before), Answers(keyword, wrong, ~after), LearnSettings(less_accuracy=margin)
         )
 

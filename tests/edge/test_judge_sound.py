@@ -12,7 +12,7 @@ from auricle.errors import SettingsError
 from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.training.judge.sound import REMEMBERED, JudgedSound, Judging, Negatives, carried_negatives
+from auricle_edge.training.judge.sound import REMEMBERED, JudgedSound, Judging, Negatives, load_negatives
 from auricle_edge.training.judge.streams import Streams, in_quiet
 from auricle_learning.runtimes import Runtime
 from auricle_learning.training.carried import LEAST_WINDOWS
@@ -56,15 +56,15 @@ def test_the_answers_of_the_last_models_are_remembered_and_the_one_not_asked_for
 
 
 def test_of_long_negatives_so_many_minutes_are_judged_on() -> None:
-    half = carried_negatives(PACK, DETECT, 0.5, [_silence(90)])
-    whole = carried_negatives(PACK, DETECT, 15, [_silence(90)])
+    half = load_negatives(PACK, DETECT, 0.5, [_silence(90)])
+    whole = load_negatives(PACK, DETECT, 15, [_silence(90)])
     assert half.streams.hours * 3600 == pytest.approx(30)
     assert whole.streams.hours * 3600 == pytest.approx(90)
 
 
 def test_of_many_short_stretches_none_is_cut_to_less_than_a_few_windows() -> None:
     least = LEAST_WINDOWS * FRAMES / 100
-    some = carried_negatives(PACK, DETECT, 0.01, [_silence(least + 5)] * 6)
+    some = load_negatives(PACK, DETECT, 0.01, [_silence(least + 5)] * 6)
     assert some.streams.hours * 3600 == pytest.approx(6 * least)
 
 
@@ -91,7 +91,7 @@ def test_the_devices_own_clips_are_judged_with_the_gate_open() -> None:
 
 def test_negatives_are_judged_through_the_detectors_gate() -> None:
     gated = msgspec.structs.replace(DETECT, vad="energy")
-    assert carried_negatives(PACK, gated, 1, [_silence(9)]).streams._gate_settings.vad == "energy"
+    assert load_negatives(PACK, gated, 1, [_silence(9)]).streams._gate_settings.vad == "energy"
     assert Judging().detect == DetectSettings()
 
 
@@ -100,9 +100,9 @@ def test_a_hop_is_at_least_a_frame_and_at_most_a_clip(hop: float, frames: int | 
     asked = msgspec.structs.replace(DETECT, hop=hop)
     if frames is None:
         with pytest.raises(SettingsError, match="at least a frame and at most a clip"):
-            carried_negatives(PACK, asked, 1, [])
+            load_negatives(PACK, asked, 1, [])
     else:
-        assert carried_negatives(PACK, asked, 1, []).streams.frames == frames
+        assert load_negatives(PACK, asked, 1, []).streams.frames == frames
 
 
 def _streams(*frames: int) -> Streams:

@@ -13,8 +13,8 @@ from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel, stream_energies
 from auricle_edge.listening.detect import Detector, DetectSettings
 from auricle_edge.listening.sound import RATE, Block
-from auricle_edge.training.judge.sound import JudgedSound, carried_negatives
-from auricle_edge.training.judge.streams import Streams, detections, first_part, in_quiet, joined
+from auricle_edge.training.judge.sound import JudgedSound, load_negatives
+from auricle_edge.training.judge.streams import Streams, detections, first_part, in_quiet, join
 from auricle_learning.runtimes import StepRuntime, recogniser
 from auricle_learning.training.speech_data import Clips
 
@@ -70,7 +70,7 @@ def test_with_a_wake_word_commands_are_no_false_accepts_and_held_out_ones_come_a
     always = np.zeros(PACK.plugin_table.size, np.float32)
     always[-3:] = (0, 5, 0)
     asked = msgspec.structs.replace(DETECT, wake=("low",))
-    carried = carried_negatives(PACK, asked, 15, negatives(3).streams.stretches)
+    carried = load_negatives(PACK, asked, 15, negatives(3).streams.stretches)
     sound = JudgedSound(RUNTIME, asked, carried, clips(9, 1000))
     heard = sound.heard("crnn-lite", always)
     assert negatives(3).accepts(RUNTIME, "crnn-lite", always).sum() == 3
@@ -115,7 +115,7 @@ def test_other_sound_or_another_rule_has_another_digest() -> None:
 
 
 def test_without_any_sound_there_is_nothing_to_hear() -> None:
-    sound = JudgedSound(RUNTIME, DETECT, carried_negatives(PACK, DETECT, 15), NONE)
+    sound = JudgedSound(RUNTIME, DETECT, load_negatives(PACK, DETECT, 15), NONE)
     heard = sound.heard("crnn-lite", PACK.plugin_table.initial(0))
     assert sound.hours == 0
     assert (len(heard.accepts), len(heard.hits), heard.per_hour) == (0, 0, 0.0)
@@ -126,5 +126,5 @@ def test_of_each_stretch_the_first_part_is_taken_but_no_less_than_asked() -> Non
     long, short = np.zeros((900, 40), np.float32), np.zeros((100, 40), np.float32)
     assert [len(part) for part in first_part([long, short], 500, 80)] == [450, 80]
     assert [len(part) for part in first_part([long, short], 5000, 80)] == [900, 100]
-    assert joined(np.zeros((0, 100, 40), np.float32)) == []
+    assert join(np.zeros((0, 100, 40), np.float32)) == []
     assert [len(clip) for clip in in_quiet(np.ones((2, 100, 40), np.float32), 50)] == [200, 200]

@@ -16,7 +16,7 @@ from auricle.errors import DataError, SettingsError
 from auricle.speech.audio import read_audio
 from auricle.speech.clip_folder import scan_folder
 from auricle_edge.labels import Enrolment, LabelSettings
-from auricle_edge.labels.takes import FRAME, judged, levels, loudest_word, room, stretches
+from auricle_edge.labels.takes import FRAME, judge_take, levels, loudest_word, room, stretches
 from auricle_edge.listening.sound import Block
 
 SETTINGS = LabelSettings()
@@ -72,7 +72,7 @@ WRONG = {
 
 @pytest.mark.parametrize("fault", WRONG)
 def test_what_is_wrong_with_a_take_is_named(fault: str) -> None:
-    take = judged(WRONG[fault], -32.0 if fault == "noise" else ROOM, LENGTH, SETTINGS)
+    take = judge_take(WRONG[fault], -32.0 if fault == "noise" else ROOM, LENGTH, SETTINGS)
     assert take is not None
     assert (take.fault, take.clip) == (fault, None)
 
@@ -80,8 +80,8 @@ def test_what_is_wrong_with_a_take_is_named(fault: str) -> None:
 def test_a_good_take_is_the_second_around_the_word() -> None:
     sound = spoken(at=1.5, lasting=0.5)
     for seconds in (0.5, 1.0, 1.7, 2.1):  # before the word is over
-        assert judged(sound[: int(seconds * 16_000)], ROOM, LENGTH, SETTINGS) is None
-    take = judged(sound, ROOM, LENGTH, SETTINGS)
+        assert judge_take(sound[: int(seconds * 16_000)], ROOM, LENGTH, SETTINGS) is None
+    take = judge_take(sound, ROOM, LENGTH, SETTINGS)
     assert take is not None and take.clip is not None
     start = next(i for i in range(20_000, 22_000) if np.array_equal(sound[i : i + LENGTH], take.clip))
     assert abs(start - (1.75 * 16_000 - LENGTH // 2)) <= FRAME
@@ -101,7 +101,7 @@ def test_most_recorded_words_are_good_takes_and_are_found_again_as_missed() -> N
         around = np.tile(np.concatenate([hush, hush[::-1]]), 15)
         sound = np.concatenate([around[:8000], word, around])
         assert quietest * FRAME + len(hush) <= len(word)
-        take = judged(sound, room(levels(around)), LENGTH, SETTINGS)
+        take = judge_take(sound, room(levels(around)), LENGTH, SETTINGS)
         faults[take.fault if take else "nothing"] += 1
         place = loudest_word(sound, LENGTH)
         found += place is not None and abs(place - 8000) <= 6000

@@ -13,7 +13,7 @@ import soundfile
 from auricle.errors import DataError
 from auricle.hearing.curve import curve_of
 from auricle.hearing.rule import Rule
-from auricle_edge.evaluate.sources import LATE, LONGEST, LONGEST_WORD, labelled_scene, read_labels
+from auricle_edge.evaluate.sources import LATE, LONGEST, LONGEST_WORD, read_labels, read_scene
 
 SECONDS = 20
 
@@ -58,27 +58,27 @@ def test_a_line_that_is_no_label_is_named(tmp_path: Path, line: str) -> None:
 @pytest.mark.parametrize("word", ["yes", "a note"])
 def test_a_label_lies_in_its_recording(tmp_path: Path, sound: Path, word: str) -> None:
     good = _labels(tmp_path, f"{SECONDS - 0.5}\t{SECONDS + LATE}\t{word}\n")
-    assert len(labelled_scene(sound, good, ["yes"]).words) == (word == "yes")
+    assert len(read_scene(sound, good, ["yes"]).words) == (word == "yes")
     for start, end in ((SECONDS, SECONDS), (SECONDS - 1, SECONDS + LATE + 0.01), (LONGEST - 1, LONGEST)):
         with pytest.raises(DataError, match="after the end of"):
-            labelled_scene(sound, _labels(tmp_path, f"{start}\t{end}\t{word}\n"), ["yes"])
+            read_scene(sound, _labels(tmp_path, f"{start}\t{end}\t{word}\n"), ["yes"])
 
 
 def test_a_keyword_is_no_longer_than_one_is(tmp_path: Path, sound: Path) -> None:
-    labelled_scene(sound, _labels(tmp_path, f"0\t{LONGEST_WORD}\tyes\n0\t{SECONDS}\ta note\n"), ["yes"])
+    read_scene(sound, _labels(tmp_path, f"0\t{LONGEST_WORD}\tyes\n0\t{SECONDS}\ta note\n"), ["yes"])
     with pytest.raises(DataError, match=r'"yes" for 10.5 seconds from 1 on'):
-        labelled_scene(sound, _labels(tmp_path, f"1\t{LONGEST_WORD + 1.5}\tyes\n"), ["yes"])
+        read_scene(sound, _labels(tmp_path, f"1\t{LONGEST_WORD + 1.5}\tyes\n"), ["yes"])
 
 
 def test_seventy_thousand_labels_are_matched_as_few_are(tmp_path: Path, sound: Path) -> None:
     draw = random.Random(1)
     starts = sorted(draw.uniform(0, SECONDS - 1) for _ in range(70_000))
     labels = _labels(tmp_path, "".join(f"{start:.6f}\t{start + 0.5:.6f}\tyes\n" for start in starts))
-    scene = labelled_scene(sound, labels, ["yes"])
+    scene = read_scene(sound, labels, ["yes"])
     posteriors = np.random.default_rng(1).dirichlet([0.3] * 3, SECONDS * 10).astype(np.float32)
     counts = curve_of([posteriors], [scene], ("yes", "no", "_unknown_"), Rule())
     few = _labels(tmp_path, f"{starts[0]:.6f}\t{starts[0] + 0.5:.6f}\tyes\n")
-    one = curve_of([posteriors], [labelled_scene(sound, few, ["yes"])], ("yes", "no", "_unknown_"), Rule())
+    one = curve_of([posteriors], [read_scene(sound, few, ["yes"])], ("yes", "no", "_unknown_"), Rule())
     assert counts.hit.shape == (len(counts.thresholds), 70_000)
     np.testing.assert_array_equal(counts.hit[:, 0], one.hit[:, 0])
 
@@ -92,7 +92,7 @@ def test_any_text_is_read_or_refused(tmp_path: Path, sound: Path, seed: int) -> 
     draw = random.Random(seed)
     path = _labels(tmp_path, "".join(draw.choice(PIECES) for _ in range(draw.randint(1, 40))), "utf-8")
     try:
-        scene = labelled_scene(sound, path, ["yes", "no"])
+        scene = read_scene(sound, path, ["yes", "no"])
     except DataError as error:
         assert "\n" not in str(error)
     else:

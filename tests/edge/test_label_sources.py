@@ -15,7 +15,7 @@ from tests.edge.clip_sounds import FRONTEND, LABELS, LENGTH, NO_UNKNOWN, START, 
 from auricle.errors import DataError, SettingsError, StorageError
 from auricle.speech.features import LogMel
 from auricle_edge.clips import ClipStore, NewClip
-from auricle_edge.clips.choice import aged
+from auricle_edge.clips.choice import past_age
 from auricle_edge.clips.disk import Disk
 from auricle_edge.labels import Labeller, LabelSettings
 from auricle_edge.labels.candidates import opinion, reconsider
@@ -414,8 +414,8 @@ def test_candidates_without_a_label_go_after_their_days(home: Home) -> None:
     for source in ("near", "repeated"):
         home.store.add(NewClip(tone(1), None, source, 0.0, 0.6, guess="yes"))
     clips = home.store.list()
-    assert aged(clips, home.store.settings, START + 1.9 * 86_400) == []
-    assert len(aged(clips, home.store.settings, START + 2.1 * 86_400)) == 2
+    assert past_age(clips, home.store.settings, START + 1.9 * 86_400) == []
+    assert len(past_age(clips, home.store.settings, START + 2.1 * 86_400)) == 2
 
 
 # -- what the device keeps by itself

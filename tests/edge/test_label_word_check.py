@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.edge.clip_sounds import LENGTH, spoken, store
 
 from auricle.errors import DataError
-from auricle.packs.first_weights import chosen_weights
+from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import load_pack
 from auricle.speech.audio import read_audio
 from auricle.speech.clip_folder import scan_folder
@@ -37,7 +37,7 @@ Voices = dict[str, list[NDArray[np.int16]]]
 def model() -> Recognise:
     """The shipped plug-in, which knows the voices of espeak."""
     runtime = choose_runtime("auto", PACK).runtime
-    weights = chosen_weights(None, PACK, PACK.manifest.plugin, 0)
+    weights = choose_weights(None, PACK, PACK.manifest.plugin, 0)
     assert weights is not None
     return recogniser(runtime, PACK.manifest.plugin, weights)
 

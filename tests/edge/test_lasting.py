@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from auricle_edge.board.lasting import lost_at_next_start, read_mounts
+from auricle_edge.board.lasting import read_mounts, why_not_lasting
 from auricle_edge.service.checkup import lasting
 
 DISK = "22 1 179:2 / / rw,noatime - ext4 /dev/mmcblk0p2 rw\n"
@@ -50,7 +50,7 @@ def board(folder: Path, mounts: str, told: str = "root=/dev/mmcblk0p2") -> Path:
     ],
 )
 def test_what_is_lost_at_the_next_start(tmp_path: Path, mounts: str, told: str, why: str | None) -> None:
-    found = lost_at_next_start(Path("/var/lib"), board(tmp_path, mounts, told))
+    found = why_not_lasting(Path("/var/lib"), board(tmp_path, mounts, told))
     assert (found is None) == (why is None)
     assert why is None or why in (found or "")
     verdict, sentence = lasting(tmp_path, Path("/var/lib"))

@@ -25,7 +25,7 @@ from tests.system.tls_site import NEEDS_MOSQUITTO
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
-from auricle_edge.listening.events.chosen import Device, chosen_outputs
+from auricle_edge.listening.events.chosen import Device, choose_outputs
 from auricle_edge.listening.events.home_mqtt import HomeMqtt
 from auricle_edge.listening.events.hook import Hook
 from auricle_edge.listening.events.outputs import EventSettings, Outputs
@@ -241,9 +241,9 @@ def test_an_open_door_is_refused_unless_it_is_asked_for(url: str) -> None:
     name = "mqtt" if url.startswith("mqtt") else "wyoming"
     asked = {"mqtt": {"mqtt_plain": True}, "wyoming": {"wyoming_network": True}}[name]
     with pytest.raises(SettingsError, match=PLACES[url]):
-        chosen_outputs(msgspec.convert({"stdout": False, name: url}, EventSettings), device())
+        choose_outputs(msgspec.convert({"stdout": False, name: url}, EventSettings), device())
     for settings in ({name: url, **asked}, {"mqtt": "mqtts://hub.lan"}, {"mqtt": "mqtt://localhost"}):
-        assert len(chosen_outputs(msgspec.convert({"stdout": False, **settings}, EventSettings), device())) == 1
+        assert len(choose_outputs(msgspec.convert({"stdout": False, **settings}, EventSettings), device())) == 1
 
 
 @NEEDS_MOSQUITTO

@@ -17,21 +17,21 @@ from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack, load_pack
 from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.settings import EdgeSettings
-from auricle_edge.training.own_model import own_model, passed_over
+from auricle_edge.training.own_model import own_model, why_not_larger
 
 
 @pytest.mark.parametrize("name", ["digits", "gsc12", "gsc35"])
 def test_it_is_the_larger_model_of_a_pack_that_trains_it(name: str) -> None:
     pack = with_own_model(load_pack(name), "crnn-base")
     assert own_model(pack) == "crnn-base"
-    assert passed_over(pack) is None
+    assert why_not_larger(pack) is None
 
 
 def test_the_default_pack_brings_the_devices_own_model() -> None:
     """It is the second stage that its thresholds were chosen with."""
     home = load_pack("home")
     assert home.listening is not None and home.listening.second_stage == "resnet-base"
-    assert own_model(home) == "resnet-base" and passed_over(home) is None
+    assert own_model(home) == "resnet-base" and why_not_larger(home) is None
 
 
 @pytest.mark.parametrize("name", ["digits", "gsc35"])
@@ -48,11 +48,11 @@ def test_a_larger_model_that_would_begin_as_noise_waits_for_a_pack_that_trains_i
     pack = load_pack("gsc12-res")
     assert own_model(pack, asked) == own_model(pack, asked, "pack") == "resnet-lite"
     assert own_model(pack, asked, "scratch") == "resnet-base"
-    assert passed_over(pack, asked, "scratch") is None
-    assert "resnet-lite: the pack gsc12-res has no" in str(passed_over(pack, asked))
+    assert why_not_larger(pack, asked, "scratch") is None
+    assert "resnet-lite: the pack gsc12-res has no" in str(why_not_larger(pack, asked))
     trained = with_own_model(pack, "resnet-base")
     assert own_model(trained, asked) == "resnet-base"
-    assert passed_over(trained, asked) is None
+    assert why_not_larger(trained, asked) is None
 
 
 def test_the_second_stage_that_a_pack_names_is_the_devices_own() -> None:

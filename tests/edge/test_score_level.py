@@ -11,7 +11,7 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.packs.start import start_weights
 from auricle_edge.listening.detect import DetectSettings, DetectTable
 from auricle_edge.listening.detect.recognisers import Posteriors
-from auricle_edge.listening.detect.score_level import ScoreLevel, levelled, moved_by, score_level
+from auricle_edge.listening.detect.score_level import ScoreLevel, describe_shift, level, score_level
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.training.judge.streams import detections
@@ -55,7 +55,7 @@ def test_a_listener_that_answers_lower_hears_the_same_as_before(by: float) -> No
     sound, other = [stream(300)], stream(600, seed=1)
     packs, now = (score_level(rows, LABELS, PLAIN) for rows in (sound, [lower(sound[0], by)]))
     assert packs is not None and now is not None
-    followed = levelled(PLAIN, DetectTable(), LABELS, packs, now)
+    followed = level(PLAIN, DetectTable(), LABELS, packs, now)
     before = detections(other, LABELS, PLAIN)
     assert len(before) > 50
     assert abs(len(detections(lower(other, by), LABELS, followed)) - len(before)) <= 1
@@ -65,22 +65,22 @@ def test_a_listener_that_answers_lower_hears_the_same_as_before(by: float) -> No
 def test_what_the_owner_set_stays() -> None:
     """A word's own threshold, one for all, and a command's."""
     low, usual = ScoreLevel(-2.0, -1.0), ScoreLevel(0.0, 0.0)
-    by_word = levelled(PLAIN, DetectTable(thresholds={"on": 0.8}), LABELS, usual, low)
+    by_word = level(PLAIN, DetectTable(thresholds={"on": 0.8}), LABELS, usual, low)
     assert by_word.thresholds == {"on": 0.8, "off": pytest.approx(0.3512, abs=1e-3)}
-    for_all = levelled(PLAIN, DetectTable(threshold=0.8), LABELS, usual, low)
-    assert for_all.thresholds == {"on": 0.8, "off": 0.8} and moved_by(PLAIN, for_all) == ""
-    command = levelled(WAKING, DetectTable(commands={"off": 0.5}), LABELS, usual, low)
+    for_all = level(PLAIN, DetectTable(threshold=0.8), LABELS, usual, low)
+    assert for_all.thresholds == {"on": 0.8, "off": 0.8} and describe_shift(PLAIN, for_all) == ""
+    command = level(WAKING, DetectTable(commands={"off": 0.5}), LABELS, usual, low)
     assert command.commands == {"off": 0.5} and command.thresholds["on"] < 0.4
 
 
 def test_wake_words_and_commands_follow_on_their_own_and_within_limits() -> None:
     """Commands by their level; no threshold goes below 0.3 or above 0.99."""
-    followed = levelled(WAKING, DetectTable(), LABELS, ScoreLevel(0, 0), ScoreLevel(0.5, -0.4))
+    followed = level(WAKING, DetectTable(), LABELS, ScoreLevel(0, 0), ScoreLevel(0.5, -0.4))
     assert followed.thresholds["on"] == pytest.approx(0.8683, abs=1e-4)
     assert followed.commands["off"] == pytest.approx(0.4013, abs=1e-4)
-    assert levelled(WAKING, DetectTable(), LABELS, ScoreLevel(0, 0), ScoreLevel(-9, -9)).commands == {"off": 0.3}
-    assert levelled(WAKING, DetectTable(), LABELS, ScoreLevel(0, 0), ScoreLevel(9, 9)).thresholds["on"] <= 0.99
-    assert moved_by(WAKING, followed).startswith(" Thresholds moved by -0.07 to +0.07")
+    assert level(WAKING, DetectTable(), LABELS, ScoreLevel(0, 0), ScoreLevel(-9, -9)).commands == {"off": 0.3}
+    assert level(WAKING, DetectTable(), LABELS, ScoreLevel(0, 0), ScoreLevel(9, 9)).thresholds["on"] <= 0.99
+    assert describe_shift(WAKING, followed).startswith(" Thresholds moved by -0.07 to +0.07")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from auricle.packs.pack import load_pack
 from auricle.wire.messages import DeviceState, Tune
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.detect.decision import Decider
-from auricle_edge.listening.detect.rules import shifted, tuned
+from auricle_edge.listening.detect.rules import shift_threshold, tune
 from auricle_edge.listening.tuning import FILE, Tuning
 from auricle_edge.settings import read_settings
 from auricle_learning.runtimes import StepRuntime
@@ -34,14 +34,14 @@ LABELS = ("yes", "no", "_silence_")
     ],
 )
 def test_a_step_is_five_hundredths_within_limits(threshold: float, step: int, expected: float) -> None:
-    assert shifted(threshold, step) == pytest.approx(expected)
+    assert shift_threshold(threshold, step) == pytest.approx(expected)
 
 
 def test_all_keywords_are_shifted_from_their_own_thresholds() -> None:
     settings = DetectSettings(threshold=0.8, thresholds={"no": 0.5}, commands={"no": 0.6})
-    more = tuned(settings, LABELS, 1)
+    more = tune(settings, LABELS, 1)
     assert (more.thresholds, more.commands) == ({"yes": 0.75, "no": 0.45}, {"no": 0.55})
-    assert tuned(settings, LABELS, 0) is settings
+    assert tune(settings, LABELS, 0) is settings
 
 
 def test_a_decider_hears_at_one_step_more_what_it_did_not_hear() -> None:
@@ -49,10 +49,10 @@ def test_a_decider_hears_at_one_step_more_what_it_did_not_hear() -> None:
     decider = Decider(LABELS, settings)
     said = np.array([0.77, 0.1, 0.13], np.float32)
     assert decider.step(said) is None
-    decider.set_thresholds(tuned(settings, LABELS, 1).thresholds)
+    decider.set_thresholds(tune(settings, LABELS, 1).thresholds)
     assert decider.step(said) is not None
     decider.reset()
-    decider.set_thresholds(tuned(settings, LABELS, 0).thresholds)
+    decider.set_thresholds(tune(settings, LABELS, 0).thresholds)
     assert decider.step(said) is None
 
 
@@ -82,7 +82,7 @@ def test_the_owner_refuses_it_by_a_setting(tmp_path: Path) -> None:
     assert not read_settings(file, given).remote.sensitivity
 
 
-def tune(step: int, epoch: int = 5, nonce: str = "") -> Tune:
+def tune_message(step: int, epoch: int = 5, nonce: str = "") -> Tune:
     return Tune(fleet=FLEET, device=DEVICE, boot="c", epoch=epoch, sensitivity=step, nonce=nonce)
 
 
@@ -95,13 +95,13 @@ def test_a_device_obeys_its_coordinator_alone_and_says_what_is_in_effect(tmp_pat
             tuning.executor = executor
             async with site.device(parts={"tuning": tuning}):
                 coordinator = site.coordinator
-                await coordinator.say("cmd", tune(2), key=OTHER)  # another key
+                await coordinator.say("cmd", tune_message(2), key=OTHER)  # another key
                 await coordinator.barrier()
                 assert tuning.step == 0
-                await coordinator.say("cmd", tune(1))
+                await coordinator.say("cmd", tune_message(1))
                 await until(lambda: any(state.sensitivity == 1 for state in coordinator.said(DeviceState)))
                 await coordinator.barrier(epoch=6)
-                await coordinator.say("cmd", tune(-1))  # a coordinator that was overtaken
+                await coordinator.say("cmd", tune_message(-1))  # a coordinator that was overtaken
                 await coordinator.barrier(epoch=6)
                 assert tuning.step == 1
 
@@ -111,7 +111,7 @@ def test_a_device_obeys_its_coordinator_alone_and_says_what_is_in_effect(tmp_pat
 def test_a_device_without_it_says_that_it_takes_none(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
         async with site.device():
-            await site.coordinator.say("cmd", tune(2))
+            await site.coordinator.say("cmd", tune_message(2))
             await site.coordinator.barrier()
             states = site.coordinator.said(DeviceState)
             assert states and {state.sensitivity for state in states} == {None}

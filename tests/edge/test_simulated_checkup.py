@@ -10,7 +10,7 @@ from auricle_edge.board.gate import GateSettings, Readings
 from auricle_edge.listening.capture.settings import CaptureSettings
 from auricle_edge.listening.events.buttons import ButtonSettings
 from auricle_edge.service.checkup import sensors
-from auricle_edge.service.simulation import examine_expected, expected_lines, expected_microphone, expected_sensors
+from auricle_edge.service.simulation import examine_expected, expect_lines, expect_microphone, expect_sensors
 
 HAT = CaptureSettings(source="alsa:CARD=wm8960soundcard", rate=48000, mute_switch="gpio:gpiochip0:26:low")
 WARM = Readings(temperature=41.0)
@@ -19,11 +19,11 @@ WARM = Readings(temperature=41.0)
 def test_what_is_taken_for_granted_is_said() -> None:
     pytest.importorskip("sounddevice", exc_type=OSError)
     pytest.importorskip("soxr")
-    assert expected_microphone(HAT).startswith("Simulated")
+    assert expect_microphone(HAT).startswith("Simulated")
     required = GateSettings(required=("temperature",))
-    assert "Simulated: temperature" in str(expected_sensors(required, Readings()))
-    assert "Simulated" not in str(expected_sensors(required, WARM))
-    assert "no GPIO" in expected_lines(CaptureSettings(), ButtonSettings())
+    assert "Simulated: temperature" in str(expect_sensors(required, Readings()))
+    assert "Simulated" not in str(expect_sensors(required, WARM))
+    assert "no GPIO" in expect_lines(CaptureSettings(), ButtonSettings())
 
 
 def test_what_is_not_installed_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from tests.edge.slots_guard import old as old
 
 from auricle_edge.ota.slots import filling
 from auricle_edge.ota.slots.bundle import read_manifest
-from auricle_edge.ota.slots.journal import Place, locked
+from auricle_edge.ota.slots.journal import Place, lock
 
 
 def test_a_bundle_is_installed_and_runs(device: Device, old: Path) -> None:
@@ -375,6 +375,6 @@ def test_somebody_who_is_not_root_is_told_so(device: Device, old: Path, capsys: 
 
 def test_one_installation_at_a_time(device: Device, old: Path, new: Path, capsys: Say) -> None:
     run(device, "install", old)
-    with locked(Place(device.root), "build"):
+    with lock(Place(device.root), "build"):
         assert run(device, "stage", new, "--identity", identity(new)) == 2
     assert "under way" in capsys.readouterr().err

@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 from tests.export.frozen_toy import LABELS, STRIDE, toy_network_pack
 
 from auricle.errors import SettingsError
-from auricle.hearing.vote import voted
+from auricle.hearing.vote import add_vote
 from auricle.packs.manifest import Task
 from auricle.packs.pack import load_pack, pack_bytes
 from auricle.packs.start import start_weights
@@ -25,9 +25,9 @@ from auricle.process.cli import main
 from auricle.speech.features import FrozenNetwork, LogMel, VectorStream, stream_energies, window_begin
 from auricle_edge.commands import calibrate_commands
 from auricle_edge.evaluate.listeners import listeners_of
-from auricle_edge.evaluate.windows import said_of, waiting_levels
+from auricle_edge.evaluate.windows import judge_windows, waiting_levels
 from auricle_edge.listening.detect import Cascade, Detector, DetectSettings, DetectTable, detect_settings
-from auricle_edge.listening.detect.calibration import unsmoothed
+from auricle_edge.listening.detect.calibration import read_posteriors
 from auricle_edge.listening.detect.settings import VoteUse
 from auricle_edge.listening.detect.vote import Voter, load_voter, vote_hop
 from auricle_edge.listening.sound import RATE, Block
@@ -65,10 +65,10 @@ def by_level(features: np.ndarray, *, over: float = 0.0) -> np.ndarray:
 @pytest.mark.parametrize("hop", [0.1, 0.08, 0.05])
 def test_of_a_whole_sound_it_is_what_it_is_hop_by_hop(hop: float, vad: str) -> None:
     settings = DetectSettings(hop=hop, vad=vad, hangover=0.2)  # type: ignore[arg-type]
-    alone = unsmoothed(SOUND, FRONTEND, LABELS, by_level, settings)
-    found = unsmoothed(SOUND, FRONTEND, LABELS, by_level, settings, VOTER)
+    alone = read_posteriors(SOUND, FRONTEND, LABELS, by_level, settings)
+    found = read_posteriors(SOUND, FRONTEND, LABELS, by_level, settings, VOTER)
     first, other = (
-        said.first for said in said_of(SOUND, FRONTEND, [by_level] * 2, settings, len(LABELS), [VOTER, None])
+        said.first for said in judge_windows(SOUND, FRONTEND, [by_level] * 2, settings, len(LABELS), [VOTER, None])
     )
     assert np.abs(found - first).max() <= 1e-5 and np.abs(alone - other).max() <= 1e-5
     judged = np.asarray(found.any(axis=1))
@@ -86,7 +86,7 @@ def test_its_window_is_the_newest_that_ends_with_a_unit_of_its_own() -> None:
         seen.append(features[0])
         return np.full((1, len(LABELS)), 1 / 3, np.float32)
 
-    unsmoothed(SOUND, FRONTEND, LABELS, by_level, DetectSettings(vad="off"), Voter(VOTER.frontend, keep, 0.4))
+    read_posteriors(SOUND, FRONTEND, LABELS, by_level, DetectSettings(vad="off"), Voter(VOTER.frontend, keep, 0.4))
     ends = np.arange(100, 501, 10)  # frames at which the plug-in's windows end
     begins = ends // STRIDE * STRIDE - TASK.frames
     due = VOTER.frontend.windows(stream_energies(TASK, SOUND), begins)
@@ -139,7 +139,7 @@ class CountedNetwork:
 def test_each_frame_is_embedded_once_and_none_while_the_gate_is_closed() -> None:
     counted = CountedNetwork(VOTER.frontend.network)
     voter = Voter(LogMel(TASK, counted), VOTER.recognise, 0.4)
-    unsmoothed(SOUND, FRONTEND, LABELS, by_level, DetectSettings(vad="off"), voter)
+    read_posteriors(SOUND, FRONTEND, LABELS, by_level, DetectSettings(vad="off"), voter)
     kept = -(-TASK.frames // STRIDE)  # vectors under its first window; all else is new from hop to hop
     assert counted.steps == kept + (len(SOUND) // FRAME - 100) // STRIDE
     detector, silence = Detector(FRONTEND, LABELS, by_level, DetectSettings(), vote=voter), np.zeros(5 * RATE, np.int16)
@@ -154,8 +154,8 @@ def test_a_second_stage_judges_what_the_plug_in_and_the_vote_propose_together() 
     keywords = np.array([True, False, False])
     cascade = Cascade(partial(by_level, over=14), partial(by_level, over=20), keywords, 0.5)
     settings = DetectSettings(threshold=0.7, vad="off", smoothing=1, patience=1)
-    found = unsmoothed(SOUND, FRONTEND, LABELS, cascade, settings, VOTER)
-    (said,) = said_of(SOUND, FRONTEND, [cascade], settings, len(LABELS), [VOTER])
+    found = read_posteriors(SOUND, FRONTEND, LABELS, cascade, settings, VOTER)
+    (said,) = judge_windows(SOUND, FRONTEND, [cascade], settings, len(LABELS), [VOTER])
     levels = waiting_levels(LABELS, settings)
     assert np.abs(found - said.counted(levels, 1)).max() <= 1e-5
     asked = said.proposed(levels, 1)
@@ -167,7 +167,7 @@ def test_clips_that_stand_alone_are_heard_to_their_end() -> None:
     clips = np.stack([SOUND[RATE : 2 * RATE], SOUND[3 * RATE : 4 * RATE]])
     first = by_level(FRONTEND(clips))
     ends = VOTER.recognise(VOTER.frontend(clips[:, -TASK.clip_samples :]))
-    assert np.array_equal(VOTER.join(first, clips), voted(first, ends, 0.4))
+    assert np.array_equal(VOTER.join(first, clips), add_vote(first, ends, 0.4))
     padded = np.pad(clips[:, :4_000], ((0, 0), (TASK.clip_samples - 4_000, 0)))
     assert np.array_equal(VOTER.join(first, clips[:, :4_000]), VOTER.join(first, padded))
 
@@ -196,14 +196,14 @@ def test_a_vote_of_log_mels_is_what_its_own_pack_says_of_the_window() -> None:
     for each in (plain, other):
         runs, model = StepRuntime(each), each.manifest.plugin
         recognise = recogniser(runs, model, start_weights(each, model))
-        found.append(unsmoothed(sound, frontend_of(runs), each.labels, recognise, settings))
+        found.append(read_posteriors(sound, frontend_of(runs), each.labels, recognise, settings))
     runs, model = StepRuntime(pack), pack.manifest.plugin
     recognise = recogniser(runs, model, start_weights(pack, model))
     vote = load_voter(pack, partial(vote_runtime, runs, 1))
-    together = unsmoothed(sound, frontend_of(runs), pack.labels, recognise, settings, vote)
+    together = read_posteriors(sound, frontend_of(runs), pack.labels, recognise, settings, vote)
     judged = found[0].any(axis=1)
     assert judged.sum() == 16
-    np.testing.assert_allclose(together[judged], voted(found[0][judged], found[1][judged], 0.3), atol=1e-5)
+    np.testing.assert_allclose(together[judged], add_vote(found[0][judged], found[1][judged], 0.3), atol=1e-5)
 
 
 def test_evaluation_listens_with_the_vote_as_it_is_told() -> None:
@@ -270,7 +270,7 @@ def test_calibrate_hears_with_the_vote_of_the_pack(
 
     def spy(samples: np.ndarray, vote: Voter | None, **more: Any) -> np.ndarray:
         shares.append(None if vote is None else vote.share)
-        return unsmoothed(samples, vote=vote, **more)
+        return read_posteriors(samples, vote=vote, **more)
 
     monkeypatch.setattr(calibrate_commands, "unsmoothed", spy)
     with wave.open(str(tmp_path / "room.wav"), "wb") as file:

@@ -21,9 +21,9 @@ from tests.edge.update_site import DAY, NOW, Repository, at, refresh, serving
 from auricle.errors import SettingsError, StorageError
 from auricle.wire.bundle import DOMAIN
 from auricle.wire.identity import Identity
-from auricle_edge.board.trusted_time import TrustedTime, synchronised, time_here, trusted_time
+from auricle_edge.board.trusted_time import TrustedTime, is_synchronised, judge_time, time_here
 from auricle_edge.ota.bundle_upgrade import require_bundle_file
-from auricle_edge.ota.fitness import Description, ordered, require_bundle, require_named, require_pack
+from auricle_edge.ota.fitness import Description, require_bundle, require_named, require_pack, version_order
 from auricle_edge.ota.health import Health
 from auricle_edge.ota.installation import BundleFacts
 from auricle_edge.ota.records import PackKept, UpdateLaterError, UpdateRefusedError, Wanted, read_record, short
@@ -88,11 +88,11 @@ def test_a_pack_is_not_older_than_one_that_was_kept() -> None:
 def test_versions_are_in_the_order_of_pep_440() -> None:
     order = ["0.9", "1.0.dev3", "1.0a1", "1.0b2", "1.0rc1.dev1", "1.0rc1", "1.0", "1.0.post1", "1.0.1", "1.2", "1.10"]
     for low, high in itertools.pairwise(order):
-        assert ordered(low) < ordered(high)
-    assert ordered("1.0") == ordered("1.0.0") == ordered("1.0+local.1")
+        assert version_order(low) < version_order(high)
+    assert version_order("1.0") == version_order("1.0.0") == version_order("1.0+local.1")
     for wrong in ("", "1.", "v1", "1.0-1", "1.0\n", "1" * 20, "1.0+"):
         with pytest.raises(UpdateRefusedError):
-            ordered(wrong)
+            version_order(wrong)
 
 
 # -- time
@@ -110,15 +110,15 @@ CASES = [
 def test_time_is_never_before_what_has_passed_unless_kept_right(
     clock: float, kept: bool | None, floors: list[float], judged: float
 ) -> None:
-    assert trusted_time(clock, kept, floors).seconds == judged
+    assert judge_time(clock, kept, floors).seconds == judged
 
 
 @pytest.mark.reliability("S6", load="a forged NTP")
 def test_a_forged_clock_does_not_go_back_before_what_was_signed(tmp_path: Path) -> None:
     """NTP of a hostile network says that it is last year, so that metadata that ran out look fresh."""
-    assert trusted_time(1000.0, True, [9000.0], 5000.0) == TrustedTime(5000.0, False)
-    assert trusted_time(6000.0, True, [9000.0], 5000.0) == TrustedTime(6000.0, True)
-    assert trusted_time(1000.0, None, [4000.0], 5000.0) == TrustedTime(5000.0, None)
+    assert judge_time(1000.0, True, [9000.0], 5000.0) == TrustedTime(5000.0, False)
+    assert judge_time(6000.0, True, [9000.0], 5000.0) == TrustedTime(6000.0, True)
+    assert judge_time(1000.0, None, [4000.0], 5000.0) == TrustedTime(5000.0, None)
     (tmp_path / "time").write_text(str(int(time.time()) + 1000))
     assert time_here(tmp_path, None).seconds > time.time() + 900, "whatever says that the clock is kept right"
 
@@ -134,7 +134,7 @@ def test_a_forged_clock_does_not_bring_metadata_back_that_have_run_out(tmp_path:
         forged = (NOW - 30 * DAY).timestamp()
         with pytest.raises(UpdateLaterError, match="expired"):
             remembered = float((tmp_path / "time").read_text())
-            refresh(tmp_path, server, repository.root, trusted_time(forged, True, [], remembered))
+            refresh(tmp_path, server, repository.root, judge_time(forged, True, [], remembered))
 
 
 @pytest.mark.reliability("S6", load="a board in 1970")
@@ -149,7 +149,7 @@ def test_a_board_that_believes_it_is_1970_does_not_take_metadata_that_has_run_ou
         repository.parts["timestamp"].expires = NOW - DAY
         repository.publish()
         with pytest.raises(UpdateRefusedError, match="expired"):
-            refresh(tmp_path, server, repository.root, trusted_time(0.0, None, [floor]))
+            refresh(tmp_path, server, repository.root, judge_time(0.0, None, [floor]))
 
 
 def test_a_clock_that_ran_ahead_is_no_refusal_and_leaves_no_trace(tmp_path: Path) -> None:
@@ -183,12 +183,12 @@ def test_systemd_says_whether_the_clock_is_kept_right(
     answer: str, kept: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert synchronised() is None
+    assert is_synchronised() is None
     asked = '[ "$LC_ALL: $*" = "C: show --property=NTPSynchronized --value" ]'
     program = tmp_path / "timedatectl"
     program.write_text(f"#!/bin/sh\n{asked} && echo {answer}\n")
     program.chmod(0o700)
-    assert synchronised() is kept
+    assert is_synchronised() is kept
 
 
 # -- servers

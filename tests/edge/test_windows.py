@@ -15,9 +15,9 @@ from tests.edge.clip_sounds import store
 from auricle.packs.manifest import Task
 from auricle.speech.features import LogMel, stream_energies
 from auricle_edge.clips import NewClip
-from auricle_edge.evaluate.windows import said_of
+from auricle_edge.evaluate.windows import judge_windows
 from auricle_edge.labels.settings import LabelSettings
-from auricle_edge.labels.takes import judged, loudest_word
+from auricle_edge.labels.takes import judge_take, loudest_word
 from auricle_edge.listening.detect.detector import Detector
 from auricle_edge.listening.detect.rules import detect_settings, thresholds_table
 from auricle_edge.listening.detect.settings import DetectSettings, DetectTable
@@ -88,7 +88,7 @@ def test_all_windows_at_once_are_those_of_the_detector(frames: int, hop: float) 
     _heard(Detector(frontend, LABELS, keep, settings), sound)
     by_detector = np.stack(seen)
     seen.clear()
-    said_of(sound, frontend, [keep], settings, 3)
+    judge_windows(sound, frontend, [keep], settings, 3)
     np.testing.assert_allclose(np.stack(seen), by_detector, atol=1e-5)
     hops = 3 * RATE // round(hop * RATE)
     whole = [h for h in range(hops) if (h + 1) * round(hop * 100) >= frames]
@@ -101,7 +101,7 @@ def test_all_windows_at_once_are_those_of_the_detector(frames: int, hop: float) 
 
 def test_a_take_may_last_as_long_as_the_window() -> None:
     sound, settings = _phrase(5.0, 1.4, 1.0), LabelSettings(take_seconds=5.0)
-    second, longer = (judged(sound, -64.0, samples, settings) for samples in (16_000, 25_600))
+    second, longer = (judge_take(sound, -64.0, samples, settings) for samples in (16_000, 25_600))
     assert second is not None and second.fault == "long"
     assert longer is not None and longer.fault is None and longer.clip is not None
     assert len(longer.clip) == 25_600

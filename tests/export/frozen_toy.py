@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from auricle.packs.manifest import Task
 from auricle.packs.pack import Pack
 from auricle_export.packs.build import Recipe, assemble, trace_model
-from auricle_export.packs.models import HEAD, built_in
+from auricle_export.packs.models import HEAD, make_module
 from auricle_export.packs.network import Frozen, frozen_network
 
 MELS, SIZE, FIELD, STRIDE = 8, 6, 14, 4
@@ -72,6 +72,6 @@ def toy_network_pack() -> Pack:
     """A pack whose front-end has it, for windows of 0.5 s: 10 vectors of 50 frames."""
     task = Task(LABELS, clip_samples=8_000, frames=50, frontend=toy_network().frontend)
     frames, size = task.input_shape
-    model = trace_model(partial(built_in, HEAD, mels=size, frames=frames), len(LABELS), task)
+    model = trace_model(partial(make_module, HEAD, mels=size, frames=frames), len(LABELS), task)
     recipes = [Recipe("supervised", "sgd")]
     return assemble("toy", LABELS, {HEAD: model}, HEAD, recipes, task, toy_network())

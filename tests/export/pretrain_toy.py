@@ -15,7 +15,7 @@ from auricle.packs.pack import Pack, pack_bytes
 from auricle.wire.tensors import TensorSpec
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import tensor_specs
-from auricle_export.packs.models import built_in
+from auricle_export.packs.models import make_module
 
 WORDS = ("high", "low", "middle")
 HZ = {"high": 2400, "low": 300, "middle": 900}
@@ -87,5 +87,5 @@ def write_tones(
 def crnn_pack(labels: tuple[str, ...] = WORDS, models: tuple[str, ...] = ("crnn-lite",), name: str = "toy") -> Pack:
     """A pack of built-in models without graphs."""
     count = len(labels)
-    specs = {model: tensor_specs(find_parts(built_in(model, count), count), count) for model in models}
+    specs = {model: tensor_specs(find_parts(make_module(model, count), count), count) for model in models}
     return bare_pack(labels, specs, name)

@@ -15,7 +15,7 @@ from auricle import __version__
 from auricle_export.flash.board import Board
 from auricle_export.flash.boards import load_board
 from auricle_export.flash.bundle import contents, locks
-from auricle_export.flash.bundle.auricle_wheel import INFO, NAME, packed
+from auricle_export.flash.bundle.auricle_wheel import INFO, NAME, pack_wheel
 from auricle_export.flash.bundle.build import Built, build_bundle
 from auricle_export.flash.bundle.contents import SHARED
 from auricle_export.flash.bundle.locks import Target
@@ -65,7 +65,7 @@ def tiny_auricle() -> tuple[str, bytes]:
     files = {path.relative_to(EDGE.parent).as_posix(): path.read_bytes() for path in _installation()}
     files |= {name: (CHECKOUT / "core" / name).read_bytes() for name in SHARED}
     metadata = f"Metadata-Version: 2.1\nName: auricle\nVersion: {__version__}\n"
-    return NAME, packed({**files, f"{INFO}/METADATA": metadata.encode(), f"{INFO}/WHEEL": WHEEL.encode()})
+    return NAME, pack_wheel({**files, f"{INFO}/METADATA": metadata.encode(), f"{INFO}/WHEEL": WHEEL.encode()})
 
 
 def _installation() -> list[Path]:

@@ -11,7 +11,7 @@ import pytest
 from tests.export.small_bundle import SmallWorld, make_world, tiny_auricle, tiny_wheel
 
 from auricle_export.flash.boards import load_boards
-from auricle_export.flash.bundle.auricle_wheel import INFO, installed_files, packed
+from auricle_export.flash.bundle.auricle_wheel import INFO, pack_wheel, read_installed
 from auricle_export.flash.bundle.locks import LOCKS, Target, WheelError, read_lock
 from auricle_export.flash.bundle.wheelhouse import UnreachableError, fetch, pip, wheelhouse
 
@@ -105,7 +105,7 @@ def test_our_own_wheel_is_sorted_without_times_and_records_itself(tmp_path: Path
     assert [info.filename for info in infos] == [line.split(",")[0] for line in record]
     facts = {(info.date_time[0], info.compress_type, info.external_attr >> 16) for info in infos}
     assert facts == {(1980, 0, 0o100644)}
-    assert packed({"b": b"2", "a": b"1"}) == packed({"a": b"1", "b": b"2"})
+    assert pack_wheel({"b": b"2", "a": b"1"}) == pack_wheel({"a": b"1", "b": b"2"})
 
 
 def test_an_installation_that_was_changed_is_not_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,10 +115,10 @@ def test_an_installation_that_was_changed_is_not_packed(tmp_path: Path, monkeypa
         archive.extractall(tmp_path / "site")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
 
-    assert packed(dict(installed_files())) == content
+    assert pack_wheel(dict(read_installed())) == content
     (tmp_path / "site/auricle_edge/ota/slots/files.py").write_text("changed")
     with pytest.raises(WheelError, match=r"files\.py"):
-        dict(installed_files())
+        dict(read_installed())
 
 
 SCRIPT = Path(__file__).parents[2] / "export/auricle_export/flash/bundle/install.sh"

@@ -17,8 +17,8 @@ from auricle_export.wakeword.carried import (
     PIECE_FRAMES,
     SHORTEST_FRAMES,
     WORDS_CARRIED,
-    carried_sound,
     choosing_stretches,
+    load_carried,
     stretches_of,
     without_same,
 )
@@ -79,7 +79,7 @@ def test_no_speech_in_the_halves_of_home_is_the_same() -> None:
 
 
 def test_single_words_are_left_out_where_the_phrase_is_one_of_them() -> None:
-    word, phrase = carried_sound(("marvin",), TASK), carried_sound(("hey robot",), TASK)
+    word, phrase = load_carried(("marvin",), TASK), load_carried(("hey robot",), TASK)
     kinds = [{scene.stretches[0].kind for scene, _ in each.scenes} for each in (word, phrase)]
 
     assert kinds[1] - kinds[0] == {*WORDS_CARRIED}
@@ -90,7 +90,7 @@ def test_single_words_are_left_out_where_the_phrase_is_one_of_them() -> None:
 
 def test_another_front_end_hears_the_same_frames() -> None:
     other = Task(TASK.labels, frontend=LOG_MELS)
-    here, there = carried_sound(("hey robot",), TASK), carried_sound(("hey robot",), other)
+    here, there = load_carried(("hey robot",), TASK), load_carried(("hey robot",), other)
     assert [len(energies) for _, energies in here.scenes] == [len(energies) for _, energies in there.scenes]
     assert {energies.shape[1] for _, energies in there.scenes} == {LOG_MELS.mels}
     assert all(len(scene.samples) == len(energies) * TASK.frontend.hop for scene, energies in here.scenes)

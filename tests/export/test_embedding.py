@@ -11,7 +11,7 @@ import pytest
 from auricle.checks.onnx_network import frontend_of
 from auricle_edge.runtimes.tflite import TfliteRuntime
 from auricle_export.packs.build import Recipe, assemble, trace_model
-from auricle_export.packs.models import HEAD, built_in
+from auricle_export.packs.models import HEAD, make_module
 from auricle_export.packs.window import network_task
 from auricle_export.tflite import with_tflite
 from auricle_export.wakeword import embedding
@@ -28,7 +28,7 @@ def test_the_embedding_in_a_pack_gives_what_its_file_gives() -> None:
     frozen = embedding.find_network("embedding")
     assert (frozen.chain.field, frozen.chain.stride, frozen.chain.size, frozen.chain.mels) == (76, 8, 96, 32)
     task = network_task(LABELS, frozen.frontend, 1.0)
-    make = partial(built_in, HEAD, mels=96, frames=task.input_shape[0])
+    make = partial(make_module, HEAD, mels=96, frames=task.input_shape[0])
     model = trace_model(make, len(LABELS), task)
     pack = assemble("toy", LABELS, {HEAD: model}, HEAD, [Recipe("supervised", "sgd")], task, frozen)
     energies = np.random.default_rng(0).lognormal(-8, 2, (300, 32)).astype(np.float32)

@@ -24,7 +24,7 @@ TOOLS = pytest.mark.skipif(
     not all(shutil.which(tool, path="/usr/bin:/usr/sbin:/sbin") for tool in ("mtype", "fsck.vfat", "mkfs.vfat")),
     reason="mtools and dosfstools are not installed",
 )
-NAME = st.from_regex(r"\A[A-Za-z0-9_+,;=\[\]-]{1,20}(\.[A-Za-z0-9_]{1,6})?\Z").filter(fat_names.allowed)
+NAME = st.from_regex(r"\A[A-Za-z0-9_+,;=\[\]-]{1,20}(\.[A-Za-z0-9_]{1,6})?\Z").filter(fat_names.is_valid_name)
 PATH = st.lists(NAME, min_size=1, max_size=3).map("/".join)
 
 

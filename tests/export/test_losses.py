@@ -76,7 +76,7 @@ def test_the_divergence_is_that_of_the_student_from_the_teacher(temperature: flo
 
 def test_losses_are_added_with_their_factors() -> None:
     """alpha CE + (1 - alpha) KL of eq. 5: 1/4 of 8 and 3/4 of 4 are 5."""
-    both = _of(lambda b: losses.weighted(b, [("a", Loss("v", "g")), ("c", Loss("w", "h"))]))
+    both = _of(lambda b: losses.weigh(b, [("a", Loss("v", "g")), ("c", Loss("w", "h"))]))
     found = run(both, {"a": 0.25, "c": 0.75, "v": 8.0, "w": 4.0, "g": [[4.0, 0.0]], "h": [[0.0, 2.0]]})
     assert found["value"] == 5
     assert found["gradient"].tolist() == [[1.0, 1.5]]

@@ -16,15 +16,15 @@ from auricle.packs.manifest import Start, Task
 from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel, word_span
 from auricle_export.packs.models import Crnn, CrnnShape, ResNet, ResNetShape
-from auricle_export.pretrain.acoustics import echoed, masked, tilts, warped
+from auricle_export.pretrain.acoustics import echo, mask, tilts, warp
 from auricle_export.pretrain.corpus import Corpus, Heard
 from auricle_export.pretrain.hard_negatives import mine
 from auricle_export.pretrain.listening import command_streams, hearing_of, listening_from, seen_for
 from auricle_export.pretrain.live import recogniser_of, train_live
 from auricle_export.pretrain.live_task import carried, with_starts
 from auricle_export.pretrain.made_noise import NoiseMaker
-from auricle_export.pretrain.mined import Mined, drawn
-from auricle_export.pretrain.normalised import fold_into, normalised
+from auricle_export.pretrain.mined import Mined, draw
+from auricle_export.pretrain.normalised import fold_into, normalise
 from auricle_export.pretrain.outcome import judge_clips
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.sounds import lay_out
@@ -179,7 +179,7 @@ def test_both_windows_of_a_sound_have_one_gain_and_one_voice() -> None:
 def test_an_echo_decays_by_sixty_decibels_in_the_time_that_was_drawn() -> None:
     clap = np.zeros((1, 101, 2), np.float32)
     clap[:, 0] = 1.0
-    wet = echoed(clap, np.random.default_rng(0), (0.5, 0.5), (0.0, 0.0))
+    wet = echo(clap, np.random.default_rng(0), (0.5, 0.5), (0.0, 0.0))
     assert wet[0, 0, 0] == 1.0
     assert 10 * np.log10(wet[0, 51, 0] / wet[0, 1, 0]) == pytest.approx(-60, abs=0.01)
     assert wet[0, 1:, 0].sum() == pytest.approx(1.0, rel=0.01)  # as much echo as direct sound
@@ -197,11 +197,11 @@ def test_made_noise_has_mean_one_and_tilts_no_more_than_was_asked() -> None:
 
 def test_no_warp_changes_nothing_and_masks_hide_with_zeros() -> None:
     energies = np.random.default_rng(0).random((2, 100, 40)).astype(np.float32)
-    assert np.allclose(warped(energies, np.random.default_rng(0), 0.0), energies, atol=1e-6)
+    assert np.allclose(warp(energies, np.random.default_rng(0), 0.0), energies, atol=1e-6)
     logs = np.ones((50, 100, 40), np.float32)
-    hidden = masked(logs.copy(), np.random.default_rng(0), 1.0)
+    hidden = mask(logs.copy(), np.random.default_rng(0), 1.0)
     assert 0 < (hidden == 0).mean() < 0.3
-    assert np.array_equal(masked(logs.copy(), np.random.default_rng(0), 0.0), logs)
+    assert np.array_equal(mask(logs.copy(), np.random.default_rng(0), 0.0), logs)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_no_warp_changes_nothing_and_masks_hide_with_zeros() -> None:
 )
 def test_a_folded_model_computes_what_the_normalised_one_does(module: torch.nn.Module) -> None:
     torch.manual_seed(0)
-    twin = normalised(module)
+    twin = normalise(module)
     x = torch.randn(32, 100, 40)
     twin.train()
     for _ in range(5):
@@ -219,7 +219,7 @@ def test_a_folded_model_computes_what_the_normalised_one_does(module: torch.nn.M
     with torch.no_grad():
         assert torch.allclose(twin(x), module(x), atol=1e-4)
     own = torch.nn.Linear(3, 2)
-    twin = normalised(own)
+    twin = normalise(own)
     assert twin is not own and torch.equal(twin.weight, own.weight)  # a module of an author stays as it is
 
 
@@ -237,7 +237,7 @@ def test_mining_finds_what_is_taken_for_a_keyword() -> None:
     assert mined.alike.tolist() == [1.0, 0.0]
     assert len(mined.running.scores) == len(mined.running.sounds) == len(mined.running.frames)
     assert mined.together.scores.size == 0
-    places = drawn(np.array([0.0, 0.5, 0.25], np.float32), 20_000, np.random.default_rng(0))
+    places = draw(np.array([0.0, 0.5, 0.25], np.float32), 20_000, np.random.default_rng(0))
     shares = np.bincount(places, minlength=3) / 20_000
     assert shares == pytest.approx(np.array([0.02, 0.5, 0.25]) / 0.77, abs=0.01)
     again = Mined.from_arrays(mined.arrays())

@@ -20,11 +20,11 @@ from auricle.packs.manifest import Listening, Start, Vote
 from auricle.packs.pack import Pack, load_pack
 from auricle.process.cli import main
 from auricle_export.commands.pretrain_view import View
-from auricle_export.packs.models import HEADS, WIDE_HEAD, built_in
+from auricle_export.packs.models import HEADS, WIDE_HEAD, make_module
 from auricle_export.pretrain import outcome, third_vote
 from auricle_export.pretrain.live_task import with_starts
 from auricle_export.pretrain.settings import LiveSettings
-from auricle_export.pretrain.third_vote import SHARES, joined, own_models, voter_pack
+from auricle_export.pretrain.third_vote import SHARES, join, own_models, voter_pack
 from auricle_export.pretrain.trained import Epoch, Trained
 
 
@@ -34,7 +34,7 @@ def test_a_vote_stands_beside_both_stages_of_home() -> None:
 
 def test_the_wide_head_has_some_68_000_weights() -> None:
     """Two convolutions of 3 vectors of 96 numbers to 64 and on to 64, 12 x 64 to 48 units, those to 14 labels."""
-    head = built_in(WIDE_HEAD, 14, 96, 12)
+    head = make_module(WIDE_HEAD, 14, 96, 12)
     due = 3 * 96 * 64 + 64 + 3 * 64 * 64 + 64 + 12 * 64 * 48 + 48 + 48 * 14 + 14
     assert sum(each.numel() for each in head.parameters()) == due == 68_446
 
@@ -47,7 +47,7 @@ def test_a_pack_with_two_stages_keeps_them_beside_its_vote() -> None:
     drawn = Trained(np.zeros(voter.table(WIDE_HEAD).size, np.float32), 0.0, 0, 1, 1, 0.0, 0.0)
     listening = home.manifest.listening
     assert isinstance(listening, Listening) and listening.second_stage == "resnet-base"
-    made = joined(home, voter, start, drawn, listening, 0.3).manifest
+    made = join(home, voter, start, drawn, listening, 0.3).manifest
     assert made.listening == listening and isinstance(made.vote, Vote) and made.vote.share == 0.3
 
 

@@ -12,7 +12,7 @@ from auricle.errors import DataError
 from auricle.hearing.rule import Rule
 from auricle.hearing.scenes import Scene
 from auricle.hearing.utterances import Stretch
-from auricle.hearing.vote import voted
+from auricle.hearing.vote import add_vote
 from auricle.packs.manifest import Task
 from auricle.packs.start import start_weights
 from auricle.packs.vote import with_vote
@@ -50,7 +50,7 @@ def test_at_each_hop_both_windows_end_where_a_device_ends_them() -> None:
     for hop in (9, 10, 13, 29):
         end = 10 * (hop + 1) // 4 * 4
         vote = VOTER.recognise(VOTER.frontend.finish(energies[None, end - task.frames : end]))
-        np.testing.assert_allclose(together[hop], voted(alone[hop : hop + 1], vote, 0.5)[0], atol=1e-5)
+        np.testing.assert_allclose(together[hop], add_vote(alone[hop : hop + 1], vote, 0.5)[0], atol=1e-5)
 
 
 def test_before_the_vote_has_a_whole_window_nothing_counts() -> None:

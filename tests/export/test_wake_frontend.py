@@ -25,7 +25,7 @@ from auricle_export.pretrain import vector_pool
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.sounds import lay_out
-from auricle_export.pretrain.trained import TEMPERATURE, Trained, TrainingInterrupted, cooled
+from auricle_export.pretrain.trained import TEMPERATURE, Trained, TrainingInterrupted, cool
 from auricle_export.pretrain.vector_pool import VectorPool
 from auricle_export.pretrain.windows import Bank, Composer
 from auricle_export.wakeword import embedding
@@ -120,7 +120,7 @@ def test_a_cooled_head_says_the_same_less_surely() -> None:
     """Its logits, counted from the first label's, are an eighth of what they were; all before its last layer stays."""
     table, rng = PACK.table(HEAD), np.random.default_rng(0)
     weights = rng.normal(0, 0.1, table.size).astype(np.float16).astype(np.float32)
-    made = cooled(Trained(weights, 0.0, 0, 1, 1, 1.0, 0.0), table).weights
+    made = cool(Trained(weights, 0.0, 0, 1, 1, 1.0, 0.0), table).weights
     windows = rng.normal(0, 20, (64, *PACK.manifest.task.input_shape)).astype(np.float32)
     before, after = (np.log(recogniser_of(HEAD, PACK, each)(windows)) for each in (weights, made))
     assert np.ptp(before) > 0.5

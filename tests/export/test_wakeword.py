@@ -28,8 +28,8 @@ from auricle_export.commands import app
 from auricle_export.packs.models import HEAD
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.modules import module_for
-from auricle_export.pretrain.normalised import fold_into, normalised
-from auricle_export.pretrain.sounds import joined_sounds, lay_out
+from auricle_export.pretrain.normalised import fold_into, normalise
+from auricle_export.pretrain.sounds import join_sounds, lay_out
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.task import Watch
 from auricle_export.pretrain.teachers import Taught, Teachers
@@ -112,7 +112,7 @@ def test_a_warm_start_computes_what_the_model_that_it_begins_with_does() -> None
     base = load_pack("home")
     pack, x = base.with_labels(LABELS, "robot"), _windows()
     module = module_for(MODEL, pack, {})
-    twin = normalised(module)
+    twin = normalise(module)
     begin_with(WarmStart(base), MODEL, module, twin, LABELS, x, {})
     known = recogniser_of(MODEL, base, start_weights(base, MODEL))
     theirs = np.log(known(x.numpy()))
@@ -144,7 +144,7 @@ def test_sounds_that_are_joined_are_those_of_both() -> None:
     one, other = (
         lay_out([rng.normal(0, 0.1, 4_000).astype(np.float32) for _ in range(count)], frontend) for count in (2, 3)
     )
-    both = joined_sounds(one, other)
+    both = join_sounds(one, other)
     assert len(both) == 5
     for number in range(5):
         part, at = (one, number) if number < 2 else (other, number - 2)

@@ -18,7 +18,7 @@ from tests.export.written_cards import image_bytes, loop_device
 
 from auricle.errors import DataError
 from auricle.process.cli import main
-from auricle_export.flash.write.card import CHUNK, InterruptedWriteError, Step, opened, write_image
+from auricle_export.flash.write.card import CHUNK, InterruptedWriteError, Step, open_target, write_image
 from auricle_export.flash.write.disks import DiskError, Machine
 from auricle_export.flash.write.image import Image, open_image
 from auricle_export.flash.write_commands import _require_same
@@ -79,7 +79,7 @@ def test_a_block_device_in_use_is_refused(use: str, image: Path, tmp_path: Path,
             assert main(["flash", "write", str(image), str(device), "--yes", "--force-fixed"]) == 2
             assert (str(tmp_path / "mounted") if use == "mount" else "swap") in capsys.readouterr().err
             if use == "mount":
-                with pytest.raises(DiskError, match="in use"), opened(device, 512):
+                with pytest.raises(DiskError, match="in use"), open_target(device, 512):
                     pass
         finally:
             subprocess.run(["umount" if use == "mount" else "swapoff", str(device)], check=True)
@@ -90,9 +90,9 @@ def test_a_device_that_was_exchanged_meanwhile_is_left_alone(tmp_path: Path) -> 
     (tmp_path / "two").write_bytes(bytes(1 << 20))
     with loop_device(tmp_path / "one") as first, loop_device(tmp_path / "two") as second:
         looked_at = Machine().at(first)
-        with opened(second, 512) as target, pytest.raises(DiskError, match="another disk"):
+        with open_target(second, 512) as target, pytest.raises(DiskError, match="another disk"):
             _require_same(looked_at, target)
-        with opened(first, 512) as target:
+        with open_target(first, 512) as target:
             _require_same(looked_at, target)
 
 
@@ -136,7 +136,7 @@ def test_what_is_not_given_back_as_it_was_written_is_told(tmp_path: Path) -> Non
                 file.seek(CHUNK + 77)
                 file.write(b"worn out")
 
-    with opened(card) as target, pytest.raises(DiskError, match="4,194,304"):
+    with open_target(card) as target, pytest.raises(DiskError, match="4,194,304"):
         write_image(open_image(tmp_path / "card.img"), target, heard)
 
 
@@ -147,13 +147,13 @@ def test_an_image_that_ends_early_or_has_another_size_leaves_nothing_that_boots(
     (tmp_path / "card").write_bytes(image_bytes(SIZE))
 
     image = open_image(tmp_path / "card.img.xz")
-    with opened(tmp_path / "card") as target, pytest.raises(DataError, match="damaged"):
+    with open_target(tmp_path / "card") as target, pytest.raises(DataError, match="damaged"):
         write_image(image, target, lambda step, done: None)
 
     assert (tmp_path / "card").read_bytes()[:512] == bytes(512)
     (tmp_path / "card.img").write_bytes(image_bytes(SIZE))
     for announced, reason in ((SIZE - 512, "longer"), (SIZE + 512, "early")):
-        with opened(tmp_path / "card") as target, pytest.raises(DataError, match=reason):
+        with open_target(tmp_path / "card") as target, pytest.raises(DataError, match=reason):
             write_image(Image(tmp_path / "card.img", announced, False), target, lambda step, done: None)
 
 
@@ -167,7 +167,7 @@ def test_an_interruption_says_what_the_card_holds(when: Step, sentence: str, tmp
         if step == when and done == CHUNK:
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(InterruptedWriteError, match=sentence), opened(card) as target:
+    with pytest.raises(InterruptedWriteError, match=sentence), open_target(card) as target:
         write_image(open_image(tmp_path / "card.img"), target, heard)
 
     assert (card.read_bytes()[:512] == bytes(512)) is (when == "writing")

@@ -21,7 +21,7 @@ from tests.export.written_cards import image_bytes
 
 from auricle.errors import DataError
 from auricle_export.flash.write.disks import DiskError, Machine
-from auricle_export.flash.write.image import open_image, unpacked_size
+from auricle_export.flash.write.image import measure_unpacked, open_image
 from auricle_export.flash.write.refusal import refusal
 
 HOMES = [Path("/data/people/anna")]
@@ -103,9 +103,9 @@ def test_the_disk_that_this_machine_runs_from_is_refused() -> None:
 @settings(max_examples=20)
 def test_the_index_tells_what_all_streams_unpack_to(parts: list[bytes]) -> None:
     packed = b"".join(lzma.compress(part, preset=0) for part in parts)
-    assert unpacked_size(io.BytesIO(packed)) == len(b"".join(parts)) == len(lzma.decompress(packed))
+    assert measure_unpacked(io.BytesIO(packed)) == len(b"".join(parts)) == len(lzma.decompress(packed))
     with pytest.raises(lzma.LZMAError, match="cut off"):  # padding would not be unpacked
-        unpacked_size(io.BytesIO(packed + bytes(4)))
+        measure_unpacked(io.BytesIO(packed + bytes(4)))
 
 
 @pytest.mark.skipif(shutil.which("xz") is None, reason="xz is not installed")
@@ -119,11 +119,11 @@ def test_the_index_of_many_blocks_is_read(tmp_path: Path) -> None:
 @settings(max_examples=60)
 def test_a_damaged_end_is_told(data: st.DataObject) -> None:
     packed = bytearray(lzma.compress(b"\x00" * 3000))
-    whole = unpacked_size(io.BytesIO(packed))
+    whole = measure_unpacked(io.BytesIO(packed))
     place = data.draw(st.integers(len(packed) - 24, len(packed) - 1))
     packed[place] ^= data.draw(st.integers(1, 255))
     with suppress(lzma.LZMAError):
-        assert unpacked_size(io.BytesIO(packed)) == whole
+        assert measure_unpacked(io.BytesIO(packed)) == whole
 
 
 @pytest.mark.parametrize("cut", [1, 4, 12, 13, 40])

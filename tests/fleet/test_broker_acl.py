@@ -14,7 +14,7 @@ from tests.system.tls_site import connected, hear, noting, until
 from auricle.errors import BrokerError, SettingsError
 from auricle.mqtt_link.broker_rights import Roles, acl_file, covers
 from auricle.mqtt_link.link import LinkSettings, MqttLink, Will
-from auricle.wire.broker_passwords import verified
+from auricle.wire.broker_passwords import verify_password
 from auricle_fleet.broker.broker import Broker, Kind, start_broker
 from auricle_fleet.broker.mosquitto import read_passwords, write_passwords
 
@@ -177,8 +177,8 @@ def test_hash_of_a_known_password() -> None:
         "$7$101$sDPdyDT8us0HBOCd$"
         "hiy3R4P6Z7RCCtvyX/gN41on4KG/DQawHbeyquI0ZNhNq0ktpAlXPudGNzCXWnqeR7C1bjaIjK7qg+/PwsC56g=="
     )
-    assert verified("secret", known)
-    assert not verified("Secret", known)
+    assert verify_password("secret", known)
+    assert not verify_password("Secret", known)
 
 
 def test_password_file_is_private_and_comes_back(tmp_path: Path) -> None:
@@ -189,5 +189,5 @@ def test_password_file_is_private_and_comes_back(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     hashes = read_passwords(path)
     assert hashes.keys() == {"dev-1", "dev-2"}
-    assert verified("one", hashes["dev-1"])
-    assert not verified("one", hashes["dev-2"])
+    assert verify_password("one", hashes["dev-1"])
+    assert not verify_password("one", hashes["dev-2"])

@@ -13,7 +13,7 @@ from tests.fleet.ended_run import line
 from tests.nightly import nightly_but
 
 from auricle_fleet.results.record import left_out
-from auricle_fleet.results.report import _left_out
+from auricle_fleet.results.report import _count_left_out
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Float64Array, Layer
 from auricle_learning.aggregation.extras import Extras
 from auricle_learning.methods import RULES, get_rule
@@ -104,7 +104,7 @@ def test_who_a_rule_left_out(name: str) -> None:
     options, front, head = EXPECTED[name]
     found = left_out(stored(get_rule(name, **options)(cohort())))
     assert found == {"front": tuple(front), "head": tuple(head)}
-    page = _left_out([line(1, left_out=found)])
+    page = _count_left_out([line(1, left_out=found)])
     for device in "abcdef":
         counts = f"<tr><td>{device}</td><td>{int(device in front)}</td><td>{int(device in head)}</td></tr>"
         assert (counts in page) == (device in front + head)

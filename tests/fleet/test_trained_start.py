@@ -41,7 +41,7 @@ def _right(run: FleetRun, weights: Flat) -> np.ndarray:
 
 def _heard(run: FleetRun, weights: Flat) -> Heard:
     """False accepts of the plug-in, second by second of the negatives that decide nothing."""
-    negatives = run.judging._measured
+    negatives = run.judging._negatives_to_measure
     accepts = negatives.accepts(StepRuntime(run.data.pack), run.data.pack.manifest.plugin, weights)
     return Heard(accepts, np.zeros(0, np.uint8), negatives.streams.hours)
 

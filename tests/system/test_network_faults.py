@@ -52,11 +52,11 @@ class RecordingAgent(Agent):
             for frame in reversed(self.frames):
                 await self.link.publish(topic, frame)
 
-    async def _heard(self, arrived: Arrived) -> None:
+    async def _receive(self, arrived: Arrived) -> None:
         message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self.settings.coordinator)
         if isinstance(message, Ack):
             self.answers.append((message.round, message.verdict))
-        await super()._heard(arrived)
+        await super()._receive(arrived)
 
 
 @asynccontextmanager

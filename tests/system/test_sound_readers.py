@@ -16,7 +16,7 @@ from auricle.speech.folder import load_folder
 from auricle.speech.sound_faults import Finding
 from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_edge.commands.calibrate_commands import _samples
-from auricle_edge.evaluate.sources import Folders, labelled_scene, read_sources
+from auricle_edge.evaluate.sources import Folders, read_scene, read_sources
 from auricle_edge.listening.capture.child_parts import Refusal
 from auricle_edge.listening.capture.recordings import Recordings
 from auricle_export.pretrain.corpus import Sources, read_part
@@ -66,7 +66,7 @@ def _by_evaluate_noise(made: Made, folder: Path) -> bool:
 
 def _by_recording(made: Made, folder: Path) -> bool:
     (folder / "labels.txt").write_text(f"0.1\t0.2\t{WORD}\n")
-    return len(labelled_scene(made.path, folder / "labels.txt", [WORD], []).samples) > 0
+    return len(read_scene(made.path, folder / "labels.txt", [WORD], []).samples) > 0
 
 
 def _by_calibrate(made: Made, folder: Path) -> bool:

@@ -54,12 +54,12 @@ class EnrolmentRoutes:
 
     async def enrol(self, request: web.Request) -> web.Response:
         """Exchange a claim token for a certificate."""
-        asked = await self._asked(request, Claim)
+        asked = await self._read_request(request, Claim)
         return await self._answer(request, (await self._ready()).claims.claim, asked)
 
     async def renew(self, request: web.Request) -> web.Response:
         """Give a device its next certificate."""
-        asked = await self._asked(request, Renewal)
+        asked = await self._read_request(request, Renewal)
         return await self._answer(request, (await self._ready()).claims.renew, asked)
 
     async def _ready(self) -> Enrolment:
@@ -69,7 +69,7 @@ class EnrolmentRoutes:
             raise RefusedError(404, MISSING)
         return self._enrolment
 
-    async def _asked(self, request: web.Request, kind: type[Asked]) -> Asked:
+    async def _read_request(self, request: web.Request, kind: type[Asked]) -> Asked:
         if request.query:
             raise RefusedError(422, f'"{next(iter(request.query))}" does not belong in the address: POST takes a body.')
         try:

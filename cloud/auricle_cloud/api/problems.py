@@ -68,13 +68,13 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         return problem(status, str(error), headers)
     except web.HTTPException as error:
         kept = {name: value for name, value in error.headers.items() if name in ("Allow", "Location")}
-        return problem(error.status, _said(error), kept)
+        return problem(error.status, _sentence_for(error), kept)
     except Exception:
         log.exception("%s %s", request.method, request.path)
         return problem(500, "The coordinator failed at this request: its log says where.")
 
 
-def _said(error: web.HTTPException) -> str:
+def _sentence_for(error: web.HTTPException) -> str:
     if isinstance(error, web.HTTPMethodNotAllowed):
         return f"This address takes {', '.join(sorted(error.allowed_methods))}."
     known = {

@@ -99,7 +99,7 @@ class Remote:
         path = re.sub(r"\{(\w+)\}", lambda match: quote(str(values.pop(match[1])), safe=""), route.path)
         body = None if route.in_query else msgspec.json.encode(values)
         query = f"?{urlencode({name: _text(value) for name, value in values.items()})}" if route.in_query else ""
-        with self._opened(route.method, path + query, body) as response:
+        with self._request(route.method, path + query, body) as response:
             data = response.read(LARGEST + 1)
             if len(data) > LARGEST:
                 raise RemoteError(f"The answer of {self._server} is larger than {LARGEST >> 20} MiB.")
@@ -114,7 +114,7 @@ class Remote:
     def events(self, seconds: float = SECONDS) -> Iterator[Event | None]:
         """What happens, live; None at every heartbeat. Ends when the server does."""
         kind, data = "", ""
-        with self._opened("GET", "/v1/events", None, seconds) as response:
+        with self._request("GET", "/v1/events", None, seconds) as response:
             for raw in response:
                 line = raw.decode("utf-8", "replace").rstrip("\r\n")
                 if line.startswith(":"):
@@ -124,16 +124,16 @@ class Remote:
                 elif line.startswith("data: "):
                     data = line[6:]
                 elif not line and data:
-                    yield Event(kind, self._told(data))
+                    yield Event(kind, self._decode(data))
                     kind, data = "", ""
 
-    def _told(self, data: str) -> dict[str, object]:
+    def _decode(self, data: str) -> dict[str, object]:
         try:
             return msgspec.json.decode(data, type=dict[str, object])
         except UNDECODABLE as error:
             raise RemoteError(f"{self._server} speaks another version of the API ({error}).") from error
 
-    def _opened(
+    def _request(
         self, method: str, address: str, body: bytes | None, seconds: float = SECONDS
     ) -> http.client.HTTPResponse:
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "*/*"}
@@ -143,11 +143,11 @@ class Remote:
         try:
             response: http.client.HTTPResponse = self._opener.open(request, timeout=seconds)
         except urllib.error.HTTPError as error:
-            raise _refused(self._server, error) from error
+            raise _refusal(self._server, error) from error
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "reason", error)
             if isinstance(why, ssl.SSLCertVerificationError):
-                raise RemoteError(_untrusted(self._server, why)) from error
+                raise RemoteError(_certificate_sentence(self._server, why)) from error
             cause = why if isinstance(why, BaseException) else error
             raise RemoteError(
                 f"The coordinator at {self._server} cannot be reached: {because(cause)}{_hint(self._server, cause)}"
@@ -166,7 +166,7 @@ def _hint(server: str, why: BaseException) -> str:
     return "."
 
 
-def _untrusted(server: str, why: ssl.SSLCertVerificationError) -> str:
+def _certificate_sentence(server: str, why: ssl.SSLCertVerificationError) -> str:
     """A certificate that this machine does not believe, in a sentence."""
     said = because(why).partition(": ")[2]
     return (
@@ -179,7 +179,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _refused(server: str, error: urllib.error.HTTPError) -> AuricleError:
+def _refusal(server: str, error: urllib.error.HTTPError) -> AuricleError:
     try:
         detail = msgspec.json.decode(error.read(64 << 10), type=Problem).detail
     except (*UNDECODABLE, OSError, http.client.HTTPException):

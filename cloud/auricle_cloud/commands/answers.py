@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import typer
 
-from auricle.process.ending import fitted
+from auricle.process.ending import fit_to_terminal
 from auricle.process.table import Grid, console
 from auricle.process.times import how_many, time_zone, to_json
 from auricle_cloud.commands.answer_tables import (
@@ -55,7 +55,7 @@ from auricle_cloud.states.round import FINISHED, counted_words
 
 def say(text: str, *, fit: bool = False) -> None:
     """Print a sentence; with `fit` on lines of the terminal's width, which nobody should have to copy."""
-    typer.echo(fitted(plain(text)) if fit else plain(text))
+    typer.echo(fit_to_terminal(plain(text)) if fit else plain(text))
 
 
 def show(answer: msgspec.Struct, *, as_json: bool) -> None:
@@ -88,7 +88,7 @@ def _parts(answer: object) -> list[str | Grid]:
         noise += [] if answer.privacy is None else answer.privacy.sentences
         return [table([answer.row], ROUND), "", cohort, *_more(answer), *made, *answer.groups, *noise]
     if isinstance(answer, RoundWhy):
-        about = [f"  {sentence}" for device in answer.devices for sentence in _indented(device.sentences)]
+        about = [f"  {sentence}" for device in answer.devices for sentence in _indent(device.sentences)]
         about += _more(answer)
         if len(answer.devices) == 1 and answer.state in FINISHED:  # perhaps named: it comes first
             return [*(line.removeprefix("  ") for line in about), *answer.sentences]
@@ -114,11 +114,11 @@ def _parts(answer: object) -> list[str | Grid]:
         return _hearing(answer)
     if isinstance(answer, HearingDetail):
         reports = table(answer.reports, REPORT) if answer.reports else "It has never reported how well it hears."
-        return [table([answer.row], HEARING), "", reports, *_spoken(answer), *_more(answer)]
+        return [table([answer.row], HEARING), "", reports, *_detections_by_word(answer), *_more(answer)]
     if isinstance(answer, Overview):
         return _overview(answer)
     if isinstance(answer, RolloutDetail):
-        about = [f"  {said}" for device in answer.devices for said in _indented(device.sentences)]
+        about = [f"  {said}" for device in answer.devices for said in _indent(device.sentences)]
         return [table([answer.row], ROLLOUT), "", *answer.sentences, "", *about, *_more(answer)]
     return [_sentence(answer)]
 
@@ -153,7 +153,7 @@ def _more(answer: object) -> list[str]:
     return [f"More: add {'--after' if isinstance(following, str) else '--before'} {following}."]
 
 
-def _indented(sentences: Sequence[str]) -> list[str]:
+def _indent(sentences: Sequence[str]) -> list[str]:
     return [sentences[0], *(f"  {sentence}" for sentence in sentences[1:])]
 
 
@@ -177,7 +177,7 @@ def _hearing(answer: HearingPage) -> list[str | Grid]:
     return [said, *(labels if answer.labels else []), "", table(answer.devices, HEARING), *_more(answer)]
 
 
-def _spoken(answer: HearingDetail) -> list[str]:
+def _detections_by_word(answer: HearingDetail) -> list[str]:
     """Detections by keyword in the reports shown, where the owner allows it."""
     counted: Counter[str] = Counter()
     for report in answer.reports:

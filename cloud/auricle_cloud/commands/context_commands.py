@@ -71,7 +71,7 @@ def use(
         raise SettingsError(f"{state} is the folder of a fleet, and its state is in it: {right}")
     if options:
         Place(state=state, database=database, blobs=blobs, server=server, task=task)  # refuses what names two places
-        made = _changed(contexts.context.get(name, Context()), options)
+        made = _change(contexts.context.get(name, Context()), options)
         if made.server is None and made.state is None and made.database is None:
             raise SettingsError(f"The context {name} names no coordinator yet: add --state, --database or --server.")
         contexts = Contexts(current=name, context={**contexts.context, name: made})
@@ -89,7 +89,7 @@ def use(
     return 0
 
 
-def _changed(before: Context, options: Mapping[str, str]) -> Context:
+def _change(before: Context, options: Mapping[str, str]) -> Context:
     """A context with what the options say: another place takes the one before away, and the token with its server."""
     told = msgspec.structs.asdict(before)
     if "server" in options:

@@ -74,10 +74,10 @@ def read_contexts() -> Contexts:
 
 def write_contexts(contexts: Contexts) -> None:
     """Keep them, readable by their user alone: tokens stand there."""
-    lines = [] if contexts.current is None else [f"current = {_quoted(contexts.current)}"]
+    lines = [] if contexts.current is None else [f"current = {_quote(contexts.current)}"]
     for name, context in sorted(contexts.context.items()):
-        lines += ["", f"[context.{_quoted(name)}]"]
-        lines += [f"{key} = {_quoted(value)}" for key, value in msgspec.structs.asdict(context).items() if value]
+        lines += ["", f"[context.{_quote(name)}]"]
+        lines += [f"{key} = {_quote(value)}" for key, value in msgspec.structs.asdict(context).items() if value]
     path = settings_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,6 +86,6 @@ def write_contexts(contexts: Contexts) -> None:
         raise StorageError(describe(error, path)) from error
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A TOML string: JSON's escapes are among TOML's."""
     return msgspec.json.encode(text).decode()

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from auricle.errors import SettingsError
 from auricle.packs.pack import DEFAULT_PACK
 from auricle.process.until_signal import broker_of
-from auricle.settings import declared, from_mapping, read_toml, under_todays_names
+from auricle.settings import from_mapping, list_settings, read_toml, under_todays_names
 from auricle.wire.kinds import Count, FleetName
 from auricle.wire.kinds import Token as Name
 from auricle.wire.tensors import Flat
@@ -237,7 +237,7 @@ class TableSetting(NamedTuple):
 def all_settings() -> Iterator[TableSetting]:
     """Every setting there is, in the order of a file."""
     for table, struct in STRUCTS.items():
-        for each in declared(struct):
+        for each in list_settings(struct):
             if table or each.name not in TABLES:
                 yield TableSetting(table, each.name, each.default, each.description)
 

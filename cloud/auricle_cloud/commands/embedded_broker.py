@@ -59,7 +59,7 @@ def embedded_broker(folder: Path, fleet: str, devices: Sequence[str], port: int)
     assert child.stdin is not None
     assert child.stdout is not None
     try:
-        yield _said(child.stdout.readline())
+        yield _decode(child.stdout.readline())
     finally:
         child.stdin.close()
         try:
@@ -70,7 +70,7 @@ def embedded_broker(folder: Path, fleet: str, devices: Sequence[str], port: int)
         child.stdout.close()
 
 
-def _said(line: str) -> EmbeddedBroker:
+def _decode(line: str) -> EmbeddedBroker:
     try:
         return msgspec.json.decode(line, type=EmbeddedBroker)
     except UNDECODABLE as error:

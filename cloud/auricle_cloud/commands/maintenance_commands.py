@@ -133,7 +133,7 @@ def backup(
     with place.local_store() as store:
         manifest = write_backup(store.database, place.local_blobs(), place.state, file, authority=authority)
     size = file.stat().st_size / (1 << 20)
-    return _saved(
+    return _report_backup(
         manifest, f"{file}: {len(manifest.files)} files, {size:.1f} MiB.", "It holds private keys: keep it safe."
     )
 
@@ -149,12 +149,12 @@ def restore(
         confirm(f"Replace the state in {(place.database and 'the database and ') or ''}{place.state}?", yes=yes)
     blobs = Blobs(place.state / "blobs") if place.blobs is None else open_blobs(place.blobs)
     manifest = restore_backup(file, place.state, blobs, place.database)
-    return _saved(
+    return _report_backup(
         manifest, f"Restored {len(manifest.files)} files.", "Start the coordinator, and it goes on from there."
     )
 
 
-def _saved(manifest: Manifest, first: str, last: str) -> Saved:
+def _report_backup(manifest: Manifest, first: str, last: str) -> Saved:
     holds, lacks = held({entry.path for entry in manifest.files})
     about = [f"The backup holds {', '.join(holds)}.", *([f"It lacks {', '.join(lacks)}."] if lacks else [])]
     return Saved(done=" ".join([first, *about, last]), holds=holds, lacks=lacks)

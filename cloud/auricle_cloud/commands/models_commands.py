@@ -12,7 +12,7 @@ import typer
 from auricle.errors import SettingsError
 from auricle.files import write_durably
 from auricle.packs.pack import SHIPPED, Pack, load_pack
-from auricle.packs.signature import trusted_key
+from auricle.packs.signature import read_trusted_key
 from auricle.wire.tensors import decode
 from auricle_cloud.commands.operator_command import (
     HearingHours,
@@ -130,7 +130,7 @@ def evaluate(
 
 def _pack(source: str | None, identity: str, key: str | None) -> Pack:
     for name in SHIPPED if source is None else (source,):
-        pack = load_pack(name, trusted_key(key))
+        pack = load_pack(name, read_trusted_key(key))
         if pack.identity == identity:
             return pack
     raise SettingsError(f"The task's pack is {identity[:12]}: name that one with --pack.")

@@ -76,9 +76,9 @@ def operator_command(app: typer.Typer, name: str) -> Callable[[Command], Command
             place = place_of(ctx)
             more = {"as_json": as_json} if takes_json else {}
             if hints[first.name] is Place:
-                return _ended(function(place, **given, **more), as_json)
+                return _exit_code(function(place, **given, **more), as_json)
             with place.operations() as operations:
-                return _ended(function(operations, **given, **more), as_json)
+                return _exit_code(function(operations, **given, **more), as_json)
 
         parameters = [p.replace(annotation=hints[p.name]) for p in own if p.name != "as_json"]
         parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
@@ -120,7 +120,7 @@ def place_of(ctx: typer.Context) -> Place:
     return Place(**given)
 
 
-def _ended(result: object, as_json: bool) -> int:
+def _exit_code(result: object, as_json: bool) -> int:
     if isinstance(result, msgspec.Struct):
         show(result, as_json=as_json)
         return 0
@@ -147,7 +147,7 @@ def confirm(question: str, *, yes: bool) -> None:
 # -- completion
 
 
-def _completed(names: Callable[[Operations], list[str]]) -> Callable[[typer.Context, str], list[str]]:
+def _completion(names: Callable[[Operations], list[str]]) -> Callable[[typer.Context, str], list[str]]:
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         try:
             with place_of(ctx).operations() as operations:
@@ -158,13 +158,13 @@ def _completed(names: Callable[[Operations], list[str]]) -> Callable[[typer.Cont
     return complete
 
 
-complete_round = _completed(lambda do: [str(row.round) for row in do.list_rounds(limit=100).rounds])
-complete_device = _completed(lambda do: [row.device for row in do.list_devices(limit=1000).devices])
-complete_version = _completed(lambda do: [str(row.version) for row in do.list_models(limit=100).models])
-complete_token = _completed(lambda do: [row.name for row in do.list_tokens().tokens])
-complete_schedule = _completed(lambda do: [row.name for row in do.list_schedules().schedules])
-complete_release = _completed(lambda do: [row.path for row in do.list_releases().releases])
-complete_rollout = _completed(lambda do: [row.rollout for row in do.list_rollouts(limit=100).rollouts])
+complete_round = _completion(lambda do: [str(row.round) for row in do.list_rounds(limit=100).rounds])
+complete_device = _completion(lambda do: [row.device for row in do.list_devices(limit=1000).devices])
+complete_version = _completion(lambda do: [str(row.version) for row in do.list_models(limit=100).models])
+complete_token = _completion(lambda do: [row.name for row in do.list_tokens().tokens])
+complete_schedule = _completion(lambda do: [row.name for row in do.list_schedules().schedules])
+complete_release = _completion(lambda do: [row.path for row in do.list_releases().releases])
+complete_rollout = _completion(lambda do: [row.rollout for row in do.list_rollouts(limit=100).rollouts])
 
 Round = Annotated[int, typer.Argument(metavar="ROUND", help="Its number.", autocompletion=complete_round)]
 MaybeRound = Annotated[

@@ -12,7 +12,7 @@ import typer
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
 from auricle.packs.pack import Pack, load_pack
-from auricle.packs.signature import trusted_key
+from auricle.packs.signature import read_trusted_key
 from auricle.process.checkup import Finding, Verdict, disk, finding
 from auricle.process.options import Given, with_options
 from auricle.process.until_signal import broker_of
@@ -79,14 +79,14 @@ class _Preflight:
         if told.validation is not None:
             yield finding("validation", self._validation)
         if told.labelled is not None:
-            yield finding("labelled", self._labelled)
+            yield finding("labelled", self._check_labelled)
 
     @cached_property
-    def _loaded(self) -> Pack:
-        return load_pack(self.told.pack, trusted_key(self.told.pack_key))
+    def _load_pack(self) -> Pack:
+        return load_pack(self.told.pack, read_trusted_key(self.told.pack_key))
 
     def _pack(self) -> str:
-        loaded = self._loaded
+        loaded = self._load_pack
         require_sound(loaded)
         return f"The pack {loaded.manifest.name} is sound: {loaded.identity[:12]}, {len(loaded.labels)} words."
 
@@ -96,13 +96,13 @@ class _Preflight:
         given = given_with(labelled=told.labelled is not None)
         mode, detection = told.rounds.mode, told.detection.enabled
         check_needs(known, given=given, mode=mode, detection=detection)
-        preset.require_pack(self._loaded)
+        preset.require_pack(self._load_pack)
         told.privacy.require(preset.rule, mode=mode, detection=detection)
         told.secure_sum.require(preset.rule, preset.rule_options, mode=mode, detection=detection)
         return f"The method {known.name} is there, with the preset {self.told.rounds.preset}."
 
     def _messages(self) -> tuple[Verdict, str]:
-        size = largest_message(4 * self._loaded.plugin_table.size)
+        size = largest_message(4 * self._load_pack.plugin_table.size)
         return messages_pass(broker_of(self.broker, NAME, self.folder), NAME, self.told.fleet or "", size)
 
     def _api(self) -> str:
@@ -112,12 +112,12 @@ class _Preflight:
         require_address(served)
         return f"The API may listen on {self.told.api.listen}, {'without' if served.tls() is None else 'with'} TLS."
 
-    def _labelled(self) -> str:
-        clips = load_validation(Path(self.told.labelled or ""), self._loaded)
-        labelled_clips(self._loaded, clips)
+    def _check_labelled(self) -> str:
+        clips = load_validation(Path(self.told.labelled or ""), self._load_pack)
+        labelled_clips(self._load_pack, clips)
         return f"A method may learn from it: {clips.sentence or f'{len(clips)} clips.'}"
 
     def _validation(self) -> str:
-        clips = load_validation(Path(self.told.validation or ""), self._loaded)
-        evaluator = choose_evaluator(self._loaded, clips, self.told.compute)[1]
+        clips = load_validation(Path(self.told.validation or ""), self._load_pack)
+        evaluator = choose_evaluator(self._load_pack, clips, self.told.compute)[1]
         return f"{clips.sentence or f'{len(clips)} clips.'} {evaluator}"

@@ -103,7 +103,7 @@ def list_(do: Operations) -> ReleaseList:
 @operator_command(app, "show")
 def show(do: Operations, release: ReleaseName) -> ReleaseRow:
     """Show a release."""
-    return _found(do, release)
+    return _find_release(do, release)
 
 
 @operator_command(app, "remove")
@@ -111,7 +111,7 @@ def remove(place: Place, release: ReleaseName, keys: Keys, yes: Yes = False) -> 
     """Stop offering a release, and remove its file."""
     repository = repository_of(place)
     with place.local_store() as store, place.operations() as do:
-        path = _found(do, release).path
+        path = _find_release(do, release).path
         offering = store.rollouts.offers(path)
         if offering:
             raise SettingsError(f"{path} is what {', '.join(offering)} installs: abort that rollout first.")
@@ -165,7 +165,7 @@ def folder_of(place: Place) -> Path:
     return place.state / FOLDER
 
 
-def _found(do: Operations, name: str) -> ReleaseRow:
+def _find_release(do: Operations, name: str) -> ReleaseRow:
     found = [row for row in do.list_releases().releases if row.path == name or row.identity.startswith(name)]
     if len(found) != 1:
         what = "several releases have" if found else "no release has"

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
 from auricle.files import be_private, make_private
-from auricle.packs.first_weights import chosen_weights
+from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import Pack, load_pack
-from auricle.packs.signature import trusted_key
+from auricle.packs.signature import read_trusted_key
 from auricle.process.options import Given, with_options
 from auricle.process.until_signal import broker_of
 from auricle_cloud.api.api_settings import ApiSettings, require_address
@@ -59,12 +59,12 @@ def serve(
     told.require()
     if given["one_phase"] and not told.detection.enabled:
         raise SettingsError("--one-phase says how to detect: add --detect.")
-    loaded = load_pack(told.pack, trusted_key(told.pack_key))
+    loaded = load_pack(told.pack, read_trusted_key(told.pack_key))
     require_sound(loaded)
     if (api := told.api_settings()) is not None:
         api.tls()
     is_embedded = told.broker == EMBEDDED
-    start = chosen_weights(told.start, loaded, loaded.manifest.plugin, told.seed)
+    start = choose_weights(told.start, loaded, loaded.manifest.plugin, told.seed)
     settings = (replace(told, broker=NOT_STARTED) if is_embedded else told).run_settings(start)
     be_private()
     make_private(settings.folder / "blobs")

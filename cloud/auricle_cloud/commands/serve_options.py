@@ -10,12 +10,12 @@ import typer
 
 from auricle.errors import SettingsError
 from auricle.process.options import CommandLineError, Given, OnceCommand, Option, optional
-from auricle.settings import declared
+from auricle.settings import list_settings
 from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.commands.coordinator_settings import STRUCTS
 from auricle_learning.methods import EARLIER_NAMES, get_rule, rule_names
 
-_SETTINGS = {(table, each.name): each for table, struct in STRUCTS.items() for each in declared(struct)}
+_SETTINGS = {(table, each.name): each for table, struct in STRUCTS.items() for each in list_settings(struct)}
 
 
 def _option(

@@ -56,7 +56,7 @@ def reaggregate(
     CohortError
         A client to leave out is not in the round.
     """
-    kept = _kept(cohort, bad)
+    kept = _keep_mask(cohort, bad)
     aggregate = rule(subset(cohort, kept))
     done = f"The model was aggregated again from {kept.sum()} of {len(kept)} clients."
     return _follow(cohort, kept, aggregate, server, before, done, nobody=not aggregate.kept.any())
@@ -96,7 +96,7 @@ def hotfix(
         τ is not allowed.
     """
     check_number("tau", tau)
-    kept = _kept(cohort, bad)
+    kept = _keep_mask(cohort, bad)
     if aggregate.ids != cohort.ids or len(aggregate.layers) != len(cohort.layers):
         raise CohortError("the aggregate is not one of this round; take the one that the round's rule made.")
     mended = aggregate.weights.astype(np.float64) + correction(cohort, aggregate, ~kept, tau)
@@ -121,7 +121,7 @@ def correction(cohort: Cohort, aggregate: Aggregate, bad: BoolArray, tau: float 
     return h
 
 
-def _kept(cohort: Cohort, bad: Collection[str]) -> BoolArray:
+def _keep_mask(cohort: Cohort, bad: Collection[str]) -> BoolArray:
     unknown = sorted(set(bad) - set(cohort.ids) - set(cohort.dropped))
     if unknown:
         raise CohortError(f'client "{unknown[0]}" cannot be left out of a round that it took no part in.')

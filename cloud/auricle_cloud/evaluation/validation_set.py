@@ -91,7 +91,7 @@ def load_validation(
     """
     found = scan_folder(folder, phrases=pack.labels)
     rng = np.random.default_rng(seed)
-    clips = _capped(_by_label(found, pack, rng), most, rng)
+    clips = _draw_in_turns(_by_label(found, pack, rng), most, rng)
     noise = found.noise if any(path is None for _, path in clips) else ()
     kept = None if cache is None else FeatureCache(cache, pack.manifest.task, seed, clips, noise)
     known = None if kept is None else kept.read()
@@ -150,7 +150,7 @@ def _by_label(found: ClipFolder, pack: Pack, rng: np.random.Generator) -> list[l
     return list(files.values())
 
 
-def _capped(files: list[list[Path | None]], most: int, rng: np.random.Generator) -> list[Clip]:
+def _draw_in_turns(files: list[list[Path | None]], most: int, rng: np.random.Generator) -> list[Clip]:
     """Give at most so many clips with their targets, label by label: drawn in turns from labels that have some left."""
     shuffled = [[paths[place] for place in rng.permutation(len(paths))] for paths in files]
     turns = [

@@ -19,7 +19,7 @@ from pathlib import Path
 from auricle.errors import SettingsError
 from auricle.files import write_durably
 from auricle.mqtt_link.broker_rights import Rights, Roles, acl_file
-from auricle.wire.broker_passwords import hashed
+from auricle.wire.broker_passwords import hash_password
 
 log = logging.getLogger("auricle.cloud.identity")
 
@@ -227,11 +227,11 @@ class Passwords:
 
     def of(self, name: str) -> str:
         """A user's password: base64url(HMAC-SHA256(key, name)), 43 characters."""
-        return urlsafe_b64encode(self._derived(name)).decode().rstrip("=")
+        return urlsafe_b64encode(self._derive(name)).decode().rstrip("=")
 
     def mosquitto(self, names: Iterable[str]) -> str:
         """A password file as mosquitto_passwd(1) writes it; the salt is derived too, 12 bytes."""
-        return "".join(f"{name}:{hashed(self.of(name), salt=self._salt(name)[:12])}\n" for name in names)
+        return "".join(f"{name}:{hash_password(self.of(name), salt=self._salt(name)[:12])}\n" for name in names)
 
     def emqx(self, names: Iterable[str]) -> str:
         """Users for EMQX's built-in database, as CSV: hexadecimal SHA-256 of salt and password."""
@@ -242,7 +242,7 @@ class Passwords:
         return "\n".join(rows) + "\n"
 
     def _salt(self, name: str) -> bytes:
-        return self._derived(f"salt {name}")  # no name holds a space
+        return self._derive(f"salt {name}")  # no name holds a space
 
-    def _derived(self, text: str) -> bytes:
+    def _derive(self, text: str) -> bytes:
         return hmac.digest(self._key, text.encode(), "sha256")

@@ -172,7 +172,7 @@ class Inbox:
             return
         message = plain_fields(message)
         if arrived.retain and isinstance(message, DeviceState):
-            await self._kept(message, arrived.generation)
+            await self._take_retained(message, arrived.generation)
             return
         await self._note_heard(message)
         await self._act(message, body)
@@ -191,7 +191,7 @@ class Inbox:
         if message.device in self.keys:
             self._here.add(message.device)
 
-    async def _kept(self, message: DeviceState, generation: int) -> None:
+    async def _take_retained(self, message: DeviceState, generation: int) -> None:
         """What a device said last, which the broker kept: that it was here does not say that it is."""
         if message.device in self._here and message.online:
             return

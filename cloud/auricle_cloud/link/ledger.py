@@ -68,7 +68,7 @@ class Ledger:
 
     def _commit(self, arrived: Sequence[Arrived]) -> list[Verdict]:
         """Bodies first: a counted update has its body on disk."""
-        expected = self._expected([update for update, _, _ in arrived])
+        expected = self._verdicts_of([update for update, _, _ in arrived])
         counting = [each for each, verdict in zip(arrived, expected, strict=True) if verdict is None]
         if not counting:
             return [verdict for verdict in expected if verdict is not None]
@@ -84,7 +84,7 @@ class Ledger:
         counted = iter(said)
         return [next(counted) if verdict is None else verdict for verdict in expected]
 
-    def _expected(self, updates: Sequence[Update]) -> list[Verdict | None]:
+    def _verdicts_of(self, updates: Sequence[Update]) -> list[Verdict | None]:
         """What becomes of updates that are not to be counted; None for those that may be."""
         doubtful = [update for update in updates if not self._awaited(update)]
         verdicts = iter(self._store.updates.judge(doubtful, self._stale_limit) if doubtful else ())

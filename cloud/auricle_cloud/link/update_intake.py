@@ -72,7 +72,7 @@ class UpdateIntake:
         # The mathematics of a large model would hold up everybody else's messages.
         expects = None if pause is None else receiver.expects_updates
         self._checks = Batcher[Arrival, "Flat | WireError | None"](
-            self._checked, PAUSE if pause is None else pause, expects
+            self._check_weights, PAUSE if pause is None else pause, expects
         )
 
     @property
@@ -124,7 +124,7 @@ class UpdateIntake:
         }
         await asyncio.to_thread(lambda: self._journal.note("conflict", **what))
 
-    def _checked(self, arrived: Sequence[Arrival]) -> list[Flat | WireError | None]:
+    def _check_weights(self, arrived: Sequence[Arrival]) -> list[Flat | WireError | None]:
         """The weights of each, or what is wrong with it."""
         found: list[Flat | WireError | None] = []
         for update, body, base, declared, row in arrived:

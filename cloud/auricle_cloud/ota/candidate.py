@@ -16,7 +16,7 @@ from auricle.files import open_kept
 from auricle.packs.pack import load_pack
 from auricle.packs.plain_tar import members
 from auricle.wire.bundle import DOMAIN, MANIFEST_FILE, SIGNATURE_FILE
-from auricle.wire.identity import verified
+from auricle.wire.identity import verify
 from auricle.wire.kinds import FleetName, Key, Sha256, TargetPath, Token, version_key
 
 Kind = Literal["bundle", "pack"]
@@ -169,7 +169,7 @@ def _require_signature(data: bytes, signature: bytes | None, key: bytes | None, 
             raise DataError(f"{file} is not signed: sign it, or leave out --key.")
         return
     given = msgspec.json.decode(signature, type=BundleSignature)
-    if not verified(bytes.fromhex(given.keyid), bytes.fromhex(given.signature), DOMAIN + data):
+    if not verify(bytes.fromhex(given.keyid), bytes.fromhex(given.signature), DOMAIN + data):
         raise DataError(f"The signature of {file} is not one over its manifest: do not use it.")
     if key is not None and given.keyid != key.hex():
         raise DataError(f"{file} was not signed by {key.hex()[:12]}, but by {given.keyid[:12]}.")

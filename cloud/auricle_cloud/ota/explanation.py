@@ -15,7 +15,7 @@ from auricle_cloud.storage.release_records import InstallationRow
 def about_rollout(rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Device], now: float) -> list[str]:
     """What it installs on whom, how far it is, and what it waits for."""
     whom = "every device that matches" if rollout.label is None else f'devices with the label "{rollout.label}"'
-    said = [f"{rollout.rollout} installs {_and([_named(t) for t in rollout.targets])} on {whom}."]
+    said = [f"{rollout.rollout} installs {_and([_name_of(t) for t in rollout.targets])} on {whom}."]
     fitting = [d for d in devices if d.standing == "approved" and rollout.target_for(d) is not None]
     percent, stages = rollout.stages[rollout.stage], len(rollout.stages)
     said.append(
@@ -128,7 +128,7 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _named(target: Installable) -> str:
+def _name_of(target: Installable) -> str:
     where = "" if target.kind == "pack" else f" for {target.board}, {target.os}"
     return f"{target.kind} {target.version} ({target.identity[:12]}){where}"
 

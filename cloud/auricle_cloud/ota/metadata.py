@@ -68,12 +68,12 @@ class SignedMetadata:
         return self._read(f"{self._snapshot().meta['targets.json'].version}.targets.json", Targets).signed
 
     @property
-    def _restored(self) -> Path:
+    def _restore_mark(self) -> Path:
         """Is there until somebody with the key of targets has signed after a restore; empty before serve has."""
         return self.folder / RESTORED
 
     def _after(self, version: int) -> int:
-        return version + (LEAP if self._restored.exists() else 1)
+        return version + (LEAP if self._restore_mark.exists() else 1)
 
     def _publish_root(self, signed: Metadata[Root]) -> None:
         self._write(f"{signed.signed.version}.root.json", signed)
@@ -81,7 +81,7 @@ class SignedMetadata:
     def _publish_targets(self, signed: Metadata[Targets]) -> None:
         self._check(self._root().signed, "targets", signed)
         self._publish(signed, self._snapshot(), self._timestamp(), self._online())
-        self._restored.unlink(missing_ok=True)
+        self._restore_mark.unlink(missing_ok=True)
 
     def _publish(self, targets: Metadata[Targets], snapshot: Snapshot, timestamp: Timestamp, key: CryptoSigner) -> None:
         self._write(f"{targets.signed.version}.targets.json", targets)

@@ -127,14 +127,16 @@ class PendingMetadata(SignedMetadata):
         """The next root, signed by those that may; StorageError: nobody of them may."""
         old = self._root().signed
         root.version, root.expires = old.version + 1, self._until("root")
-        return signed_by(root, *self._allowed("root", signers, old, root))
+        return signed_by(root, *self._allowed_signers("root", signers, old, root))
 
     def _sign_targets(self, targets: Targets, signers: Sequence[CryptoSigner], *roots: Root) -> Metadata[Targets]:
         """The next targets, signed by those that may; StorageError: nobody of them may."""
         targets.version, targets.expires = self._after(self._targets().version), self._until("targets")
-        return signed_by(targets, *self._allowed("targets", signers, self._root().signed, self._next_root(), *roots))
+        return signed_by(
+            targets, *self._allowed_signers("targets", signers, self._root().signed, self._next_root(), *roots)
+        )
 
-    def _allowed(self, role: str, signers: Sequence[CryptoSigner], *roots: Root) -> list[CryptoSigner]:
+    def _allowed_signers(self, role: str, signers: Sequence[CryptoSigner], *roots: Root) -> list[CryptoSigner]:
         named = {keyid for root in roots for keyid in root.roles[role].keyids}
         allowed = [signer for signer in signers if signer.public_key.keyid in named]
         if signers and not allowed:
@@ -149,7 +151,7 @@ class PendingMetadata(SignedMetadata):
         A root is published only if devices believe the targets of that moment by it: those in use, or those that wait
         and follow at once.
         """
-        before = self._named()
+        before = self._files_in_use()
         root, targets = root or self._pending_root(), targets or self._pending_targets()
         new_root, new_targets = self._complete(root, targets)
         if root is not new_root or targets is not new_targets or any(self._place(role).exists() for role in OFFLINE):
@@ -210,7 +212,7 @@ class PendingMetadata(SignedMetadata):
     def drop(self) -> list[str]:
         """Let nothing wait any more: the roles whose changes are dropped, with the files they would have released."""
         with alone(self.folder):
-            before = self._named()
+            before = self._files_in_use()
             roles: list[str] = [role for role in OFFLINE if self._place(role).exists()]
             for role in roles:
                 self._keep(role, None)
@@ -219,10 +221,10 @@ class PendingMetadata(SignedMetadata):
 
     def _forget(self, before: set[str]) -> None:
         """Remove the files that no release names any more."""
-        for path in before - self._named():
+        for path in before - self._files_in_use():
             (self.folder / "targets" / path).unlink(missing_ok=True)
 
-    def _named(self) -> set[str]:
+    def _files_in_use(self) -> set[str]:
         """The files, below `targets`, of the releases in use and of those that wait."""
         waiting = self._pending_targets()
         parts = [self._targets(), *([] if waiting is None else [waiting.signed])]

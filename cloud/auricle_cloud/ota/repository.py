@@ -95,7 +95,7 @@ class Repository(Rotation):
         now = self._now()
         restored = [
             "The releases are from a backup, and devices may have seen newer ones: run auricle cloud releases renew."
-        ] * self._restored.exists()
+        ] * self._restore_mark.exists()
         return restored + [expiry.sentence(now) for expiry in self.expiries() if expiry.is_near(now)]
 
     # -- changing
@@ -114,7 +114,7 @@ class Repository(Rotation):
             targets = self._next_targets()
             if candidate.path in targets.targets:
                 return candidate.path
-            custom = self._described(candidate, targets, force=force)
+            custom = self._describe(candidate, targets, force=force)
             sha256, size = self._store(candidate)
             added = TargetFile(size, {"sha256": sha256}, candidate.path, {"custom": custom})
             targets.targets[candidate.path] = added
@@ -122,7 +122,7 @@ class Repository(Rotation):
         return candidate.path
 
     @staticmethod
-    def _described(candidate: Candidate, targets: Targets, *, force: bool) -> dict[str, str]:
+    def _describe(candidate: Candidate, targets: Targets, *, force: bool) -> dict[str, str]:
         """What devices are told of it, signed."""
         known = [_custom(target) for target in targets.targets.values()]
         version = candidate.version
@@ -187,14 +187,14 @@ class Repository(Rotation):
             due = self._due() if free else []
             if "snapshot" in due:
                 self._publish_snapshot(self._snapshot(), self._online())
-                if self._restored.exists():
-                    write_durably(self._restored, b"signed online\n")
+                if self._restore_mark.exists():
+                    write_durably(self._restore_mark, b"signed online\n")
             elif due:
                 self._publish_timestamp(self._timestamp(), self._online())
         return due
 
     def _due(self) -> list[str]:
-        if self._restored.exists() and self._restored.stat().st_size == 0:
+        if self._restore_mark.exists() and self._restore_mark.stat().st_size == 0:
             return ["snapshot", "timestamp"]
         left = {"snapshot": self._snapshot().expires, "timestamp": self._timestamp().expires}
         return [role for role, expires in left.items() if expires - self._now() < LIVES[role] / 2]

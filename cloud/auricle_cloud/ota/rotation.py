@@ -50,7 +50,7 @@ class Rotation(PendingMetadata):
                 self._offer(root=self._again(waiting, signers) or self._sign_root(self._root().signed, signers))
             if "targets" in done:
                 there, signers = self._pending_targets(), offline_keys(keys, "targets")
-                if self._restored.exists():
+                if self._restore_mark.exists():
                     there = None
                 self._offer(targets=self._again(there, signers) or self._sign_targets(self._next_targets(), signers))
         return done
@@ -60,7 +60,7 @@ class Rotation(PendingMetadata):
         if waiting is None:
             return None
         roots = (self._root().signed, self._next_root())
-        for signer in self._allowed(waiting.signed.type, signers, *roots):
+        for signer in self._allowed_signers(waiting.signed.type, signers, *roots):
             waiting.sign(signer, append=True)
         return waiting
 
@@ -100,7 +100,7 @@ class Rotation(PendingMetadata):
             root, signers = self._next_root(), offline_keys(root_keys or keys, "root")
             new = next_key(keys, role)
             if new.public_key.keyid not in root.roles[role].keyids:
-                root.revoke_key(self._replaced(root, role, keys), role)
+                root.revoke_key(self._key_to_replace(root, role, keys), role)
                 root.add_key(new.public_key, role)
                 # Devices believe a new root that the old key has signed as well as the new one.
                 signed = self._sign_root(root, [*signers, *([new] if role == "root" else [])])
@@ -113,7 +113,7 @@ class Rotation(PendingMetadata):
         return True
 
     @staticmethod
-    def _replaced(root: Root, role: Offline, keys: Path) -> str:
+    def _key_to_replace(root: Root, role: Offline, keys: Path) -> str:
         """The identity of the key that goes."""
         named = root.roles[role].keyids
         if key_file(keys, role).is_file() and (own := load_key(keys, role).public_key.keyid) in named:
@@ -201,10 +201,10 @@ class Rotation(PendingMetadata):
             except RepositoryError as error:
                 raise DataError(f"This is not signed metadata: {error}.") from error
             if isinstance(given.signed, Root):
-                return self._offer(root=self._merged(self._pending_root(), given))
-            return self._offer(targets=self._merged(self._pending_targets(), given))
+                return self._offer(root=self._merge(self._pending_root(), given))
+            return self._offer(targets=self._merge(self._pending_targets(), given))
 
-    def _merged(self, waiting: Metadata[S] | None, given: Metadata[Root] | Metadata[Targets]) -> Metadata[S]:
+    def _merge(self, waiting: Metadata[S] | None, given: Metadata[Root] | Metadata[Targets]) -> Metadata[S]:
         role = given.signed.type
         if waiting is None or waiting.signed_bytes != given.signed_bytes:
             raise DataError(f"This {role} {given.signed.version} is not what waits here: sign what waits.")

@@ -137,18 +137,18 @@ def next_step(
         return Step()
     foreign = next((t for t in rollout.targets if t.fleet not in ("", fleet)), None)
     if foreign is not None:
-        return Step(rollout=_paused(rollout, f"{foreign.path} is for the fleet {foreign.fleet}, and this is {fleet}."))
+        return Step(rollout=_pause(rollout, f"{foreign.path} is for the fleet {foreign.fleet}, and this is {fleet}."))
     admitted = {device.name: device for device in devices if device.standing == "approved"}
     changed = _fallen_silent(rollout, members, admitted, now)
     known = {**members, **changed}
     complaint = _complaint(rollout, known, whole=False)
     if complaint is not None:
-        return Step(tuple(changed.values()), _paused(rollout, complaint))
-    changed |= _entered(rollout, known, admitted, now)
+        return Step(tuple(changed.values()), _pause(rollout, complaint))
+    changed |= _enter(rollout, known, admitted, now)
     known |= changed
-    changed |= _asked(rollout, known, admitted, busy, now)
+    changed |= _ask(rollout, known, admitted, busy, now)
     known |= changed
-    return Step(tuple(changed.values()), _moved(rollout, known, admitted, now, evidence or Evidence()))
+    return Step(tuple(changed.values()), _advance(rollout, known, admitted, now, evidence or Evidence()))
 
 
 def _fallen_silent(
@@ -162,7 +162,7 @@ def _fallen_silent(
     }
 
 
-def _entered(
+def _enter(
     rollout: Rollout, members: Mapping[str, Member], admitted: Mapping[str, Device], now: float
 ) -> dict[str, Member]:
     """Devices that come into the open stage: the first in the order of the hash that are not in yet."""
@@ -176,7 +176,7 @@ def _entered(
     }
 
 
-def _asked(
+def _ask(
     rollout: Rollout, members: Mapping[str, Member], admitted: Mapping[str, Device], busy: AbstractSet[str], now: float
 ) -> dict[str, Member]:
     """Members that are here and were not asked yet; one that runs the target already has answered."""
@@ -195,7 +195,7 @@ def _asked(
     return changed
 
 
-def _moved(
+def _advance(
     rollout: Rollout,
     members: Mapping[str, Member],
     admitted: Mapping[str, Device],
@@ -209,7 +209,7 @@ def _moved(
         return None if rollout.settled is None else replace(rollout, settled=None, reason="")
     complaint = _complaint(rollout, members, whole=True)
     if complaint is not None:
-        return _paused(rollout, complaint)
+        return _pause(rollout, complaint)
     empty = not any(member.stage == rollout.stage for member in members.values())
     if rollout.settled is None and not empty:
         return replace(rollout, settled=now)
@@ -218,7 +218,7 @@ def _moved(
     if not empty and rollout.hearing_hours is not None and rollout.hearing_passed < rollout.stage:
         hold = hold_of(evidence, rollout.hearing_hours)
         if hold is not None and hold.kind == "worse":
-            return _paused(rollout, hold.reason)
+            return _pause(rollout, hold.reason)
         if hold is not None and not rollout.is_last_stage:
             return None if rollout.reason == hold.reason else replace(rollout, reason=hold.reason)
     if rollout.is_last_stage:
@@ -253,7 +253,7 @@ def _complaint(rollout: Rollout, members: Mapping[str, Member], *, whole: bool) 
     )
 
 
-def _paused(rollout: Rollout, reason: str) -> Rollout:
+def _pause(rollout: Rollout, reason: str) -> Rollout:
     return replace(rollout, state="paused", reason=reason, settled=None)
 
 

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _AT = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|always")
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise SettingsError(f'The name "{name}" is not allowed: use 1 to 64 letters, digits, dots, hyphens.')
     return name
@@ -45,7 +45,7 @@ class Tokens:
         StorageError
             The name is taken.
         """
-        _checked(name)
+        _check_name(name)
         if role not in ROLES:
             raise SettingsError(f'There is no role "{role}"; {nearest(role, ROLES)}')
         if days is not None and not 0 < days <= 36500:
@@ -129,7 +129,7 @@ class Schedules:
         SettingsError
             A value is not allowed.
         """
-        _checked(name)
+        _check_name(name)
         if not _AT.fullmatch(at):
             raise SettingsError(f'The time "{at}" is not one: write HH:MM, or always.')
         if not 1 <= idle <= 1_000_000 or not 1 <= rounds <= 10_000:

@@ -50,7 +50,7 @@ class Attendance:
                 if device not in wanted or (state in MISSING and not given_up):
                     continue
                 if given_up and one not in answered:
-                    answered[one] = _answered(tx, task, one)
+                    answered[one] = _count_answers(tx, task, one)
                 came, invited = answered.get(one, (0, 0))
                 if brought_nothing(state, given_up=given_up, answered=came, invited=invited):
                     found.setdefault(device, []).append(one)
@@ -80,7 +80,7 @@ def _since_counted(
     )
 
 
-def _answered(tx: sa.Connection, task: str, number: int) -> tuple[int, int]:
+def _count_answers(tx: sa.Connection, task: str, number: int) -> tuple[int, int]:
     """How many updates of a round came in time, and how many devices were invited to it."""
     tables = (updates, invitations)
     came, invited = (

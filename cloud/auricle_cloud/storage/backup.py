@@ -118,7 +118,7 @@ def _archive(
                     for row in _rows(tx, table):
                         lines.write(json.dumps(row, sort_keys=True).encode() + b"\n")
                     files.append(_add(archive, f"tables/{table.name}.jsonl", lines))
-            needed, useful = _referred(tx)
+            needed, useful = _files_referred_to(tx)
         kept = set(blobs.names())
         for sha256 in sorted(needed | (useful & kept)):
             files.append(_add(archive, f"blobs/{sha256}", io.BytesIO(blobs.get(sha256))))
@@ -151,7 +151,7 @@ def _rows(tx: sa.Connection, table: sa.Table) -> Iterator[dict[str, object]]:
             yield values
 
 
-def _referred(tx: sa.Connection) -> tuple[set[str], set[str]]:
+def _files_referred_to(tx: sa.Connection) -> tuple[set[str], set[str]]:
     """Files that a coordinator cannot do without, and those that it may still ask for."""
     models, rounds, updates = (metadata.tables[name] for name in ("models", "rounds", "updates"))
     needed = {name for row in tx.execute(sa.select(models.c.blob, models.c.optimizer)) for name in row if name}

@@ -92,7 +92,7 @@ def _check_of(kind: sa.types.TypeEngine[object]) -> Check:
         return _whole(63 if isinstance(kind, sa.BigInteger) else 31)
     if isinstance(kind, sa.Float | sa.Numeric):
         return _number
-    return _nested if isinstance(kind, sa.JSON) else _text
+    return _check_depth if isinstance(kind, sa.JSON) else _text
 
 
 def _binary(value: object) -> bytes:
@@ -137,7 +137,7 @@ def _encodes(value: str) -> bool:
     return True
 
 
-def _nested(value: object) -> object:
+def _check_depth(value: object) -> object:
     layer = [value]
     for _ in range(DEEPEST):
         if not layer:

@@ -109,7 +109,7 @@ class Database:
         """Set by `take_over`: from then on every writing transaction of this object checks it."""
         self._engine = _engine(self._url, durable=durable)
         self._insert = sqlite.insert if self._url.get_backend_name() == "sqlite" else postgresql.insert
-        with self._translated():
+        with self._translate_errors():
             self._refuse_another_programs()
             self._upgrade()
 
@@ -145,7 +145,7 @@ class Database:
         self._engine.dispose()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except sa.exc.DBAPIError as error:
@@ -159,7 +159,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A transaction that changes nothing."""
-        with self._translated(), self._engine.connect() as connection:
+        with self._translate_errors(), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -173,7 +173,7 @@ class Database:
         StorageError
             The database cannot take it, e.g. because its disk is full.
         """
-        with self._translated(), self._engine.execution_options(auricle_writes=True).begin() as connection:
+        with self._translate_errors(), self._engine.execution_options(auricle_writes=True).begin() as connection:
             if self.epoch is not None and self._epoch(connection) != self.epoch:
                 raise SupersededError("A newer coordinator has taken over this database: this one stops.")
             yield connection

@@ -148,13 +148,13 @@ class Listings:
 
     def cohort(self, task: str, number: int, *, limit: int | None = None, after: str | None = None) -> list[MemberRow]:
         """A round's invitations with the updates that came of them, by device."""
-        query = _joined().where((invitations.c.task == task) & (invitations.c.round == number))
+        query = _invitations_with_updates().where((invitations.c.task == task) & (invitations.c.round == number))
         query = query if after is None else query.where(invitations.c.device > after)
         return self._rows(MemberRow, query.order_by(invitations.c.device).limit(limit))
 
     def history(self, task: str, device: str, *, limit: int, before: int | None) -> list[MemberRow]:
         """A device's invitations with the updates that came of them, the newest first."""
-        query = _joined().where((invitations.c.task == task) & (invitations.c.device == device))
+        query = _invitations_with_updates().where((invitations.c.task == task) & (invitations.c.device == device))
         query = query if before is None else query.where(invitations.c.round < before)
         return self._rows(MemberRow, query.order_by(invitations.c.round.desc()).limit(limit))
 
@@ -224,7 +224,7 @@ def _mean(value: sa.ColumnElement[Any], weight: sa.ColumnElement[Any]) -> sa.Col
     return sa.func.sum(sa.case((usable, value * weight), else_=0.0)) / sa.func.nullif(total, 0)
 
 
-def _joined() -> sa.Select[Any]:
+def _invitations_with_updates() -> sa.Select[Any]:
     same = sa.and_(*(invitations.c[key] == updates.c[key] for key in ("task", "round", "device")))
     own = InvitationRow.__struct_fields__
     columns = [invitations.c[name] if name in own else updates.c[name] for name in MemberRow.__struct_fields__]

@@ -95,13 +95,15 @@ class PackFiles:
         is left of them if the process ends is swept as of a writer that was killed.
         """
         with self._lock:
-            gone = [path for sha256 in names for name in self._unwanted(sha256) if (path := self._put_aside(name))]
+            gone = [
+                path for sha256 in names for name in self._release_parcels(sha256) if (path := self._put_aside(name))
+            ]
         if len(gone) > 1:
             threading.Thread(target=_unlink, args=(gone,), name="auricle-parcels").start()
         else:
             _unlink(gone)
 
-    def _unwanted(self, sha256: str) -> Iterator[str]:
+    def _release_parcels(self, sha256: str) -> Iterator[str]:
         """The parcels that nothing is wanted of any more without this blob."""
         for name in self._holders.pop(sha256, ()):
             del self._wanted[name][sha256]

@@ -92,7 +92,7 @@ class PersonalModels:
 
 def personal_files(tx: sa.Connection, task: str | None = None) -> set[str]:
     """Files of a task's models of devices, or of all tasks'; with those that rounds under way began with."""
-    kept, asked = sa.select(personal_models.c.blob), _asked_now()
+    kept, asked = sa.select(personal_models.c.blob), _files_in_rounds()
     if task is not None:
         kept, asked = kept.where(personal_models.c.task == task), asked.where(invitations.c.task == task)
     return {*tx.execute(kept.distinct()).scalars(), *tx.execute(asked.distinct()).scalars()}
@@ -106,7 +106,7 @@ def drop_personal(tx: sa.Connection, task: str, versions: Collection[int]) -> se
     return files
 
 
-def _asked_now() -> sa.Select[tuple[str]]:
+def _files_in_rounds() -> sa.Select[tuple[str]]:
     """Files that the devices of rounds under way were asked to begin with."""
     same = (rounds.c.task == invitations.c.task) & (rounds.c.round == invitations.c.round)
     joined = sa.select(invitations.c.base).join(rounds, same)

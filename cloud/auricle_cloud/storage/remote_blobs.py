@@ -70,7 +70,7 @@ class RemoteBlobs:
         """
         sha256 = digest(data)
         path = self._path(sha256)
-        with self._translated():
+        with self._translate_errors():
             try:
                 there = self._ask("cat_file", path)
             except FileNotFoundError:
@@ -86,13 +86,13 @@ class RemoteBlobs:
 
     def get(self, sha256: str) -> bytes:
         """Read a blob; StorageError when it is missing or damaged."""
-        with self._translated():
+        with self._translate_errors():
             data: bytes = self._ask("cat_file", self._path(sha256))
         return checked(data, sha256)
 
     def remove(self, sha256: str) -> None:
         """Forget a blob that nothing refers to any more."""
-        with self._translated(), contextlib.suppress(FileNotFoundError):
+        with self._translate_errors(), contextlib.suppress(FileNotFoundError):
             self._ask("rm_file", self._path(sha256))
 
     def remove_all(self, names: Iterable[str]) -> None:
@@ -102,7 +102,7 @@ class RemoteBlobs:
 
     def names(self) -> Iterator[str]:
         """Every blob there is."""
-        with self._translated():
+        with self._translate_errors():
             paths = sorted(self._ask("find", self._root))
         for path in paths:
             name = str(path).rpartition("/")[2]
@@ -118,7 +118,7 @@ class RemoteBlobs:
         return _within(self._limit, getattr(self._files, request), *given)
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except TimeoutError as error:  # fsspec's own is one

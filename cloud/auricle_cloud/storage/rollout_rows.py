@@ -103,13 +103,13 @@ def read_evidence(tx: sa.Connection, name: str) -> Evidence:
     started = sa.select(rollouts.c.started).where(rollouts.c.rollout == name).scalar_subquery()
     without = hearing.c.device.not_in(given) & (began >= started)
     return Evidence(
-        updated=_heard(tx, own, updated & since),
-        before=_heard(tx, own, updated & before),
-        others=_heard(tx, joined, without),
+        updated=_read_complaints(tx, own, updated & since),
+        before=_read_complaints(tx, own, updated & before),
+        others=_read_complaints(tx, joined, without),
     )
 
 
-def _heard(tx: sa.Connection, of: sa.FromClause, where: sa.ColumnElement[bool]) -> tuple[Heard, ...]:
+def _read_complaints(tx: sa.Connection, of: sa.FromClause, where: sa.ColumnElement[bool]) -> tuple[Heard, ...]:
     sums = (sa.func.sum(complaints()).label("complaints"), sa.func.sum(hearing.c.heard).label("heard"))
     query = sa.select(hearing.c.device, *sums).select_from(of).where(where, devices.c.standing == "approved")
     rows = tx.execute(query.group_by(hearing.c.device).order_by(hearing.c.device))

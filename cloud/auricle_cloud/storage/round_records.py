@@ -253,7 +253,7 @@ class Rounds:
     def mark_failed(self, task: str, number: int, device: str, state: str, reason: str) -> bool:
         """Note that an invited device failed, declined, or sent what is not counted; False where its update counts."""
         entry = {"state": state, "reason": reason[:200].replace("\0", "")}
-        change = sa.update(invitations).where(_uncounted(task, number, device)).values(**entry)
+        change = sa.update(invitations).where(_without_counted_update(task, number, device)).values(**entry)
         with self._db.writing() as tx:
             return tx.execute(change).rowcount == 1
 
@@ -262,7 +262,7 @@ class Rounds:
 
         Only the first is written: a device that sends them again and again costs no transaction.
         """
-        open_ = _uncounted(task, number, device) & invitations.c.state.not_in(get_args(UNCOUNTED))
+        open_ = _without_counted_update(task, number, device) & invitations.c.state.not_in(get_args(UNCOUNTED))
         with self._db.reading() as tx:
             if tx.execute(sa.select(invitations.c.device).where(open_)).first() is None:
                 return False
@@ -288,7 +288,7 @@ class Rounds:
         return True
 
 
-def _uncounted(task: str, number: int, device: str) -> sa.ColumnElement[bool]:
+def _without_counted_update(task: str, number: int, device: str) -> sa.ColumnElement[bool]:
     """A device's invitation, unless its update counts."""
     counted = sa.exists().where(_key(task, number, updates) & (updates.c.device == device))
     return _key(task, number, invitations) & (invitations.c.device == device) & ~counted

@@ -68,13 +68,13 @@ class UpdateJudge:
         for place, names in sorted(by_place.items()):
             self._read(place, names)
 
-    def _locked(self, query: sa.Select[Any]) -> sa.Select[Any]:
+    def _lock_rows(self, query: sa.Select[Any]) -> sa.Select[Any]:
         return query.with_for_update(read=True) if self._hold else query
 
     def _read(self, place: Place, names: set[str]) -> None:
         task, number = place
         of_round = (rounds.c.task == task) & (rounds.c.round == number)
-        self._rounds[place] = Began.first(self._tx, self._locked(Began.select(rounds).where(of_round)))
+        self._rounds[place] = Began.first(self._tx, self._lock_rows(Began.select(rounds).where(of_round)))
         columns = (updates.c.device, updates.c.body, updates.c.counted_in)
         same = (updates.c.task == task) & (updates.c.round == number) & updates.c.device.in_(names)
         for device, body, counted_in in self._tx.execute(sa.select(*columns).where(same)):
@@ -132,7 +132,7 @@ class UpdateJudge:
         if task not in self._open:
             of_task = (rounds.c.task == task) & (rounds.c.mode == "async") & rounds.c.state.in_(TAKING)
             query = sa.select(rounds.c.round).where(of_task).order_by(rounds.c.round.desc()).limit(1)
-            self._open[task] = self._tx.execute(self._locked(query)).scalar()
+            self._open[task] = self._tx.execute(self._lock_rows(query)).scalar()
         number = self._open[task]
         newer = 0 if number is None else self._newer_models(task, base_version)
         return verdict_behind(newer, self._stale_limit, number)

@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 from auricle.checks.interface_facts import EVALUATED, InterfaceFacts
-from auricle.checks.layout_shapes import RULES, SMALL, folded
+from auricle.checks.layout_shapes import RULES, SMALL, fold_constant
 from auricle.checks.onnx_fields import FLOAT
-from auricle.checks.onnx_reader import LARGEST_TENSOR, Model, Node, Value, read_model, shown
-from auricle.checks.operator_call import Call, Constant, Shape, UnsoundNodeError, bounded
+from auricle.checks.onnx_reader import LARGEST_TENSOR, Model, Node, Value, printable, read_model
+from auricle.checks.operator_call import Call, Constant, Shape, UnsoundNodeError, check_size
 from auricle.errors import PackError
 from auricle.packs.graph_interface import Graph
 from auricle.packs.pack import Pack
@@ -116,8 +116,8 @@ class CheckedModel:
         for node in model.nodes:
             if node.domain not in domains:
                 self.refuse(
-                    f"its operator {shown(node.operator)} is of the domain {shown(node.domain)}; only operators of "
-                    f"the ONNX standard are allowed"
+                    f"its operator {printable(node.operator)} is of the domain {printable(node.domain)}; only "
+                    f"operators of the ONNX standard are allowed"
                 )
         self._refuse_wiring()
 
@@ -131,24 +131,26 @@ class CheckedModel:
                 if name and name not in known:
                     self._refuse_undefined(node, name, name in makes)
             if not any(node.outputs):
-                self.refuse(f"its operator {shown(node.operator)} gives nothing")
+                self.refuse(f"its operator {printable(node.operator)} gives nothing")
             for name in filter(None, node.outputs):
                 self._define(known, name)
         for value in self.model.outputs:
             if value.name not in known:
-                self.refuse(f"nothing makes its output {shown(value.name)}")
+                self.refuse(f"nothing makes its output {printable(value.name)}")
 
     def _define(self, known: set[str], name: str) -> None:
         if not name or name in known:
-            self.refuse(f"it defines {shown(name)} twice" if name else "it has an input or a constant without a name")
+            self.refuse(
+                f"it defines {printable(name)} twice" if name else "it has an input or a constant without a name"
+            )
         known.add(name)
 
     def _refuse_undefined(self, node: Node, name: str, later: bool) -> NoReturn:
         if not later:
-            self.refuse(f"its operator {shown(node.operator)} takes {shown(name)}, which nothing makes")
+            self.refuse(f"its operator {printable(node.operator)} takes {printable(name)}, which nothing makes")
         if self._cyclic():
-            self.refuse(f"it is cyclic: {shown(name)} depends on itself or on what does")
-        self.refuse(f"its operator {shown(node.operator)} takes {shown(name)} before it is made")
+            self.refuse(f"it is cyclic: {printable(name)} depends on itself or on what does")
+        self.refuse(f"its operator {printable(node.operator)} takes {printable(name)} before it is made")
 
     def _cyclic(self) -> bool:
         """Whether some node waits for itself: what remains when those that can run have run."""
@@ -176,7 +178,7 @@ class CheckedModel:
         found = {value.name: value for value in self.model.inputs}
         other = sorted(set(found) ^ set(expected))
         if other:
-            self.refuse(f"it does not take what the manifest says, {shown(other[0])} for one")
+            self.refuse(f"it does not take what the manifest says, {printable(other[0])} for one")
         symbols: dict[str, int] = {}
         shapes: dict[str, Shape] = {tensor.name: tensor.array.shape for tensor in self.model.initialisers}
         for name, dims in expected.items():
@@ -184,7 +186,7 @@ class CheckedModel:
             self._refuse_value(value, dims, named, symbols)
             shapes[name] = tuple(dim if isinstance(dim, int) else named.setdefault(dim, EVALUATED) for dim in dims)
             if math.prod(shapes[name]) > LARGEST_TENSOR:
-                self.refuse(f"its input {shown(name)} claims {math.prod(shapes[name])} numbers")
+                self.refuse(f"its input {printable(name)} claims {math.prod(shapes[name])} numbers")
         if any_batch and "x" in found and isinstance((found["x"].dims or (None,))[0], int):
             self.refuse("it has a fixed batch where the manifest says any")
         return shapes
@@ -193,7 +195,7 @@ class CheckedModel:
         self, value: Value, dims: tuple[int | str, ...], named: dict[str, int], symbols: dict[str, int]
     ) -> None:
         if value.element != FLOAT or value.dims is None or len(value.dims) != len(dims):
-            self.refuse(f"its input {shown(value.name)} is not a float32 tensor of {len(dims)} dimensions")
+            self.refuse(f"its input {printable(value.name)} is not a float32 tensor of {len(dims)} dimensions")
         for there, due in zip(value.dims, dims, strict=True):
             if isinstance(due, str):
                 due = named.setdefault(due, there if isinstance(there, int) else EVALUATED)
@@ -201,7 +203,7 @@ class CheckedModel:
                 continue
             if isinstance(there, int) or symbols.setdefault(there, due) != due:
                 claimed = tuple("?" if dim is None else dim for dim in value.dims)
-                self.refuse(f"its input {shown(value.name)} is {claimed}, which the pack's tables do not say")
+                self.refuse(f"its input {printable(value.name)} is {claimed}, which the pack's tables do not say")
 
     def follow(self, shapes: dict[str, Shape]) -> None:
         """Follow shapes through all nodes into `shapes`; refuse what is too large or cannot be told."""
@@ -209,26 +211,28 @@ class CheckedModel:
         for node in self.model.nodes:
             rule = RULES.get(node.operator)
             if rule is None:
-                self.refuse(f"its operator {shown(node.operator)} is not one that a pack's graph may use")
+                self.refuse(f"its operator {printable(node.operator)} is not one that a pack's graph may use")
             call = Call(
                 node,
                 [shapes[name] if name else None for name in node.inputs],
                 [self.constants.get(name) for name in node.inputs],
             )
             try:
-                made = [bounded(shape) for shape in rule(call)]
+                made = [check_size(shape) for shape in rule(call)]
             except UnsoundNodeError as error:
                 label = node.outputs[0] or node.name
-                self.refuse(f"its operator {shown(node.operator)} that makes {shown(label)} is unsound: {error}")
+                self.refuse(
+                    f"its operator {printable(node.operator)} that makes {printable(label)} is unsound: {error}"
+                )
             if len(made) < len(node.outputs):
-                self.refuse(f"its operator {shown(node.operator)} has more outputs than such a one has")
+                self.refuse(f"its operator {printable(node.operator)} has more outputs than such a one has")
             for name, shape in zip(node.outputs, made, strict=False):
                 if name:
                     shapes[name] = shape
                     total += math.prod(shape)
             if total > LARGEST_TOTAL:
                 self.refuse(f"its tensors have more than {LARGEST_TOTAL} numbers together")
-            value = folded(call, made[0])
+            value = fold_constant(call, made[0])
             if value is not None:
                 self.constants[node.outputs[0]] = value
 
@@ -239,4 +243,4 @@ class CheckedModel:
         for value in self.model.outputs:
             due = tuple(dim if isinstance(dim, int) else named[dim] for dim in expected[value.name])
             if value.element != FLOAT or shapes[value.name] != due:
-                self.refuse(f"its output {shown(value.name)} is {shapes[value.name]} and not float32 of {due}")
+                self.refuse(f"its output {printable(value.name)} is {shapes[value.name]} and not float32 of {due}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from auricle.packs.graph_interface import FRONTENDS, PARTS, ROLES, SCALARS, Graph, carried
+from auricle.packs.graph_interface import FRONTENDS, PARTS, ROLES, SCALARS, Graph, state_names
 from auricle.packs.pack import Pack
 from auricle.wire.gradient_terms import TERMS
 
@@ -57,7 +57,7 @@ class InterfaceFacts:
                 shapes |= {f"{role}.{scalar}": () for scalar in SCALARS[graph.optimizer]}
             shapes |= {f"{role}.{scalar}": () for term in graph.terms for scalar in TERMS[term].scalars}
             vectors = [f"{role}.{vector}" for term in graph.terms for vector in TERMS[term].vectors]
-            for vector in [*carried(graph, role), *vectors]:
+            for vector in [*state_names(graph, role), *vectors]:
                 shapes |= {f"{vector}/{part}": size for part, size in zip(PARTS, sizes, strict=True)}
         first = self.parts[ROLES[graph.kind][0]]
         shapes |= {f"teacher/{part}": size for part, size in zip(PARTS, first, strict=True)}

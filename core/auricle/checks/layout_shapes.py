@@ -224,7 +224,7 @@ def _cast(call: Call, shape: Shape) -> Constant | None:
     return None if kind is None else call.constant(0).astype(kind)
 
 
-def _taken(call: Call, shape: Shape) -> Constant:
+def _take(call: Call, shape: Shape) -> Constant:
     data = call.constant(0)
     return np.take(data, call.constant(1), axis=axis_of(call.number("axis", 0), data.ndim))
 
@@ -236,7 +236,7 @@ def _cut(call: Call, shape: Shape) -> Constant:
     return call.constant(0)[tuple(cuts)]
 
 
-def _reshaped(call: Call, shape: Shape) -> Constant:
+def _reshape_value(call: Call, shape: Shape) -> Constant:
     return call.constant(0).reshape(shape)
 
 
@@ -247,12 +247,12 @@ FOLDED: dict[str, Callable[[Call, Shape], Constant | None]] = {
     "ConstantOfShape": _fill,
     "Cast": _cast,
     "Identity": lambda call, shape: call.constant(0),
-    **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten"), _reshaped),
+    **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten"), _reshape_value),
     "Expand": lambda call, shape: np.broadcast_to(call.constant(0), shape),
     "Concat": lambda call, shape: np.concatenate(
         [call.constant(i) for i in range(len(call.shapes))], call.number("axis", 0)
     ),
-    "Gather": _taken,
+    "Gather": _take,
     "Slice": _cut,
     "Range": lambda call, shape: np.arange(*(int(call.constant(i)) for i in range(3))),
     "Add": lambda call, shape: call.constant(0) + call.constant(1),
@@ -275,7 +275,7 @@ def _quotient(call: Call) -> Constant | None:
     return a // b if whole else None
 
 
-def folded(call: Call, shape: Shape) -> Constant | None:
+def fold_constant(call: Call, shape: Shape) -> Constant | None:
     """The value of a node's first output, of this shape, where it is small and its inputs are known."""
     fold = FOLDED.get(call.node.operator)
     free = call.node.operator in ("Shape", "Size")

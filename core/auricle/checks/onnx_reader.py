@@ -28,7 +28,7 @@ from auricle.checks.onnx_fields import (
     TYPE,
     VALUE,
 )
-from auricle.checks.onnx_wire import Span, Wire, signed
+from auricle.checks.onnx_wire import Span, Wire, to_signed
 
 HIGHEST_RANK = 8
 MOST_NODES = 50_000
@@ -78,7 +78,7 @@ class Model(NamedTuple):
     values: list[Value]
 
 
-def shown(name: str) -> str:
+def printable(name: str) -> str:
     """A name of a file that nobody vouches for, fit for a terminal."""
     return repr(name if len(name) <= 60 else name[:57] + "...")
 
@@ -118,9 +118,9 @@ class _ModelReader:
             opset = self.wire.message(part, OPSET, "operator set")
             domain = self._text(opset, 1, "domain")
             if domain in opsets:
-                self.refuse(f"it imports the operator set {shown(domain)} twice")
-            opsets[domain] = signed(opset.get(2, [0])[0])
-        return self._graph(fields[7][0], signed(fields[1][0]), opsets)
+                self.refuse(f"it imports the operator set {printable(domain)} twice")
+            opsets[domain] = to_signed(opset.get(2, [0])[0])
+        return self._graph(fields[7][0], to_signed(fields[1][0]), opsets)
 
     def _graph(self, span: Span, ir: int, opsets: dict[str, int]) -> Model:
         fields = self.wire.message(span, GRAPH, "graph")
@@ -140,12 +140,12 @@ class _ModelReader:
         fields = self.wire.message(span, NODE, "node")
         operator = self._text(fields, 4, "operator")
         if self._text(fields, 8, "overload"):
-            self.refuse(f"a node {shown(operator)} calls a function")
+            self.refuse(f"a node {printable(operator)} calls a function")
         attributes: Attributes = {}
         for part in fields.get(5, []):
             name, value = self._attribute(part, operator)
             if name in attributes:
-                self.refuse(f"a node {shown(operator)} has the attribute {shown(name)} twice")
+                self.refuse(f"a node {printable(operator)} has the attribute {printable(name)} twice")
             attributes[name] = value
         return Node(
             operator,
@@ -161,35 +161,35 @@ class _ModelReader:
         name, kind = self._text(fields, 1, "name"), fields.get(20, [0])[0]
         field = ATTRIBUTE_FIELDS.get(kind)
         if 6 in fields or 11 in fields:
-            self.refuse(f"a node {shown(operator)} holds a graph inside the graph")
+            self.refuse(f"a node {printable(operator)} holds a graph inside the graph")
         if field is None or set(fields) - {1, 20, field}:
-            self.refuse(f"the attribute {shown(name)} of a node {shown(operator)} has no type or two values")
+            self.refuse(f"the attribute {printable(name)} of a node {printable(operator)} has no type or two values")
         values = fields.get(field, [])
         if kind in (1, 6):
             numbers = self._numbers(values, np.dtype("<f4"))
-            self._finite(numbers, f"the attribute {shown(name)} of a node {shown(operator)}")
+            self._finite(numbers, f"the attribute {printable(name)} of a node {printable(operator)}")
             return name, float(numbers.sum()) if kind == 1 else tuple(numbers.tolist())
         if kind in (2, 7):
-            whole = [signed(value) for value in values]
+            whole = [to_signed(value) for value in values]
             return name, sum(whole) if kind == 2 else tuple(whole)
         if kind in (3, 8):
             texts = [self.wire.join([value]) for value in values]
             return name, b"".join(texts) if kind == 3 else tuple(texts)
         tensors = [self._tensor(value) for value in values]
         if kind == 4 and not tensors:
-            self.refuse(f"the attribute {shown(name)} of a node {shown(operator)} has no tensor")
+            self.refuse(f"the attribute {printable(name)} of a node {printable(operator)} has no tensor")
         return name, tensors[0] if kind == 4 else tuple(tensors)
 
     def _tensor(self, span: Span) -> Tensor:
         fields = self.wire.message(span, TENSOR, "tensor")
         name = self._text(fields, 8, "name")
-        what = f"the tensor {shown(name)}"
+        what = f"the tensor {printable(name)}"
         if 13 in fields or fields.get(14, [0])[0] != 0:
             self.refuse(f"{what} keeps its numbers outside the file")
         dtype = DTYPES.get(fields.get(2, [0])[0])
         if dtype is None:
             self.refuse(f"{what} has an element type that a pack's graph may not have")
-        dims = tuple([signed(dim) for dim in fields.get(1, [])])
+        dims = tuple([to_signed(dim) for dim in fields.get(1, [])])
         if len(dims) > HIGHEST_RANK or any(dim < 0 for dim in dims):
             self.refuse(f"{what} has more than {HIGHEST_RANK} dimensions or a negative one")
         size = math.prod(dims)
@@ -213,7 +213,7 @@ class _ModelReader:
             if len(spans) == 1:
                 return np.frombuffer(self.wire.data, dtype, size, spans[0][0])
             return self._numbers(spans, dtype)
-        values = [signed(value) for value in fields[held[0]]] if dtype.kind != "u" else fields[held[0]]
+        values = [to_signed(value) for value in fields[held[0]]] if dtype.kind != "u" else fields[held[0]]
         if len(values) != size:
             self.refuse(f"{what} claims {size} numbers but holds {len(values)}")
         stored = np.dtype("<u2") if dtype.str == "<f2" else dtype
@@ -246,11 +246,11 @@ class _ModelReader:
         if 4 in kind and 1 not in kind:
             return Value(name, SEQUENCE, None)
         if 1 not in kind or 4 in kind:
-            self.refuse(f"{shown(name)} is neither a tensor nor a list of tensors")
+            self.refuse(f"{printable(name)} is neither a tensor nor a list of tensors")
         tensor = self.wire.message(kind[1][0], TENSOR_TYPE, "tensor type")
         element = tensor.get(1, [0])[0]
         if element not in DTYPES:
-            self.refuse(f"{shown(name)} has an element type that a pack's graph may not have")
+            self.refuse(f"{printable(name)} has an element type that a pack's graph may not have")
         return Value(name, element, self._shape(tensor[2][0], name) if 2 in tensor else None)
 
     def _shape(self, span: Span, name: str) -> tuple[int | str | None, ...]:
@@ -258,11 +258,11 @@ class _ModelReader:
         for part in self.wire.message(span, SHAPE, "shape").get(1, []):
             fields = self.wire.message(part, DIM, "dimension")
             if len(fields) > 1:
-                self.refuse(f"a dimension of {shown(name)} has a number and a name")
-            dims.append(signed(fields[1][0]) if 1 in fields else self._text(fields, 2, "dimension") or None)
+                self.refuse(f"a dimension of {printable(name)} has a number and a name")
+            dims.append(to_signed(fields[1][0]) if 1 in fields else self._text(fields, 2, "dimension") or None)
         known = [dim for dim in dims if isinstance(dim, int)]
         if len(dims) > HIGHEST_RANK or any(dim < 0 for dim in known) or math.prod(known) > LARGEST_TENSOR:
-            self.refuse(f"{shown(name)} claims a shape of more than {LARGEST_TENSOR} numbers")
+            self.refuse(f"{printable(name)} claims a shape of more than {LARGEST_TENSOR} numbers")
         return tuple(dims)
 
     def _text(self, fields: dict[int, list[Any]], number: int, what: str) -> str:

@@ -145,6 +145,6 @@ class Wire:
         return b"".join(self.data[start:end] for start, end in spans)
 
 
-def signed(value: int) -> int:
+def to_signed(value: int) -> int:
     """An int64 from its unsigned bits."""
     return value - (1 << 64) if value >> 63 else value

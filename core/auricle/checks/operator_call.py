@@ -70,7 +70,7 @@ class Call:
 Rule = Callable[[Call], "list[Shape]"]
 
 
-def bounded(shape: Sequence[int]) -> Shape:
+def check_size(shape: Sequence[int]) -> Shape:
     """A shape that may be allocated; refused when it is too large, too deep or negative."""
     size = math.prod(shape)
     if any(dim < 0 for dim in shape) or len(shape) > HIGHEST_RANK:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from auricle.checks.onnx_reader import Node, Tensor
-from auricle.checks.operator_call import Call, Constant, Rule, Shape, axis_of, bounded, broadcast, require
+from auricle.checks.operator_call import Call, Constant, Rule, Shape, axis_of, broadcast, check_size, require
 
 
 def _same(call: Call) -> list[Shape]:
@@ -110,7 +110,7 @@ def _recurrent(call: Call) -> list[Shape]:
     require(call.number("hidden_size", hidden) == hidden, "its hidden_size is not that of its weights")
     require(w == (both, gates * hidden, x[2]) and r == (both, gates * hidden, hidden), "its weights do not fit")
     steps, batch = (x[1], x[0]) if call.number("layout", 0) else (x[0], x[1])
-    bounded((steps, both, batch, gates * hidden))
+    check_size((steps, both, batch, gates * hidden))
     if call.number("layout", 0):
         return [(batch, steps, both, hidden), (batch, both, hidden), (batch, both, hidden)][: len(call.node.outputs)]
     return [(steps, both, batch, hidden), (both, batch, hidden), (both, batch, hidden)][: len(call.node.outputs)]

@@ -125,7 +125,7 @@ def _check_interface(model: FileModel, pack: Pack, entry: Tflite) -> None:
     taken: list[tuple[int, ...]] = [(entry.batch, *task.input_shape)]
     given: list[tuple[int, ...]] = [(entry.batch, len(pack.labels))]
     if network is not None:
-        state = list(held_shapes(pack).values())
+        state = list(state_shapes(pack).values())
         taken = [(1, network.stride, task.frontend.mels), *state]
         given = [(1, 1, network.size), *state]
     places = [*model.inputs, *model.outputs]
@@ -135,7 +135,7 @@ def _check_interface(model: FileModel, pack: Pack, entry: Tflite) -> None:
         raise PackError(f"The model {entry.file} does not take or give what the pack's manifest says.")
 
 
-def held_shapes(pack: Pack) -> dict[str, tuple[int, ...]]:
+def state_shapes(pack: Pack) -> dict[str, tuple[int, ...]]:
     """What the step of a front-end's network remembers, by name, as a `.tflite` of it has that: with channels last."""
     state = pack.network_graph(FRONTENDS[1]).state
     return {name: tuple(state[name][axis] for axis in HELD) for name in sorted(state)}

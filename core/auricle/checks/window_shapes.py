@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from auricle.checks.operator_call import Call, Rule, Shape, bounded, require
+from auricle.checks.operator_call import Call, Rule, Shape, check_size, require
 
 
 def _windows(call: Call, spatial: Shape, kernel: Sequence[int]) -> Shape:
@@ -31,7 +31,9 @@ def _conv(call: Call) -> list[Shape]:
     require(len(x) == len(w) >= 3 and groups >= 1 and x[1] == w[1] * groups, "its kernel does not fit its input")
     made = _windows(call, x[2:], call.list("kernel_shape", w[2:]))
     require(tuple(call.list("kernel_shape", w[2:])) == w[2:], "its kernel is not the one it names")
-    bounded((w[1], *w[2:], *made) if len(made) <= 2 else (math.prod(w[1:]), math.prod(made)))  # the columns it unfolds
+    check_size(
+        (w[1], *w[2:], *made) if len(made) <= 2 else (math.prod(w[1:]), math.prod(made))
+    )  # the columns it unfolds
     return [(x[0], w[0], *made)]
 
 
@@ -49,7 +51,7 @@ def _conv_transpose(call: Call) -> list[Shape]:
         strides[i] * (x[2 + i] - 1) + more[i] + (w[2 + i] - 1) * dilations[i] + 1 - pads[i] - pads[i + rank]
         for i in range(rank)
     )
-    bounded((math.prod(w[1:]), math.prod(x[2:])))
+    check_size((math.prod(w[1:]), math.prod(x[2:])))
     return [(x[0], w[1] * groups, *made)]
 
 

@@ -209,7 +209,7 @@ def match(
     return delays, used
 
 
-def interpolated(accepts: NDArray[np.int64], shares: NDArray[np.float64], hours: float, rate: float) -> float:
+def interpolate(accepts: NDArray[np.int64], shares: NDArray[np.float64], hours: float, rate: float) -> float:
     """The share (of T) at a number of false accepts an hour, evenly between the two thresholds around it.
 
     Of several thresholds with as many false accepts the best counts; a share never falls where more are allowed. Fewer
@@ -251,6 +251,6 @@ def points(
     enough = count_interval(0).high / counts.all_hours
     made = []
     for rate in rates:
-        share = interpolated(accepts, shares, counts.all_hours, rate)
+        share = interpolate(accepts, shares, counts.all_hours, rate)
         made.append(Point(rate, share, number, share_interval(round(share * number), number), enough <= rate))
     return made

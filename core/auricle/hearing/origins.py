@@ -123,10 +123,10 @@ def origins_of(pieces: Sequence[Piece], decided: NDArray[np.int64]) -> NDArray[n
         return np.full(len(decided), -1)
     start, end = (np.array([getattr(piece, name) for piece in pieces]) for name in ("start", "end"))
     parts = [decided[first : first + _AT_ONCE] for first in range(0, len(decided), _AT_ONCE)]
-    return np.concatenate([np.zeros(0, np.int64), *(_traced(start, end, part) for part in parts)])
+    return np.concatenate([np.zeros(0, np.int64), *(_trace(start, end, part) for part in parts)])
 
 
-def _traced(start: NDArray[np.int64], end: NDArray[np.int64], decided: NDArray[np.int64]) -> NDArray[np.int64]:
+def _trace(start: NDArray[np.int64], end: NDArray[np.int64], decided: NDArray[np.int64]) -> NDArray[np.int64]:
     at = decided[:, None]
     inside = np.minimum(at, end) - np.maximum(at - round(JUDGED * SAMPLE_RATE), start)
     last = np.where(start < at, end, -1)

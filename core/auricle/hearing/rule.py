@@ -70,7 +70,7 @@ def keyword_mask(labels: Sequence[str]) -> NDArray[np.bool_]:
     return np.array([not (label.startswith("_") and label.endswith("_")) for label in labels])
 
 
-def smoothed(posteriors: Posteriors, window: int) -> NDArray[np.float64]:
+def smooth(posteriors: Posteriors, window: int) -> NDArray[np.float64]:
     """The mean (hops, L) over the last `window` rows, of which those before the first are 0.
 
     Added up in the order of the detector's ring buffer, so that the last bit is the same.
@@ -84,7 +84,7 @@ def smoothed(posteriors: Posteriors, window: int) -> NDArray[np.float64]:
     return means
 
 
-def held(averages: NDArray[np.float64], patience: int) -> NDArray[np.float64]:
+def hold(averages: NDArray[np.float64], patience: int) -> NDArray[np.float64]:
     """The least of the last `patience` averages (hops, L); -inf where there are fewer yet."""
     if not len(averages):
         return averages
@@ -116,8 +116,8 @@ def detect(posteriors: Posteriors, labels: Sequence[str], thresholds: Thresholds
     if posteriors.ndim != 2 or posteriors.shape[1] != len(labels) or not mask.any():
         raise DataError(f"Posteriors of shape {posteriors.shape} are not rows of {len(labels)} labels with a keyword.")
     levels = np.broadcast_to(thresholds[:, None] if thresholds.ndim == 1 else thresholds, (len(thresholds), len(mask)))
-    averages = smoothed(posteriors, rule.smoothing)
-    steady = held(averages, rule.patience)
+    averages = smooth(posteriors, rule.smoothing)
+    steady = hold(averages, rule.patience)
     best = np.where(mask, averages, -1).argmax(axis=1) if len(averages) else np.zeros(0, np.int64)
     found = [
         _of_label(int(label), averages[:, label], steady[:, label], best == label, levels[:, label], rule.rest)

@@ -19,13 +19,13 @@ from auricle.hearing.sounds import (
     active_level,
     as_loud,
     as_speech,
-    drawn_background,
+    draw_background,
     fingerprint,
     in_room,
     pcm,
     ratio,
     room,
-    shuffled,
+    shuffle,
     silence,
 )
 from auricle.hearing.utterances import (
@@ -35,10 +35,10 @@ from auricle.hearing.utterances import (
     Spoken,
     Stretch,
     Uttered,
-    cropped,
-    joined,
+    crop,
+    join,
     laid_out,
-    moved_pieces,
+    shift_pieces,
     utter,
 )
 from auricle.speech.audio import SAMPLE_RATE
@@ -79,7 +79,7 @@ def keywords_in_noise(
     rooms: bool = False,
 ) -> Scene:
     """Every take once, in random order, with pauses of so many seconds, in noise; in rooms where wanted."""
-    said = [_in_its_room(utter(take, ROOM if rooms else NOISE, rng), rooms, rng) for take in shuffled(takes, rng)]
+    said = [_in_its_room(utter(take, ROOM if rooms else NOISE, rng), rooms, rng) for take in shuffle(takes, rng)]
     return laid_out(said, noise, rng, snr, pauses)
 
 
@@ -92,7 +92,7 @@ def keywords_over_speech(
     pauses: Range = (1.0, 2.5),
 ) -> Scene:
     """Every take once over other people's running speech, fainter than the word by `snr` dB, which never stops."""
-    said = [utter(take, OVER_SPEECH, rng) for take in shuffled(takes, rng)]
+    said = [utter(take, OVER_SPEECH, rng) for take in shuffle(takes, rng)]
     return laid_out(said, speech, rng, snr, pauses)
 
 
@@ -113,7 +113,7 @@ def keywords_after_words(
     as the keyword, give or take 4 dB.
     """
     said = []
-    for take in shuffled(takes, rng):
+    for take in shuffle(takes, rng):
         after = utter(take, AFTER_WORDS, rng)
         said.append(_among(after, others, rng, gap, both=bool(rng.random() < followed)))
     return laid_out(said, noise, rng, snr, pauses)
@@ -184,7 +184,7 @@ def run_together(
         pieces: list[Piece] = []
         place = 0
         for index in rng.integers(len(words), size=count):
-            word = cropped(utter(words[index], _OTHER, rng), 0.05)
+            word = crop(utter(words[index], _OTHER, rng), 0.05)
             pieces.append(Piece(fingerprint(words[index].sound), place, place + len(word.sound)))
             parts += [word.sound, silence(rng.uniform(*gap))]
             place += len(parts[-2]) + len(parts[-1])
@@ -202,7 +202,7 @@ def noise_alone(noise: Sequence[Sound], rng: np.random.Generator, *, seconds: fl
     pieces = [Piece(names[i], int(end) - len(part), int(end)) for i, part, end in zip(order, parts, ends, strict=True)]
     missing = round(seconds * SAMPLE_RATE) - sum(map(len, parts))
     if missing > 0:
-        more, drawn = drawn_background(noise, missing, rng)
+        more, drawn = draw_background(noise, missing, rng)
         starts = range(sum(map(len, parts)), sum(map(len, parts)) + missing, BED_SECONDS * SAMPLE_RATE)
         pieces += [
             Piece(names[i], start, min(start + BED_SECONDS * SAMPLE_RATE, starts.stop))
@@ -224,7 +224,7 @@ def end_to_end(scenes: Sequence[Scene]) -> Scene:
     pieces: list[Piece] = []
     place = 0
     for scene in scenes:
-        pieces += moved_pieces(scene.pieces, place)
+        pieces += shift_pieces(scene.pieces, place)
         words += [replace(word, start=word.start + place, end=word.end + place) for word in scene.words]
         stretches += [replace(part, start=part.start + place, end=part.end + place) for part in scene.stretches]
         place += len(scene.samples)
@@ -239,13 +239,13 @@ def _in_its_room(said: Uttered, wanted: bool, rng: np.random.Generator) -> Utter
 
 def _among(said: Uttered, others: Sequence[Take], rng: np.random.Generator, gap: Range, *, both: bool) -> Uttered:
     def neighbour() -> Uttered:
-        other = cropped(utter(others[int(rng.integers(len(others)))], _OTHER, rng))
+        other = crop(utter(others[int(rng.integers(len(others)))], _OTHER, rng))
         wanted = said.level * ratio(rng.uniform(-LOUDNESS_DB, LOUDNESS_DB))
         return replace(other, sound=other.sound * np.float32(wanted / other.level))
 
-    whole = joined(neighbour(), cropped(said), rng.uniform(*gap))
+    whole = join(neighbour(), crop(said), rng.uniform(*gap))
     if both:
-        whole = joined(whole, neighbour(), rng.uniform(*gap))
+        whole = join(whole, neighbour(), rng.uniform(*gap))
     return replace(whole, words=tuple(word for word in whole.words if word.kind != _OTHER), level=said.level)
 
 

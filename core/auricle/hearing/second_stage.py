@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle.hearing.rule import Posteriors, keyword_mask, smoothed
+from auricle.hearing.rule import Posteriors, keyword_mask, smooth
 
 PROPOSAL = 0.5
 """Share of a keyword's threshold from which it is proposed: that of a device whose settings say nothing."""
@@ -51,10 +51,10 @@ def proposals(
     DataError
         The shapes do not fit.
     """
-    return _walked(first, second, levels, smoothing, share)[1]
+    return _walk(first, second, levels, smoothing, share)[1]
 
 
-def cascaded(
+def cascade(
     first: Posteriors, second: Posteriors, levels: Levels, smoothing: int, share: float = PROPOSAL
 ) -> Posteriors:
     """Posteriors (hops, L) as a detector with two stages comes to them.
@@ -62,10 +62,10 @@ def cascaded(
     A window that was proposed (`proposals`, which says what the parameters are) counts with the mean of both stages;
     every other one with the first stage's posteriors.
     """
-    return _walked(first, second, levels, smoothing, share)[0]
+    return _walk(first, second, levels, smoothing, share)[0]
 
 
-def _walked(
+def _walk(
     first: Posteriors, second: Posteriors, levels: Levels, smoothing: int, share: float
 ) -> tuple[Posteriors, NDArray[np.bool_]]:
     if first.shape != second.shape or first.shape[1:] != levels.shape:
@@ -75,7 +75,7 @@ def _walked(
     mean = ((first + second) / 2).astype(np.float32)
     active = np.isfinite(levels)
     wanted = share * levels[active]
-    most = smoothed(np.maximum(first, mean), smoothing)[:, active]
+    most = smooth(np.maximum(first, mean), smoothing)[:, active]
     # A bound, so that few windows are walked through; the slack is for sums that were added in another order.
     possible = (np.maximum(most + 1e-9, first[:, active]) >= wanted).any(axis=1) & first.any(axis=1)
     for hop in np.flatnonzero(possible).tolist():

@@ -35,7 +35,7 @@ class Take:
     sound: Sound
 
 
-def shuffled(takes: Sequence[Take], rng: np.random.Generator) -> list[Take]:
+def shuffle(takes: Sequence[Take], rng: np.random.Generator) -> list[Take]:
     """All of them, in random order."""
     return [takes[i] for i in rng.permutation(len(takes))]
 
@@ -45,7 +45,7 @@ def fingerprint(sound: Sound) -> str:
     return hashlib.blake2b(np.ascontiguousarray(sound, np.float32).tobytes(), digest_size=8).hexdigest()
 
 
-def spoken_span(sound: Sound) -> tuple[int, int]:
+def word_span(sound: Sound) -> tuple[int, int]:
     """First and last sample of the word in a clean recording: between them lie 98 % of the energy."""
     energy = np.cumsum(np.square(sound, dtype=np.float64))
     first, last = np.searchsorted(energy, (0.01 * energy[-1], 0.99 * energy[-1]))
@@ -58,8 +58,8 @@ def level(sound: Sound) -> float:
 
 
 def active_level(sound: Sound) -> float:
-    """Root mean square of the word itself, from `spoken_span`."""
-    first, last = spoken_span(sound)
+    """Root mean square of the word itself, from `word_span`."""
+    first, last = word_span(sound)
     return level(sound[first : last + 1])
 
 
@@ -91,7 +91,7 @@ def silence(seconds: float) -> Sound:
     return np.zeros(max(0, round(seconds * SAMPLE_RATE)), np.float32)
 
 
-def faded(sound: Sound, seconds: float = 0.02) -> Sound:
+def fade(sound: Sound, seconds: float = 0.02) -> Sound:
     """A recording that comes and goes within so many seconds."""
     count = min(round(seconds * SAMPLE_RATE), len(sound) // 2)
     edges = np.ones(len(sound), np.float32)
@@ -106,10 +106,10 @@ def background(sounds: Sequence[Sound], samples: int, rng: np.random.Generator) 
     Each is brought to a loudest half second of 1, so that what uses it has to set the level. Where one ends and the
     next begins, and where a recording goes round, it fades for 20 ms: there is no click.
     """
-    return drawn_background(sounds, samples, rng)[0]
+    return draw_background(sounds, samples, rng)[0]
 
 
-def drawn_background(sounds: Sequence[Sound], samples: int, rng: np.random.Generator) -> tuple[Sound, list[int]]:
+def draw_background(sounds: Sequence[Sound], samples: int, rng: np.random.Generator) -> tuple[Sound, list[int]]:
     """The same, and which recording was drawn for each 15 s of it."""
     if not sounds:
         raise DataError("A background needs at least one recording of noise or speech.")
@@ -119,8 +119,8 @@ def drawn_background(sounds: Sequence[Sound], samples: int, rng: np.random.Gener
     for start in range(0, samples, length):
         drawn.append(int(rng.integers(len(sounds))))
         chosen = sounds[drawn[-1]]
-        turned = np.roll(faded(chosen), -int(rng.integers(len(chosen))))
-        parts.append(faded(np.resize(turned / np.float32(loudest(chosen)), min(length, samples - start))))
+        turned = np.roll(fade(chosen), -int(rng.integers(len(chosen))))
+        parts.append(fade(np.resize(turned / np.float32(loudest(chosen)), min(length, samples - start))))
     return (np.concatenate(parts) if parts else silence(0)), drawn
 
 

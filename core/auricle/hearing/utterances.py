@@ -20,7 +20,7 @@ from auricle.hearing.sounds import (
     pcm,
     ratio,
     silence,
-    spoken_span,
+    word_span,
 )
 from auricle.speech.audio import SAMPLE_RATE
 
@@ -102,36 +102,36 @@ class Uttered:
 def utter(take: Take, kind: str, rng: np.random.Generator) -> Uttered:
     """A word as loud as speech, give or take 4 dB; its SNR is set when it is laid out."""
     sound = as_speech(take.sound, rng)
-    first, last = spoken_span(sound)
+    first, last = word_span(sound)
     return Uttered(
         sound, (Spoken(take.word, first, last, take.speaker, kind, 0.0, fingerprint(take.sound)),), active_level(sound)
     )
 
 
-def cropped(uttered: Uttered, margin: float = 0.1) -> Uttered:
+def crop(uttered: Uttered, margin: float = 0.1) -> Uttered:
     """From so many seconds before the first word to as many after the last."""
     spare = round(margin * SAMPLE_RATE)
     first, last = max(0, uttered.words[0].start - spare), uttered.words[-1].end + spare
-    return replace(uttered, sound=uttered.sound[first : last + 1], words=_moved(uttered.words, -first))
+    return replace(uttered, sound=uttered.sound[first : last + 1], words=_shift(uttered.words, -first))
 
 
-def _moved(words: Sequence[Spoken], by: int) -> tuple[Spoken, ...]:
+def _shift(words: Sequence[Spoken], by: int) -> tuple[Spoken, ...]:
     return tuple(replace(word, start=word.start + by, end=word.end + by) for word in words)
 
 
-def moved_pieces(pieces: Sequence[Piece], by: int) -> tuple[Piece, ...]:
+def shift_pieces(pieces: Sequence[Piece], by: int) -> tuple[Piece, ...]:
     """Pieces so many samples later."""
     return tuple(replace(piece, start=piece.start + by, end=piece.end + by) for piece in pieces)
 
 
-def joined(first: Uttered, second: Uttered, gap: float) -> Uttered:
+def join(first: Uttered, second: Uttered, gap: float) -> Uttered:
     """Two utterances, so many seconds from the last word's end to the next one's start; overlaps add up."""
     start = first.words[-1].end + round(gap * SAMPLE_RATE) - second.words[0].start
     lead = max(0, -start)
     sound = np.zeros(lead + max(len(first.sound), start + len(second.sound)), np.float32)
     sound[lead : lead + len(first.sound)] += first.sound
     sound[lead + start : lead + start + len(second.sound)] += second.sound
-    return Uttered(sound, (*_moved(first.words, lead), *_moved(second.words, lead + start)), first.level)
+    return Uttered(sound, (*_shift(first.words, lead), *_shift(second.words, lead + start)), first.level)
 
 
 def laid_out(
@@ -153,9 +153,9 @@ def laid_out(
     words = [
         replace(word, snr=float(wanted))
         for place, utterance, wanted in zip(places, utterances, ratios, strict=True)
-        for word in _moved(utterance.words, place)
+        for word in _shift(utterance.words, place)
     ]
-    pieces = [piece for p, u in zip(places, utterances, strict=True) for piece in moved_pieces(u.pieces, p)]
+    pieces = [piece for p, u in zip(places, utterances, strict=True) for piece in shift_pieces(u.pieces, p)]
     return Scene(pcm(speech + bed * _gains(bed, spans, levels)), tuple(words), pieces=tuple(pieces))
 
 

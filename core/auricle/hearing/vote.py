@@ -11,7 +11,7 @@ LEAST_POSTERIOR = 1e-7
 """Below which none is taken to be: a model that is sure that it is not this word does not forbid it."""
 
 
-def voted(first: Posteriors, vote: Posteriors, share: float) -> Posteriors:
+def add_vote(first: Posteriors, vote: Posteriors, share: float) -> Posteriors:
     """Posteriors (..., L) float32 that count: the softmax of (1 - share) log(first) + share log(vote).
 
     Each row is computed in float64 and for itself, so that a window has the same posteriors alone and among others.

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from auricle.errors import DataError
-from auricle.hearing.sounds import Sound, Take, shuffled
-from auricle.hearing.utterances import Range, Scene, Uttered, joined, laid_out, utter
+from auricle.hearing.sounds import Sound, Take, shuffle
+from auricle.hearing.utterances import Range, Scene, Uttered, join, laid_out, utter
 
 WAKE, WAKE_ALONE, COMMAND = "wake", "wake alone", "command"
 """Kinds of word: `WAKE` is followed by its command, `WAKE_ALONE` by nothing."""
@@ -40,15 +40,15 @@ def wake_then_command(
     """
     if not wakes or not 0 <= alone < 1:
         raise DataError("A scene of commands needs a wake word, and a share of them that have a command.")
-    turn = shuffled(wakes, rng)
+    turn = shuffle(wakes, rng)
     said: list[Uttered] = []
-    waiting = shuffled(commands, rng)
+    waiting = shuffle(commands, rng)
     while waiting:
         wake = turn[len(said) % len(turn)]
         if rng.random() < alone:
             said.append(utter(wake, WAKE_ALONE, rng))
         else:
-            said.append(joined(utter(wake, WAKE, rng), utter(waiting.pop(), COMMAND, rng), rng.uniform(*gap)))
+            said.append(join(utter(wake, WAKE, rng), utter(waiting.pop(), COMMAND, rng), rng.uniform(*gap)))
     return laid_out(said, noise, rng, snr, pauses)
 
 

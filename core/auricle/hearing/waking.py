@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle.hearing.rule import Posteriors, Rule, held, keyword_mask, smoothed
+from auricle.hearing.rule import Posteriors, Rule, hold, keyword_mask, smooth
 from auricle.speech.audio import SAMPLE_RATE
 
 SHORTEST = 0.3
@@ -68,7 +68,7 @@ def guard_hops(since_end: float, hop: float) -> int:
     return max(0, math.ceil(round((SHORTEST - since_end) / hop, 6)) - 1)
 
 
-def heard_awake(posteriors: Posteriors, labels: Sequence[str], waking: Waking) -> list[Heard]:
+def hear_awake(posteriors: Posteriors, labels: Sequence[str], waking: Waking) -> list[Heard]:
     """What is heard in a stream (hops, L), in order: exactly what a detector hears whose wake words end as assumed.
 
     Raises
@@ -105,8 +105,8 @@ class _Walk:
         self._levels = np.array(said)
         self._length = max(1, round(waking.window / waking.rule.hop))
         self._guard = min(max(0, waking.guard), self._length - 1)
-        self._averages = smoothed(posteriors, waking.rule.smoothing)
-        self._steady = held(self._averages, waking.rule.patience)
+        self._averages = smooth(posteriors, waking.rule.smoothing)
+        self._steady = hold(self._averages, waking.rule.patience)
         above = self._averages >= self._levels
         self._fell = np.maximum.accumulate(np.where(above, -1, np.arange(len(posteriors))[:, None]), axis=0)
         """(hops, K) the last hop in which each average was below its threshold."""
@@ -151,8 +151,8 @@ class _Walk:
         first = begin - begin % self._rule.smoothing
         rows = self._posteriors[first:end].copy()
         rows[: begin - first] = 0
-        averages = smoothed(rows, self._rule.smoothing)[begin - first :]
-        steady = held(averages, self._rule.patience)
+        averages = smooth(rows, self._rule.smoothing)[begin - first :]
+        steady = hold(averages, self._rule.patience)
         averages[:, self._wake] = self._averages[begin:end, self._wake]
         steady[:, self._wake] = self._steady[begin:end, self._wake]
         return averages, steady

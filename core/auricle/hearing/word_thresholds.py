@@ -66,7 +66,7 @@ def thresholds_for(counts: Counts, rate: float, least: float = LEAST) -> WordThr
         left -= float(ladders[word].accepts[to] - ladders[word].accepts[place[word]])
         place[word] = to
     rows = [int(ladder.rows[at]) for ladder, at in zip(ladders, place, strict=True)]
-    return _found(counts, names, rows, hours)
+    return _thresholds_of(counts, names, rows, hours)
 
 
 def threshold_for(counts: Counts, rate: float, least: float = LEAST) -> WordThresholds:
@@ -90,7 +90,7 @@ def threshold_for(counts: Counts, rate: float, least: float = LEAST) -> WordThre
     accepts = np.sum([counts.total(name) for name in names], axis=0)
     fits = (accepts <= hours * rate) & (counts.thresholds[:, 0] >= least)
     row = int(fits.argmax()) if fits.any() else len(fits) - 1
-    return _found(counts, names, [row] * len(names), hours)
+    return _thresholds_of(counts, names, [row] * len(names), hours)
 
 
 def _hours_that_show(counts: Counts, rate: float) -> float:
@@ -105,7 +105,7 @@ def _keywords(counts: Counts) -> list[str]:
     return [label for label, is_word in zip(counts.labels, keyword_mask(counts.labels), strict=True) if is_word]
 
 
-def _found(counts: Counts, names: Sequence[str], rows: Sequence[int], hours: float) -> WordThresholds:
+def _thresholds_of(counts: Counts, names: Sequence[str], rows: Sequence[int], hours: float) -> WordThresholds:
     """What the chosen rows of thresholds, by keyword, do to this sound."""
     hits = {
         name: float(counts.hit[row][spoken].mean())

@@ -207,13 +207,13 @@ class MqttLink:
         """
         self._subscriptions.add(topic_filter, handler)
         try:
-            while not await self._granted(topic_filter):
+            while not await self._grant(topic_filter):
                 pass
         except BaseException:
             self._subscriptions.remove(topic_filter)
             raise
 
-    async def _granted(self, topic_filter: str) -> bool:
+    async def _grant(self, topic_filter: str) -> bool:
         connection = await self._ready()
         try:
             await self._subscriptions.grant(connection, topic_filter)

@@ -120,7 +120,7 @@ class LoopSocket:
                 break
             more = self._sock.fill()
             self._heard = True
-            self._guarded(self._take_packets)
+            self._guard(self._take_packets)
             if not more:
                 break
         else:
@@ -174,7 +174,7 @@ class LoopSocket:
         """Write; what the socket has no room for, once it has."""
         self._waking = False
         if self._client is not None and self._client.want_write():
-            self._guarded(self._client.loop_write)
+            self._guard(self._client.loop_write)
         if self._sock is None:
             return
         try:
@@ -205,16 +205,16 @@ class LoopSocket:
         if self._reading:
             if self._heard:  # paho sees only what is left to it
                 self._heard, self._client._last_bytes_received = False, time.monotonic()
-            self._guarded(self._client.loop_misc)
+            self._guard(self._client.loop_misc)
             return
         if time.monotonic() - self._pinged > self._client.keepalive / 2:
             self._pinged = time.monotonic()
-            self._guarded(self._client._send_pingreq)
+            self._guard(self._client._send_pingreq)
         if self._client is not None:
             # The answer lies unread in the socket, so paho must not count the seconds since the question.
             self._client._ping_t = 0.0
 
-    def _guarded(self, step: Callable[[], object]) -> None:
+    def _guard(self, step: Callable[[], object]) -> None:
         try:
             step()
         except Exception:

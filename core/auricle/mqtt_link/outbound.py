@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from auricle.errors import BrokerError, LinkStoppedError
 from auricle.mqtt_link.connection import TOO_LARGE, Connection
-from auricle.mqtt_link.packet_limit import PacketLimit, refused_as_too_large
+from auricle.mqtt_link.packet_limit import PacketLimit, too_large
 from auricle.mqtt_link.reconnection import within
 from auricle.mqtt_link.settings import Counters, LinkSettings
 
@@ -85,7 +85,7 @@ class Outbound:
         self._limit.require(topic, size)
         if not topic:
             raise BrokerError("a message needs a topic")
-        if not qos and expiry is None and self._sent_at_once(topic, payload, retain=retain, size=size):
+        if not qos and expiry is None and self._send_at_once(topic, payload, retain=retain, size=size):
             return
         loop = asyncio.get_running_loop()
         deadline = None if expiry is None else loop.time() + expiry
@@ -98,7 +98,7 @@ class Outbound:
         except (asyncio.TimeoutError, TimeoutError) as error:
             raise BrokerError(f"{topic}: not acknowledged by the broker within {expiry} s") from error
 
-    def _sent_at_once(self, topic: str, payload: bytes, *, retain: bool, size: int) -> bool:
+    def _send_at_once(self, topic: str, payload: bytes, *, retain: bool, size: int) -> bool:
         """Send what nobody acknowledges without a place in the table; False where it has to wait for one."""
         if self._connection is None or self._connection.full or self._closed is not None:
             return False
@@ -163,7 +163,7 @@ class Outbound:
             self._limit.note_taken(item.size)
         if item is not None and not item.done.done():
             if refusal == TOO_LARGE:
-                item.done.set_exception(refused_as_too_large(item.topic, item.size))
+                item.done.set_exception(too_large(item.topic, item.size))
             elif refusal is not None:
                 item.done.set_exception(BrokerError(f"the broker refuses a message on {item.topic}: {refusal}"))
             else:

@@ -114,7 +114,7 @@ class PacketLimit:
         )
 
 
-def refused_as_too_large(topic: str, size: int) -> MessageTooLargeError:
+def too_large(topic: str, size: int) -> MessageTooLargeError:
     """What is said of a packet that the broker answers with MQTT 5's "packet too large"."""
     return MessageTooLargeError(
         f"{topic}: the broker takes no message of {size} bytes: raise its limit (message_size_limit of mosquitto, "

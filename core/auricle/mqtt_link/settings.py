@@ -26,10 +26,12 @@ def split_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise SettingsError(f'"{_shown(url)}" is not an address: write an IPv6 address as [::1]:PORT.') from error
+        raise SettingsError(
+            f'"{_without_password(url)}" is not an address: write an IPv6 address as [::1]:PORT.'
+        ) from error
     if parts.netloc.rpartition("@")[2].count(":") > 1 and not parts.netloc.rpartition("@")[2].startswith("["):
         raise SettingsError(
-            f'"{_shown(url)}" has more than one port: write host:PORT, and an IPv6 address as [::1]:PORT.'
+            f'"{_without_password(url)}" has more than one port: write host:PORT, and an IPv6 address as [::1]:PORT.'
         )
     return parts
 
@@ -46,7 +48,7 @@ def require_port(parts: SplitResult, what: str) -> int | None:
     return port
 
 
-def _shown(url: str) -> str:
+def _without_password(url: str) -> str:
     """Without a password."""
     return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:...@", url)
 

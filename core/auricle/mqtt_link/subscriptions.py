@@ -97,23 +97,23 @@ class Subscriptions:
             self._counters.unhandled += 1
             log.debug("%s: no handler for a message on %s", self._name, message.topic)
         for place, handler in enumerate(handlers):
-            with self._noted(message):
+            with self._log_errors(message):
                 waiting = handler(message)
                 if waiting is not None:
                     return self._go_on(message, waiting, handlers[place + 1 :])
         return None
 
     async def _go_on(self, message: Delivery, waiting: Awaitable[None], others: Sequence[Handler]) -> None:
-        with self._noted(message):
+        with self._log_errors(message):
             await waiting
         for handler in others:
-            with self._noted(message):
+            with self._log_errors(message):
                 after = handler(message)
                 if after is not None:
                     await after
 
     @contextmanager
-    def _noted(self, message: Delivery) -> Iterator[None]:
+    def _log_errors(self, message: Delivery) -> Iterator[None]:
         try:
             yield
         except Exception:

@@ -19,7 +19,7 @@ def check_start(start: str | None) -> None:
         raise SettingsError(f'There is no start "{start}": {nearest(start, STARTS)}')
 
 
-def chosen_weights(start: str | None, pack: Pack, model: str, seed: int, origin: Pack | None = None) -> Flat | None:
+def choose_weights(start: str | None, pack: Pack, model: str, seed: int, origin: Pack | None = None) -> Flat | None:
     """Weights (P,) that a model starts from by `--start`; None: seeded noise.
 
     Parameters

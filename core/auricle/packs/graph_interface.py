@@ -167,7 +167,7 @@ def step_inputs(graph: Graph) -> list[str]:
         if graph.optimizer is not None:
             names += [f"{role}.{scalar}" for scalar in SCALARS[graph.optimizer]]
             names += [f"{role}.{scalar}" for term in graph.terms for scalar in TERMS[term].scalars]
-        names += [f"{vector}/{part}" for vector in carried(graph, role) for part in PARTS]
+        names += [f"{vector}/{part}" for vector in state_names(graph, role) for part in PARTS]
         names += [f"{role}.{vector}/{part}" for term in graph.terms for vector in TERMS[term].vectors for part in PARTS]
     return [*names, *sorted(graph.noise), *sorted(graph.state)]
 
@@ -176,10 +176,10 @@ def step_outputs(graph: Graph) -> list[str]:
     """Names of a graph's outputs, in order: losses first."""
     names = list(LOSSES[graph.kind])
     if graph.trains:
-        names += [f"new/{v}/{part}" for role in ROLES[graph.kind] for v in carried(graph, role) for part in PARTS]
+        names += [f"new/{v}/{part}" for role in ROLES[graph.kind] for v in state_names(graph, role) for part in PARTS]
     return [*names, *(f"new/{name}" for name in sorted(graph.state))]
 
 
-def carried(graph: Graph, role: str) -> list[str]:
+def state_names(graph: Graph, role: str) -> list[str]:
     """The vectors of one of a graph's models that a step changes: its weights and its optimizer's state."""
     return [role, *(f"{role}.{slot}" for slot in (SLOTS[graph.optimizer] if graph.optimizer else ()))]

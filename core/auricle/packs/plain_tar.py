@@ -79,7 +79,7 @@ def require_plain(archive: IO[bytes]) -> None:
         if member is None:
             break
         count += 1
-        at += RECORD + _padded(member.size)
+        at += RECORD + _padding(member.size)
         if at > end:
             raise NotPlainError("it is cut short")
         if count > MOST_FILES:
@@ -126,7 +126,7 @@ def _number(field: bytes) -> int:
     return int(field.strip(b" \0"), 8)
 
 
-def _padded(size: int) -> int:
+def _padding(size: int) -> int:
     return size + -size % RECORD
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from auricle.errors import PackError, SettingsError
-from auricle.wire.identity import PUBLIC_BYTES, SIGNATURE_BYTES, Identity, verified
+from auricle.wire.identity import PUBLIC_BYTES, SIGNATURE_BYTES, Identity, verify
 from auricle.wire.kinds import UNDECODABLE, plain
 
 SIGNATURE_FILE = "manifest.sig"
@@ -36,7 +36,7 @@ class PackSignature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     def vouches(self, manifest: bytes) -> bool:
         """Whether the owner of the key signed this manifest."""
-        return verified(bytes.fromhex(self.key), bytes.fromhex(self.signature), DOMAIN + manifest)
+        return verify(bytes.fromhex(self.key), bytes.fromhex(self.signature), DOMAIN + manifest)
 
 
 def sign_manifest(identity: Identity, manifest: bytes) -> PackSignature:
@@ -90,7 +90,7 @@ def public_key(text: str) -> bytes:
     return key
 
 
-def trusted_key(text: str | None) -> list[bytes] | None:
+def read_trusted_key(text: str | None) -> list[bytes] | None:
     """What `load_pack` takes as `trusted`: the one key that a setting names, or None where it names none."""
     return None if text is None else [public_key(text)]
 

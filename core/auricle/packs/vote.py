@@ -45,7 +45,7 @@ def with_vote(pack: Pack, voter: Pack, share: float) -> Pack:
         raise PackError(f"The pack {other.name} has no trained weights for {other.plugin}: train it before it votes.")
     own = without_vote(pack.manifest)
     model = _free_name(other.plugin, own.architectures)
-    graphs = tuple(_moved(graph, model) for graph in other.graphs if _votes(graph, other.plugin))
+    graphs = tuple(_move_graph(graph, model) for graph in other.graphs if _votes(graph, other.plugin))
     start = msgspec.structs.replace(other.start[other.plugin], file=f"{FOLDER}/weights.safetensors")
     files = {
         f"{FOLDER}/{graph.kind}.onnx": voter.files[graph.file] for graph in other.graphs if _votes(graph, other.plugin)
@@ -79,7 +79,7 @@ def _votes(graph: Graph, model: str) -> bool:
     return graph.kind in FRONTENDS or (graph.kind == "evaluate" and graph.model == model)
 
 
-def _moved(graph: Graph, model: str) -> Graph:
+def _move_graph(graph: Graph, model: str) -> Graph:
     """A graph's entry in the other pack."""
     named = graph.model if graph.kind in FRONTENDS else model
     return msgspec.structs.replace(graph, file=f"{FOLDER}/{graph.kind}.onnx", model=named)

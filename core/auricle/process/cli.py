@@ -141,10 +141,10 @@ def build_app(wanted: str | None) -> typer.Typer:
     wanted
         The part that will be called; None for the overview.
     """
-    return _assembled(wanted, _load(wanted) if wanted in PARTS else None)
+    return _assemble(wanted, _load(wanted) if wanted in PARTS else None)
 
 
-def _assembled(wanted: str | None, loaded: typer.Typer | None) -> typer.Typer:
+def _assemble(wanted: str | None, loaded: typer.Typer | None) -> typer.Typer:
     app = typer.Typer(
         cls=_Root,
         no_args_is_help=True,
@@ -169,7 +169,7 @@ def _assembled(wanted: str | None, loaded: typer.Typer | None) -> typer.Typer:
 @functools.cache
 def _command(wanted: str | None, loaded: typer.Typer | None) -> Any:  # noqa: ANN401 - as of typer's or of click's click
     """What takes a command line, assembled once a process: that takes longer than many a command."""
-    command = typer.main.get_command(_assembled(wanted, loaded))
+    command = typer.main.get_command(_assemble(wanted, loaded))
     _tidy_help(command)
     _refuse_empty_paths(command)
     return command
@@ -215,7 +215,7 @@ def _plain_kind(shown: Callable[[Any], str], context: Any) -> str:  # noqa: ANN4
     return "<path>" if kind == "<Path>" else kind
 
 
-def _completed_part() -> str | None:
+def _part_to_complete() -> str | None:
     """The part of the command line that a shell asks to complete; None when none does, or it is not there yet."""
     line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
     try:
@@ -228,7 +228,7 @@ def _completed_part() -> str | None:
 def _complete() -> int:
     """Answer a shell's question what may come next; nothing where a part is not installed."""
     try:
-        typer.main.get_command(build_app(_completed_part())).main([], prog_name="auricle")
+        typer.main.get_command(build_app(_part_to_complete())).main([], prog_name="auricle")
     except AuricleError:
         return 1
     except SystemExit as done:

@@ -42,7 +42,7 @@ def fail(message: str, code: int, as_json: bool) -> int:
     return code
 
 
-def fitted(text: str, *, stderr: bool = False) -> str:
+def fit_to_terminal(text: str, *, stderr: bool = False) -> str:
     """Sentences for the terminal they are printed on: no word is broken, and each line keeps the indent of its first.
 
     As they are where nobody looks.
@@ -78,7 +78,7 @@ ours = False
 """Whether this process was started to be a command; not so where a program calls one."""
 
 
-def become(module: str, settings: bytes, *arguments: str) -> None:
+def become_module(module: str, settings: bytes, *arguments: str) -> None:
     """Replace what this process runs by `python -m MODULE DESCRIPTOR ARGUMENTS`; its id, files and environment stay.
 
     Returns where that cannot be, so that the caller goes on as it is.
@@ -105,8 +105,8 @@ def become(module: str, settings: bytes, *arguments: str) -> None:
     os.execv(sys.executable, [*python, "-m", module, str(descriptor), *arguments])
 
 
-def given(argument: str) -> bytes:
-    """The settings that `become` passed on."""
+def read_settings(argument: str) -> bytes:
+    """The settings that `become_module` passed on."""
     with os.fdopen(int(argument), "rb") as file:
         return file.read()
 

@@ -30,7 +30,7 @@ def raise_open_files(pid: int = 0) -> int:
     if not sys.platform.startswith("linux"):
         return _raise_ours() if pid == 0 else open_files_limit()
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    wanted = _wanted(soft, hard)
+    wanted = _soft_limit(soft, hard)
     if wanted <= soft or soft == resource.RLIM_INFINITY:
         return wanted
     try:
@@ -46,7 +46,7 @@ def open_files_limit() -> int:
     return WANTED if soft == resource.RLIM_INFINITY else soft
 
 
-def _wanted(soft: int, hard: int) -> int:
+def _soft_limit(soft: int, hard: int) -> int:
     """What the soft limit should be: never less than it is."""
     most = WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED)
     return WANTED if soft == resource.RLIM_INFINITY else max(soft, most)
@@ -56,7 +56,7 @@ def _raise_ours() -> int:
     """As far as the system lets this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for most in (WANTED, OF_MACOS):
-        wanted = min(_wanted(soft, hard), most)
+        wanted = min(_soft_limit(soft, hard), most)
         if soft == resource.RLIM_INFINITY or wanted <= soft:
             break
         try:

@@ -20,13 +20,13 @@ LONGEST_REASON = 200
 """Characters of what a foreign package says of an error."""
 
 
-def offered(group: str) -> Mapping[str, list[EntryPoint]]:
+def entry_points_of(group: str) -> Mapping[str, list[EntryPoint]]:
     """Entry points of a group by their name; nothing is imported."""
-    return _offered(group, tuple(sys.path))
+    return _read_entry_points(group, tuple(sys.path))
 
 
 @functools.cache
-def _offered(group: str, _path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]]:
+def _read_entry_points(group: str, _path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]]:
     """Read once for each path: a suite asks for each of its runs, and every package's metadata is a file."""
     from importlib.metadata import entry_points  # most of a megabyte, which a device that listens does without
 
@@ -45,7 +45,7 @@ def load(what: str, name: str, entries: list[EntryPoint]) -> tuple[object, str]:
     what
         What it is called in a sentence: method, runtime.
     name, entries
-        An item of `offered`.
+        An item of `entry_points_of`.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def load(what: str, name: str, entries: list[EntryPoint]) -> tuple[object, str]:
         ) from error
 
 
-def guarded(function: Callable[P, R], what: str, where: str, kind: type[AuricleError]) -> Callable[P, R]:
+def guard(function: Callable[P, R], what: str, where: str, kind: type[AuricleError]) -> Callable[P, R]:
     """Turn what a foreign function raises into one sentence: `where` is the subject, `what` as of `load`."""
 
     @functools.wraps(function)

@@ -73,9 +73,9 @@ class _Trial:
         """Connect and try; as of `broker_takes`."""
         address = self.settings.address
         self.client = client = dial(self.settings)
-        client.on_connect = self._connected
-        client.on_subscribe = self._subscribed
-        client.on_publish = self._published
+        client.on_connect = self._on_connect
+        client.on_subscribe = self._on_subscribe
+        client.on_publish = self._on_publish
         client.on_message = self._came
         self._turn(lambda: self.admitted is not None)
         if self.admitted is None:
@@ -127,14 +127,14 @@ class _Trial:
             # It also ends at mosquitto's "packet too large", which the library does not know of an acknowledgement.
             self.ended = self.client.loop(0.1) != MQTTErrorCode.MQTT_ERR_SUCCESS
 
-    def _connected(self, _client: Client, _data: object, _flags: object, code: object, properties: object) -> None:
+    def _on_connect(self, _client: Client, _data: object, _flags: object, code: object, properties: object) -> None:
         self.admitted = str(code)
         self.announced = getattr(properties, "MaximumPacketSize", None)
 
-    def _subscribed(self, *_: object) -> None:
+    def _on_subscribe(self, *_: object) -> None:
         self.granted = True
 
-    def _published(self, _client: Client, _data: object, mid: int, code: object, *_: object) -> None:
+    def _on_publish(self, _client: Client, _data: object, mid: int, code: object, *_: object) -> None:
         self.answers[mid] = "refused" if str(code) in ("Packet too large", "Quota exceeded") else "taken"
 
     def _came(self, _client: Client, _data: object, message: MQTTMessage) -> None:

@@ -80,7 +80,7 @@ class Grid:
         rows = [list(row) for row in self._write(False)]
         if self._least(range(len(self._columns)), rows) > width:
             rows = [list(row) for row in self._write(True)]
-        shown = self._shown(rows, width)
+        shown = self._choose_columns(rows, width)
         lines = self._laid_out(shown, rows, width)
         hidden = [column.head for i, column in enumerate(self._columns) if i not in shown and not column.is_sentence]
         return [*lines, *_fill(f"Not shown here: {', '.join(hidden)}.", width)] if hidden else lines
@@ -101,7 +101,7 @@ class Grid:
                 widths[at] = min(widths[at], self._narrowest(i, rows))
         return sum(widths) + GAP * (len(widths) - 1)
 
-    def _shown(self, rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    def _choose_columns(self, rows: Sequence[Sequence[str]], width: int) -> list[int]:
         shown = list(range(len(self._columns)))
         while self._least(shown, rows) > width and any(self._columns[i].rank for i in shown):
             shown.remove(max(shown, key=lambda i: (self._columns[i].rank, i)))

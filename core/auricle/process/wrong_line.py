@@ -57,7 +57,7 @@ def wrong_line(error: typer.BadParameter) -> str:
         Any of its errors that a command line can cause.
     """
     given = getattr(error, "option_name", None)
-    if given and (meant := _long_of(given, _typed(), _options(error))):
+    if given and (meant := _long_of(given, _command_line(), _options(error))):
         return f'There is no option {meant[1:]}: did you mean "{meant}"?'
     said = error.format_message()
     if given and said.startswith("No such option"):
@@ -70,11 +70,11 @@ def wrong_line(error: typer.BadParameter) -> str:
         return f"This command takes no {extra[1]} here{_instead(extra[1], _options(error))}."
     if hint := _HINT.fullmatch(said):
         also = f" or {hint['variable']}" if hint["variable"] else ""
-        said = f"{hint['name']}{also}{_wanted(hint['why'])}"
+        said = f"{hint['name']}{also}{_requirement(hint['why'])}"
     return said if said.endswith((".", "?")) else f"{said}."
 
 
-def _wanted(why: str) -> str:
+def _requirement(why: str) -> str:
     """What an option or an argument has to be, behind its name."""
     if bound := _BOUND.search(why):
         least = bound["sign"] == "greater"
@@ -129,7 +129,7 @@ def _same(word: str, here: Sequence[str]) -> str | None:
     return next((each for each in words if each in here), None)
 
 
-def _typed() -> list[str]:
+def _command_line() -> list[str]:
     return sys.argv[1:]
 
 

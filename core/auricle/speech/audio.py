@@ -62,7 +62,7 @@ def read_recording(path: Path, most: int = MAX_SECONDS) -> Recording:
     DataError
         soundfile is not installed.
     """
-    mix = _mixed(path, most, None)
+    mix = _decode(path, most, None)
     findings = list(mix.findings)
     if mix.is_opposite:
         findings.append(
@@ -71,7 +71,7 @@ def read_recording(path: Path, most: int = MAX_SECONDS) -> Recording:
                 "used."
             )
         )
-        mix = _mixed(path, most, mix.louder)
+        mix = _decode(path, most, mix.louder)
     samples, scale = mix.scaled(path)
     findings += scale
     samples = resample(samples, mix.rate, SAMPLE_RATE)
@@ -110,7 +110,7 @@ def open_stream(path: Path) -> tuple[OpenSound, float, list[Finding]]:
     return opened, scale, [*opened.findings, *findings]
 
 
-def _mixed(path: Path, most: int, channel: int | None) -> Mixdown:
+def _decode(path: Path, most: int, channel: int | None) -> Mixdown:
     """Decode a file, in pieces, up to the limit."""
     with OpenSound(path) as sound:
         sound.check()

@@ -158,10 +158,10 @@ def scan_folder(
     findings: list[Finding] = []
     for name in _word_folders(root):
         word = name if name in SPECIAL_LABELS else spelling.as_known(name)
-        clips += _named_by(sound_files(root / name), word, root, speaker)
-        findings += _passed_over(root / name)
+        clips += _clips_of_word(sound_files(root / name), word, root, speaker)
+        findings += _find_unread(root / name)
     if loose and not clips:
-        clips += _named_by(sound_files(root), loose, root, speaker)
+        clips += _clips_of_word(sound_files(root), loose, root, speaker)
     else:
         findings += [_beside(path, root) for path in sound_files(root)]
     findings += [SoundFault.RAW.finding(f"{path} {raw_conversion(path)}") for path in raw_files(root)]
@@ -218,7 +218,7 @@ def _list_inside(folder: Path) -> Path | None:
     return None
 
 
-def _named_by(paths: Sequence[Path], word: str, root: Path, speaker: str) -> Iterator[ClipFile]:
+def _clips_of_word(paths: Sequence[Path], word: str, root: Path, speaker: str) -> Iterator[ClipFile]:
     """Clips of one word, with the speakers that their names say; Speech Commands' tests put the word before it."""
     for path in paths:
         said_by, mark, _ = path.stem.partition(SPEAKER_MARK)
@@ -231,7 +231,7 @@ def _named_by(paths: Sequence[Path], word: str, root: Path, speaker: str) -> Ite
             yield ClipFile(path, word, each, root, is_nobody=not speaker and word not in SPECIAL_LABELS)
 
 
-def _passed_over(folder: Path) -> list[Finding]:
+def _find_unread(folder: Path) -> list[Finding]:
     """What a folder of a word holds that is not read: sound in folders inside it, and raw samples."""
     inside = [path for path in sound_files(folder, deep=True) if path.parent != folder]
     deeper = [SoundFault.INSIDE.finding(f"{path} is in a folder inside that of a word: move it up.") for path in inside]

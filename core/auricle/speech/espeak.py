@@ -58,7 +58,7 @@ def require_espeak() -> None:
         raise DataError(f"Synthetic speech needs espeak-ng: {extra_command('fleet')}, or {INSTEAD}.")
 
 
-def spoken(voice: str, utterances: Sequence[Utterance]) -> Iterator[NDArray[np.float32]]:
+def speak(voice: str, utterances: Sequence[Utterance]) -> Iterator[NDArray[np.float32]]:
     """Give the utterances as a voice says them, (samples,) each at 16 kHz, without the silence around them.
 
     Parameters

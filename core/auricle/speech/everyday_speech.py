@@ -67,7 +67,7 @@ def everyday_sentences(
             )
 
         def make(rng: np.random.Generator) -> str:
-            return _joined(phrases, rng)
+            return _join(phrases, rng)
 
     sentences = dict.fromkeys(drawn)
     for sentence in (make(rng) for _ in range(count * _TRIES_FOR_ONE)):
@@ -85,14 +85,14 @@ def everyday_sentences(
 
 
 def _code_of(language: str) -> str:
-    code = known_code(language)
+    code = code_of_language(language)
     if code is None:
         known = {ENGLISH, ENGLISH_CODE, *FOREIGN, *(speech.voice for speech in FOREIGN.values())}
         raise SettingsError(f'There are no sentences in the language "{language}": {nearest(language, known)}')
     return code
 
 
-def known_code(language: str) -> str | None:
+def code_of_language(language: str) -> str | None:
     """espeak-ng's own name of a language that there are texts in."""
     codes = {ENGLISH: ENGLISH_CODE, **{name: speech.voice for name, speech in FOREIGN.items()}}
     name = OTHER_NAMES.get(language.lower(), language.lower())
@@ -118,7 +118,7 @@ def _phrases(code: str, without: Sequence[str]) -> list[str]:
     return [text for text in texts if not _holds(text, without, code)]
 
 
-def _joined(phrases: Sequence[str], rng: np.random.Generator) -> str:
+def _join(phrases: Sequence[str], rng: np.random.Generator) -> str:
     """Say some of the phrases one after the other, half of the time with a pause between two."""
     count = min(int(rng.integers(_PHRASES[0], _PHRASES[1] + 1)), len(phrases))
     chosen: list[str] = [phrases[place] for place in rng.permutation(len(phrases))[:count]]

@@ -93,7 +93,7 @@ def _without(manifest: Path, names: Sequence[str], column: str) -> str:
     if not any(name.strip() for name in names):
         return f"{manifest} is empty: its first line names the columns path, word and speaker."
     if any(is_sound_file(name.strip()) for name in names):
-        order = ",".join(_guessed(names))
+        order = ",".join(_guess_columns(names))
         return (
             f"{manifest} begins with a recording and not with the names of its columns: write them as its first line, "
             f"as in {order}."
@@ -110,7 +110,7 @@ def _without(manifest: Path, names: Sequence[str], column: str) -> str:
     )
 
 
-def _guessed(names: Sequence[str]) -> list[str]:
+def _guess_columns(names: Sequence[str]) -> list[str]:
     """Names for the columns of a row: path where a file of sound is, then word and speaker."""
     others = iter(("word", "speaker"))
     path = next(place for place, name in enumerate(names) if is_sound_file(name.strip()))

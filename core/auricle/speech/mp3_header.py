@@ -71,12 +71,12 @@ def find_mp3(descriptor: int, size: int) -> Mp3 | None:
         length = _frame_length(data[place : place + 4])
         following = place + length
         if length and (after + following >= size or _frame_length(data[following : following + 4])):
-            return _counted(descriptor, data[place : place + length], after + place, size)
+            return _count_frames(descriptor, data[place : place + length], after + place, size)
         place = data.find(b"\xff", place + 1)
     return None
 
 
-def _counted(descriptor: int, first: bytes, start: int, size: int) -> Mp3:
+def _count_frames(descriptor: int, first: bytes, start: int, size: int) -> Mp3:
     runs = list(_runs(descriptor, start, size))
     frames, is_whole = sum(count for _, _, count, _ in runs), all(whole for *_, whole in runs)
     end = runs[-1][1]

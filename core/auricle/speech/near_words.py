@@ -98,7 +98,7 @@ def near_words(
         rng = np.random.default_rng([seed, 12, crc32(phrase.encode())])
         near = _different(parts[phrase], sounds, wanted)
         always = len(phrase.split())
-        near = [*near[:always], *_drawn(near[always:], max(0, count // 2 - always), rng)][:count]
+        near = [*near[:always], *_draw(near[always:], max(0, count // 2 - always), rng)][:count]
         heard = {sounds[text] for text in near}
         alike = [text for text in _different(pseudo[phrase], sounds, wanted) if sounds[text] not in heard]
         spare = count // _SPARE if others else 0
@@ -199,12 +199,12 @@ def _spread(
         if distance < OTHER_ABOVE and not any(_contains(sounds[text], sounds[other]) for other in phrases):
             place = int(_BANDS * (distance - SAME_BELOW) / (OTHER_ABOVE - SAME_BELOW))
             bands[min(place, _BANDS - 1)].append(text)
-    bands = [_drawn(band, len(band), rng) for band in bands]
+    bands = [_draw(band, len(band), rng) for band in bands]
     in_turn = [band[turn] for turn in range(max(map(len, bands))) for band in bands if turn < len(band)]
-    return _drawn(in_turn[:count], count, rng)
+    return _draw(in_turn[:count], count, rng)
 
 
-def _drawn(texts: Sequence[str], count: int, rng: np.random.Generator) -> list[str]:
+def _draw(texts: Sequence[str], count: int, rng: np.random.Generator) -> list[str]:
     return [texts[place] for place in rng.permutation(len(texts))[:count]]
 
 

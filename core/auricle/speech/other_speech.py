@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from auricle.errors import SettingsError, nearest
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.speech.confusables import confusables, holds_any
-from auricle.speech.espeak import spoken
+from auricle.speech.espeak import speak
 from auricle.speech.near_words import near_words
 from auricle.speech.speech_set import Progress, to_int16
 from auricle.speech.synthesis import PEAK, SPEECH_RMS
@@ -282,10 +282,10 @@ def _generators(seed: int, count: int) -> list[np.random.Generator]:
 
 def _speak(job: _Job, rng: np.random.Generator) -> list[NDArray[np.int16]]:
     utterances = [utterance(job.voice, text, rng) for text in job.texts]
-    return [_levelled(samples) for samples in spoken(job.voice.espeak_name, utterances)]
+    return [_level(samples) for samples in speak(job.voice.espeak_name, utterances)]
 
 
-def _levelled(samples: NDArray[np.float32]) -> NDArray[np.int16]:
+def _level(samples: NDArray[np.float32]) -> NDArray[np.int16]:
     """Bring a take to -23 dBFS RMS, or to less where its peaks would be cut."""
     rms = float(np.sqrt(np.mean(np.square(samples, dtype=np.float64))))
     gain = min(SPEECH_RMS / rms, PEAK / float(np.abs(samples).max()))

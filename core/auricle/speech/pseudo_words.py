@@ -35,7 +35,7 @@ def pseudo_phrase(phrase: str, rng: np.random.Generator) -> str:
     words = phrase.split()
     for _ in range(int(rng.integers(1, 3))):
         place = int(rng.integers(len(words)))
-        words[place] = _changed(words[place], rng)
+        words[place] = _change(words[place], rng)
     return " ".join(words)
 
 
@@ -75,7 +75,7 @@ def letters_of(word: str) -> list[str]:
     return letters
 
 
-def _changed(word: str, rng: np.random.Generator) -> str:
+def _change(word: str, rng: np.random.Generator) -> str:
     """Change one letter or one syllable of a word; the word itself where that leaves nothing to say."""
     by_syllable = _writes_vowels(word) and rng.random() < 0.4
     units = syllables_of(word) if by_syllable else letters_of(word)

@@ -63,7 +63,7 @@ class RowStore(Generic[T]):
         if spill is None or size <= spill.above:
             self._held = np.empty((count, *shape), dtype)
         else:
-            self._held = self.file = _reserved(spill.folder, size)
+            self._held = self.file = _reserve(spill.folder, size)
 
     def put(self, rows: NDArray[T]) -> None:
         """Add rows (n, *shape) of the store's own type."""
@@ -86,7 +86,7 @@ class RowStore(Generic[T]):
         return mapped
 
 
-def _reserved(folder: Path, size: int) -> IO[bytes]:
+def _reserve(folder: Path, size: int) -> IO[bytes]:
     """Open a file without a name that has its space already: a full disk is found out at once."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

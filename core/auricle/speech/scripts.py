@@ -64,7 +64,7 @@ def refuse_unread(phrases: Iterable[str], language: str) -> None:
     for phrase in phrases:
         scripts = scripts_of(phrase)
         foreign = next((script for script in scripts if script not in (LATIN, *own)), "")
-        spelled = [] if foreign else _spelled_letters(accent, phrase)
+        spelled = [] if foreign else _letters_by_name(accent, phrase)
         if foreign:
             what, readers = f"{'Chinese' if foreign == 'CJK' else foreign.title()} letters", SCRIPTS.get(foreign, ())
         elif spelled:
@@ -74,7 +74,7 @@ def refuse_unread(phrases: Iterable[str], language: str) -> None:
             what, readers = "Latin letters", (ENGLISH_CODE,)
         else:
             continue
-        fitting = (each for each in readers if not _spelled_letters(accents_of(each)[0], phrase))
+        fitting = (each for each in readers if not _letters_by_name(accents_of(each)[0], phrase))
         raise SettingsError(_unread(phrase, language, what, list(islice(fitting, _MOST_NAMED))))
 
 
@@ -84,7 +84,7 @@ def scripts_of(text: str) -> list[str]:
     return list(dict.fromkeys(name[0] for name in names if name[0] and name[0] not in _NO_SCRIPT))
 
 
-def _spelled_letters(accent: str, phrase: str) -> list[str]:
+def _letters_by_name(accent: str, phrase: str) -> list[str]:
     """The letters, beyond those of English, that a voice says by their names: without one are far fewer sounds."""
     letters = [letter for letter in dict.fromkeys(phrase) if not letter.isascii() and letter.isalpha()]
     if not letters:

@@ -65,7 +65,7 @@ class OpenSound:
         self.findings: tuple[Finding, ...] = ()
         """What is wrong with the file although its sound is used."""
         library = sound_library()
-        descriptor = _opened(path)
+        descriptor = _open_regular(path)
         try:
             size = os.fstat(descriptor).st_size
             if not size:
@@ -148,7 +148,7 @@ class OpenSound:
         except (RuntimeError, ValueError, OverflowError, TypeError, MemoryError) as error:
             if self._given < self._claimed:
                 raise self._cut() from error
-            raise self._damaged() from error
+            raise self._damage() from error
         except OSError as error:
             raise fault(self.path, SoundFault.CLOSED, f"cannot be read: {because(error)}.") from error
         self._given += len(piece)
@@ -173,7 +173,7 @@ class OpenSound:
         if header.is_damaged and is_raw(path):  # samples that begin as a frame of an MP3 does
             raise fault(path, SoundFault.RAW, raw_conversion(path))
         if header.is_damaged:
-            raise self._damaged()
+            raise self._damage()
         if header.codec and not decodes(library, *_FORMATS[header.codec]):
             raise fault(
                 path,
@@ -223,12 +223,12 @@ class OpenSound:
             if not self._header.kind:
                 said = f"is in a format that is not known; where it is sound, {conversion(self.path)}"
                 raise fault(self.path, SoundFault.FORMAT, said) from error
-            raise self._damaged() from error
+            raise self._damage() from error
 
     def _quiet(self) -> AbstractContextManager[None]:
         return quiet_decoder() if self._header.codec == "mp3" else nullcontext()
 
-    def _damaged(self) -> SoundError:
+    def _damage(self) -> SoundError:
         return fault(self.path, SoundFault.DAMAGED, "is damaged and cannot be decoded: replace or remove it.")
 
     def _cut(self) -> SoundError:
@@ -266,7 +266,7 @@ def conversion(path: Path) -> str:
     return f"ffmpeg -i {quote(path.name)} -ar 16000 -ac 1 {quote(target)} converts it."
 
 
-def _opened(path: Path) -> int:
+def _open_regular(path: Path) -> int:
     """A descriptor of a regular file; what else has such a name is not waited for."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)

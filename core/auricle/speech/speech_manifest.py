@@ -220,7 +220,7 @@ def _text(written: str, asked: _Asked) -> str:
     text = " ".join(words)
     if asked.sentences:
         return text
-    known = asked.known.find(_kept(written)) or asked.known.find(text)
+    known = asked.known.find(_without_punctuation(written)) or asked.known.find(text)
     if known is None and len(words) > 1:
         raise RowError("more than one word, and no phrase that is asked for")
     text = known or text
@@ -231,10 +231,12 @@ def _text(written: str, asked: _Asked) -> str:
 
 def _words(written: str) -> list[str]:
     """Give the words in small letters: of punctuation and symbols only an apostrophe or hyphen inside a word stays."""
-    return [word for part in small_letters(_kept(written)).split() if (word := part.strip(_WITHIN + JOINERS))]
+    return [
+        word for part in small_letters(_without_punctuation(written)).split() if (word := part.strip(_WITHIN + JOINERS))
+    ]
 
 
-def _kept(written: str) -> str:
+def _without_punctuation(written: str) -> str:
     """The text without punctuation and symbols, capitals as they are."""
     return "".join(mark if mark in _WITHIN or _is_part_of_word(mark) else " " for mark in normal_form(written))
 

@@ -19,12 +19,12 @@ _CAPITALS = str.maketrans("Iİ", f"{_EITHER}i")
 
 def small_letters(text: str) -> str:
     """The text in small letters, single spaces and Unicode's form NFC, without loose dots: how words are kept."""
-    return _joined(text.lower())
+    return _join(text.lower())
 
 
 def small_forms(text: str) -> tuple[str, ...]:
     """What a text is in small letters, the usual form first: one, or with a capital I the Turkish one, too."""
-    return tuple(dict.fromkeys((small_letters(text), _joined(normal_form(text).translate(_TURKISH).lower()))))
+    return tuple(dict.fromkeys((small_letters(text), _join(normal_form(text).translate(_TURKISH).lower()))))
 
 
 class Spelling:
@@ -42,7 +42,7 @@ class Spelling:
         self._patterns: dict[str, list[tuple[str, str]]] = {}
         for word in self._known.values():
             pattern = _pattern(word)
-            self._patterns.setdefault(_dotted(pattern), []).append((pattern, word))
+            self._patterns.setdefault(_with_dots(pattern), []).append((pattern, word))
 
     def find(self, text: str) -> str | None:
         """The known word that a text is; None where it is none of them."""
@@ -50,7 +50,7 @@ class Spelling:
         if exact is not None:
             return exact
         pattern = _pattern(text)
-        alike = self._patterns.get(_dotted(pattern), [])
+        alike = self._patterns.get(_with_dots(pattern), [])
         usual = _pattern(small_letters(text))
         fitting = [word for other, word in alike if _fit(pattern, other)]
         return next((word for other, word in alike if other == usual), fitting[0] if fitting else None)
@@ -66,22 +66,22 @@ class Spelling:
         For what a person types at a command; names of files are not guessed so. The text where there is no such word.
         """
         known = self.find(text)
-        alike = self._patterns.get(_dotted(_pattern(text)), [])
+        alike = self._patterns.get(_with_dots(_pattern(text)), [])
         if known is None and len(alike) == 1:
             return alike[0][1]
         return normal_form(" ".join(text.split())) if known is None else known
 
 
-def _joined(text: str) -> str:
+def _join(text: str) -> str:
     return normal_form(" ".join(text.replace("i" + _DOT_ABOVE, "i").split()))
 
 
 def _pattern(text: str) -> str:
     """A text without what does not count: of each capital I it is open which letter it is."""
-    return _joined(normal_form(text).translate(_CAPITALS).casefold())
+    return _join(normal_form(text).translate(_CAPITALS).casefold())
 
 
-def _dotted(pattern: str) -> str:
+def _with_dots(pattern: str) -> str:
     return pattern.replace("ı", "i").replace(_EITHER, "i")
 
 

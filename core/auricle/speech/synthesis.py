@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from auricle.errors import SettingsError
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip, share_kept
-from auricle.speech.espeak import spoken
+from auricle.speech.espeak import speak
 from auricle.speech.speech_set import (
     CUT,
     Progress,
@@ -191,7 +191,7 @@ def _speak_all(
         count = settings.takes if settings.other_takes is None else settings.other_takes
         said += [(UNKNOWN, others[place]) for place in rng.integers(len(others), size=count)]
     words = [word for _, word in said]
-    takes = list(spoken(voice.espeak_name, [utterance(voice, word, rng) for word in words]))
+    takes = list(speak(voice.espeak_name, [utterance(voice, word, rng) for word in words]))
     clips = [_mix(take, settings, pool, rng) for take in takes]
     clip_labels = [label for label, _ in said]
     of_words = ((label, take) for label, take in zip(clip_labels, takes, strict=True) if label != UNKNOWN)
@@ -232,14 +232,14 @@ def _noise(kind: int, rng: np.random.Generator) -> NDArray[np.float32]:
     length = _NOISE_SECONDS * SAMPLE_RATE
     frequency = np.maximum(np.fft.rfftfreq(length, 1 / SAMPLE_RATE), 50.0)
     if kind < 3:
-        sound = _shaped(frequency ** (-kind / 2), length, rng)
+        sound = _shape_noise(frequency ** (-kind / 2), length, rng)
     else:
         speech_like = 1 / (1 + (frequency / 500) ** 1.5)
-        sound = np.sum([_shaped(speech_like, length, rng) * _syllables(length, rng) for _ in range(6)], axis=0)
+        sound = np.sum([_shape_noise(speech_like, length, rng) * _syllables(length, rng) for _ in range(6)], axis=0)
     return (sound * (0.1 / _rms(sound))).astype(np.float32)
 
 
-def _shaped(amplitude: NDArray[np.float64], length: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _shape_noise(amplitude: NDArray[np.float64], length: int, rng: np.random.Generator) -> NDArray[np.float64]:
     return np.fft.irfft(np.fft.rfft(rng.standard_normal(length)) * amplitude, length)
 
 

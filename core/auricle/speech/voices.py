@@ -173,7 +173,7 @@ def _language_names() -> dict[str, str]:
         files = sorted(path for path in (data / "lang").rglob("*") if path.is_file())
         descriptions = {path.name.lower(): path.read_text("utf-8", "replace") for path in files}
     except OSError as error:
-        raise _misplaced(error) from error
+        raise _voices_missing(error) from error
     return {
         code: _entry(text, "name") or code
         for code, text in sorted(descriptions.items())
@@ -193,7 +193,7 @@ def _variants() -> list[str]:
     try:
         variants = sorted({path.name for path in folder.iterdir()} - LEFT_OUT_VARIANTS)
     except OSError as error:
-        raise _misplaced(error) from error
+        raise _voices_missing(error) from error
     if not variants:
         raise DataError(f"There is no voice in {folder}: reinstall espeakng-loader, or {INSTEAD}.")
     return variants
@@ -206,10 +206,10 @@ def _data_folder() -> Path:
     try:
         return Path(espeakng_loader.get_data_path())
     except (OSError, RuntimeError) as error:
-        raise _misplaced(error) from error
+        raise _voices_missing(error) from error
 
 
-def _misplaced(error: Exception) -> DataError:
+def _voices_missing(error: Exception) -> DataError:
     return DataError(f"espeak-ng's voices are not where its wheel keeps them ({error}): {INSTEAD}.")
 
 

@@ -76,7 +76,7 @@ def select_words(
     name, colon, least = spec.strip().partition(":")
     if colon:
         return _common_words(name, least, counts, where)
-    labels = WORD_SETS.get(name) or _listed_words(spec, counts, where)
+    labels = WORD_SETS.get(name) or _parse_list(spec, counts, where)
     for label in labels:
         refuse_label(label, where)
         if label not in SPECIAL_LABELS and counts.get(label, 0) < min_clips:
@@ -110,7 +110,7 @@ def _common_words(name: str, least: str, counts: Mapping[str, int], where: str) 
     return labels
 
 
-def _listed_words(spec: str, counts: Mapping[str, int], where: str) -> tuple[str, ...]:
+def _parse_list(spec: str, counts: Mapping[str, int], where: str) -> tuple[str, ...]:
     labels = tuple(map(Spelling([*counts, *SPECIAL_LABELS]).typed, spec.split(",")))
     for index, label in enumerate(labels):
         if not label:

@@ -28,17 +28,17 @@ _LONGEST = 200
 Password = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{43}\Z", max_length=43, description="32 bytes in base64.")]
 
 
-def hashed(password: str, *, salt: bytes | None = None, iterations: int = _ITERATIONS) -> str:
+def hash_password(password: str, *, salt: bytes | None = None, iterations: int = _ITERATIONS) -> str:
     """Return the `$7$` hash of a password."""
     salt = os.urandom(_SALT) if salt is None else salt
     digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, iterations, 64)
     return f"$7${iterations}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
 
 
-def verified(password: str, known: str) -> bool:
+def verify_password(password: str, known: str) -> bool:
     """Whether a password has this `$7$` hash, compared in constant time."""
     _, kind, iterations, salt, _ = known.split("$", 4)
-    again = hashed(password, salt=base64.b64decode(salt), iterations=int(iterations))
+    again = hash_password(password, salt=base64.b64decode(salt), iterations=int(iterations))
     return kind == "7" and hmac.compare_digest(again, known)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from auricle.errors import AuricleError
-from auricle.wire.identity import PUBLIC_BYTES, SIGNATURE_BYTES, Identity, verified
+from auricle.wire.identity import PUBLIC_BYTES, SIGNATURE_BYTES, Identity, verify
 from auricle.wire.kinds import UNDECODABLE, FleetName, Sha256
 
 FORMAT: Literal[1] = 1
@@ -66,7 +66,7 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     def vouches(self, manifest: bytes) -> bool:
         """Whether the owner of the key signed this manifest."""
-        return verified(bytes.fromhex(self.keyid), bytes.fromhex(self.signature), DOMAIN + manifest)
+        return verify(bytes.fromhex(self.keyid), bytes.fromhex(self.signature), DOMAIN + manifest)
 
 
 def sign(identity: Identity, manifest: bytes) -> bytes:

@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 
 from auricle.errors import WireError
-from auricle.wire.identity import SIGNATURE_BYTES, Identity, verified
+from auricle.wire.identity import SIGNATURE_BYTES, Identity, verify
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.messages import SCHEMA, Message, Update, WireMessage
 
@@ -101,7 +101,7 @@ _version = msgspec.msgpack.Decoder(_Version)
 _message = msgspec.msgpack.Decoder(WireMessage)
 
 
-def _signed_bytes(topic: str, message: bytes) -> bytes:
+def _bytes_to_sign(topic: str, message: bytes) -> bytes:
     return DOMAIN + topic.encode() + b"\0" + message
 
 
@@ -117,7 +117,7 @@ def seal(identity: Identity, topic: str, message: Message, body: bytes = b"") ->
     if not message.nonce:
         message = msgspec.structs.replace(message, nonce=os.urandom(8).hex())
     encoded = _encoder.encode(message)
-    header = _encoder.encode(Sealed(encoded, identity.sign(_signed_bytes(topic, encoded))))
+    header = _encoder.encode(Sealed(encoded, identity.sign(_bytes_to_sign(topic, encoded))))
     if len(encoded) > LARGEST_HEADER:
         raise WireError(f"A header of {len(encoded)} bytes is over the limit of {LARGEST_HEADER}.")
     frame = MAGIC + struct.pack("<H", len(header)) + header + body
@@ -163,7 +163,7 @@ def open_frame(frame: bytes, topic: str, key_of: Callable[[Message], bytes | Non
     except UNDECODABLE as error:
         raise WireError(f"schema: {error}") from error
     key = key_of(message)
-    if key is None or not verified(key, sealed.signature, _signed_bytes(topic, sealed.message)):
+    if key is None or not verify(key, sealed.signature, _bytes_to_sign(topic, sealed.message)):
         raise WireError("signature: not made by the owner of this name for this topic")
     body = frame[6 + length :]
     _refuse_stray_body(message, body)

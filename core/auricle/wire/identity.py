@@ -77,7 +77,7 @@ def _public_key(public: bytes) -> Ed25519PublicKey:
 
 
 @lru_cache(maxsize=16)
-def verified(public: bytes, signature: bytes, data: bytes) -> bool:
+def verify(public: bytes, signature: bytes, data: bytes) -> bool:
     """Whether `signature` over `data` was made by the owner of `public`. Malformed keys are nobody's.
 
     The last answers are remembered: what a coordinator says to all is checked once by a process of many devices.

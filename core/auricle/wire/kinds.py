@@ -71,7 +71,7 @@ def plain(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else INSTEAD for c in text)
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """The plain text as HTML has it, between tags or in a quoted attribute."""
     import html  # a quarter of a megabyte of names, which no device needs
 

@@ -89,7 +89,7 @@ def decode_update(block: bytes, base: Flat | None, table: TensorTable, codec: st
     if base is None:
         raise WireError(f"An update in {codec} can only be read beside the model that it started from.")
     with np.errstate(over="ignore"):
-        found: Flat = (base + _moved(block, table)).astype(np.float32)
+        found: Flat = (base + _read_steps(block, table)).astype(np.float32)
     if not np.isfinite(found).all():
         raise WireError("A tensor block holds numbers that are not finite.")
     if out is None:
@@ -98,7 +98,7 @@ def decode_update(block: bytes, base: Flat | None, table: TensorTable, codec: st
     return out
 
 
-def _moved(block: bytes, table: TensorTable) -> NDArray[np.float64]:
+def _read_steps(block: bytes, table: TensorTable) -> NDArray[np.float64]:
     expected = length_of(table, INT8)
     if len(block) != expected:
         raise WireError(f"A tensor block has {len(block)} bytes where {expected} are due.")

@@ -62,7 +62,7 @@ def bytes_of(declared: Sequence[Declared]) -> int:
     return NUMBER * sum(each.size for each in declared)
 
 
-def followed_by(block: bytes, vectors: Mapping[str, Flat]) -> tuple[bytes, tuple[VectorHeader, ...]]:
+def append_vectors(block: bytes, vectors: Mapping[str, Flat]) -> tuple[bytes, tuple[VectorHeader, ...]]:
     """An update's body with vectors after its weights, and their headers, in the order of the names.
 
     Raises

@@ -214,7 +214,7 @@ class Closed:
     """When the last of them was gone."""
 
 
-def tightened(s: GateSettings, causes: frozenset[str]) -> GateSettings:
+def tighten(s: GateSettings, causes: frozenset[str]) -> GateSettings:
     """The settings with a margin on what closed the gate."""
     changes = {
         "heat": {"hot": s.hot - s.cooler},
@@ -239,7 +239,7 @@ def look(
     clock
         Seconds of a clock that never jumps.
     """
-    found = tuple(_objections(readings, tightened(settings, state.causes), now))
+    found = tuple(_objections(readings, tighten(settings, state.causes), now))
     lasting = frozenset(o.cause for o in found) - PROMPT
     decision = _gravest(found, readings)
     if lasting:

@@ -39,7 +39,7 @@ def read_mounts(text: str) -> list[Mount]:
     return found
 
 
-def lost_at_next_start(folder: Path, root: Path = Path("/")) -> str | None:
+def why_not_lasting(folder: Path, root: Path = Path("/")) -> str | None:
     """Why what is written to a folder is gone after the next start, for the end of a sentence; None: it is not.
 
     Parameters
@@ -60,7 +60,7 @@ def lost_at_next_start(folder: Path, root: Path = Path("/")) -> str | None:
 
 
 def _why(place: Path, mounts: list[Mount], hidden: bool, depth: int) -> str | None:
-    """As of `lost_at_next_start`; `hidden`: the kernel was told of an overlay whose upper folder cannot be seen."""
+    """As of `why_not_lasting`; `hidden`: the kernel was told of an overlay whose upper folder cannot be seen."""
     mount = _mount_of(place, mounts)
     if mount is None:
         return None

@@ -30,10 +30,10 @@ class LateModule(ModuleType):
         """Load the module when something of it is asked for; who only looks through modules is told of nothing."""
         if name.startswith("__") and name not in ("__path__", "__all__"):
             raise AttributeError(name)
-        return getattr(_loaded(self), name)
+        return getattr(_load(self), name)
 
 
-def _loaded(stand_in: LateModule) -> ModuleType:
+def _load(stand_in: LateModule) -> ModuleType:
     name = stand_in.__name__
     with _LOCK:
         if sys.modules.get(name) is stand_in:

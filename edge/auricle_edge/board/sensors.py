@@ -99,7 +99,7 @@ class Sensors:
         text = self._text(path)
         if text is None:
             return None
-        value = _parsed(float, text) if len(text) < 32 else None
+        value = _parse(float, text) if len(text) < 32 else None
         if value is None or not math.isfinite(value) or not lowest <= value / scale <= highest:
             self._problems.append(f"{self._root / path} says {text[:20]!r}, which cannot be.")
             return None
@@ -181,7 +181,7 @@ class Sensors:
         text, cores = self._text("proc/loadavg"), _count(self._text("sys/devices/system/cpu/online") or "")
         if text is None or not cores:
             return None
-        load = _parsed(float, text.split(" ")[0])
+        load = _parse(float, text.split(" ")[0])
         if load is None or not math.isfinite(load) or not 0 <= load < 1e6:
             self._problems.append(f"{self._root / 'proc/loadavg'} says {text[:20]!r}, which cannot be.")
             return None
@@ -192,7 +192,7 @@ class Sensors:
         if text is None:
             return None
         sizes = dict(re.findall(r"^(Mem\w+): +(\d{1,15}) kB$", text, re.MULTILINE))
-        total, free = (_parsed(int, sizes.get(name, "")) for name in ("MemTotal", "MemAvailable"))
+        total, free = (_parse(int, sizes.get(name, "")) for name in ("MemTotal", "MemAvailable"))
         if total is None or free is None or not 0 <= free <= total:
             self._problems.append(f"{self._root / 'proc/meminfo'} does not say how much memory is free.")
             return None
@@ -255,7 +255,7 @@ def _default_route(table: str) -> str | None:
         for row in rows
         if len(row) > 7
         and row[1] == row[7] == "00000000"
-        and (metric := _parsed(int, row[6])) is not None
+        and (metric := _parse(int, row[6])) is not None
         and re.fullmatch(r"[A-Za-z0-9_.@-]{1,15}", row[0])
         and not row[0].startswith(("-", "."))
     ]
@@ -274,7 +274,7 @@ def _count(cores: str) -> int:
     return sum(max(0, int(span[-1]) - int(span[0]) + 1) for span in spans)
 
 
-def _parsed(kind: Callable[[str], T], text: str) -> T | None:
+def _parse(kind: Callable[[str], T], text: str) -> T | None:
     try:
         return kind(text)
     except ValueError:

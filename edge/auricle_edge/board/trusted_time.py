@@ -44,7 +44,7 @@ class TrustedTime:
         return datetime.datetime.fromtimestamp(self.seconds, datetime.timezone.utc)
 
 
-def trusted_time(clock: float, kept: bool | None, floors: Iterable[float], signed: float = 0.0) -> TrustedTime:
+def judge_time(clock: float, kept: bool | None, floors: Iterable[float], signed: float = 0.0) -> TrustedTime:
     """The time to judge by.
 
     Parameters
@@ -75,7 +75,7 @@ def time_here(folder: Path, installed: Path | None) -> TrustedTime:
     """
     places = [Path(sys.executable).resolve(), *([] if installed is None else [installed])]
     floors = [place.stat().st_mtime for place in places if place.exists()]
-    return trusted_time(time.time(), synchronised(), floors, _remembered(folder))
+    return judge_time(time.time(), is_synchronised(), floors, _last_date(folder))
 
 
 def remember(folder: Path, now: TrustedTime) -> None:
@@ -83,7 +83,7 @@ def remember(folder: Path, now: TrustedTime) -> None:
     write_durably(folder / REMEMBERED, str(int(now.seconds)).encode())
 
 
-def _remembered(folder: Path) -> float:
+def _last_date(folder: Path) -> float:
     try:
         seconds = int(read_kept(folder / REMEMBERED)[:20])
     except (OSError, ValueError):
@@ -91,7 +91,7 @@ def _remembered(folder: Path) -> float:
     return float(seconds) if 0 <= seconds < NO_DATE else 0.0
 
 
-def synchronised() -> bool | None:
+def is_synchronised() -> bool | None:
     """Whether the system's clock is kept right, as systemd says; None: it does not say."""
     program = shutil.which("timedatectl")
     if program is None:

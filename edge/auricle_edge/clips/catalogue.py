@@ -12,7 +12,7 @@ import msgspec
 from auricle.errors import DataError
 from auricle_edge.clips.choice import ClipSettings, Clock
 from auricle_edge.clips.disk import Disk
-from auricle_edge.clips.opening import chosen_seal, open_store
+from auricle_edge.clips.opening import choose_seal, open_store
 from auricle_edge.clips.record import Clip
 from auricle_edge.clips.shelf import Shelf
 from auricle_edge.clips.vector_files import bury_vectors, make_room, put_vectors, vector_files
@@ -47,7 +47,7 @@ class Catalogue:
         """The files with today's key: another process may have wiped the store."""
         mark = self._index.value("key")
         if mark is not None and mark != self._shelf.seal.mark:
-            seal = chosen_seal(self._folder, self._settings, self._index, self._disk)
+            seal = choose_seal(self._folder, self._settings, self._index, self._disk)
             self._shelf = Shelf(self._shelf.folder, self._disk, seal)
         return self._shelf
 

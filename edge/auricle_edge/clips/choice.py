@@ -71,7 +71,7 @@ def holds_out(clips: Sequence[Clip], word: str | None, source: Source, share: fl
 DAY = 86_400.0
 
 
-def aged(clips: Sequence[Clip], settings: ClipSettings, now: float) -> list[Clip]:
+def past_age(clips: Sequence[Clip], settings: ClipSettings, now: float) -> list[Clip]:
     """Clips past their age: held-out ones too, for the age is a promise to whoever speaks."""
     longest = settings.days * DAY if settings.days is not None else float("inf")
     limits = dict.fromkeys(WORDLESS, min(longest, settings.unlabelled_days * DAY))
@@ -143,6 +143,6 @@ class Clock:
         return self.seen > SANE and self.seen - self.since >= STEADY
 
 
-def misdated(record: Record, now: float) -> bool:
+def has_wrong_date(record: Record, now: float) -> bool:
     """Whether a clip was dated by a clock that was wrong: before 2025, or in the future."""
     return now > SANE and not SANE <= record.created <= now + JUMP

@@ -87,11 +87,11 @@ def energies_of(content: Content, frontend: LogMel) -> NDArray[np.float32]:
             raise DataError("its features are those of another front-end")
         return content.energies
     assert content.samples is not None
-    energies: NDArray[np.float32] = frontend.energies(fitted(content.samples, task.clip_samples)[np.newaxis])[0]
+    energies: NDArray[np.float32] = frontend.energies(fit_length(content.samples, task.clip_samples)[np.newaxis])[0]
     return energies
 
 
-def fitted(samples: NDArray[np.int16], length: int) -> NDArray[np.int16]:
+def fit_length(samples: NDArray[np.int16], length: int) -> NDArray[np.int16]:
     """Bring a clip to exactly `length` samples: the middle of it, or it in the middle of zeros."""
     spare = length - len(samples)
     if spare >= 0:

@@ -95,7 +95,7 @@ def play(samples: NDArray[np.int16], path: str | None = None) -> str:
         program = shutil.which(name, path=path)
         if program is None:
             continue
-        failure = _piped([program, *options], samples)
+        failure = _pipe([program, *options], samples)
         if failure is None:
             return name
         said.append(f"{name}: {failure}")
@@ -109,7 +109,7 @@ def play(samples: NDArray[np.int16], path: str | None = None) -> str:
     raise DataError(f"Playing needs aplay (package alsa-utils), paplay, or: {extra_command('mic')}")
 
 
-def _piped(command: list[str], samples: NDArray[np.int16]) -> str | None:
+def _pipe(command: list[str], samples: NDArray[np.int16]) -> str | None:
     """What went wrong; None: nothing."""
     sound = samples.astype("<i2").tobytes()
     try:

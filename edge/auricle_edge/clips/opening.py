@@ -106,12 +106,12 @@ def open_store(folder: Path, settings: ClipSettings, disk: Disk) -> Opened:
     """
     _own(folder)
     disk.folder(folder)
-    with locked(folder):
+    with lock(folder):
         index = _whole_index(folder / INDEX, settings.patience, disk)
         try:
             if (folder / WIPING).exists():
                 wipe(index, folder, settings.key_file, disk)
-            shelf = Shelf(folder / FILES, disk, chosen_seal(folder, settings, index, disk))
+            shelf = Shelf(folder / FILES, disk, choose_seal(folder, settings, index, disk))
             return Opened(index, shelf, try_to_tidy(index, shelf))
         except BaseException:
             index.close()
@@ -122,7 +122,7 @@ def wipe_store(folder: Path, settings: ClipSettings, disk: Disk) -> Wiped:
     """Destroy all clips of a folder, whether or not they can be read: the key may be lost and the index damaged."""
     _own(folder)
     disk.folder(folder)
-    with locked(folder):
+    with lock(folder):
         index = _whole_index(folder / INDEX, settings.patience, disk)
         try:
             return wipe(index, folder, settings.key_file, disk)[0]
@@ -141,7 +141,7 @@ def _own(folder: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock(folder: Path) -> Iterator[None]:
     """Nobody else opens or mends the store meanwhile."""
     path = folder / LOCK
     try:
@@ -172,7 +172,7 @@ def _whole_index(path: Path, patience: float, disk: Disk) -> Index:
     return index
 
 
-def chosen_seal(folder: Path, settings: ClipSettings, index: Index, disk: Disk) -> Seal | Plain:
+def choose_seal(folder: Path, settings: ClipSettings, index: Index, disk: Disk) -> Seal | Plain:
     """The key of the settings, checked against what the index says that the clips were sealed with."""
     mark = index.value("key")
     if settings.key_file is None:

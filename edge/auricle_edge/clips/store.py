@@ -20,8 +20,8 @@ from auricle.errors import DataError, SettingsError, StorageError, nearest
 from auricle.speech.features import LogMel
 from auricle.speech.spelling import Spelling
 from auricle_edge.clips.catalogue import Catalogue
-from auricle_edge.clips.choice import ClipSettings, aged, holds_out, misdated, surplus
-from auricle_edge.clips.coding import AUDIO, FEATURES, Content, encode_again, encode_audio, encode_features, fitted
+from auricle_edge.clips.choice import ClipSettings, has_wrong_date, holds_out, past_age, surplus
+from auricle_edge.clips.coding import AUDIO, FEATURES, Content, encode_again, encode_audio, encode_features, fit_length
 from auricle_edge.clips.disk import Disk
 from auricle_edge.clips.index import DamagedIndexError
 from auricle_edge.clips.record import JUDGING, SOURCES, WORDLESS, Clip, NewClip, Record, Source
@@ -39,7 +39,7 @@ class NoRoomError(StorageError):
     """The quotas are full of clips that are worth more."""
 
 
-def _mended(
+def _with_mended_index(
     method: Callable[Concatenate[ClipStore, _P], _T],
 ) -> Callable[Concatenate[ClipStore, _P], _T]:
     """Where the index turns out to be damaged, make it again and do once more what was asked."""
@@ -120,11 +120,11 @@ class ClipStore:
         """Another number after every change, whichever process made it."""
         return self._generation()
 
-    @_mended
+    @_with_mended_index
     def _generation(self) -> int:
         return self._catalogue.generation
 
-    @_mended
+    @_with_mended_index
     def list(
         self, *, word: str | None = None, source: str | None = None, held_out: bool | None = None
     ) -> tuple[Clip, ...]:
@@ -137,12 +137,12 @@ class ClipStore:
             and (held_out is None or clip.record.held_out == held_out)
         )
 
-    @_mended
+    @_with_mended_index
     def get(self, clip: str) -> Clip:
         """The clip of an id, or of a beginning of one that only it has; DataError: no clip or several have it."""
         return self._catalogue.named(clip)
 
-    @_mended
+    @_with_mended_index
     def add(self, new: NewClip) -> str:
         """Keep a clip; returns its id when it and its label are safe on the disk.
 
@@ -172,7 +172,7 @@ class ClipStore:
                 model=new.model,
                 guess=new.guess,
             )
-            clip, box = self._catalogue.shelf.boxed(*self._encoded(new.samples, record), record)
+            clip, box = self._catalogue.shelf.boxed(*self._encode(new.samples, record), record)
             gone = surplus(before, clip, self.settings)
             if gone is None:
                 raise NoRoomError(f"A clip ({new.source}) was not kept: the quotas of {self.folder} are full.")
@@ -184,7 +184,7 @@ class ClipStore:
             _log.warning("%s", error)
         return clip.id
 
-    @_mended
+    @_with_mended_index
     def relabel(
         self, clip: str, word: str | None, source: Source, weight: float | None = None, score: float | None = None
     ) -> Clip:
@@ -211,13 +211,13 @@ class ClipStore:
         self._catalogue.bury(old)
         return changed
 
-    @_mended
+    @_with_mended_index
     def delete(self, clips: Iterable[str]) -> int:
         """Destroy clips by their whole ids; returns how many there were."""
         wanted = set(clips)
         return self._catalogue.remove(lambda kept: [clip for clip in kept if clip.id in wanted])
 
-    @_mended
+    @_with_mended_index
     def prune(self) -> int:
         """Delete clips past their age; returns how many. Nothing else looks at ages: call it now and then."""
         now = self._clock()
@@ -225,10 +225,10 @@ class ClipStore:
             if not self._catalogue.look_at_clock(now).steady:
                 return 0
             for clip in self._catalogue.clips():
-                if misdated(clip.record, now):
+                if has_wrong_date(clip.record, now):
                     dated = msgspec.structs.replace(clip.record, created=now)
                     self._catalogue.put_row(msgspec.structs.replace(clip, record=dated))
-        return self._catalogue.remove(lambda clips: aged(clips, self.settings, now))
+        return self._catalogue.remove(lambda clips: past_age(clips, self.settings, now))
 
     def read(self, clip: str) -> NDArray[np.int16]:
         """Sound (n,) of a clip; DataError where only features are kept, or its file is not whole."""
@@ -257,7 +257,7 @@ class ClipStore:
         put: Callable[[Mapping[str, bytes]], None] = lambda boxes: self._catalogue.put_vectors(boxes)  # noqa: E731
         return ClipVectors(lambda: self._catalogue.shelf, put, ids, self.frontend.task.input_shape)
 
-    @_mended
+    @_with_mended_index
     def wipe(self) -> Wiped:
         """Destroy all clips, and the key first; see `wipe`."""
         return self._catalogue.wipe()
@@ -273,8 +273,8 @@ class ClipStore:
         if word is not None and word not in self.labels:
             raise SettingsError(f'The pack does not know the word "{word}": {nearest(word, self.labels)}')
 
-    def _encoded(self, samples: NDArray[np.int16], record: Record) -> tuple[bytes, str]:
-        samples = fitted(samples, self.frontend.task.clip_samples)
+    def _encode(self, samples: NDArray[np.int16], record: Record) -> tuple[bytes, str]:
+        samples = fit_length(samples, self.frontend.task.clip_samples)
         if self.settings.keep == "audio":
             return encode_audio(samples, record), AUDIO
         return encode_features(self.frontend.energies(samples[np.newaxis])[0], record), FEATURES

@@ -55,11 +55,11 @@ def training_set(
     usable = [clip for clip in clips if not clip.damaged]
     labelled = [clip for clip in usable if clip.record.word in labels]
     reader = _Reader(content, frontend, {label: i for i, label in enumerate(labels)})
-    train = reader.read(_chosen((c for c in labelled if not c.record.held_out), settings.training_clips))
-    held = reader.read(_chosen((c for c in labelled if c.record.held_out), settings.training_clips))
+    train = reader.read(_choose((c for c in labelled if not c.record.held_out), settings.training_clips))
+    held = reader.read(_choose((c for c in labelled if c.record.held_out), settings.training_clips))
     free = [clip for clip in usable if clip.record.source == "unlabelled"]
-    unlabelled = reader.read(_chosen(free, settings.training_clips))
-    weights = balanced(train.weights, train.targets, settings.largest_boost)
+    unlabelled = reader.read(_choose(free, settings.training_clips))
+    weights = balance(train.weights, train.targets, settings.largest_boost)
     quiet = labels.index(SILENCE) if SILENCE in labels else NO_LABEL
     noise = train.energies[train.targets == quiet]
     data = DeviceData(
@@ -71,7 +71,7 @@ def training_set(
     return TrainingSet(data, reader.unread, reader.ids)
 
 
-def balanced(weights: NDArray[np.float32], targets: NDArray[np.int64], largest_boost: float) -> NDArray[np.float32]:
+def balance(weights: NDArray[np.float32], targets: NDArray[np.int64], largest_boost: float) -> NDArray[np.float32]:
     """Weights (N,) under which every label counts the same, none boosted by more than `largest_boost`; mean 1."""
     if not len(weights) or not weights.any():
         return np.ones_like(weights)
@@ -84,7 +84,7 @@ def balanced(weights: NDArray[np.float32], targets: NDArray[np.int64], largest_b
     return scaled
 
 
-def _chosen(clips: Iterable[Clip], most: int) -> list[Clip]:
+def _choose(clips: Iterable[Clip], most: int) -> list[Clip]:
     """At most so many clips, from the labels in turn."""
     best = sorted(clips, key=lambda c: (-value(c.record.source), -c.record.created, c.id))
     turn: dict[str | None, int] = {}

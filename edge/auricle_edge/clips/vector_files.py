@@ -148,12 +148,12 @@ class ClipVectors:
             if self._files is None:
                 self._files = {ids[0]: file for file, ids in vector_files(self._shelf()).items()}
             file = self._files.get(self._ids.get(clip, ""))
-            return {} if file is None else self._opened(file, clip, maker)
+            return {} if file is None else self._open(file, clip, maker)
         except (AuricleError, OSError) as error:
             _log.debug("What the network made of a clip is made again: %s", error)
             return {}
 
-    def _opened(self, file: str, clip: bytes, maker: bytes) -> dict[Variant, Halves]:
+    def _open(self, file: str, clip: bytes, maker: bytes) -> dict[Variant, Halves]:
         shelf = self._shelf()
         with open_kept(shelf.folder / file) as opened:
             box = opened.read(LARGEST + 1)
@@ -169,13 +169,13 @@ class ClipVectors:
             for file, ids in vector_files(shelf).items():
                 if ids[0] in mine:
                     shelf.disk.destroy(shelf.folder / file)
-            boxes = (self._boxed(shelf, clip, name, maker, variants) for clip, (name, variants) in mine.items())
+            boxes = (self._seal(shelf, clip, name, maker, variants) for clip, (name, variants) in mine.items())
             while some := dict(itertools.islice(boxes, TOGETHER)):
                 self._put(some)
         except AuricleError as error:
             _log.warning("What the network made of the clips is not kept: %s", error)
 
-    def _boxed(
+    def _seal(
         self, shelf: Shelf, clip: str, name: bytes, maker: bytes, made: Mapping[Variant, Halves]
     ) -> tuple[str, bytes]:
         kept = {v: x for v, x in made.items() if (not v.noise or v.noise in self._ids) and np.isfinite(x).all()}

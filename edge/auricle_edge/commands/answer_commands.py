@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from auricle.process.ending import fitted
+from auricle.process.ending import fit_to_terminal
 from auricle.process.times import iso_time
 from auricle_edge.commands.place import AsJson, Config, State, state_folder, why_absent
 from auricle_edge.commands.status_sentences import FLOOR, sentences
@@ -50,7 +50,7 @@ def status(state: State = None, config: Config = None, as_json: AsJson = False) 
         typer.echo(json.dumps(with_times(told)))
     read = read_status(told)
     for line in () if as_json else sentences(read):
-        typer.echo(fitted(line))
+        typer.echo(fit_to_terminal(line))
     if isinstance(read, TrainingStatus):
         return 0
     return 0 if read.capture.running or read.capture.muted else 1
@@ -75,12 +75,12 @@ def listen(state: State = None, config: Config = None, as_json: AsJson = False) 
     with Live(console=Console(stderr=not sys.stdout.isatty()), auto_refresh=False, transient=False) as view:
         for answer in answers:
             line = read_live(answer)
-            last = happened(line) or last
+            last = describe_change(line) or last
             view.update(meter(line, last), refresh=True)
     return 0
 
 
-def happened(line: LiveLine) -> str:
+def describe_change(line: LiveLine) -> str:
     """What happened since the last picture; empty for nothing."""
     if line.timeout:
         return f"no command after {line.timeout.wake_word}"

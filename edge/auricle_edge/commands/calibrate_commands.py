@@ -15,7 +15,7 @@ import typer
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle.packs.first_weights import chosen_weights
+from auricle.packs.first_weights import choose_weights
 from auricle.process.table import Column, print_grid, progress_bars
 from auricle.speech.audio import read_recording
 from auricle.speech.sound_faults import Finding, SoundError, count_findings, findings_table, nothing_usable
@@ -25,7 +25,7 @@ from auricle_edge.commands.clip_commands import FOLDER as CLIPS
 from auricle_edge.commands.place import AsJson, Config, State, config_file
 from auricle_edge.listening.capture.conversion import HighPass
 from auricle_edge.listening.detect import detect_settings
-from auricle_edge.listening.detect.calibration import Calibration, calibrate, hours_to_show, unsmoothed
+from auricle_edge.listening.detect.calibration import Calibration, calibrate, hours_to_show, read_posteriors
 from auricle_edge.listening.detect.recognisers import Posteriors
 from auricle_edge.listening.detect.rules import is_keyword, thresholds_table
 from auricle_edge.listening.detect.vote import load_voter
@@ -66,7 +66,7 @@ def calibrate_(
     given = {name: value for name, value in named.items() if value is not None}
     settings = read_settings(config_file(config), given)
     findings: list[Finding] = []
-    found = _calibrated(settings, _recordings(sounds), false_accepts, findings, quiet=as_json)
+    found = _calibrate_by(settings, _recordings(sounds), false_accepts, findings, quiet=as_json)
     counts = count_findings(findings)
     if as_json:
         typer.echo(json.dumps(asdict(found) | {"kept": found.kept, "findings": [asdict(row) for row in counts]}))
@@ -88,7 +88,7 @@ def _recordings(sounds: Sequence[Path]) -> list[Path]:
     return files
 
 
-def _calibrated(
+def _calibrate_by(
     settings: EdgeSettings, files: Sequence[Path], wanted: float, findings: list[Finding], *, quiet: bool
 ) -> Calibration:
     """Judge the recordings that can be used and the device's own clips of keywords with the model that listens."""
@@ -98,7 +98,7 @@ def _calibrated(
     frontend = frontend_of(runtime)
     own = own_model(pack, settings.local, settings.start)
     first, plugin = (
-        chosen_weights(settings.start, pack, model, settings.seed) for model in (own, pack.manifest.plugin)
+        choose_weights(settings.start, pack, model, settings.seed) for model in (own, pack.manifest.plugin)
     )
     detect = detect_settings(settings.detect, pack)
     hearing = HearingModel(settings.folder, runtime, own, first, plugin, settings.detect, settings.seed)
@@ -107,9 +107,9 @@ def _calibrated(
         recognise = hearing.choose(store.device_data().held_out).candidate.recognise
         vote = load_voter(pack, partial(vote_runtime, runtime, settings.threads), detect.vote)
         judge = partial(
-            unsmoothed, frontend=frontend, labels=pack.labels, recognise=recognise, settings=detect, vote=vote
+            read_posteriors, frontend=frontend, labels=pack.labels, recognise=recognise, settings=detect, vote=vote
         )
-        spoken = _spoken(store, judge)
+        spoken = _posteriors_of_clips(store, judge)
     finally:
         store.close()
     with progress_bars(hidden=quiet) as bars:
@@ -145,7 +145,7 @@ def _samples(file: Path, high_pass: float, findings: list[Finding]) -> NDArray[n
     return HighPass(high_pass).take(samples) if high_pass else samples
 
 
-def _spoken(store: ClipStore, judged: Judge) -> dict[str, list[Posteriors]]:
+def _posteriors_of_clips(store: ClipStore, judged: Judge) -> dict[str, list[Posteriors]]:
     """The device's own clips of keywords that are never trained on, each with as much silence on both sides."""
     found: dict[str, list[Posteriors]] = defaultdict(list)
     for clip in store.list():

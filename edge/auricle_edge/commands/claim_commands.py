@@ -11,7 +11,7 @@ import typer
 from auricle.errors import SettingsError
 from auricle.process.times import to_json
 from auricle.wire.claims import read_token_file
-from auricle_edge.board.lasting import lost_at_next_start
+from auricle_edge.board.lasting import why_not_lasting
 from auricle_edge.commands.place import AsJson, Config, State, state_folder
 from auricle_edge.fleet.identity_claim import claim as steps
 
@@ -45,13 +45,13 @@ def claim(
     Afterwards auricle edge run --state FOLDER needs nothing else.
     """
     folder = state_folder(state, config)
-    if not in_memory and (why := lost_at_next_start(folder)) is not None:
+    if not in_memory and (why := why_not_lasting(folder)) is not None:
         raise SettingsError(
             f"{folder} is lost at the next start: {why}. The token works once, and was not used: mount a disk for the "
             "state folder, or claim with --in-memory."
         )
     if server is None or ca_pin is None:
-        told_server, told_pin = _told(token_file, folder)
+        told_server, told_pin = _server_and_pin(token_file, folder)
         server, ca_pin = server or told_server, ca_pin or told_pin
         if server is None or ca_pin is None:
             raise SettingsError(f"{token_file} does not say where to claim: name --server and --ca-pin.")
@@ -68,9 +68,9 @@ def _is_credential(token_file: Path) -> bool:
     return bool(folder) and token_file.parent == Path(folder or "")
 
 
-def _told(token_file: Path, folder: Path) -> tuple[str | None, str | None]:
+def _server_and_pin(token_file: Path, folder: Path) -> tuple[str | None, str | None]:
     """Server and pin by the token's file; where a claim has removed it, by what that claim left."""
-    if not token_file.exists() and (before := steps.claimed_at(folder)) is not None:
+    if not token_file.exists() and (before := steps.read_claim(folder)) is not None:
         return before
     told = read_token_file(token_file)
     return told.server, told.ca_pin

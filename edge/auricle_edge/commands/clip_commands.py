@@ -14,7 +14,7 @@ import typer
 
 from auricle.errors import AuricleError, SettingsError
 from auricle.packs.pack import DEFAULT_PACK, load_pack
-from auricle.packs.signature import trusted_key
+from auricle.packs.signature import read_trusted_key
 from auricle.process.table import Column, Grid, console, moment
 from auricle.process.times import to_json
 from auricle.speech.features import LogMel
@@ -227,7 +227,7 @@ def _place(
 def _store(config: Path | None, state: Path | None, pack: str | None) -> Iterator[ClipStore]:
     folder, settings, (name, key) = _place(config, state, pack)
     _exists(folder)
-    frontend = LogMel(load_pack(name, trusted_key(key)).manifest.task)
+    frontend = LogMel(load_pack(name, read_trusted_key(key)).manifest.task)
     store = ClipStore(folder, settings, frontend)
     try:
         yield store

@@ -24,9 +24,9 @@ from auricle_edge.evaluate.listeners import listeners_of, waking_of
 from auricle_edge.evaluate.page import write_page
 from auricle_edge.evaluate.phrase_set import POSITIVE, Read, phrase_set
 from auricle_edge.evaluate.phrase_tables import has_tables, table_set
-from auricle_edge.evaluate.plan import Plan, composed, planned
+from auricle_edge.evaluate.plan import Plan, compose_scene, plan_scenes
 from auricle_edge.evaluate.run import Judged, Stream, hear, reports, thresholds_from
-from auricle_edge.evaluate.sources import Folders, Sources, labelled_scene, read_sources
+from auricle_edge.evaluate.sources import Folders, Sources, read_scene, read_sources
 from auricle_edge.evaluate.tables import text_of
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.listening.detect.rules import is_keyword
@@ -124,7 +124,7 @@ def evaluate(
     chosen, length = _parts(part, validate), loaded.manifest.task.clip_samples
     findings: list[Finding] = []
     settings = detect_settings(DetectTable(threshold=threshold, command_drop=command_drop), loaded)
-    given: list[Read] = [partial(_alone, s) for s in _recorded(recording or [], labels or [], loaded, findings)]
+    given: list[Read] = [partial(_alone, s) for s in _recorded_scenes(recording or [], labels or [], loaded, findings)]
     given += _clips(phrases, phrase, loaded, settings.wake, findings)
     sources = read_sources(folders, _keywords_of(loaded), chosen, length)
     if keywords and not sources.keywords and part == EVERYBODY:
@@ -194,14 +194,16 @@ def _clips(
     return table_set(folder, said, findings)
 
 
-def _recorded(recordings: Sequence[Path], labels: Sequence[Path], pack: Pack, findings: list[Finding]) -> list[Scene]:
+def _recorded_scenes(
+    recordings: Sequence[Path], labels: Sequence[Path], pack: Pack, findings: list[Finding]
+) -> list[Scene]:
     """The recordings that can be used; DataError where none can."""
     if len(recordings) != len(labels):
         raise SettingsError(f"{len(recordings)} of --recording and {len(labels)} of --labels: give one for each.")
     scenes: list[Scene] = []
     for sound, text in zip(recordings, labels, strict=True):
         try:
-            scenes.append(labelled_scene(sound, text, _keywords_of(pack), findings))
+            scenes.append(read_scene(sound, text, _keywords_of(pack), findings))
         except SoundError as error:
             if len(recordings) == 1:
                 raise
@@ -223,11 +225,11 @@ def _scenes(
 ) -> Iterator[Scene]:
     """What is given as it is, then what is composed of the folders; a bar on standard error shows how far it is."""
     wake = () if judged.waking is None else judged.waking.wake
-    made = planned(sources, wake, plan) if sources.keywords or sources.noise or not more else []
+    made = plan_scenes(sources, wake, plan) if sources.keywords or sources.noise or not more else []
     told = f"{PROGRESS_OF} to {parts[0]}" if parts else PROGRESS_OF
     with progress_bars(hidden=quiet) as bars:
         for number in bars.track(range(len(more) + len(made)), description=told):
-            yield from more[number]() if number < len(more) else [composed(made, number - len(more), seed)]
+            yield from more[number]() if number < len(more) else [compose_scene(made, number - len(more), seed)]
 
 
 def _say(judgement: Judgement, csv: Path | None, html: Path | None, json: bool) -> None:

@@ -11,7 +11,7 @@ import msgspec
 import typer
 from msgspec.structs import fields
 
-from auricle.packs.first_weights import chosen_weights
+from auricle.packs.first_weights import choose_weights
 from auricle.process import ending
 from auricle.process.until_signal import until_signal
 from auricle.speech.clip_folder import describe_skipped
@@ -27,7 +27,7 @@ from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.process import say, serve
 from auricle_edge.service.questions import TrainingOnly
 from auricle_edge.settings import TABLES, EdgeSettings, agent_settings, read_settings
-from auricle_edge.training.own_model import own_model, passed_over
+from auricle_edge.training.own_model import own_model, why_not_larger
 from auricle_learning.training.speech_data import load_clips
 from auricle_learning.training.train import Trainer
 
@@ -116,7 +116,7 @@ def run(
         return 0
     encoded = msgspec.json.encode(settings)
     told = [option for option, wanted in (("--json", as_json), ("--verbose", verbose)) if wanted]
-    ending.become("auricle_edge.service.process", encoded, *told)
+    ending.become_module("auricle_edge.service.process", encoded, *told)
     while serve(encoded, as_json, verbose):
         pass
     return 0
@@ -128,8 +128,8 @@ def _train_only(settings: EdgeSettings, as_json: bool, verbose: bool) -> None:
     assert agent is not None, "read_settings refuses data without a fleet"
     assert settings.data is not None
     own = own_model(loaded, settings.local, settings.start)
-    why = passed_over(loaded, settings.local, settings.start)
-    first = chosen_weights(settings.start, loaded, own, settings.seed)
+    why = why_not_larger(loaded, settings.local, settings.start)
+    first = choose_weights(settings.start, loaded, own, settings.seed)
     choice = choose_runtime(settings.runtime, loaded, settings.threads)
     clips, findings = load_clips(Path(settings.data), loaded, speaker=settings.speaker, seed=settings.seed)
     trainer = Trainer(choice.runtime, own, clips, settings.seed, first)

@@ -8,7 +8,7 @@ from auricle.process.times import about, how_many
 from auricle_edge.fleet.agent_context import Standing
 from auricle_edge.fleet.sent_updates import SentStatus
 from auricle_edge.service.answers import FleetStatus, ListeningStatus, TrainingStatus
-from auricle_edge.service.status import quoted
+from auricle_edge.service.status import quote_words
 
 FLOOR = -70.0
 """dBFS of silence, at which a meter is empty."""
@@ -99,7 +99,7 @@ def _states(told: ListeningStatus) -> Iterator[str]:
     """What counts now, how often the second stage was needed, and which model votes."""
     heard = told.listening
     if told.state != "open":
-        now = "Awake: commands count" if told.state == "awake" else f"Asleep until {quoted(told.wake)}"
+        now = "Awake: commands count" if told.state == "awake" else f"Asleep until {quote_words(told.wake)}"
         yield (
             f"{now}; a wake word opens {told.window:g} s for a command. {heard.wakes} wake words, "
             f"{heard.timeouts} without a command after them."

@@ -13,7 +13,7 @@ import typer
 
 from auricle.errors import SettingsError
 from auricle.packs.pack import DEFAULT_PACK, Pack
-from auricle.packs.signature import trusted_key
+from auricle.packs.signature import read_trusted_key
 from auricle_edge.commands.place import AsJson, Config, State, config_file, settings_of, state_folder
 from auricle_edge.control.client import SOCKET
 from auricle_edge.ota.pack_shelf import PackShelf
@@ -58,12 +58,12 @@ def update(
         return _fetch_bundle(wanted, root, config, as_json)
     if wanted is not None or root is not None:
         raise SettingsError("--wanted and --root are of a bundle, which is fetched without a PACK: leave one out.")
-    return _switched(_shelf(state, config).install(pack), state_folder(state, config), as_json)
+    return _report_switch(_shelf(state, config).install(pack), state_folder(state, config), as_json)
 
 
 def rollback(state: State = None, config: Config = None, as_json: AsJson = False) -> int:
     """Go back to the pack before the last update."""
-    return _switched(_shelf(state, config).roll_back(), state_folder(state, config), as_json)
+    return _report_switch(_shelf(state, config).roll_back(), state_folder(state, config), as_json)
 
 
 def upgrade(wanted: WantedFile = None, root: Root = None, config: Config = None, as_json: AsJson = False) -> int:
@@ -74,10 +74,10 @@ def upgrade(wanted: WantedFile = None, root: Root = None, config: Config = None,
 def _shelf(state: Path | None, config: Path | None) -> PackShelf:
     settings = settings_of(config)
     name, key = (DEFAULT_PACK, None) if settings is None else (settings.pack, settings.pack_key)
-    return PackShelf(state_folder(state, config), name, trusted_key(key))
+    return PackShelf(state_folder(state, config), name, read_trusted_key(key))
 
 
-def _switched(pack: Pack, folder: Path, as_json: bool) -> int:
+def _report_switch(pack: Pack, folder: Path, as_json: bool) -> int:
     running = (folder / SOCKET).exists()
     then = "Restart the service: systemctl restart auricle-edge." if running else "The service will start with it."
     told = {"pack": pack.identity, "name": pack.manifest.name, "restart_needed": running}

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import AuricleError, DataError
 from auricle.packs.pack import DEFAULT_PACK, Pack
-from auricle.packs.signature import trusted_key
+from auricle.packs.signature import read_trusted_key
 from auricle.process.checkup import Finding
 from auricle.process.table import Column, print_grid
 from auricle.process.until_signal import broker_of
@@ -81,7 +81,7 @@ def doctor(
     gate = GateSettings() if settings is None else settings.gate
     told = None if settings is None or settings.broker is None else settings
     broker = None if told is None or told.broker is None else broker_of(told.broker, told.device or "", folder)
-    shelf = PackShelf(folder, name, trusted_key(key))
+    shelf = PackShelf(folder, name, read_trusted_key(key))
     capture = CaptureSettings() if settings is None else settings.capture
     capture = capture if source is None else msgspec.structs.replace(capture, source=source)
     sensors = Sensors(Path("/"), gate)
@@ -97,7 +97,9 @@ def doctor(
     elif (folder / SOCKET).exists() and source is None:
         found += _service(ControlClient(folder))
     else:
-        found += examine_microphone(lambda: _heard(capture, seconds), lambda sound: _opened(shelf.current(), sound))
+        found += examine_microphone(
+            lambda: _record_sound(capture, seconds), lambda sound: _opens_gate(shelf.current(), sound)
+        )
     if as_json:
         typer.echo(json.dumps({"findings": [msgspec.to_builtins(each) for each in found]}))
     else:
@@ -138,7 +140,7 @@ def _its_microphone(sound: CaptureState) -> list[Finding]:
     return [Finding(check="microphone", verdict="good", sentence=sentence), *examine_state(sound)]
 
 
-def _heard(settings: CaptureSettings, seconds: float) -> Heard:
+def _record_sound(settings: CaptureSettings, seconds: float) -> Heard:
     """Listen for some seconds; DataError when no sound comes."""
     capture = Capture(settings)
     capture.start()
@@ -167,7 +169,7 @@ def _heard(settings: CaptureSettings, seconds: float) -> Heard:
     return Heard(device, state.native_rate, state.channels, samples, levels, problem, state.note)
 
 
-def _opened(pack: Pack, samples: NDArray[np.int16]) -> bool:
+def _opens_gate(pack: Pack, samples: NDArray[np.int16]) -> bool:
     """Whether the voice gate opens at some point of the sound."""
     labels = pack.labels
     chosen = detect_settings(DetectTable(), pack)
@@ -185,13 +187,13 @@ def devices(as_json: AsJson = False) -> int:
         typer.echo(json.dumps({"devices": [msgspec.to_builtins(each) for each in found]}))
     else:
         for each in found:
-            typer.echo(_described(each))
+            typer.echo(_describe(each))
         if not found:
             typer.echo("No microphone: plug one in, or see whether this user is in the group audio.")
     return 0 if found else 1
 
 
-def _described(device: Device) -> str:
+def _describe(device: Device) -> str:
     facts = [f"{device.rate} Hz" if device.rate else "", f"{device.channels} channels" if device.channels else ""]
     facts += [f"usb {device.usb}" if device.usb else "", "the default" if device.default else ""]
     return f'{device.name}: source = "{device.source}" ({", ".join(fact for fact in facts if fact)})'

@@ -134,12 +134,12 @@ class Door:
         else:
             given = (connection, bytes(caller.head))
             try:
-                threading.Thread(target=self._served, args=given, name="request", daemon=True).start()
+                threading.Thread(target=self._serve_and_close, args=given, name="request", daemon=True).start()
             except RuntimeError:  # the service may have no further task
                 self._slots.release()
                 refuse(connection, 503, "Service Unavailable", "No task is left for this request.")
 
-    def _served(self, connection: socket.socket, head: bytes) -> None:
+    def _serve_and_close(self, connection: socket.socket, head: bytes) -> None:
         try:
             self._serve(connection, head)
         except OSError:

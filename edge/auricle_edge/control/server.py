@@ -156,7 +156,7 @@ def device_token(folder: Path, name: str = TOKEN) -> str:
     return made
 
 
-def _encoded(answer: msgspec.Struct) -> bytes:
+def _encode(answer: msgspec.Struct) -> bytes:
     return msgspec.json.encode(answer, enc_hook=float)  # a number of NumPy's that came from a measurement
 
 
@@ -245,7 +245,7 @@ class _Handler:
         self._stream(self.actions.enrol(asked.word, asked.takes, asked.keep))
 
     def _say(self, status: int, answer: msgspec.Struct) -> None:
-        body = _encoded(answer)
+        body = _encode(answer)
         self._begin(status, "application/json", f"Content-Length: {len(body)}\r\n")
         self._connection.sendall(body)
 
@@ -254,7 +254,7 @@ class _Handler:
         self._begin(200, "application/x-ndjson")
         try:
             for answer in answers:
-                self._connection.sendall(_encoded(answer) + b"\n")
+                self._connection.sendall(_encode(answer) + b"\n")
         except AuricleError as error:
             self._connection.sendall(msgspec.json.encode(_Problem(str(error))) + b"\n")
 

@@ -20,7 +20,7 @@ from auricle_edge.listening.detect.vote import Voter
 from auricle_edge.listening.sound import RATE, Block
 
 
-def heard_by_detector(
+def hear_by_detector(
     samples: NDArray[np.int16],
     frontend: LogMel,
     labels: Sequence[str],

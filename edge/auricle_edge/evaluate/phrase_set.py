@@ -160,7 +160,7 @@ def read_clip(file: Path, source: str, name: str, findings: list[Finding], longe
     try:
         recording = read_recording(file)
     except SoundError as error:
-        findings.append(_named(error.finding, file, source))
+        findings.append(_with_source(error.finding, file, source))
         return None
     seconds = len(recording.samples) / SAMPLE_RATE
     if seconds > longest:
@@ -171,9 +171,9 @@ def read_clip(file: Path, source: str, name: str, findings: list[Finding], longe
             )
         )
         return None
-    findings += [_named(each, file, source) for each in recording.findings]
+    findings += [_with_source(each, file, source) for each in recording.findings]
     return Clip(source, name, pcm(recording.samples))
 
 
-def _named(finding: Finding, file: Path, source: str) -> Finding:
+def _with_source(finding: Finding, file: Path, source: str) -> Finding:
     return replace(finding, sentence=finding.sentence.replace(str(file), source))

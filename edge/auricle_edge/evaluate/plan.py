@@ -47,7 +47,7 @@ class Plan:
     """Keywords in rooms, too."""
 
 
-def planned(sources: Sources, wake: Sequence[str], plan: Plan) -> list[Compose]:
+def plan_scenes(sources: Sources, wake: Sequence[str], plan: Plan) -> list[Compose]:
     """What makes each scene, given a generator; the scenes are short, so that memory stays small.
 
     Raises
@@ -64,7 +64,7 @@ def planned(sources: Sources, wake: Sequence[str], plan: Plan) -> list[Compose]:
     return made
 
 
-def composed(made: Sequence[Compose], number: int, seed: int) -> Scene:
+def compose_scene(made: Sequence[Compose], number: int, seed: int) -> Scene:
     """Scene `number` of a plan; the same whatever was composed before."""
     return made[number](np.random.default_rng((seed, number)))
 

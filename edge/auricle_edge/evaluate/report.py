@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from auricle.hearing.command_counts import CommandCounts
-from auricle.hearing.curve import RATES, Counts, Mask, Point, curve_of, interpolated, points
+from auricle.hearing.curve import RATES, Counts, Mask, Point, curve_of, interpolate, points
 from auricle.hearing.intervals import Interval, rate_interval
 from auricle.hearing.origins import Origins, Recordings
 from auricle.hearing.rule import Posteriors, Rule
@@ -175,7 +175,7 @@ def rows_of(counts: Counts, named: Sequence[tuple[str, Mask]], alone: Sequence[s
     )
 
 
-def named(report: Report, names: Mapping[str, str]) -> Report:
+def name_recordings(report: Report, names: Mapping[str, str]) -> Report:
     """The same with recordings by where they lie instead of by fingerprint."""
 
     def told(found: Mapping[str, Recordings]) -> dict[str, Recordings]:
@@ -227,9 +227,7 @@ def speakers_of(counts: Counts) -> Speakers | None:
         return None
     accepts = counts.total()
     shares = [
-        interpolated(
-            accepts, counts.hit[:, counts.chosen(speaker=speaker)].mean(axis=1), counts.all_hours, SPEAKER_RATE
-        )
+        interpolate(accepts, counts.hit[:, counts.chosen(speaker=speaker)].mean(axis=1), counts.all_hours, SPEAKER_RATE)
         for speaker in named
     ]
     return Speakers(len(named), min(shares), float(np.median(shares)), max(shares))
@@ -239,7 +237,7 @@ def _curves(counts: Counts, kinds: Sequence[str]) -> dict[str, tuple[float, ...]
     accepts = counts.total()
     shares = {kind: counts.hit[:, counts.chosen(kind=kind)].mean(axis=1) for kind in kinds}
     return {
-        kind: tuple(interpolated(accepts, shares[kind], counts.all_hours, float(rate)) for rate in DRAWN)
+        kind: tuple(interpolate(accepts, shares[kind], counts.all_hours, float(rate)) for rate in DRAWN)
         for kind in kinds
     }
 

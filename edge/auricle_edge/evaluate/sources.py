@@ -214,7 +214,7 @@ def _label(line: str, where: str) -> tuple[float, float, str]:
     return *times, normal_form(word.strip())
 
 
-def labelled_scene(sound: Path, labels: Path, keywords: Sequence[str], findings: list[Finding] | None = None) -> Scene:
+def read_scene(sound: Path, labels: Path, keywords: Sequence[str], findings: list[Finding] | None = None) -> Scene:
     """A recording as a scene: labels with a keyword are keywords; where none is, it is sound without keywords.
 
     From a keyword's start to `WITHIN` after its end a detection is a hit or a wrong word, not a false accept. Labels

@@ -155,11 +155,11 @@ def _worst(recordings: Mapping[str, Recordings]) -> list[str]:
     worst = list(found.false_accepts.items())[:WORST]
     return [
         f"    each recording once {once_text(found)}",
-        *(f"      {number:4} x {_shortened(name)}" for name, number in worst),
+        *(f"      {number:4} x {_shorten(name)}" for name, number in worst),
     ]
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     return name if len(name) <= _LONGEST else f"...{name[3 - _LONGEST :]}"
 
 

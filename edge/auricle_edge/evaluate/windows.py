@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.hearing.second_stage import PROPOSAL, Levels, cascaded, levels_of, proposals
-from auricle.hearing.vote import voted
+from auricle.hearing.second_stage import PROPOSAL, Levels, cascade, levels_of, proposals
+from auricle.hearing.vote import add_vote
 from auricle.speech.features import Energies, LogMel
 from auricle_edge.listening.detect.hops import hop_frames
 from auricle_edge.listening.detect.recognisers import Cascade, Posteriors, Recognise
@@ -39,7 +39,7 @@ class Said:
         """The posteriors (hops, L) that count on a device with these thresholds (L,), infinite for what does not."""
         if self.second is None:
             return self.first
-        return cascaded(self.first, self.second, levels, smoothing, self.share)
+        return cascade(self.first, self.second, levels, smoothing, self.share)
 
     def proposed(self, levels: Levels, smoothing: int) -> NDArray[np.bool_]:
         """Which windows (hops,) the second stage judges on such a device."""
@@ -54,7 +54,7 @@ def waiting_levels(labels: Sequence[str], settings: DetectSettings) -> Levels:
     return levels_of(labels, {label: rule.thresholds[i] for i, label in enumerate(labels) if rule.active[i]})
 
 
-def said_of(
+def judge_windows(
     samples: NDArray[np.int16],
     frontend: LogMel,
     recognisers: Sequence[Recognise],
@@ -65,7 +65,7 @@ def said_of(
     """What each recogniser, each stage for itself, says of every window of a recording.
 
     The same as a `Detector` has for each hop before it averages, but for the last bits, since windows are recognised
-    together: `unsmoothed` does it one by one. A model that is part of several recognisers runs once.
+    together: `read_posteriors` does it one by one. A model that is part of several recognisers runs once.
 
     Parameters
     ----------
@@ -99,16 +99,16 @@ def said_of(
         if vote is not None and vote.recognise not in heard:
             heard[vote.recognise] = vote.windows(samples, ends)
     return [
-        each if vote is None else _voted(each, judged, *heard[vote.recognise], vote.share)
+        each if vote is None else _add_vote(each, judged, *heard[vote.recognise], vote.share)
         for each, vote in zip(said, votes, strict=True)
     ]
 
 
-def _voted(said: Said, judged: NDArray[np.int64], vote: Posteriors, whole: NDArray[np.bool_], share: float) -> Said:
+def _add_vote(said: Said, judged: NDArray[np.int64], vote: Posteriors, whole: NDArray[np.bool_], share: float) -> Said:
     """The same with a vote: its posteriors (N, L) at the judged hops (N,), of which those count that are whole (N,)."""
     counted = judged[whole]
     first: Posteriors = np.zeros_like(said.first)
-    first[counted] = voted(said.first[counted], vote[whole], share)
+    first[counted] = add_vote(said.first[counted], vote[whole], share)
     if said.second is None:
         return Said(first)
     second: Posteriors = np.zeros_like(said.second)
@@ -134,7 +134,7 @@ def _rows(
     if len(samples) < hop:
         return np.zeros(0, np.int64), [np.zeros((0, labels), np.float32) for _ in models]
     energies = _energies(samples, frontend, frames)
-    judged = _judged(samples, energies, hop, settings, frontend)
+    judged = _judged_hops(samples, energies, hop, settings, frontend)
     before = np.zeros((task.frames - frames, task.frontend.mels), np.float32)
     stream = np.concatenate((before, energies.reshape(-1, task.frontend.mels)))
     found = [np.zeros((len(energies), labels), np.float32) for _ in models]
@@ -158,7 +158,7 @@ def _energies(samples: NDArray[np.int16], frontend: LogMel, frames: int) -> Ener
     return np.concatenate([of_hop.energies(under[i : i + _AT_ONCE]) for i in range(0, hops, _AT_ONCE)])
 
 
-def _judged(
+def _judged_hops(
     samples: NDArray[np.int16], energies: Energies, hop: int, settings: DetectSettings, frontend: LogMel
 ) -> NDArray[np.int64]:
     """The hops in which the gate is open and a whole window was heard."""

@@ -117,9 +117,9 @@ class Agent:
         return MqttLink(
             LinkSettings(self.settings.broker, self.settings.device, will=Will(topic, will)),
             handlers={
-                self.topics.down(self.settings.device, "+"): self._heard,
+                self.topics.down(self.settings.device, "+"): self._receive,
                 self.topics.coordinator_state: self._coordinator_said,
-                self.topics.model: self._offered,
+                self.topics.model: self._take_offer,
             },
             on_connect=self._born,
         )
@@ -215,7 +215,7 @@ class Agent:
 
     # -- what the coordinator says
 
-    async def _heard(self, arrived: Delivery) -> None:
+    async def _receive(self, arrived: Delivery) -> None:
         try:
             message = self._incoming.open(arrived)
         except WireError as error:
@@ -230,7 +230,7 @@ class Agent:
     async def _obey(self, message: Message) -> None:
         match message:
             case Invite():
-                await self._invited(message)
+                await self._accept_invitation(message)
             case Measure() if not self.work.busy:
                 self.work.begin(self.rounds.say_loss(message))
             case Ack():
@@ -251,11 +251,11 @@ class Agent:
                 await self._updates.follow(message)
                 await self.say_release()
             case Tune() if self._tuning is not None:
-                await self._tuned(self._tuning, message)
+                await self._tune(self._tuning, message)
             case _:
                 pass
 
-    async def _tuned(self, tuning: Tunable, message: Tune) -> None:
+    async def _tune(self, tuning: Tunable, message: Tune) -> None:
         """Take the sensitivity, and say which one is in effect now."""
         try:
             await tuning.tune(message.sensitivity)
@@ -265,18 +265,18 @@ class Agent:
 
     async def _coordinator_said(self, arrived: Delivery) -> None:
         """Register again with a coordinator that started after us."""
-        message = self._opened(arrived, "the coordinator's state")
+        message = self._open(arrived, "the coordinator's state")
         if message is not None and self._incoming.is_another_coordinator(message):
             await self._born(self.link)
 
-    async def _offered(self, arrived: Delivery) -> None:
+    async def _take_offer(self, arrived: Delivery) -> None:
         """The fleet's newest model: a device with another pack is never invited, and its owner is told why."""
-        message = self._opened(arrived, "the fleet's model")
+        message = self._open(arrived, "the fleet's model")
         model = None if message is None else self._incoming.newest_model(message)
         if model is not None:
             self._other_pack.take(model)
 
-    def _opened(self, arrived: Delivery, what: str) -> Message | None:
+    def _open(self, arrived: Delivery, what: str) -> Message | None:
         try:
             return self._incoming.open(arrived)
         except WireError as error:
@@ -286,7 +286,7 @@ class Agent:
 
     # -- its work
 
-    async def _invited(self, invite: Invite) -> None:
+    async def _accept_invitation(self, invite: Invite) -> None:
         if self._delivery.is_settled(invite):
             return
         pending = None if self._delivery.is_empty else await asyncio.to_thread(self._delivery.read)

@@ -143,7 +143,7 @@ class DeviceRounds:
     async def say_loss(self, asked: Measure) -> None:
         """Answer the first phase of a two-phase round; a lost answer is asked for again."""
         await self._consent(asked)
-        plugin = await self._fetched(asked)
+        plugin = await self._fetch_model(asked)
         loop = asyncio.get_running_loop()
         value = await loop.run_in_executor(self._executor, self._trainer.inference_loss, plugin)
         await self._uplink.say("loss", self._messages.loss(asked, value))
@@ -169,7 +169,7 @@ class DeviceRounds:
         state: Literal["declined", "failed"] = "declined" if isinstance(error, Declined) else "failed"
         await self._uplink.say("st", self._messages.status(asked, state, str(error)))
 
-    async def _fetched(self, asked: Invite | Measure) -> Flat:
+    async def _fetch_model(self, asked: Invite | Measure) -> Flat:
         """The round's model (P,), fetched unless it is the one that was fetched last."""
         if self._model is None or self._model[0] != asked.base:
             block = await self._uplink.fetch(asked)
@@ -215,7 +215,7 @@ class DeviceRounds:
         """Train and keep: the update, which is on disk, and what came out. Declined: the judge refused the round."""
         judged = 0 if self._judge is None else self._judge.nbytes
         await asyncio.to_thread(require_room, self._settings.folder, self.local.nbytes + invite.length + judged)
-        plugin, lent = await self._fetched(invite), await self._lent(invite)
+        plugin, lent = await self._fetch_model(invite), await self._lent(invite)
         self._uplink.enter("training")
         control = self._gate.begin(deadline - self._settings.clock.monotonic())
         result, verdict = await asyncio.get_running_loop().run_in_executor(

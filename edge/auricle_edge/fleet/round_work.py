@@ -141,7 +141,7 @@ class RoundWork:
 
     def begin(self, work: Coroutine[None, None, None]) -> None:
         """Do it."""
-        self._task = start_task(self._guarded(work), log, f"{self._device}: a round")
+        self._task = start_task(self._guard(work), log, f"{self._device}: a round")
 
     def halt(self) -> None:
         """End what is under way."""
@@ -151,7 +151,7 @@ class RoundWork:
             self._task.cancel()
             self._enter("idle")
 
-    async def _guarded(self, work: Coroutine[None, None, None]) -> None:
+    async def _guard(self, work: Coroutine[None, None, None]) -> None:
         try:
             await work
             return

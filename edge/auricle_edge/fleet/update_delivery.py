@@ -143,7 +143,7 @@ class UpdateDelivery:
     def _clear(self, named: tuple[str, int, str]) -> bool:
         """Forget what is on its way, where it is the one that is named; whether it was."""
         pending = self.read()
-        if pending is None or _named(pending.update) != named:
+        if pending is None or _identity_of(pending.update) != named:
             return False
         self._known = "look"
         self._outbox.clear()
@@ -168,7 +168,7 @@ class UpdateDelivery:
                     await self._uplink.say("upd", update, piece)
             except MessageTooLargeError:
                 async with self._disk:
-                    await asyncio.to_thread(self._clear, _named(pending.update))
+                    await asyncio.to_thread(self._clear, _identity_of(pending.update))
                 raise
             self._uplink.enter("sent")
             if not await self._clock.wait_set(self._wake, wait * random.uniform(0.8, 1.2)):
@@ -197,7 +197,7 @@ class UpdateDelivery:
     async def acknowledged(self, ack: Ack) -> bool:
         """Forget the update that an acknowledgement names; False: it is for another one, and changes nothing."""
         async with self._disk:
-            if not await asyncio.to_thread(self._clear, _named(ack)):
+            if not await asyncio.to_thread(self._clear, _identity_of(ack)):
                 return False
         self._settled = (ack.epoch, ack.task, ack.round)
         log.info(
@@ -217,6 +217,6 @@ class UpdateDelivery:
         return True
 
 
-def _named(message: Update | Ack) -> tuple[str, int, str]:
+def _identity_of(message: Update | Ack) -> tuple[str, int, str]:
     """What says that an acknowledgement is for this update."""
     return message.task, message.round, message.body

@@ -51,7 +51,7 @@ def weight_of(source: Source, settings: LabelSettings) -> float:
     return float(getattr(settings, f"{source}_weight", kind.weight)) if kind.labelled else kind.weight
 
 
-def reconsidered(clip: Record, found: Opinion, settings: LabelSettings) -> tuple[str, Source, float] | None:
+def label_again(clip: Record, found: Opinion, settings: LabelSettings) -> tuple[str, Source, float] | None:
     """Label, source and weight that a later model gives a clip without a label; None: it goes on waiting.
 
     - `unlabelled`: what the model is sure of (`pseudo_threshold`).
@@ -74,7 +74,7 @@ def reconsidered(clip: Record, found: Opinion, settings: LabelSettings) -> tuple
 def reconsider(store: ClipStore, recognise: Recognise, settings: LabelSettings) -> int:
     """Let today's model judge the clips without a label; returns how many got one.
 
-    For after a round: see `reconsidered`. What stays `unlabelled` is trained on with no label; all that stays is
+    For after a round: see `label_again`. What stays `unlabelled` is trained on with no label; all that stays is
     discarded when `unlabelled_days` are over.
     """
     labelled = 0
@@ -85,7 +85,7 @@ def reconsider(store: ClipStore, recognise: Recognise, settings: LabelSettings) 
             energies = energies_of(store.content(clip), store.frontend)
             posteriors = recognise(store.frontend.finish(energies[np.newaxis]))[0]
             found = opinion(posteriors, store.labels, settings.pseudo_threshold)
-            given = reconsidered(clip.record, found, settings)
+            given = label_again(clip.record, found, settings)
             if given is not None:
                 word, source, weight = given
                 store.relabel(clip.id, word, source, weight, score=found.score)

@@ -15,7 +15,7 @@ from auricle.speech.spelling import Spelling
 from auricle_edge.clips import ClipStore, NewClip
 from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.settings import LabelSettings
-from auricle_edge.labels.takes import ADVICE, FRAME, Fault, Take, judged, levels, room
+from auricle_edge.labels.takes import ADVICE, FRAME, Fault, Take, judge_take, levels, room
 from auricle_edge.labels.word_check import Checked, Doubt, WordCheck
 from auricle_edge.listening.sound import Block
 
@@ -122,7 +122,7 @@ class Enrolment:
                     raise DataError(f"Take {take} failed {failed} times: {ADVICE[result.fault]}")
                 floor = self._room(source)
                 continue
-            yield from self._judged(take, result)
+            yield from self._judge_take(take, result)
             if self._kept >= take:
                 failed = doubted = 0
                 continue
@@ -135,7 +135,7 @@ class Enrolment:
             floor = self._room(source)
         yield self._step("done", self.takes, f'{self.takes} takes of "{self.word}" were kept.')
 
-    def _judged(self, take: int, result: Take) -> list[Step]:
+    def _judge_take(self, take: int, result: Take) -> list[Step]:
         """Keep a take that is whole, with earlier ones that agree with it, or ask for it again."""
         assert result.clip is not None
         if self._check is None:
@@ -159,7 +159,7 @@ class Enrolment:
         self._heard = np.zeros(0, np.int16)
         while True:
             self._listen(source)
-            result = judged(self._heard, floor, self._length, self._settings)
+            result = judge_take(self._heard, floor, self._length, self._settings)
             if result is not None:
                 return result
 

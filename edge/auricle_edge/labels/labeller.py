@@ -15,7 +15,7 @@ from auricle_edge.clips import ClipStore, NoRoomError, Source
 from auricle_edge.labels.answers import Answers, Heard, Judged, Moment, ago
 from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.keeping import Keeper, Labelled, overlap
-from auricle_edge.labels.missed import missed_clip
+from auricle_edge.labels.missed import find_missed
 from auricle_edge.labels.near_misses import NearMisses, Standing
 from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.labels.surroundings import HOUR, Chances, Ears, Place, Surroundings
@@ -155,12 +155,12 @@ class Labeller:
         word = self._store.as_label(word)
         self._store.check(word, "missed")
         with self._answering:
-            return self._taken_for_missed(word, (moment or self.moment).at)
+            return self._keep_missed(word, (moment or self.moment).at)
 
-    def _taken_for_missed(self, word: str, at: float) -> Labelled:
+    def _keep_missed(self, word: str, at: float) -> Labelled:
         with self._lock:
             accepted = self._answers.accepted
-        found = missed_clip(self._ears, accepted, self._settings.missed_seconds, self._length, at)
+        found = find_missed(self._ears, accepted, self._settings.missed_seconds, self._length, at)
         if isinstance(found, Detection):
             with self._lock:
                 raise DataError(self._answers.not_missed(found, at))
@@ -208,7 +208,7 @@ class Labeller:
                     waiting = self._answers.overdue(now)
                 if waiting is None:
                     return done
-                done.append(self._unanswered(waiting, now))
+                done.append(self._keep_unanswered(waiting, now))
 
     def _settle_near(self, now: float) -> list[Labelled]:
         """Words that were almost heard, once it is clear what followed: candidates, if there is room for more."""
@@ -228,12 +228,12 @@ class Labeller:
         waits = any(w.detection.id == detection and w.until > now for w in self._answers.waiting)
         return "waiting" if waits else "unanswered"
 
-    def _unanswered(self, waiting: Heard, now: float) -> Labelled:
+    def _keep_unanswered(self, waiting: Heard, now: float) -> Labelled:
         heard = waiting.detection
         sure = self._settings.pseudo and heard.score >= self._settings.pseudo_threshold
         if sure and not waiting.in_vain and self._chances.allowed(now):
             self._chances.keep(now)
-            return self._kept_as_sure(waiting)
+            return self._keep_as_sure(waiting)
         why = "this hour has its share" if sure else "the model was not sure"
         why = "no command followed" if sure and waiting.in_vain else why
         return Labelled(
@@ -271,7 +271,7 @@ class Labeller:
             seconds_ago=round(now - heard.at, 1),
         )
 
-    def _kept_as_sure(self, heard: Heard) -> Labelled:
+    def _keep_as_sure(self, heard: Heard) -> Labelled:
         word = heard.detection.word
         clip, said = self._keeper.keep(heard, word, "pseudo")
         return Labelled(
@@ -279,9 +279,9 @@ class Labeller:
         )
 
     def _look_around(self, now: float) -> list[Labelled]:
-        return self._around.look(now, self._known, self.recognise, paused=bool(self._pauses))
+        return self._around.look(now, self._known_places, self.recognise, paused=bool(self._pauses))
 
-    def _known(self) -> list[Place]:
+    def _known_places(self) -> list[Place]:
         """The places in the sound that something is known of."""
         with self._lock:
             return [*(w.detection for w in self._answers.waiting), *self._near.places, *self._keeper.places]

@@ -26,7 +26,7 @@ class Missed:
     """From its middle until the person said so."""
 
 
-def missed_clip(
+def find_missed(
     ears: Ears, accepted: Sequence[Detection], seconds: float, length: int, at: float
 ) -> Missed | Detection:
     """The clip around the loudest sound that may be the word; the last detection where nothing else sounds like one.

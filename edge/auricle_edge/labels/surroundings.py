@@ -143,7 +143,7 @@ class Surroundings:
         if not samples.any():
             return []
         quiet = not speaking and (self._spoke is None or newest - self._spoke > self._length)
-        found = self._labelled(samples, self._opinion(samples, recognise, quiet=quiet))
+        found = self._label(samples, self._opinion(samples, recognise, quiet=quiet))
         if found.clip is not None:
             self._chances.keep(now)
             self._taken = newest
@@ -158,7 +158,7 @@ class Surroundings:
         posteriors = recognise(self._store.frontend(samples[np.newaxis]))[0]
         return opinion(posteriors, self._store.labels, self._settings.pseudo_threshold)
 
-    def _labelled(self, samples: NDArray[np.int16], found: Opinion) -> Labelled:
+    def _label(self, samples: NDArray[np.int16], found: Opinion) -> Labelled:
         """Keep a clip as what a model, or silence, says that it is."""
         source = found.source
         if source in ("pseudo", "unlabelled") and not self._settings.pseudo:

@@ -109,7 +109,7 @@ class Take:
     """First sample of the clip in what was heard since the prompt."""
 
 
-def judged(samples: NDArray[np.int16], room_dbfs: float, length: int, settings: LabelSettings) -> Take | None:
+def judge_take(samples: NDArray[np.int16], room_dbfs: float, length: int, settings: LabelSettings) -> Take | None:
     """Judge what was heard since the prompt; None while the word has not ended.
 
     Parameters

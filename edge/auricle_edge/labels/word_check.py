@@ -54,11 +54,11 @@ def distance(one: Cepstra, other: Cepstra) -> float:
     Speech, and Signal Processing 26(1), 1978, symmetric form), as a share of what aligning with the other word played
     backwards costs: the same frames in another order, which takes voice, noise and length out of the figure.
     """
-    backwards = _aligned(one, other[::-1])
-    return _aligned(one, other) / backwards if backwards > 0 else 1.0
+    backwards = _alignment_cost(one, other[::-1])
+    return _alignment_cost(one, other) / backwards if backwards > 0 else 1.0
 
 
-def _aligned(one: Cepstra, other: Cepstra) -> float:
+def _alignment_cost(one: Cepstra, other: Cepstra) -> float:
     """Cost of the best alignment, over n + m."""
     gaps = np.linalg.norm(one[:, None] - other[None], axis=2)
     n, m = gaps.shape
@@ -149,15 +149,15 @@ class WordCheck:
         spoken = self.listen(samples, start)
         doubt = self._doubt(spoken)
         if doubt is None:
-            return self._accepted((spoken,), "Good.", spoken, None)
+            return self._accept((spoken,), "Good.", spoken, None)
         if self._keep:
-            return self._accepted((spoken,), f"Kept as you wish, though {self._reason(spoken, doubt)}.", spoken, doubt)
+            return self._accept((spoken,), f"Kept as you wish, though {self._reason(spoken, doubt)}.", spoken, doubt)
         if spoken.likest != self._word and spoken.likest_score >= self._settings.sounds_other:
             return Checked((), f'That sounded like "{spoken.likest}". Say "{self._word}".', spoken, doubt)
         alike = self._alike(spoken)
         if alike is not None:
             said = "Good: I do not know this voice yet, but your takes agree."
-            return self._accepted((*alike, spoken), said, spoken, doubt)
+            return self._accept((*alike, spoken), said, spoken, doubt)
         self._aside.append(spoken)
         return Checked((), f"I am not sure: {self._reason(spoken, doubt)}. Say it again.", spoken, doubt)
 
@@ -168,7 +168,7 @@ class WordCheck:
         windows = np.stack([samples[p : p + length] for p in places if 0 <= p <= len(samples) - length])
         energies = self._frontend.energies(windows)
         posteriors = np.nan_to_num(np.asarray(self._recognise(self._frontend.finish(energies)), np.float64))
-        peaks = _smoothed(posteriors).max(axis=0)
+        peaks = _smooth(posteriors).max(axis=0)
         words = [label for label in labels if label not in SPECIAL_LABELS]
         likest = max(words, key=lambda word: float(peaks[labels.index(word)]))
         clip = samples[start : start + length]
@@ -200,13 +200,13 @@ class WordCheck:
         aside = tuple(other for other in self._aside if agrees(other))
         return aside if len(aside) + sum(map(agrees, self._kept)) >= AGREEING else None
 
-    def _accepted(self, keep: Sequence[Spoken], said: str, spoken: Spoken, doubt: Doubt | None) -> Checked:
+    def _accept(self, keep: Sequence[Spoken], said: str, spoken: Spoken, doubt: Doubt | None) -> Checked:
         self._aside = [other for other in self._aside if all(other is not each for each in keep)]
         self._kept += keep
         return Checked(tuple(keep), said, spoken, doubt)
 
 
-def _smoothed(posteriors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _smooth(posteriors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Means (W', L) of neighbouring rows of (W, L); of all rows where they are too few."""
     width = min(SMOOTHING, len(posteriors))
     means: NDArray[np.float64] = np.lib.stride_tricks.sliding_window_view(posteriors, width, axis=0).mean(axis=-1)

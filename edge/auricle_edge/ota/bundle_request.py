@@ -138,7 +138,7 @@ class BundleRequest:
             return Outcome("refused" if last.outcome == "refused" else "failed", self._reason(last))
         if progress.state != "fetching":
             return Outcome("failed", "Another bundle was installed on the device.")
-        return self._answered(progress)
+        return self._await_answer(progress)
 
     def _reason(self, last: SlotOutcome) -> str:
         """Why a trial ended: what the bundle's own agent said of it, else what the slots' journal says."""
@@ -146,7 +146,7 @@ class BundleRequest:
         said = failed is not None and last.outcome == "reverted" and failed.identity == last.identity
         return failed.reason if failed is not None and said else outcome_reason(last)
 
-    def _answered(self, progress: Progress) -> Outcome:
+    def _await_answer(self, progress: Progress) -> Outcome:
         """What root says while it fetches; it is asked again after a pause when it could not."""
         wanted, answer = progress.wanted, own_record(self._installation.place / ANSWER, Answer)
         unchanged = Outcome(progress.state, progress.reason)

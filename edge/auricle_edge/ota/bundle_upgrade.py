@@ -15,11 +15,11 @@ import msgspec
 from auricle.files import open_kept, read_kept
 from auricle.packs.plain_tar import NotPlainError, require_plain
 from auricle.wire.bundle import DOMAIN, SIGNATURE_FILE
-from auricle.wire.identity import verified
+from auricle.wire.identity import verify
 from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.board.trusted_time import time_here
 from auricle_edge.ota.download import download
-from auricle_edge.ota.fitness import Description, ordered, require_bundle, require_named
+from auricle_edge.ota.fitness import Description, require_bundle, require_named, version_order
 from auricle_edge.ota.installation import (
     ANSWER,
     BUNDLE,
@@ -89,7 +89,7 @@ def _vouches(signature: bytes, key: bytes, manifest: bytes) -> bool:
         decoded = msgspec.json.decode(signature, type=BundleSignature)
     except UNDECODABLE:
         return False
-    return verified(key, bytes.fromhex(decoded.signature), DOMAIN + manifest)
+    return verify(key, bytes.fromhex(decoded.signature), DOMAIN + manifest)
 
 
 UNPACKED = 4.0
@@ -175,7 +175,7 @@ class BundleUpgrade:
                 continue
             if target.description.identity != failed:
                 fitting.append(target)
-        return max(fitting, key=lambda target: ordered(target.description.version or "0"), default=None)
+        return max(fitting, key=lambda target: version_order(target.description.version or "0"), default=None)
 
     def _install(self, target: SignedTarget, server: UpdateServer, wanted: Wanted) -> None:
         folder = self._installation.place / "download"

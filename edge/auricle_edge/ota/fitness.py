@@ -55,7 +55,7 @@ def require_bundle(found: Description, runs: BundleFacts, running: str) -> None:
             raise UpdateRefusedError(f"It is for the {what} {its or '(none)'}; this device's is {ours}.")
     if found.identity == running:
         raise UpdateRefusedError("It is the bundle that runs.")
-    if found.version is None or ordered(found.version) <= ordered(runs.version):
+    if found.version is None or version_order(found.version) <= version_order(runs.version):
         raise UpdateRefusedError(
             f"Its version is {found.version or '(none)'}, which is not above the {runs.version} that runs."
         )
@@ -83,13 +83,13 @@ def require_pack(found: Description, fleet: str | None, runs: BundleFacts | None
     for what, value in its.items():
         if value and value != ours[what]:
             raise UpdateRefusedError(f"It is for the {what} {value}; this device's is {ours[what] or 'unknown'}.")
-    if kept is not None and ordered(found.version or "0") < ordered(kept.version):
+    if kept is not None and version_order(found.version or "0") < version_order(kept.version):
         raise UpdateRefusedError(
             f"Its version is {found.version or '(none)'}, below the {kept.version} that was kept here."
         )
 
 
-def ordered(version: str) -> Key:
+def version_order(version: str) -> Key:
     """What versions are sorted by (PEP 440).
 
     Raises

@@ -19,7 +19,7 @@ import msgspec
 from auricle.errors import AuricleError, StorageError
 from auricle.mqtt_link.reconnection import within
 from auricle.mqtt_link.tasks import start_task
-from auricle.packs.signature import trusted_key
+from auricle.packs.signature import read_trusted_key
 from auricle.wire.messages import Target
 from auricle_edge.fleet.agent_context import Standing, State
 from auricle_edge.ota.bundle_request import BundleRequest, fetch_pack
@@ -61,9 +61,9 @@ class Following:
     ) -> None:
         self._settings, self._pack, self._restart, self._busy = settings, pack, restart, busy
         self._installation = Installation()
-        self._runs = self._installed()
+        self._runs = self._running_bundle()
         self._request = BundleRequest(settings.folder / FOLDER, self._installation, self._runs)
-        shelf = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key))
+        shelf = PackShelf(settings.folder, settings.pack, read_trusted_key(settings.pack_key))
         self._trials = Trials(settings.folder, shelf)
         self._progress, self._trial = self._trials.progress, self._trials.trial
         own = "" if self._runs is None else self._runs.identity
@@ -74,7 +74,7 @@ class Following:
         self._work: asyncio.Task[None] | None = None
         self._next_check = time.monotonic() + (settings.updates.check_every or 0)
 
-    def _installed(self) -> Installed | None:
+    def _running_bundle(self) -> Installed | None:
         """The bundle that runs here; a device listens, too, whose installation is damaged."""
         try:
             return self._installation.running()
@@ -129,15 +129,15 @@ class Following:
         """
         said: Standing | None = None
         try:
-            with self._heeded():
+            with self._report_trouble():
                 self._resume()
             while True:
                 self._news.clear()
-                with self._heeded():
+                with self._report_trouble():
                     self._look()
                 now = self.standing()
                 if now != said:
-                    with self._heeded():
+                    with self._report_trouble():
                         await changed()
                     said = now
                 with contextlib.suppress(asyncio.TimeoutError):
@@ -147,11 +147,11 @@ class Following:
 
     def watch(self, well: bool) -> None:
         """Take in whether all is well at this moment: what is on trial stays once it has been for long enough."""
-        with self._heeded():
+        with self._report_trouble():
             self._watch(well, time.monotonic())
 
     @contextlib.contextmanager
-    def _heeded(self) -> Iterator[None]:
+    def _report_trouble(self) -> Iterator[None]:
         """A full disk, or a pack that cannot be gone back to, is said once and does not end the listening."""
         try:
             yield
@@ -262,7 +262,7 @@ def count_start(settings: EdgeSettings) -> None:
     PackError
         The pack before is not sound any more.
     """
-    shelf = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key))
+    shelf = PackShelf(settings.folder, settings.pack, read_trusted_key(settings.pack_key))
     try:
         Trials(settings.folder, shelf).start()
     except StorageError as error:

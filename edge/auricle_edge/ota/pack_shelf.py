@@ -13,7 +13,7 @@ from auricle.errors import REFUSED, AuricleError, PackError, because
 from auricle.files import read_kept, write_durably
 from auricle.packs.archive import read_file
 from auricle.packs.pack import Pack, load_pack, pack_bytes
-from auricle.packs.signature import trusted_key
+from auricle.packs.signature import read_trusted_key
 from auricle.wire.kinds import UNDECODABLE, Sha256
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.training.own_model import own_model
@@ -117,7 +117,7 @@ class PackShelf:
 
 def running_pack(settings: EdgeSettings) -> Pack:
     """The pack that a device runs; PackError when it is not sound, or has not the local model that is set."""
-    pack = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key)).current()
+    pack = PackShelf(settings.folder, settings.pack, read_trusted_key(settings.pack_key)).current()
     own_model(pack, settings.local, settings.start)
     return pack
 

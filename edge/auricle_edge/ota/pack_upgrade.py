@@ -12,7 +12,7 @@ import msgspec
 
 from auricle.errors import PackError
 from auricle.packs.pack import load_pack
-from auricle.packs.signature import trusted_key
+from auricle.packs.signature import read_trusted_key
 from auricle_edge.board.memory import be_small
 from auricle_edge.board.priority import yield_to_detection
 from auricle_edge.board.trusted_time import time_here
@@ -57,12 +57,12 @@ def fetch_pack(job: PackJob) -> None:
     now = time_here(folder / "tuf", None if installed is None else installed.slot / BUNDLE)
     target = SignedTargets(folder / "tuf/metadata", server, first_root(root, installed), now).find(wanted.path)
     require_named(target.description, "pack", wanted.identity)
-    shelf = PackShelf(settings.folder, settings.pack, trusted_key(settings.pack_key))
+    shelf = PackShelf(settings.folder, settings.pack, read_trusted_key(settings.pack_key))
     trials = Trials(settings.folder, shelf)
     require_pack(target.description, settings.fleet, None if installed is None else installed.facts, trials.kept)
     fetched = download(target, server, folder / "download")
     try:
-        pack = load_pack(fetched, trusted_key(settings.pack_key))
+        pack = load_pack(fetched, read_trusted_key(settings.pack_key))
         if pack.identity != wanted.identity:
             raise UpdateRefusedError(f"What came is the pack {pack.identity[:12]}, not {wanted.identity[:12]}.")
         own_model(pack, settings.local, settings.start)

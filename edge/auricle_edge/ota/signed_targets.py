@@ -105,7 +105,7 @@ class SignedTargets:
         self._folder, self._server = folder, server
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _tidy(folder)
-        with _explained(now):
+        with _explain(now):
             self._client = _Client(folder, server, root, now)
             self._client.refresh()
         remember(folder, now)
@@ -115,7 +115,7 @@ class SignedTargets:
         found = self._client.get_targetinfo(path)
         if found is None:
             raise UpdateRefusedError(f"{path} is not among the signed targets.")
-        return self._described(found)
+        return self._describe(found)
 
     def all(self) -> list[SignedTarget]:
         """Every target that is described as ours are."""
@@ -123,10 +123,10 @@ class SignedTargets:
         found = []
         for target in listed.targets.values():
             with contextlib.suppress(UpdateRefusedError):
-                found.append(self._described(target))
+                found.append(self._describe(target))
         return found
 
-    def _described(self, target: TargetFile) -> SignedTarget:
+    def _describe(self, target: TargetFile) -> SignedTarget:
         try:
             description = msgspec.convert(target.custom, Description)
         except msgspec.ValidationError as error:
@@ -140,26 +140,26 @@ class SignedTargets:
 
 
 @contextlib.contextmanager
-def _explained(now: TrustedTime) -> Iterator[None]:
+def _explain(now: TrustedTime) -> Iterator[None]:
     """What python-tuf raises, as one of ours."""
     logging.getLogger("tuf").setLevel(logging.ERROR)
     try:
         yield
     except Expired as error:
         if now.kept is False:
-            raise UpdateLaterError(f"{_said(error)} by a clock that nothing keeps right: set it.") from error
+            raise UpdateLaterError(f"{_text_of(error)} by a clock that nothing keeps right: set it.") from error
         raise UpdateRefusedError(
-            f"{_said(error)}: the server holds newer metadata back, or does not renew it."
+            f"{_text_of(error)}: the server holds newer metadata back, or does not renew it."
         ) from error
     except DownloadLengthMismatchError as error:
-        raise UpdateRefusedError(f"The server sends more than it may: {_said(error)}.") from error
+        raise UpdateRefusedError(f"The server sends more than it may: {_text_of(error)}.") from error
     except DownloadError as error:
-        raise UpdateLaterError(f"{_said(error)}.") from error
+        raise UpdateLaterError(f"{_text_of(error)}.") from error
     except RepositoryError as error:
-        raise UpdateRefusedError(f"The signed metadata is not in order: {_said(error)}.") from error
+        raise UpdateRefusedError(f"The signed metadata is not in order: {_text_of(error)}.") from error
 
 
-def _said(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     return str(error).strip().rstrip(".") or type(error).__name__
 
 

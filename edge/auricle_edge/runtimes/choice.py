@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from auricle.errors import AuricleError, SettingsError, extra_command, nearest
 from auricle.packs.pack import Pack
-from auricle.process.plugins import guarded, load, offered, takes
+from auricle.process.plugins import entry_points_of, guard, load, takes
 from auricle_learning.native.first_use import (
     ORT_PROGRAM,
     TRIALS,
@@ -131,7 +131,7 @@ def _origin(brought: Library | None) -> str:
 
 def runtime_names() -> list[str]:
     """What `--runtime` can be, runtimes of other packages included; nothing of theirs is imported."""
-    return sorted({AUTO, *RUNTIMES, *offered(GROUP)})
+    return sorted({AUTO, *RUNTIMES, *entry_points_of(GROUP)})
 
 
 def _automatic(pack: Pack, threads: int, training: bool) -> Choice:
@@ -284,13 +284,13 @@ TRIALS[TFLITE] = Trial(
 
 
 def _of_another_package(name: str) -> RuntimeKind:
-    others = offered(GROUP)
+    others = entry_points_of(GROUP)
     if name not in others:
         raise SettingsError(f'There is no runtime "{name}": {nearest(name, runtime_names())}')
-    return _loaded(name, others[name])
+    return _load(name, others[name])
 
 
-def _loaded(name: str, entries: list[EntryPoint]) -> RuntimeKind:
+def _load(name: str, entries: list[EntryPoint]) -> RuntimeKind:
     """Import a runtime of another package, and turn what it raises, or lacks, into one sentence."""
     kind, package = load("runtime", name, entries)
     where = f'The runtime "{name}" of {package}'
@@ -305,7 +305,7 @@ def _loaded(name: str, entries: list[EntryPoint]) -> RuntimeKind:
             raise SettingsError(
                 f"{where} has a {part} that is no function of ({given}); update or uninstall the package."
             )
-    made = guarded(kind.make, "runtime", where, SettingsError)
+    made = guard(kind.make, "runtime", where, SettingsError)
 
     def make(pack: Pack, threads: int) -> Runtime:
         runtime = made(pack, threads)
@@ -315,4 +315,4 @@ def _loaded(name: str, entries: list[EntryPoint]) -> RuntimeKind:
             raise SettingsError(f"{where} has no {', '.join(lacking)}; choose another runtime or update the package.")
         return runtime
 
-    return RuntimeKind(name, guarded(kind.missing, "runtime", where, SettingsError), make)
+    return RuntimeKind(name, guard(kind.missing, "runtime", where, SettingsError), make)

@@ -34,9 +34,9 @@ class Checkpoint:
 
         self._bytes = bytearray(content)
         self._root = Root.GetRootAs(self._bytes, 0)
-        self._tensors = dict(self._named())
+        self._tensors = dict(self._by_name())
 
-    def _named(self) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    def _by_name(self) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
         module = self._root.ModuleState()
         for i in range(module.RequiresGradParamsLength()):
             tensor = module.RequiresGradParams(i)

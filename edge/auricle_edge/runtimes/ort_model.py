@@ -114,7 +114,7 @@ class OrtArtifacts:
         options.log_severity_level = 3
         self._check(entry)
         files = [checkpoint, self.pack.files[entry.training], self.pack.files[entry.evaluation], optimizer]
-        with _written(files) as (state_path, training, evaluation, stepper):
+        with _write_temporary(files) as (state_path, training, evaluation, stepper):
             try:
                 state = self._api.CheckpointState.load_checkpoint(state_path)
                 module = self._api.Module(training, state, evaluation, session_options=options)
@@ -194,7 +194,7 @@ class OrtModel:
             vectors |= {f"{MODEL}.{slot}": vector for slot, vector in slots.items()}
             content = artifacts.with_room(model, optimizer)
         checkpoint = Checkpoint(content).replace(vectors, self._table, steps)
-        stepper = tuned(artifacts.optimizer(entry, optimizer), hyper)
+        stepper = tune(artifacts.optimizer(entry, optimizer), hyper)
         self._state, self._module, self._stepper = artifacts.load(entry, checkpoint, stepper)
         self._given = dict(slots)
         self._stepped = False
@@ -240,7 +240,7 @@ class OrtModel:
         return {slot: self._given.get(slot, np.zeros(self._table.size, np.float32)) for slot in names}
 
 
-def tuned(optimizer: bytes, hyper: Mapping[str, float]) -> bytes:
+def tune(optimizer: bytes, hyper: Mapping[str, float]) -> bytes:
     """An optimizer model with other hyper-parameters, which it holds as constants; PackError when it is not one."""
     import onnx
 
@@ -262,7 +262,7 @@ def tuned(optimizer: bytes, hyper: Mapping[str, float]) -> bytes:
 
 
 @contextmanager
-def _written(contents: Sequence[bytes]) -> Iterator[list[str]]:
+def _write_temporary(contents: Sequence[bytes]) -> Iterator[list[str]]:
     """Paths of temporary files with these bytes: onnxruntime-training takes nothing but paths."""
     with tempfile.TemporaryDirectory(prefix="auricle-") as folder:
         paths = [Path(folder) / str(number) for number in range(len(contents))]

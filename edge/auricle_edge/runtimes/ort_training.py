@@ -121,7 +121,7 @@ class ArtifactTraining:
         x, target, weight = batch["x"], batch["target"], batch["weight"]
         self.steps += 1
         if len(self._models) == 1:
-            return {"loss": self._supervised(x, target, weight)}
+            return {"loss": self._train_supervised(x, target, weight)}
         return self._mutual(x, target, weight)
 
     def _change(self, values: Mapping[str, Array]) -> None:
@@ -134,7 +134,7 @@ class ArtifactTraining:
             else:
                 raise AuricleError(f"The runtime ort-training cannot change {name} between two steps.")
 
-    def _supervised(self, x: Array, target: Array, weight: Array) -> float:
+    def _train_supervised(self, x: Array, target: Array, weight: Array) -> float:
         loss, _ = self._models["model"].train(x, target, target, weight, _ONE, _ZERO, _ONE)
         return loss
 

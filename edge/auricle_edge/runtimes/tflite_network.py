@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from auricle.checks.tflite_check import check_tflite, held_shapes
+from auricle.checks.tflite_check import check_tflite, state_shapes
 from auricle.checks.tflite_weights import network_of, network_table, with_weights
 from auricle.errors import PackError
 from auricle.packs.manifest import Tflite
@@ -58,7 +58,7 @@ class TfliteNetwork:
             raise PackError(f"LiteRT does not load {entry.file}: {error}") from error
         self._inputs = [detail["index"] for detail in self._interpreter.get_input_details()]
         self._outputs = [detail["index"] for detail in self._interpreter.get_output_details()]
-        self._state = list(held_shapes(pack).values())
+        self._state = list(state_shapes(pack).values())
         self._field, self._stride, self._shape = network.field, network.stride, pack.manifest.task.input_shape
         self._lock = threading.Lock()
 

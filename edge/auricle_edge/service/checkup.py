@@ -22,15 +22,15 @@ from auricle.process.checkup import Finding, Verdict, broker_reached, clock, dis
 from auricle.process.size_trial import broker_takes
 from auricle.wire.frames import Topics, largest_message
 from auricle_edge.board.gate import Readings, Sensor
-from auricle_edge.board.lasting import lost_at_next_start
-from auricle_edge.board.trusted_time import synchronised
+from auricle_edge.board.lasting import why_not_lasting
+from auricle_edge.board.trusted_time import is_synchronised
 from auricle_edge.listening.capture.levels import Levels
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.listening.events.chosen import require_asked
 from auricle_edge.listening.events.outputs import EventSettings
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.microphone_check import clipping, examine_channels, examine_levels, level
-from auricle_edge.service.status import awaited, quoted
+from auricle_edge.service.status import awaited_words, quote_words
 from auricle_learning.native.first_use import death_of, library_is_there
 from auricle_learning.native.library import brought_library
 from auricle_learning.native.self_test import fault_of
@@ -194,11 +194,11 @@ def pack_runs(pack: Pack, runtime: str = "auto", *, training: bool = True) -> st
     return (
         f"{pack.manifest.name} ({pack.identity[:12]}), made for {_words(pack)}, is whole; {name} judges a window in "
         f"{took * 1000:.1f} ms "
-        f"({first * 1000:.0f} ms the first time). {choice.reason}{_left_out(choice.runtime, name)}"
+        f"({first * 1000:.0f} ms the first time). {choice.reason}{_run_by_onnxruntime(choice.runtime, name)}"
     )
 
 
-def _left_out(runtime: object, model: str) -> str:
+def _run_by_onnxruntime(runtime: object, model: str) -> str:
     """Which graphs of a model onnxruntime runs because its own runtime cannot, and why."""
     if not isinstance(runtime, Partial):
         return ""
@@ -207,14 +207,14 @@ def _left_out(runtime: object, model: str) -> str:
 
 def _words(pack: Pack) -> str:
     """What a device hears with this pack, unless its settings say otherwise."""
-    heard = awaited(pack.labels, detect_settings(DetectTable(), pack))
+    heard = awaited_words(pack.labels, detect_settings(DetectTable(), pack))
     commands = f"{len(heard.commands)} words"
-    return f"{quoted(heard.wake)} and then one of {commands}" if heard.wake else commands
+    return f"{quote_words(heard.wake)} and then one of {commands}" if heard.wake else commands
 
 
 def lasting(root: Path, state: Path) -> tuple[Verdict, str]:
     """Whether what the device keeps outlives the next start."""
-    why = lost_at_next_start(state, root)
+    why = why_not_lasting(state, root)
     if why is None:
         return "good", f"{state} is kept when the board starts again."
     lost = "its certificate and key, its clips and what it has learnt"
@@ -224,7 +224,7 @@ def lasting(root: Path, state: Path) -> tuple[Verdict, str]:
 def clock_synchronised(now: float) -> tuple[Verdict, str]:
     """Whether the clock was set, and something keeps it right."""
     verdict, sentence = clock(now)
-    if verdict == "good" and synchronised() is False:
+    if verdict == "good" and is_synchronised() is False:
         return "doubtful", f"{sentence} Nothing keeps it right: certificates fail when it strays."
     return verdict, sentence
 

@@ -22,16 +22,16 @@ COMMANDS = frozenset({"hook"})
 """Names of commands, of which the program may be told: arguments hold tokens and addresses."""
 
 
-def redacted(value: object, name: str = "") -> object:
+def redact(value: object, name: str = "") -> object:
     """The same without passwords, keys, tokens, user parts of URLs, words and arguments of commands."""
     if SECRETS.search(name) or name in WORDS:
         return HIDDEN if value not in (None, (), [], {}) else value
     if name in COMMANDS and isinstance(value, list | tuple) and value:
-        return [redacted(value[0]), *[HIDDEN] * (len(value) - 1)]
+        return [redact(value[0]), *[HIDDEN] * (len(value) - 1)]
     if isinstance(value, Mapping):
-        return {str(key): redacted(each, str(key)) for key, each in value.items()}
+        return {str(key): redact(each, str(key)) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [redacted(each, name) for each in value]
+        return [redact(each, name) for each in value]
     return IN_URL.sub(f"{HIDDEN}@", value) if isinstance(value, str) else value
 
 
@@ -59,7 +59,7 @@ def write_bundle(path: Path, parts: Mapping[str, Callable[[], object]]) -> list[
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for name, make in parts.items():
             try:
-                content = redacted(make())
+                content = redact(make())
             except Exception as error:  # noqa: BLE001 - a bundle is wanted most when things are broken
                 content = {"error": IN_URL.sub(f"{HIDDEN}@", str(error))}
             data = json.dumps(content, indent=1, sort_keys=True, default=str).encode()

@@ -14,7 +14,7 @@ from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
 from auricle_edge.control import ControlServer
 from auricle_edge.labels.candidates import reconsider
-from auricle_edge.listening.detect.rules import tuned
+from auricle_edge.listening.detect.rules import tune
 from auricle_edge.listening.events.buttons import Buttons
 from auricle_edge.listening.sound import Detection, Event
 from auricle_edge.service.parts import Hooks, Parts
@@ -60,10 +60,10 @@ class ListeningDevice:
             settings,
             pack,
             Hooks(
-                heard=self._heard,
+                heard=self._on_event,
                 ended=self._listening_ended,
                 learnt=self._learnt,
-                tuned=self._tuned,
+                tuned=self._on_tune,
                 feedback=lambda feedback: self.questions.answer_later(feedback),
                 mute=lambda muted: self.questions.mute(muted),
                 restart=self._start_anew,
@@ -71,7 +71,7 @@ class ListeningDevice:
             readable=readable,
         )
         self.questions = Questions(self.parts, began)
-        self._upkeep = Upkeep(self.parts, self._notifier, self._heard)
+        self._upkeep = Upkeep(self.parts, self._notifier, self._on_event)
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Listen until cancelled, or until a recording is over.
@@ -153,7 +153,7 @@ class ListeningDevice:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(settle)
 
-    def _heard(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         self.questions.heard(event)
         self.parts.outputs.emit(event)
         if isinstance(event, Detection):
@@ -177,12 +177,12 @@ class ListeningDevice:
 
         parts.labelling.submit(choose).add_done_callback(report)
 
-    def _tuned(self, _: int) -> None:
+    def _on_tune(self, _: int) -> None:
         """Another sensitivity: in the thread that also chooses what listens."""
         self._listen()
 
     def _listen(self) -> None:
         """Let the chosen model listen, at its thresholds and the sensitivity of now."""
         parts = self.parts
-        now, chosen = parts.hearing.now.candidate, tuned(parts.hearing.detect, parts.pack.labels, parts.tuning.step)
+        now, chosen = parts.hearing.now.candidate, tune(parts.hearing.detect, parts.pack.labels, parts.tuning.step)
         parts.detector.replace(now.recognise, now.name, chosen.thresholds, chosen.commands)

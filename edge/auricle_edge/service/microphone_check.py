@@ -40,10 +40,10 @@ def loudness(dbfs: float) -> tuple[Verdict, str]:
 
 def clipping(samples: NDArray[np.int16]) -> tuple[Verdict, str]:
     """How much of samples (n,) is cut off."""
-    return clipped(float(np.mean(np.abs(samples.astype(np.int32)) >= 32767)))
+    return judge_clipping(float(np.mean(np.abs(samples.astype(np.int32)) >= 32767)))
 
 
-def clipped(share: float) -> tuple[Verdict, str]:
+def judge_clipping(share: float) -> tuple[Verdict, str]:
     """Whether a share of samples at full scale is too much."""
     sentence = f"{share:.2%} of the samples are at full scale."
     if share > LOUD:
@@ -106,6 +106,6 @@ def examine_levels(levels: Levels) -> list[Finding]:
 def examine_state(state: CaptureState) -> list[Finding]:
     """The same of a microphone that somebody else listens to, with its level and clipping."""
     found = [] if state.level_dbfs is None else [finding("level", lambda: loudness(state.level_dbfs or 0.0))]
-    found.append(finding("clipping", lambda: clipped(state.clipping)))
+    found.append(finding("clipping", lambda: judge_clipping(state.clipping)))
     levels = Levels(state.noise_floor_dbfs, state.dc_offset, state.hum_share, state.hum_hz)
     return found + examine_levels(levels) + examine_channels(state.problem, state.note)

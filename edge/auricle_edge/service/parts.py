@@ -14,7 +14,7 @@ import msgspec
 from auricle import __version__
 from auricle.errors import AuricleError, StorageError
 from auricle.files import describe
-from auricle.packs.first_weights import chosen_weights
+from auricle.packs.first_weights import choose_weights
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
@@ -32,9 +32,9 @@ from auricle_edge.labels import Labeller
 from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect import Detector, detect_settings
-from auricle_edge.listening.detect.rules import tuned
+from auricle_edge.listening.detect.rules import tune
 from auricle_edge.listening.detect.vote import load_voter
-from auricle_edge.listening.events.chosen import Device, chosen_answers, chosen_outputs
+from auricle_edge.listening.events.chosen import Device, choose_answers, choose_outputs
 from auricle_edge.listening.events.home_assistant import HomeState
 from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.outputs import Output, Outputs
@@ -47,7 +47,7 @@ from auricle_edge.runtimes.choice import vote_runtime
 from auricle_edge.service.hearing_model import HearingModel
 from auricle_edge.settings import EdgeSettings, agent_settings
 from auricle_edge.training.judge.sound import Judging
-from auricle_edge.training.own_model import own_model, passed_over
+from auricle_edge.training.own_model import own_model, why_not_larger
 from auricle_learning.runtimes import frontend_of
 from auricle_learning.training.speech_data import DataSource, DeviceData
 from auricle_learning.training.train import Trainer
@@ -110,10 +110,10 @@ class Parts:
         self.taps = AudioBroadcast()
         self.own_model = own_model(pack, settings.local, settings.start)
         """Name of the model that never leaves the device."""
-        self.own_model_reason = passed_over(pack, settings.local, settings.start)
+        self.own_model_reason = why_not_larger(pack, settings.local, settings.start)
         """Why it is not the larger model; None where it is what was wanted."""
         first, plugin = (
-            chosen_weights(settings.start, pack, model, settings.seed)
+            choose_weights(settings.start, pack, model, settings.seed)
             for model in (self.own_model, pack.manifest.plugin)
         )
         for weights in (first, plugin):
@@ -150,7 +150,7 @@ class Parts:
         self.rounds = 0
         """Rounds that were trained since the start."""
         outputs = self._make_outputs()
-        self.one_answer = chosen_answers(outputs)
+        self.one_answer = choose_answers(outputs)
         """Who settles with other devices which of them answers; None: this one answers everything."""
         answers = None if self.one_answer is None else self.one_answer.answers
         self.outputs = Outputs(outputs, settings.events.waiting, answers)
@@ -186,7 +186,7 @@ class Parts:
 
     def _detector(self, frontend: LogMel) -> Detector:
         now = self.hearing.now.candidate
-        detect = tuned(self.hearing.detect, self.pack.labels, self.tuning.step)
+        detect = tune(self.hearing.detect, self.pack.labels, self.tuning.step)
         return Detector(frontend, self.pack.labels, now.recognise, detect, model=now.name, vote=self.vote)
 
     def close(self) -> None:
@@ -223,7 +223,7 @@ class Parts:
             HomeDevice(self.settings.name, self.pack.manifest.name, self.words, self._home_state, self._hooks.mute),
             self.settings.folder,
         )
-        return chosen_outputs(self.settings.events, device)
+        return choose_outputs(self.settings.events, device)
 
     def _home_state(self) -> HomeState:
         state, updates = self.capture.state, self.updates.standing()

@@ -48,7 +48,7 @@ def serve(encoded: bytes, as_json: bool, verbose: bool = False) -> bool:
     from auricle_edge.ota.following import count_start, note_failure
     from auricle_edge.ota.pack_shelf import running_pack
     from auricle_edge.service.listening_device import ListeningDevice
-    from auricle_edge.service.status import awaited, other_words
+    from auricle_edge.service.status import awaited_words, other_words
     from auricle_edge.settings import EdgeSettings
     from auricle_edge.training.own_model import own_model
     from auricle_learning.native.first_use import RuntimeDiesError
@@ -63,7 +63,7 @@ def serve(encoded: bytes, as_json: bool, verbose: bool = False) -> bool:
         note_failure(settings, str(error))
         raise
     parts, model = device.parts, device.parts.hearing.now
-    heard, others = awaited(pack.labels, parts.detect), other_words(settings.pack)
+    heard, others = awaited_words(pack.labels, parts.detect), other_words(settings.pack)
     facts = {
         "device": settings.name,
         "fleet": settings.fleet,
@@ -110,10 +110,10 @@ def say(
 
         print(json.dumps(facts), flush=True)
         return
-    from auricle.process.ending import at_terminal, fitted
+    from auricle.process.ending import at_terminal, fit_to_terminal
 
     lines = sentences if at_terminal() and not verbose else (*sentences, *reasons)
-    print(fitted("\n".join(filter(None, lines)), stderr=True), file=sys.stderr, flush=True)
+    print(fit_to_terminal("\n".join(filter(None, lines)), stderr=True), file=sys.stderr, flush=True)
 
 
 def say_findings(device: str, files: Iterable[FileFinding], *, as_json: bool) -> None:
@@ -156,9 +156,9 @@ def main(arguments: Sequence[str]) -> int:
     begin_log(as_json, verbose=verbose)
     say_of_fleet(as_json)
     try:
-        encoded = ending.given(arguments[0])
+        encoded = ending.read_settings(arguments[0])
         if serve(encoded, as_json, verbose):
-            ending.become("auricle_edge.service.process", encoded, *arguments[1:])
+            ending.become_module("auricle_edge.service.process", encoded, *arguments[1:])
     except AuricleError as error:
         return fail(str(error), error.exit_code, as_json)
     except OSError as error:

@@ -28,13 +28,13 @@ def examine_expected(
         Of the sensors that are here.
     """
     return [
-        finding("microphone", lambda: expected_microphone(capture)),
-        finding("lines", lambda: expected_lines(capture, buttons)),
-        finding("sensors", lambda: expected_sensors(gate, readings)),
+        finding("microphone", lambda: expect_microphone(capture)),
+        finding("lines", lambda: expect_lines(capture, buttons)),
+        finding("sensors", lambda: expect_sensors(gate, readings)),
     ]
 
 
-def expected_microphone(capture: CaptureSettings) -> str:
+def expect_microphone(capture: CaptureSettings) -> str:
     """What reads the source is here, with its libraries. SettingsError or DataError: it is not."""
     source = parse_source(capture)
     check_source(source)
@@ -48,7 +48,7 @@ def expected_microphone(capture: CaptureSettings) -> str:
     return f"Simulated: {capture.source}{told} is taken to be there; what reads it is installed."
 
 
-def expected_lines(capture: CaptureSettings, buttons: ButtonSettings) -> str:
+def expect_lines(capture: CaptureSettings, buttons: ButtonSettings) -> str:
     """What watches buttons and switch is here. SettingsError: it is not."""
     lines = {str(press): line for press, line in buttons.lines().items()}
     if capture.mute_switch.startswith("gpio:"):
@@ -61,7 +61,7 @@ def expected_lines(capture: CaptureSettings, buttons: ButtonSettings) -> str:
     return f"Simulated: {told} are taken to be wired; gpiod is installed."
 
 
-def expected_sensors(gate: GateSettings, readings: Readings) -> str | tuple[Verdict, str]:
+def expect_sensors(gate: GateSettings, readings: Readings) -> str | tuple[Verdict, str]:
     """What the sensors here say; required ones that are not here are taken to be on the board."""
     verdict, sentence = sensors(readings)
     absent = [name for name in gate.required if getattr(readings, name) is None]

@@ -40,22 +40,22 @@ class Awaited:
     def sentence(self) -> str:
         """What to say to the device, without its beginning: `A listens for ...`."""
         if not self.wake:
-            return f"{listed(self.commands)}."
-        return f"{quoted(self.wake)} first, then hears for {self.window:g} s: {listed(self.commands)}."
+            return f"{list_words(self.commands)}."
+        return f"{quote_words(self.wake)} first, then hears for {self.window:g} s: {list_words(self.commands)}."
 
 
-def awaited(labels: Sequence[str], detect: DetectSettings) -> Awaited:
+def awaited_words(labels: Sequence[str], detect: DetectSettings) -> Awaited:
     """The words of a pack's labels, by what the detector works with."""
     words = (label for label in labels if label not in SPECIAL_LABELS)
     return Awaited(detect.wake, tuple(word for word in words if word not in detect.wake), detect.window)
 
 
-def quoted(words: Sequence[str]) -> str:
+def quote_words(words: Sequence[str]) -> str:
     """`"computer" or "jarvis"`."""
     return " or ".join(f'"{word}"' for word in words)
 
 
-def listed(words: Sequence[str]) -> str:
+def list_words(words: Sequence[str]) -> str:
     """`yes, no or up`."""
     return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
@@ -123,11 +123,11 @@ def fleet_status(agent: Agent) -> FleetStatus:
         last_error=agent.link.last_error,
         other_pack=agent.other_pack,
         word=agent.word.sentence,
-        sent=_sent(agent),
+        sent=_sent_status(agent),
     )
 
 
-def _sent(agent: Agent) -> SentStatus | None:
+def _sent_status(agent: Agent) -> SentStatus | None:
     try:
         return agent.rounds.sent.status
     except SettingsError:
@@ -143,6 +143,6 @@ def summary(parts: Parts) -> str:
         return state.problem or "Waiting for sound."
     if state.problem is not None:
         return state.problem
-    wanted = quoted(parts.detect.wake) or f"{len(parts.words)} words"
+    wanted = quote_words(parts.detect.wake) or f"{len(parts.words)} words"
     apart = "" if parts.agent is None or parts.agent.other_pack is None else f" {parts.agent.other_pack}"
     return f"Listening to {state.device} for {wanted} with the {parts.hearing.now.candidate.name} model.{apart}"

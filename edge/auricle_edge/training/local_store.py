@@ -151,7 +151,7 @@ class LocalStore:
 
 def as_tensors(state: LocalState) -> dict[str, Flat]:
     """A state's vectors by the names under which they are kept."""
-    tensors = {"weights": state.weights, **_named("slot", state.slots), **_named("variate", state.variates)}
+    tensors = {"weights": state.weights, **_with_kind("slot", state.slots), **_with_kind("variate", state.variates)}
     return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
 
 
@@ -160,7 +160,7 @@ def of_tensors(tensors: Mapping[str, Flat], steps: int) -> LocalState:
     return LocalState(tensors["weights"], _of("slot", tensors), steps, _of("variate", tensors))
 
 
-def _named(kind: str, vectors: Mapping[str, Flat]) -> dict[str, Flat]:
+def _with_kind(kind: str, vectors: Mapping[str, Flat]) -> dict[str, Flat]:
     return {f"{kind}/{name}": vector for name, vector in vectors.items()}
 
 

@@ -32,11 +32,11 @@ def own_model(pack: Pack, asked: str | None = None, start: str | None = None) ->
     PackError
         The pack has no model of the name that was asked for; with a hint.
     """
-    wanted = _wanted(pack, asked)
+    wanted = _model_name(pack, asked)
     return pack.manifest.plugin if _would_teach_noise(pack, wanted, start) else wanted
 
 
-def passed_over(pack: Pack, asked: str | None = None, start: str | None = None) -> str | None:
+def why_not_larger(pack: Pack, asked: str | None = None, start: str | None = None) -> str | None:
     """Say why the device's own model is not the larger one, for its owner; None where it is what was wanted.
 
     Parameters
@@ -44,7 +44,7 @@ def passed_over(pack: Pack, asked: str | None = None, start: str | None = None) 
     pack, asked, start
         As in `own_model`, and its errors.
     """
-    wanted = _wanted(pack, asked)
+    wanted = _model_name(pack, asked)
     if not _would_teach_noise(pack, wanted, start):
         return None
     return (
@@ -53,7 +53,7 @@ def passed_over(pack: Pack, asked: str | None = None, start: str | None = None) 
     )
 
 
-def _wanted(pack: Pack, asked: str | None) -> str:
+def _model_name(pack: Pack, asked: str | None) -> str:
     if asked is not None:
         pack.table(asked)
         return asked

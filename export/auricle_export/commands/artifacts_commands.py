@@ -74,8 +74,8 @@ def tflite(
     base = load_pack(pack)
     if words is not None:
         base = base.with_labels(_spelt(words, base), base.manifest.name)
-    names = list(base.tables) if models == "all" else _parted(models)
-    precisions = _parted(precision)
+    names = list(base.tables) if models == "all" else _split_words(models)
+    precisions = _split_words(precision)
     for wanted in precisions:
         if wanted not in builder.PRECISIONS:
             raise SettingsError(f'There is no precision "{wanted}": {nearest(wanted, builder.PRECISIONS)}')
@@ -92,17 +92,17 @@ def tflite(
         return
     for fact in facts:
         typer.echo(f"{fact.model} {fact.precision}: {fact.bytes / 1000:,.0f} kB, {fact.file}")
-    typer.echo(f"{made.manifest.name} {made.identity[:12]} -> {out}" + _unsigned(base))
+    typer.echo(f"{made.manifest.name} {made.identity[:12]} -> {out}" + _signature_hint(base))
 
 
-def _parted(words: str) -> list[str]:
+def _split_words(words: str) -> list[str]:
     return [word.strip() for word in words.split(",")]
 
 
 def _spelt(words: str, pack: Pack) -> list[str]:
     """Words for a pack, as it has them where it knows them."""
     spelling = Spelling(pack.labels)
-    return [spelling.find(word) or normal_form(word) for word in _parted(words)]
+    return [spelling.find(word) or normal_form(word) for word in _split_words(words)]
 
 
 def _weights(pack: Pack, names: list[str], path: Path) -> dict[str, Flat]:
@@ -116,5 +116,5 @@ def _weights(pack: Pack, names: list[str], path: Path) -> dict[str, Flat]:
     return {names[0]: read_start(data, pack.table(names[0]), str(path))}
 
 
-def _unsigned(base: Pack) -> str:
+def _signature_hint(base: Pack) -> str:
     return "" if base.signature is None else ", not signed: auricle export sign"

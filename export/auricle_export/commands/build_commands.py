@@ -66,11 +66,11 @@ def build(
     builder = import_for("build", "packs.build")
     wanted = list(names or builder.LABELS)
     builder.refuse_unknown(wanted)
-    known = {pack: _known(check, pack) for pack in wanted} if check is not None else {}
-    trained = {pack: _known(weights, pack) for pack in wanted} if weights is not None else {}
+    known = {pack: _pack_to_check(check, pack) for pack in wanted} if check is not None else {}
+    trained = {pack: _pack_to_check(weights, pack) for pack in wanted} if weights is not None else {}
     with tempfile.TemporaryDirectory() as scratch, _bar(as_json) as bar:
         written: dict[str, Path] = builder.build_packs(
-            wanted, out or Path(scratch), _shown(bar, as_json), workers, trained, bavd=bavd
+            wanted, out or Path(scratch), _show_progress(bar, as_json), workers, trained, bavd=bavd
         )
         built = {pack: load_pack(path) for pack, path in written.items()}
     reasons = [reason for pack in known if (reason := builder.differences(built[pack], known[pack])) is not None]
@@ -102,7 +102,7 @@ def _build_own(
     words = builder.LABELS.get(labels) or [word.strip() for word in labels.split(",") if word.strip()]
     key = name or builder.model_name(model)
     with _bar(as_json) as bar:
-        shown = _shown(bar, as_json)
+        shown = _show_progress(bar, as_json)
         pack = builder.build_author_pack(
             model, words, key, plugin=plugin, mels=mels, window=window, progress=shown, bavd=bavd
         )
@@ -115,7 +115,7 @@ def _build_own(
     typer.echo(f"{key} {pack.identity[:12]} -> {path}: " + ", ".join(f"{m} {n:,} weights" for m, n in weights.items()))
 
 
-def _shown(bar: Progress, as_json: bool) -> Callable[[str, int, int], None]:
+def _show_progress(bar: Progress, as_json: bool) -> Callable[[str, int, int], None]:
     """Shows which model was compiled last: as a bar, and as lines where standard error is not a terminal."""
     if as_json:
         return lambda *_: None
@@ -129,7 +129,7 @@ def _shown(bar: Progress, as_json: bool) -> Callable[[str, int, int], None]:
     return lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
-def _known(check: str, name: str) -> Pack:
+def _pack_to_check(check: str, name: str) -> Pack:
     if check == "shipped":
         return load_pack(name)
     path = Path(check) / f"{name}.tar.zst"

@@ -31,7 +31,7 @@ def import_for(command: str, module: str, extra: str = "export", where: str = ""
         raise AuricleError(f'"auricle export {command}" needs {error.name}, which is not installed: {how}.') from error
 
 
-def given(**options: int | None) -> dict[str, int]:
+def given_options(**options: int | None) -> dict[str, int]:
     """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 

@@ -51,10 +51,10 @@ def import_speech(
         out,
         audio,
         Columns(path_column, word_column, speaker_column),
-        _listed(words),
+        _parse_words(words),
         most,
         running,
-        _listed(without),
+        _parse_words(without),
         window,
         speaker,
     )
@@ -62,10 +62,10 @@ def import_speech(
     with progress_bars(*columns, hidden=as_json) as bar:
         task = bar.add_task("importing", total=None)
         report = work.import_speech(settings, lambda done, total: bar.update(task, completed=done, total=total))
-    typer.echo(json.dumps(_facts(report)) if as_json else _told(report, out))
+    typer.echo(json.dumps(_facts(report)) if as_json else _summary(report, out))
 
 
-def _listed(words: str | None) -> frozenset[str]:
+def _parse_words(words: str | None) -> frozenset[str]:
     return frozenset(form for word in (words or "").split(",") if word.strip() for form in small_forms(word))
 
 
@@ -81,7 +81,7 @@ def _facts(report: ImportReport) -> dict[str, object]:
     }
 
 
-def _told(report: ImportReport, out: Path) -> str:
+def _summary(report: ImportReport, out: Path) -> str:
     lines = [
         f"{how_many(report.written, 'clip')} written to {out}, {report.there:,} were there; "
         f"{how_many(len(report.words), 'word')}, {how_many(len(report.speakers), 'speaker')}"

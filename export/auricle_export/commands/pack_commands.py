@@ -16,7 +16,7 @@ from auricle.files import write_durably
 from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
 from auricle.packs.signature import SIGNATURE_FILE, encode_signature, public_key, require_key, sign_manifest
 from auricle.wire.identity import Identity
-from auricle_export.packs.diff import pack_differences, told
+from auricle_export.packs.diff import describe, pack_differences
 from auricle_export.packs.facts import describe_pack, kilobytes, print_facts
 
 DIFFERENT = 1
@@ -146,7 +146,7 @@ def diff(
         )
     else:
         for difference in found:
-            typer.echo(told(difference))
+            typer.echo(describe(difference))
         if not found:
             typer.echo(f"The same pack: {first.manifest.name} {first.identity[:12]}.")
     if found:

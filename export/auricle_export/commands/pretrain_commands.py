@@ -12,7 +12,7 @@ from auricle.errors import SettingsError
 from auricle.packs.pack import load_pack
 from auricle.process.options import Given, with_options
 from auricle.speech.sound_faults import sentences_of
-from auricle_export.commands.command_line import given, import_for
+from auricle_export.commands.command_line import given_options, import_for
 from auricle_export.commands.pretrain_options import DECIDED, PretrainOptions, pretrain_options
 from auricle_export.commands.recipe_commands import RecipeOptions, check_by_recipe, train_by_recipe
 from auricle_export.commands.training_run import INTERRUPTED, TrainingRun
@@ -91,7 +91,7 @@ def _task(work: ModuleType, options: PretrainOptions, folder: Path) -> PretrainT
         options.rate,
         options.seed,
         options.compute,
-        **given(threads=options.threads),
+        **given_options(threads=options.threads),
     )
     task: PretrainTask = work.PretrainTask(
         data=tuple(options.data or ()),

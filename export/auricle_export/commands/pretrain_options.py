@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError
 from auricle.process.options import Option, option_of
-from auricle.settings import declared
+from auricle.settings import list_settings
 from auricle_export.pretrain.settings import PretrainSettings
 
 FLAGS = {"check": ("--check",), "as_json": ("--json",)}
@@ -103,4 +103,4 @@ class PretrainOptions(Struct, frozen=True, kw_only=True):
 
 def pretrain_options() -> list[Option]:
     """For the command."""
-    return [option_of(setting, *FLAGS.get(setting.name, ())) for setting in declared(PretrainOptions)]
+    return [option_of(setting, *FLAGS.get(setting.name, ())) for setting in list_settings(PretrainOptions)]

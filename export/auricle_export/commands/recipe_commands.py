@@ -13,7 +13,7 @@ from rich.console import Console
 from auricle.errors import SettingsError
 from auricle.packs.pack import load_pack
 from auricle.process.table import Column, Grid
-from auricle_export.commands.command_line import given, import_for
+from auricle_export.commands.command_line import given_options, import_for
 from auricle_export.commands.pack_commands import DIFFERENT
 from auricle_export.commands.training_run import INTERRUPTED, Stopped, TrainingRun, until_stopped
 
@@ -144,7 +144,7 @@ def _for_clips(recipe: Recipe | ClipRecipe) -> bool:
 
 def _clip_settings(options: RecipeOptions) -> PretrainSettings:
     settings: PretrainSettings = import_for("pretrain", "pretrain.settings").PretrainSettings(
-        seed=options.seed, device=options.device, **given(threads=options.threads)
+        seed=options.seed, device=options.device, **given_options(threads=options.threads)
     )
     return settings
 
@@ -152,7 +152,7 @@ def _clip_settings(options: RecipeOptions) -> PretrainSettings:
 def _settings(options: RecipeOptions) -> LiveSettings:
     work = import_for("pretrain", "pretrain.settings")
     settings: LiveSettings = work.LiveSettings(
-        seed=options.seed, device=options.device, **given(threads=options.threads)
+        seed=options.seed, device=options.device, **given_options(threads=options.threads)
     )
     return settings
 

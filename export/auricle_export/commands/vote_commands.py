@@ -10,7 +10,7 @@ import typer
 
 from auricle.errors import SettingsError
 from auricle.packs.pack import load_pack
-from auricle_export.commands.command_line import given, import_for
+from auricle_export.commands.command_line import given_options, import_for
 from auricle_export.commands.training_run import INTERRUPTED, TrainingRun
 
 if TYPE_CHECKING:
@@ -46,7 +46,11 @@ def vote(
     work.own_models(base)
     import_for("vote", "pretrain.live_task").refuse_labels(base, work.as_spelt(chosen, base))
     settings = replace(
-        work.usual_settings(), seed=seed, device=compute, **given(epochs=epochs), **given(threads=threads)
+        work.usual_settings(),
+        seed=seed,
+        device=compute,
+        **given_options(epochs=epochs),
+        **given_options(threads=threads),
     )
     frozen = import_for("vote", "wakeword.embedding").find_network(frontend)
     task: VoteTask = work.VoteTask(chosen, data, run.folder, frozen, settings)

@@ -15,7 +15,7 @@ from auricle.files import write_durably
 from auricle.packs.pack import pack_bytes
 from auricle.process.table import Column, Grid
 from auricle.speech.sources import Place, source_folders
-from auricle_export.commands.command_line import command, given, import_for, refuse_unwritable
+from auricle_export.commands.command_line import command, given_options, import_for, refuse_unwritable
 from auricle_export.commands.training_run import INTERRUPTED, Stopped, TrainingRun
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def wakeword(
     if frontend and vote:
         raise SettingsError(work.ONE_NETWORK)
     sources = import_for("wakeword", "voices.sources").choose_sources(voice, language, phrases)
-    changes = {"seed": seed, "device": compute, **given(epochs=epochs), **given(threads=threads)}
+    changes = {"seed": seed, "device": compute, **given_options(epochs=epochs), **given_options(threads=threads)}
     task: WakeTask = work.WakeTask(
         phrases=tuple(phrases),
         folder=run.folder,

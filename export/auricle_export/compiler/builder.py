@@ -116,7 +116,7 @@ class GraphBuilder:
             self._nodes.append(copied_node)
         return [names[name] for name in wanted]
 
-    def _named(self, outputs: Sequence[str]) -> list[onnx.NodeProto]:
+    def _resolve_aliases(self, outputs: Sequence[str]) -> list[onnx.NodeProto]:
         """The nodes with every alias resolved, and the values of outputs made under the outputs' names."""
         new = {name: value for name, value in self._aliases.items() if name not in outputs}
         taken: dict[str, str] = {}
@@ -132,7 +132,7 @@ class GraphBuilder:
         for node in self._nodes:
             renamed = onnx.NodeProto()
             renamed.CopyFrom(node)
-            renamed.input[:], renamed.output[:] = _renamed(node.input, new), _renamed(node.output, new)
+            renamed.input[:], renamed.output[:] = _rename(node.input, new), _rename(node.output, new)
             nodes.append(renamed)
         return [*nodes, *copies]
 
@@ -142,17 +142,17 @@ class GraphBuilder:
             if known not in self._inputs:
                 raise KeyError(f"no input {known} was declared")
 
-        nodes = self._named(outputs)
+        nodes = self._resolve_aliases(outputs)
 
         def info(name: str, shape: Shape) -> onnx.ValueInfoProto:
             return helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape))
 
-        ordered = _sorted(nodes, {*self._inputs, *self._constants}, outputs)
+        ordered = _sort(nodes, {*self._inputs, *self._constants}, outputs)
         used = {value for node in ordered for value in node.input}
         constants = {key: tensor for key, tensor in self._constants.items() if key in used}
         short = _short_names(ordered, constants, {"", *inputs, *outputs})
         for number, node in enumerate(ordered):
-            node.input[:], node.output[:] = _renamed(node.input, short), _renamed(node.output, short)
+            node.input[:], node.output[:] = _rename(node.input, short), _rename(node.output, short)
             # onnxruntime 1.19 and 1.20 name a node that they fuse after one of these, and refuse two of one name
             node.name = str(number) if node.op_type in ("Slice", "Gather") else ""
         for key, tensor in constants.items():
@@ -170,7 +170,7 @@ class GraphBuilder:
         return model
 
 
-def _renamed(names: Sequence[str], new: Mapping[str, str]) -> list[str]:
+def _rename(names: Sequence[str], new: Mapping[str, str]) -> list[str]:
     return [new.get(name, name) for name in names]
 
 
@@ -181,7 +181,7 @@ def _short_names(nodes: Sequence[onnx.NodeProto], constants: Iterable[str], kept
     return {value: f"v{number}" for number, value in enumerate(inner)}
 
 
-def _sorted(nodes: Sequence[onnx.NodeProto], known: set[str], outputs: Sequence[str]) -> list[onnx.NodeProto]:
+def _sort(nodes: Sequence[onnx.NodeProto], known: set[str], outputs: Sequence[str]) -> list[onnx.NodeProto]:
     """The nodes that the outputs need, each after what it needs; fragments may use values made later."""
     maker = {name: node for node in nodes for name in node.output if name}
     ordered: list[onnx.NodeProto] = []

@@ -54,7 +54,7 @@ def run_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return run(x, weight, bias)
 
 
-def made_up(result: Tensor, generator: torch.Generator) -> Tensor:
+def random_like(result: Tensor, generator: torch.Generator) -> Tensor:
     """Random numbers of both signs in place of a convolution's result (B, O, *S)."""
     return torch.randn(result.shape, generator=generator)
 

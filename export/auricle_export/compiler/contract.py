@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from auricle_export.compiler.classifier import LAYERS, is_mean, made_up
+from auricle_export.compiler.classifier import LAYERS, is_mean, random_like
 from auricle_export.compiler.intercept import CompileError, Intercept
-from auricle_export.compiler.source_line import raised_line
+from auricle_export.compiler.source_line import error_line
 
 BATCH = 16
 
@@ -79,7 +79,7 @@ def run_module(module: nn.Module, x: Tensor, mode: Intercept) -> object:
     except (CompileError, Halt):
         raise
     except Exception as error:
-        raise _failed(module, x, error) from error
+        raise _failure(module, x, error) from error
 
 
 def refuse_other_than_logits(module: nn.Module, output: object, due: tuple[int, int], hint: str = "") -> None:
@@ -87,7 +87,7 @@ def refuse_other_than_logits(module: nn.Module, output: object, due: tuple[int, 
     got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
     if got != due:
         hint = hint or f": end it in nn.Linear(..., {due[1]})"
-        raise CompileError(f"{named(module)} gives {got} where logits {due} are due{hint}.")
+        raise CompileError(f"{module_name(module)} gives {got} where logits {due} are due{hint}.")
 
 
 def refuse_fixed_batch(module: nn.Module, labels: int, frames: int, mels: int) -> None:
@@ -99,18 +99,18 @@ def refuse_fixed_batch(module: nn.Module, labels: int, frames: int, mels: int) -
             with torch.no_grad():
                 output = evaluated(x)
         except Exception as error:
-            raise _failed(module, x, error, _ANY) from error
+            raise _failure(module, x, error, _ANY) from error
         refuse_other_than_logits(module, output, (batch, labels), _ANY)
 
 
-def named(module: nn.Module) -> str:
+def module_name(module: nn.Module) -> str:
     """The beginning of a sentence about a module."""
     return f"The module {type(module).__name__}"
 
 
-def _failed(module: nn.Module, x: Tensor, error: BaseException, hint: str = "") -> CompileError:
+def _failure(module: nn.Module, x: Tensor, error: BaseException, hint: str = "") -> CompileError:
     what = f"{type(error).__name__}: {str(error).strip().rstrip('.')}"
-    where = raised_line(error)
+    where = error_line(error)
     return CompileError(f"{where}{type(module).__name__} fails on log-mels {tuple(x.shape)}: {what}{hint}.")
 
 
@@ -153,20 +153,24 @@ def classifier_of(module: nn.Module, calls: list[Call], output: Tensor, masks: i
     """
     if not calls or not _is_end(calls[-1], output) or calls[-1].masks != masks:
         where = calls[-1].where if calls else ""
-        raise CompileError(f"{where}{named(module)} {LAST}, and nothing else after it: {_HINT}.")
+        raise CompileError(f"{where}{module_name(module)} {LAST}, and nothing else after it: {_HINT}.")
     weight = calls[-1].weight
     found = [(n, part) for n, part in module.named_modules() if isinstance(part, LAYERS) and part.weight is weight]
     if not found:
-        raise CompileError(f"{named(module)} {LAST}: its last weights belong to no nn.Linear, nn.Conv1d or nn.Conv2d.")
+        raise CompileError(
+            f"{module_name(module)} {LAST}: its last weights belong to no nn.Linear, nn.Conv1d or nn.Conv2d."
+        )
     name, part = found[0]
     if part.bias is None:
         kind = type(part).__name__
-        raise CompileError(f"The classifier {name} has no bias: {named(module)} {LAST}; use nn.{kind}(..., bias=True).")
+        raise CompileError(
+            f"The classifier {name} has no bias: {module_name(module)} {LAST}; use nn.{kind}(..., bias=True)."
+        )
     shared = [n for n, p in module.named_parameters(remove_duplicate=False) if p is weight or p is part.bias]
     if len(shared) > 2:
         raise CompileError(f"The classifier {name} shares its weights ({', '.join(shared)}): give it its own.")
     if sum(call.weight is weight for call in calls) > 1:
-        raise CompileError(f"{named(module)} calls its classifier {name} twice: use another layer before it.")
+        raise CompileError(f"{module_name(module)} calls its classifier {name} twice: use another layer before it.")
     if not (part.weight.requires_grad and part.bias.requires_grad):
         raise CompileError(f"The classifier {name} is frozen: leave requires_grad=True on it.")
     return str(name)
@@ -186,7 +190,7 @@ def refuse_other_evaluation(module: nn.Module, head: str, frames: int, mels: int
         return
 
     def replace(layer: nn.Module, given: object, result: Tensor) -> Tensor:
-        seen.append(made_up(result, generator))
+        seen.append(random_like(result, generator))
         return seen[-1].clone()
 
     hook = part.register_forward_hook(replace)
@@ -194,4 +198,4 @@ def refuse_other_evaluation(module: nn.Module, head: str, frames: int, mels: int
         output = evaluated(torch.rand(max(BATCHES), frames, mels))
     hook.remove()
     if len(seen) != 1 or not is_mean(output, seen[0]):
-        raise CompileError(f"{named(module)} {LAST}, and nothing else after it in eval mode too: {_HINT}.")
+        raise CompileError(f"{module_name(module)} {LAST}, and nothing else after it in eval mode too: {_HINT}.")

@@ -15,7 +15,7 @@ from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
 
 from auricle_export.compiler.classifier import features_of
-from auricle_export.compiler.contract import Net, named, parameters_of, unpack
+from auricle_export.compiler.contract import Net, module_name, parameters_of, unpack
 from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.onnx_export import to_onnx
 from auricle_export.compiler.pooling import Wanted, adaptive_mean_pool, output_sizes
@@ -99,10 +99,12 @@ def trace_evaluation(net: Net) -> onnx.ModelProto:
         if model.graph.input[0].type.tensor_type.shape.dim[0].dim_param:
             break
     else:
-        raise CompileError(f"{named(net.module)} can be exported for one number of clips only: use x.shape[0] for it.")
+        raise CompileError(
+            f"{module_name(net.module)} can be exported for one number of clips only: use x.shape[0] for it."
+        )
     for value in [*model.graph.input, *model.graph.output]:
         if value.name in LABELLED:
             value.type.tensor_type.shape.dim[LABELLED[value.name]].dim_param = "labels"
     if len(model.graph.output[0].type.tensor_type.shape.dim) != 2:
-        raise CompileError(f"{named(net.module)} does not give logits (batch, labels) in eval mode.")
+        raise CompileError(f"{module_name(net.module)} does not give logits (batch, labels) in eval mode.")
     return model

@@ -32,7 +32,7 @@ class Gru(torch.autograd.Function):
         x: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor, start: Tensor, reverse: bool
     ) -> tuple[Tensor, ...]:
         if x.shape[0] <= UNROLLED:
-            return _unrolled(x, w_ih, w_hh, b_ih, b_hh, start, reverse)
+            return _unroll(x, w_ih, w_hh, b_ih, b_hh, start, reverse)
         states = torch.ops.auricle.gru_sequence(x, w_ih, w_hh, b_ih, b_hh, start, reverse)
         return states, states.select(0, 0 if reverse else x.shape[0] - 1).clone()
 
@@ -70,7 +70,7 @@ class Gru(torch.autograd.Function):
         )
 
 
-def _unrolled(
+def _unroll(
     x: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor, start: Tensor, reverse: bool
 ) -> tuple[Tensor, ...]:
     """The forward pass step by step: states, the last one, and for all steps the gates r, z, n and the candidate."""

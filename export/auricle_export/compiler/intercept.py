@@ -134,17 +134,17 @@ class Intercept(TorchFunctionMode):
         if func not in self._rules and name not in PASSED:
             given, changed = makes_new(name), True
             if given is None or (_name(given) not in PASSED and given not in self._rules):
-                raise unsupported(name)
+                raise unsupported_call(name)
         if kwargs.pop("out", None) is not None:
-            raise _located(f"{name} with out= cannot be compiled", "its result")
+            raise _error_at(f"{name} with out= cannot be compiled", "its result")
         try:
             result = self._rules.get(given, given)(*self.current(args), **self.current(kwargs))
         except NotImplementedError as error:
             what, *instead = error.args or (name,)
-            raise _located(f"{what} cannot be compiled", instead[0] if instead else None) from error
+            raise _error_at(f"{what} cannot be compiled", instead[0] if instead else None) from error
         except StaleTensor as stale:
             what = f"{name} reads memory that was changed in place at {stale}, which"
-            raise _located(f"{what} cannot be compiled", "x = x + y instead of x += y") from stale
+            raise _error_at(f"{what} cannot be compiled", "x = x + y instead of x += y") from stale
         if changed:
             return self._changes.change(args[0], result, user_line().rstrip(": ") or name)
         if name in SHARING:
@@ -193,23 +193,23 @@ class Intercept(TorchFunctionMode):
             F.conv2d: self._convolve,
             torch.conv1d: self._convolve,
             torch.conv2d: self._convolve,
-            F.max_pool1d: _pooled(pooling.max_pool, 1),
-            F.max_pool2d: _pooled(pooling.max_pool, 2),
-            torch.max_pool1d: _pooled(pooling.max_pool, 1),
-            torch.max_pool2d: _pooled(pooling.max_pool, 2),
-            F.avg_pool1d: _pooled(pooling.mean_pool, 1),
-            F.avg_pool2d: _pooled(pooling.mean_pool, 2),
-            torch.avg_pool1d: _pooled(pooling.mean_pool, 1),
-            F.adaptive_avg_pool1d: _pooled(pooling.adaptive_mean_pool, 1),
-            F.adaptive_avg_pool2d: _pooled(pooling.adaptive_mean_pool, 2),
-            torch.adaptive_avg_pool1d: _pooled(pooling.adaptive_mean_pool, 1),
+            F.max_pool1d: _pool(pooling.max_pool, 1),
+            F.max_pool2d: _pool(pooling.max_pool, 2),
+            torch.max_pool1d: _pool(pooling.max_pool, 1),
+            torch.max_pool2d: _pool(pooling.max_pool, 2),
+            F.avg_pool1d: _pool(pooling.mean_pool, 1),
+            F.avg_pool2d: _pool(pooling.mean_pool, 2),
+            torch.avg_pool1d: _pool(pooling.mean_pool, 1),
+            F.adaptive_avg_pool1d: _pool(pooling.adaptive_mean_pool, 1),
+            F.adaptive_avg_pool2d: _pool(pooling.adaptive_mean_pool, 2),
+            torch.adaptive_avg_pool1d: _pool(pooling.adaptive_mean_pool, 1),
             F.pad: spatial.pad_around,
             torch.constant_pad_nd: lambda x, widths, value=0.0: spatial.pad_around(x, widths, value=value),
             F.relu: activation.relu,
             torch.relu: activation.relu,
             Tensor.relu: activation.relu,
-            F.adaptive_max_pool1d: _pooled(pooling.adaptive_max_pool, 1),
-            F.adaptive_max_pool2d: _pooled(pooling.adaptive_max_pool, 2),
+            F.adaptive_max_pool1d: _pool(pooling.adaptive_max_pool, 1),
+            F.adaptive_max_pool2d: _pool(pooling.adaptive_max_pool, 2),
             F.instance_norm: dense.instance_norm,
             torch._weight_norm: dense.weight_norm,
             F.embedding: dense.embedding,
@@ -224,8 +224,8 @@ class Intercept(TorchFunctionMode):
             Tensor.__getitem__: spatial.item,
             Tensor.view: _view,
             Tensor.view_as: lambda x, other: x.reshape(other.shape),
-            torch.roll: spatial.rolled,
-            Tensor.roll: spatial.rolled,
+            torch.roll: spatial.roll,
+            Tensor.roll: spatial.roll,
             **elementwise.rules(),
         }
 
@@ -237,7 +237,7 @@ def _view(x: Tensor, *size: int | Sequence[int] | torch.dtype) -> Tensor:
     return x.reshape(*size)  # type: ignore[arg-type]
 
 
-def _pooled(pool: Callable[..., Tensor], axes: int) -> Callable[..., Tensor]:
+def _pool(pool: Callable[..., Tensor], axes: int) -> Callable[..., Tensor]:
     """A pooling over so many axes, of (B, C, *S) or of one sample (C, *S)."""
 
     def run(x: Tensor, *rest: object, **how: object) -> Tensor:
@@ -265,11 +265,11 @@ def _name(func: object) -> str:
     return str(full).rsplit(".", 1)[-1]
 
 
-def unsupported(name: str) -> CompileError:
+def unsupported_call(name: str) -> CompileError:
     """The error for a call that has no place in a step graph."""
     instead = INSTEAD.get(name) or (LOG_MELS if "fft" in name else None)
-    return _located(f"{name} cannot be compiled", instead or "layers of docs/own-model.md")
+    return _error_at(f"{name} cannot be compiled", instead or "layers of docs/own-model.md")
 
 
-def _located(what: str, instead: str | None = None) -> CompileError:
+def _error_at(what: str, instead: str | None = None) -> CompileError:
     return CompileError(f"{user_line()}{what}{f'; use {instead}' if instead else ''}.")

@@ -41,7 +41,7 @@ def divergence(b: GraphBuilder, logits: str, teacher: str, share: str, temperatu
     return Loss(value, b("Mul", share, b("Div", b("Sub", p, q), temperature)))
 
 
-def weighted(b: GraphBuilder, parts: list[tuple[str, Loss]]) -> Loss:
+def weigh(b: GraphBuilder, parts: list[tuple[str, Loss]]) -> Loss:
     """The sum of losses, each times a scalar."""
     value = b.total([b("Mul", factor, loss.value) for factor, loss in parts])
     return Loss(value, b.total([b("Mul", factor, loss.gradient) for factor, loss in parts]))

@@ -17,7 +17,7 @@ from auricle_export.compiler.builder import IR_VERSION, OPSET
 from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.sequence import translations
 from auricle_export.compiler.simplify import simplify
-from auricle_export.compiler.source_line import raised_line
+from auricle_export.compiler.source_line import error_line
 
 STANDARD = frozenset({"", "ai.onnx"})
 
@@ -55,7 +55,7 @@ def to_onnx(
             assert program is not None
             simplify(program.model)
     except torch.onnx.errors.OnnxExporterError as error:
-        where = raised_line(error)
+        where = error_line(error)
         raise CompileError(f"{where}An operator of this module cannot be exported: {_reason(error)}") from error
     return anonymous(program.model_proto)
 

@@ -20,7 +20,7 @@ def update(
     for term in (term for term in TERMS if term in terms):
         scalars = {name: b.input(f"{role}.{name}") for name in TERMS[term].scalars}
         grads = TERMS[term].formula(b, Step(weights, grads, scalars, vectors))
-    grads = _clipped(b, grads, hyper["clip"])
+    grads = _clip(b, grads, hyper["clip"])
     step = _sgd if optimizer == "sgd" else _adam
     new = step(b, weights, grads, state, hyper)
     for vector, before, after in zip(
@@ -37,7 +37,7 @@ def _vector(b: GraphBuilder, name: str, shapes: Sequence[Shape]) -> Parts:
     return [b.input(f"{name}/{part}", shape) for part, shape in zip(PARTS, shapes, strict=True)]
 
 
-def _clipped(b: GraphBuilder, grads: Parts, clip: str) -> Parts:
+def _clip(b: GraphBuilder, grads: Parts, clip: str) -> Parts:
     """Scale gradients so that their common norm is at most `clip` (infinity: as they are)."""
     norm = b("Sqrt", b.total([b("ReduceSumSquare", g, keepdims=0) for g in grads]))
     scale = b("Min", b("Div", clip, b("Add", norm, 1e-12)), 1.0)

@@ -143,14 +143,16 @@ def mean_pool(
     if count_include_pad and around == [(width, width) for width in widths]:
         return batch_first(total / prod(kernel))
     counts = [
-        _counted(x.shape[2 + i], kernel[i], strides[i], around[i], widths[i] if count_include_pad else 0, window.out[i])
+        _count_places(
+            x.shape[2 + i], kernel[i], strides[i], around[i], widths[i] if count_include_pad else 0, window.out[i]
+        )
         for i in range(axes)
     ]
     shares = counts[0] if axes == 1 else counts[0].unsqueeze(1) * counts[1]
     return batch_first(total) / shares
 
 
-def _counted(size: int, kernel: int, stride: int, around: tuple[int, int], counts: int, out: int) -> Tensor:
+def _count_places(size: int, kernel: int, stride: int, around: tuple[int, int], counts: int, out: int) -> Tensor:
     """How many places of every window count along an axis: the input's, and `counts` of the padding on each side."""
     first, last = around[0] - counts, around[0] + size + counts
     starts = range(0, out * stride, stride)

@@ -44,7 +44,7 @@ def _(
     return x.new_empty(x.shape[0], x.shape[1], w_hh.shape[1])
 
 
-def _stacked(weight: FLOAT, order: Sequence[int]) -> FLOAT:
+def _stack_gates(weight: FLOAT, order: Sequence[int]) -> FLOAT:
     """A weight or bias with its gates along the first axis in ONNX's order, under a leading axis of directions."""
     gates = OPSET.Split(weight, axis=0, num_outputs=len(order))
     stacked: FLOAT = OPSET.Unsqueeze(OPSET.Concat(*[gates[i] for i in order], axis=0), [0])
@@ -52,8 +52,8 @@ def _stacked(weight: FLOAT, order: Sequence[int]) -> FLOAT:
 
 
 def _parameters(w_ih: FLOAT, w_hh: FLOAT, b_ih: FLOAT, b_hh: FLOAT, order: Sequence[int]) -> list[FLOAT]:
-    bias = OPSET.Concat(_stacked(b_ih, order), _stacked(b_hh, order), axis=1)
-    return [_stacked(w_ih, order), _stacked(w_hh, order), bias]
+    bias = OPSET.Concat(_stack_gates(b_ih, order), _stack_gates(b_hh, order), axis=1)
+    return [_stack_gates(w_ih, order), _stack_gates(w_hh, order), bias]
 
 
 def _hidden(weight: FLOAT) -> int:

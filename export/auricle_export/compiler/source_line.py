@@ -25,7 +25,7 @@ def user_line() -> str:
     return _place(list(_running()))
 
 
-def raised_line(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """The same, for where an exception of the module was raised, or the first of its causes that says it."""
     cause: BaseException | None = error
     while cause is not None:

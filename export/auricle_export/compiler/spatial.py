@@ -101,11 +101,11 @@ def item(x: Tensor, index: Index) -> Tensor:
     return take(taken, dim, torch.where(chosen < 0, chosen + taken.shape[dim], chosen))
 
 
-def rolled(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Tensor:
+def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Tensor:
     """`torch.roll` along named axes, joined from slices."""
     shifts, dims = ([value] if isinstance(value, int) else list(value) for value in (shifts, dims))
     if not dims:
-        return rolled(x.reshape(-1), shifts, [0]).reshape(x.shape)
+        return roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
         first = -shift % x.shape[dim]
         if first:

@@ -21,14 +21,14 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from auricle_export.compiler import spatial
-from auricle_export.compiler.classifier import features_of, made_up, run_linear
+from auricle_export.compiler.classifier import features_of, random_like, run_linear
 from auricle_export.compiler.contract import (
     BATCH,
     Call,
     Halt,
     Net,
     classifier_of,
-    named,
+    module_name,
     parameters_of,
     refuse_fixed_batch,
     refuse_other_evaluation,
@@ -39,7 +39,7 @@ from auricle_export.compiler.contract import (
 from auricle_export.compiler.intercept import CompileError, Intercept
 from auricle_export.compiler.layers import Bavd
 from auricle_export.compiler.onnx_export import to_onnx
-from auricle_export.compiler.source_line import raised_line, user_line
+from auricle_export.compiler.source_line import error_line, user_line
 
 
 @dataclass
@@ -76,7 +76,7 @@ def find_parts(module: nn.Module, labels: int, frames: int = 100, mels: int = 40
     def note(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         result = run_linear(x, weight, bias)
         if weight.dim() > 2:  # whatever follows but a mean makes other numbers of these
-            result = made_up(result, generator)
+            result = random_like(result, generator)
         kept = result.clone() if weight.dim() > 2 else result
         calls.append(Call(weight, kept, len(sight.noise), user_line()))
         return result
@@ -93,7 +93,7 @@ def find_parts(module: nn.Module, labels: int, frames: int = 100, mels: int = 40
         (n, tuple(p.shape)) for n, p in module.named_parameters() if p.requires_grad and not n.startswith(f"{head}.")
     ]
     if any(name.startswith("head.") for name, _ in own):
-        raise CompileError(f'{named(module)} calls another part "head": only its classifier may have that name.')
+        raise CompileError(f'{module_name(module)} calls another part "head": only its classifier may have that name.')
     maps = tuple((name, tuple(mean.shape)) for name, mean in sorted(sight.means.items()))
     return Net(module, head, width, frames, mels, tuple(sorted(own)), tuple(sight.noise), maps, batch)
 
@@ -118,7 +118,7 @@ def _fresh_mask(sight: _Sight) -> Drop:
     return drop
 
 
-def _given_mask(sight: _Sight) -> Drop:
+def _dropout_by_mask(sight: _Sight) -> Drop:
     count = iter(range(len(sight.given)))
 
     def drop(x: Tensor, p: float, shape: list[int]) -> Tensor:
@@ -189,7 +189,7 @@ def trace_training(net: Net) -> onnx.ModelProto:
         module = net.module
         with _bavd(module, sight, seen, heat):
             try:
-                with Intercept(_given_mask(sight), reached):
+                with Intercept(_dropout_by_mask(sight), reached):
                     functional_call(module, {**constants, **named}, (x,))
             except Halt:
                 pass
@@ -211,7 +211,7 @@ def trace_training(net: Net) -> onnx.ModelProto:
     except CompileError:
         raise
     except Exception as error:
-        raise CompileError(f"{raised_line(error)}{type(net.module).__name__} cannot be traced: {error}") from error
+        raise CompileError(f"{error_line(error)}{type(net.module).__name__} cannot be traced: {error}") from error
     for node in graph.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
         node.target = torch.ops.aten.reshape.default  # the exporter may lay a tensor out otherwise than it lay here
     graph.graph.eliminate_dead_code()

@@ -12,7 +12,7 @@ from auricle.errors import nearest
 from auricle.files import decode_text, write_durably
 from auricle_export.flash.board import Board, Id
 from auricle_export.flash.checks import objections
-from auricle_export.flash.document import DocumentError, Problem, first_of, quoted, read_content, read_document
+from auricle_export.flash.document import DocumentError, Problem, first_of, quote, read_content, read_document
 from auricle_export.flash.toml_lines import Path as KeyPath
 from auricle_export.flash.toml_lines import key_lines
 
@@ -43,7 +43,7 @@ def read_text(content: bytes, file: str, stem: str) -> tuple[Board | None, list[
     def contradictions(board: Board) -> Iterator[tuple[KeyPath, str]]:
         yield from objections(board)
         if board.name != stem:
-            yield ("name",), f"the name of {stem}.toml has to be {quoted(stem)}, not {quoted(board.name)}"
+            yield ("name",), f"the name of {stem}.toml has to be {quote(stem)}, not {quote(board.name)}"
 
     return read_document(Board, content, file, "profile", contradictions)
 
@@ -154,13 +154,13 @@ def write_profile(name: str, like: str | Path, folder: Path, title: str | None =
     original = profile_path(like)
     require(*read_profile(original))
     content = read_content(original, "profile", BoardError)
-    text = _renamed(decode_text(content, str(original), BoardError), name, title or name)
+    text = _rename(decode_text(content, str(original), BoardError), name, title or name)
     require(*read_text(text.encode(), str(place), name))
     write_durably(place, text.encode())
     return place
 
 
-def _renamed(text: str, name: str, title: str) -> str:
+def _rename(text: str, name: str, title: str) -> str:
     """The text with another name and title; what the original says of itself before its first key is left out."""
     lines = text.splitlines(keepends=True)
     where = key_lines(text)

@@ -20,8 +20,8 @@ DEFAULT_LINES = ("confirm", "deny", "mute", "led")
 
 def objections(board: Board) -> Iterator[Objection]:
     """Everything in a profile that contradicts something else in it."""
-    yield from _repeated("os", [system.id for system in board.os])
-    yield from _repeated("microphone", [microphone.id for microphone in board.microphone])
+    yield from _find_repeated("os", [system.id for system in board.os])
+    yield from _find_repeated("microphone", [microphone.id for microphone in board.microphone])
     for index, system in enumerate(board.os):
         yield from _system(system, board.architecture, ("os", index))
         if system.first_boot == "firstrun" and board.boot is None:
@@ -35,7 +35,7 @@ def objections(board: Board) -> Iterator[Objection]:
         yield from _microphone(microphone, board, ("microphone", index))
 
 
-def _repeated(table: str, ids: Sequence[str]) -> Iterator[Objection]:
+def _find_repeated(table: str, ids: Sequence[str]) -> Iterator[Objection]:
     for index, name in enumerate(ids):
         if name in ids[:index]:
             yield (table, index, "id"), f'the id "{name}" is given twice'

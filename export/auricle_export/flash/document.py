@@ -94,7 +94,9 @@ def read_document(
     if not found:
         read = msgspec.convert(values, kind)
         found = list(objections(read))
-    problems = [Problem(file, line_of(lines, path), _dotted(path), _ended(sentence)) for path, sentence in found]
+    problems = [
+        Problem(file, line_of(lines, path), _dotted_path(path), _with_full_stop(sentence)) for path, sentence in found
+    ]
     return None if problems else read, sorted(problems, key=lambda problem: problem.line)
 
 
@@ -112,17 +114,17 @@ def _line_of_error(message: str, content: bytes) -> int:
 def _mistakes(kind: type[msgspec.Struct], values: object, path: KeyPath, noun: str) -> Iterator[tuple[KeyPath, str]]:
     """What in a table its type does not allow."""
     if not isinstance(values, dict):
-        yield path, f"{_dotted(path)} takes a table, not {quoted(values)}"
+        yield path, f"{_dotted_path(path)} takes a table, not {quote(values)}"
         return
     fields, types = _fields(kind)
     hints = {name: _hint(name, fields) for name in values if name not in fields}
     for name, hint in hints.items():
-        yield (*path, name), f"there is no key {quoted(name)} {_where(path, noun)}: {hint}"
+        yield (*path, name), f"there is no key {quote(name)} {_where(path, noun)}: {hint}"
     for name, field in fields.items():
         here = (*path, name)
         if name not in values:
             if field.required and f'did you mean "{name}"?' not in hints.values():
-                yield path, f"the key {quoted(name)} is missing {_where(path, noun)}"
+                yield path, f"the key {quote(name)} is missing {_where(path, noun)}"
             continue
         inner, many = _table_type(types[name])
         if inner is None:
@@ -130,7 +132,7 @@ def _mistakes(kind: type[msgspec.Struct], values: object, path: KeyPath, noun: s
         elif not many:
             yield from _mistakes(inner, values[name], here, noun)
         elif not isinstance(values[name], list) or not values[name]:
-            yield here, f"{_dotted(here)} takes tables [[{_dotted(here)}]], not {quoted(values[name])}"
+            yield here, f"{_dotted_path(here)} takes tables [[{_dotted_path(here)}]], not {quote(values[name])}"
         else:
             for index, value in enumerate(values[name]):
                 yield from _mistakes(inner, value, (*here, index), noun)
@@ -145,7 +147,7 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[dict[str, msgspec.structs.Field
     return fields, {field.encode_name: field.type for field in info.fields}
 
 
-def _unwrapped(info: inspect.Type) -> inspect.Type:
+def _unwrap(info: inspect.Type) -> inspect.Type:
     """A type without None and what is said about it."""
     while True:
         if isinstance(info, inspect.Metadata):
@@ -158,10 +160,10 @@ def _unwrapped(info: inspect.Type) -> inspect.Type:
 
 def _table_type(info: inspect.Type) -> tuple[type[msgspec.Struct] | None, bool]:
     """The struct that a field holds, and whether several; None for a plain value."""
-    info = _unwrapped(info)
+    info = _unwrap(info)
     many = isinstance(info, inspect.VarTupleType)
     if isinstance(info, inspect.VarTupleType):
-        info = _unwrapped(info.item_type)
+        info = _unwrap(info.item_type)
     return (info.cls if isinstance(info, inspect.StructType) else None), many
 
 
@@ -172,15 +174,15 @@ def _bad_value(kind: object, info: inspect.Type, value: object, path: KeyPath) -
         element = re.search(r"`\$\[(\d+)\]`", str(error))
         if element and isinstance(value, list):
             path, value = (*path, int(element[1])), value[int(element[1])]
-            info = _unwrapped(info)
+            info = _unwrap(info)
             info = info.item_type if isinstance(info, inspect.VarTupleType) else info
-        shown = "..." if path[-1] in SECRETS else quoted(value)
-        yield path, f"{_dotted(path)} = {shown}: {_allowed(info, value, str(error))}"
+        shown = "..." if path[-1] in SECRETS else quote(value)
+        yield path, f"{_dotted_path(path)} = {shown}: {_allowed_values(info, value, str(error))}"
 
 
-def _allowed(info: inspect.Type, value: object, error: str) -> str:
+def _allowed_values(info: inspect.Type, value: object, error: str) -> str:
     """What a value may be."""
-    plain = _unwrapped(info)
+    plain = _unwrap(info)
     if value in THIRTY_TWO_BITS:
         return "this is a 32-bit system, for which there is no onnxruntime: use its 64-bit system"
     if isinstance(plain, inspect.LiteralType):
@@ -205,23 +207,23 @@ def _hint(word: object, known: Iterable[str]) -> str:
     return nearest(str(word), known).removesuffix(".")
 
 
-def _ended(sentence: str) -> str:
+def _with_full_stop(sentence: str) -> str:
     return sentence if sentence.endswith("?") else f"{sentence}."
 
 
-def quoted(value: object) -> str:
+def quote(value: object) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
-def _dotted(path: KeyPath) -> str:
+def _dotted_path(path: KeyPath) -> str:
     """`os[0].python`; quoted where a key has other characters than a bare one."""
     told = ""
     for part in path:
         if isinstance(part, int):
             told += f"[{part}]"
         else:
-            plain = part if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", part) else quoted(part)
+            plain = part if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", part) else quote(part)
             told += f".{plain}" if told else plain
     return told
 
@@ -229,4 +231,4 @@ def _dotted(path: KeyPath) -> str:
 def _where(path: KeyPath, noun: str) -> str:
     if not path:
         return f"at the top of the {noun}"
-    return f"in [[{path[0]}]]" if isinstance(path[-1], int) else f"in [{_dotted(path)}]"
+    return f"in [[{path[0]}]]" if isinstance(path[-1], int) else f"in [{_dotted_path(path)}]"

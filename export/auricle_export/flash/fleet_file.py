@@ -22,7 +22,7 @@ from auricle.packs.pack import SHIPPED
 from auricle.packs.signature import public_key
 from auricle_export.flash import edge_names
 from auricle_export.flash.device_files import toml_value
-from auricle_export.flash.document import DocumentError, Problem, first_of, quoted, read_content, read_document
+from auricle_export.flash.document import DocumentError, Problem, first_of, quote, read_content, read_document
 from auricle_export.flash.edge_names import TABLES
 from auricle_export.flash.fleet import Fleet, Passphrase, Wifi
 from auricle_export.flash.toml_lines import Path as KeyPath
@@ -66,7 +66,7 @@ def read_fleet(path: Path) -> tuple[Fleet | None, list[Problem]]:
     """Read and check a `fleet.toml`; None where something is wrong, and all mistakes in the order of their lines."""
     content, folder = read_content(path, "fleet file", FleetError), path.parent.absolute()
     read, problems = read_document(Fleet, content, str(path), "fleet file", partial(_objections, folder=folder))
-    return (None if read is None else _resolved(read, folder)), problems
+    return (None if read is None else _resolve_files(read, folder)), problems
 
 
 def _objections(fleet: Fleet, folder: Path) -> Iterator[Objection]:
@@ -80,7 +80,7 @@ def _objections(fleet: Fleet, folder: Path) -> Iterator[Objection]:
     for key, read in readers.items():
         value: str | None = getattr(fleet, key)
         if value is not None:
-            yield from _refused((key,), partial(read, value, folder))
+            yield from _objections_of((key,), partial(read, value, folder))
     yield from _settings(fleet.device.settings)
     yield from _login(fleet)
     if fleet.wifi is not None:
@@ -88,7 +88,7 @@ def _objections(fleet: Fleet, folder: Path) -> Iterator[Objection]:
     zone = fleet.locale.timezone
     known = zoneinfo.available_timezones() if zone is not None else set()
     if zone is not None and known and zone not in known:
-        yield ("locale", "timezone"), f"there is no time zone {quoted(zone)}: {_nearest(zone, known)}"
+        yield ("locale", "timezone"), f"there is no time zone {quote(zone)}: {_nearest(zone, known)}"
 
 
 def _addresses(fleet: Fleet) -> Iterator[Objection]:
@@ -97,7 +97,7 @@ def _addresses(fleet: Fleet) -> Iterator[Objection]:
         if address.username is not None or address.password is not None:
             raise SettingsError("leave out user and password: the device shows its certificate")
 
-    yield from _refused(("broker",), broker)
+    yield from _objections_of(("broker",), broker)
     try:
         parts = urlsplit(fleet.server)
         right = parts.scheme == "https" and parts.hostname and parts.port != 0
@@ -105,10 +105,10 @@ def _addresses(fleet: Fleet) -> Iterator[Objection]:
     except ValueError:
         right = False
     if not right:
-        yield ("server",), f"server = {quoted(fleet.server)}: it takes an address such as https://hub.lan:8443"
+        yield ("server",), f"server = {quote(fleet.server)}: it takes an address such as https://hub.lan:8443"
 
 
-def _refused(path: KeyPath, check: Callable[[], object]) -> Iterator[Objection]:
+def _objections_of(path: KeyPath, check: Callable[[], object]) -> Iterator[Objection]:
     """What a check says against a value."""
     try:
         check()
@@ -123,14 +123,14 @@ def _settings(settings: dict[str, Any]) -> Iterator[Objection]:
         if name in OWNED:
             yield path, f"{name} is not set here: the bundle says it"
         elif name not in PLAIN and name not in TABLES:
-            yield path, f"the agent has no setting {quoted(name)}: {_nearest(name, (*PLAIN, *TABLES))}"
+            yield path, f"the agent has no setting {quote(name)}: {_nearest(name, (*PLAIN, *TABLES))}"
         elif (name in TABLES) != isinstance(value, dict):
-            yield path, f"{name} takes {'a table' if name in TABLES else 'a value'}, not {quoted(value)}"
+            yield path, f"{name} takes {'a table' if name in TABLES else 'a value'}, not {quote(value)}"
         elif name in TABLES:
             for key in value:
                 if key not in TABLES[name]:
                     hint = _nearest(key, TABLES[name])
-                    yield (*path, key), f"the agent has no setting {quoted(key)} in [{name}]: {hint}"
+                    yield (*path, key), f"the agent has no setting {quote(key)} in [{name}]: {hint}"
                 else:
                     yield from _value(value[key], (*path, key))
         else:
@@ -177,11 +177,11 @@ def _whole(kind: str, key: str) -> bool:
 
 def _wireless(wifi: Wifi, folder: Path) -> Iterator[Objection]:
     if len(wifi.ssid.encode()) > 32:
-        yield ("wifi", "ssid"), f"ssid = {quoted(wifi.ssid)}: it takes at most 32 bytes, and this has more in UTF-8"
+        yield ("wifi", "ssid"), f"ssid = {quote(wifi.ssid)}: it takes at most 32 bytes, and this has more in UTF-8"
     if wifi.psk is not None and wifi.psk_file is not None:
         yield ("wifi", "psk_file"), "give psk or psk_file, not both"
     elif wifi.psk_file is not None:
-        yield from _refused(("wifi", "psk_file"), partial(_passphrase, wifi.psk_file, folder))
+        yield from _objections_of(("wifi", "psk_file"), partial(_passphrase, wifi.psk_file, folder))
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
@@ -214,7 +214,7 @@ def _pack(text: str, folder: Path) -> str:
         return text
     path = folder / text
     if not path.exists():
-        raise SettingsError(f"there is no shipped pack {quoted(text)} and no {path}: {nearest(text, SHIPPED)}")
+        raise SettingsError(f"there is no shipped pack {quote(text)} and no {path}: {nearest(text, SHIPPED)}")
     return str(path)
 
 
@@ -228,7 +228,7 @@ def _passphrase(text: str, folder: Path) -> str:
     return passphrase
 
 
-def _resolved(fleet: Fleet, folder: Path) -> Fleet:
+def _resolve_files(fleet: Fleet, folder: Path) -> Fleet:
     """The fleet with what its files hold."""
     wifi = fleet.wifi
     if wifi is not None and wifi.psk_file is not None:

@@ -56,7 +56,7 @@ def push(
 ) -> int:
     """Install a bundle over SSH. If it was interrupted, run it again; exit code 1 if a board failed."""
     require_ssh()
-    wanted = _wanted(host, hosts, token, port)
+    wanted = _hosts_to_reach(host, hosts, token, port)
     profile = load_board(board)
     parcel = open_parcel(bundle, profile)
     if identity is not None and not identity.is_file():
@@ -81,7 +81,7 @@ def push(
     return 1 if any(outcome.failed for outcome in outcomes) else 0
 
 
-def _wanted(host: str | None, file: Path | None, token: Path | None, port: int | None) -> list[Host]:
+def _hosts_to_reach(host: str | None, file: Path | None, token: Path | None, port: int | None) -> list[Host]:
     if (host is None) is (file is None):
         raise SettingsError("Name one board as USER@HOST, or a file of boards with --hosts.")
     if host is not None:
@@ -141,10 +141,10 @@ def _tell(outcomes: list[Outcome], as_json: bool) -> None:
         Column("agent", 2),
         Column("what was found", 1, is_sentence=True),
     )
-    print_grid(columns, [(e.host, e.state, e.version, e.slot, e.service, _found(e)) for e in outcomes])
+    print_grid(columns, [(e.host, e.state, e.version, e.slot, e.service, _worst_finding(e)) for e in outcomes])
 
 
-def _found(outcome: Outcome) -> str:
+def _worst_finding(outcome: Outcome) -> str:
     """Why it failed, or the worst that the board's own check found."""
     if outcome.reason or not outcome.findings:
         return outcome.reason

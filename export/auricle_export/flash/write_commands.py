@@ -18,7 +18,7 @@ from auricle.errors import SettingsError
 from auricle.process.bars import TimeLeft
 from auricle.process.checkup import size
 from auricle.process.table import Column, print_grid
-from auricle_export.flash.write.card import Heard, Step, Target, Written, opened, write_image
+from auricle_export.flash.write.card import Heard, Step, Target, Written, open_target, write_image
 from auricle_export.flash.write.disks import Disk, DiskError, Machine, number_of
 from auricle_export.flash.write.image import Image, open_image
 from auricle_export.flash.write.refusal import homes, refusal
@@ -66,11 +66,11 @@ def write(
         _require_file(image, device)
         disk = None
     else:
-        disk = _chosen(device, source, force_fixed)
+        disk = _choose_disk(device, source, force_fixed)
     named = str(device) if disk is None else f"{disk.device} ({disk.model}, {size(disk.size)}, {disk.bus})"
     if not yes and (disk is not None or device.exists()):
         _confirm(source, named, as_json)
-    with opened(device, None if disk is None else disk.block) as target:
+    with open_target(device, None if disk is None else disk.block) as target:
         if disk is not None:
             _require_same(disk, target)
         done = _write(source, target, as_json)
@@ -95,7 +95,7 @@ def _require_file(image: Path, target: Path) -> None:
         raise SettingsError(f"{target} is {'the image' if target.is_file() else 'no regular file'}: name another file.")
 
 
-def _chosen(device: Path, image: Image, force_fixed: bool) -> Disk:
+def _choose_disk(device: Path, image: Image, force_fixed: bool) -> Disk:
     """The disk to write to. DiskError: it is not one that may be written to."""
     _require_linux()
     disk = Machine().at(device)

@@ -15,7 +15,7 @@ from auricle.errors import nearest
 from auricle.wire.tensors import TensorSpec
 from auricle_export.compiler.contract import Net
 from auricle_export.compiler.intercept import CompileError
-from auricle_export.compiler.source_line import raised_line
+from auricle_export.compiler.source_line import error_line
 
 Maker = Callable[[int], nn.Module]
 """Makes a module for so many labels."""
@@ -53,7 +53,7 @@ def load_module(source: str) -> Maker:
     except ModuleNotFoundError as error:
         raise CompileError(f"{file} needs the package {error.name}, which is not installed.") from error
     except Exception as error:
-        raise CompileError(f"{raised_line(error)}{file} fails: {type(error).__name__}: {error}") from error
+        raise CompileError(f"{error_line(error)}{file} fails: {type(error).__name__}: {error}") from error
     finally:
         sys.dont_write_bytecode = writes_none
         sys.path.pop(0)
@@ -80,7 +80,7 @@ def _make(made: Callable[..., object], labels: int, source: str) -> nn.Module:
         module = made(labels) if any(p.kind is not p.VAR_POSITIONAL for p in takes) or _names_labels(made) else made()
     except Exception as error:
         raise CompileError(
-            f"{raised_line(error)}{source} cannot be made for {labels} labels: {type(error).__name__}: {error}"
+            f"{error_line(error)}{source} cannot be made for {labels} labels: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(module, nn.Module):
         raise CompileError(f"{source} makes {type(module).__name__}, not an nn.Module.")

@@ -30,7 +30,7 @@ from auricle_export.compiler.contract import Net
 from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import Maker, load_module, tensor_specs
-from auricle_export.packs.models import ARCHITECTURES, PLUGIN, RESNETS, WORD_MODELS, built_in
+from auricle_export.packs.models import ARCHITECTURES, PLUGIN, RESNETS, WORD_MODELS, make_module
 from auricle_export.packs.network import Frozen
 from auricle_export.packs.start_weights import with_start_of, without_start
 from auricle_export.packs.stepgraph import Traced, evaluate_graph, step_graph, trace
@@ -95,7 +95,7 @@ def trace_model(make: Maker, labels: int, task: Task | None = None) -> Model:
 
 def _trace_shipped(name: str, *, bavd: bool = False) -> Model:
     labels = len(LABELS["gsc12"])
-    model = trace_model(partial(built_in, name, bavd=bavd), labels)
+    model = trace_model(partial(make_module, name, bavd=bavd), labels)
     bare = replace(model.traced.net, module=_bare(model.traced.net))
     return replace(model, traced=replace(model.traced, net=bare))
 
@@ -281,9 +281,9 @@ def build_author_pack(
     task = task_of(words, mels, window)
     makers: dict[str, Maker | None] = {}
     for model in (source, plugin):
-        built = partial(built_in, model, mels=mels, bavd=bavd)
-        makers.setdefault(_named(model), built if model in WORD_MODELS else load_module(model))
-    shared = _named(plugin)
+        built = partial(make_module, model, mels=mels, bavd=bavd)
+        makers.setdefault(_name_of(model), built if model in WORD_MODELS else load_module(model))
+    shared = _name_of(plugin)
     models = trace_models(makers, len(task.labels), task, progress)
     for key in models if bavd else ():
         if not models[key].traced.net.maps:
@@ -294,7 +294,7 @@ def build_author_pack(
     return assemble(name, task.labels, models, shared, task=task)
 
 
-def _named(model: str) -> str:
+def _name_of(model: str) -> str:
     return model if model in WORD_MODELS else model_name(model)
 
 

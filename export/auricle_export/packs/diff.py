@@ -117,12 +117,12 @@ def _signer(pack: Pack) -> str | None:
     return None if pack.signature is None else pack.signature.key
 
 
-def told(difference: Difference) -> str:
+def describe(difference: Difference) -> str:
     """A difference as a line: `part name: a -> b`, with of two objects only the fields in which they differ."""
-    return "".join(c if c.isprintable() else "?" for c in _told(difference))
+    return "".join(c if c.isprintable() else "?" for c in _describe(difference))
 
 
-def _told(difference: Difference) -> str:
+def _describe(difference: Difference) -> str:
     a, b = difference.a, difference.b
     if isinstance(a, dict) and isinstance(b, dict):
         other = [key for key in dict.fromkeys([*a, *b]) if a.get(key) != b.get(key)]

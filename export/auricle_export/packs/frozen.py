@@ -15,7 +15,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from auricle.checks.onnx_reader import Attributes, Model, Node, Tensor, read_model, shown
+from auricle.checks.onnx_reader import Attributes, Model, Node, Tensor, printable, read_model
 from auricle.errors import PackError
 
 LARGEST_FILE = 32 << 20
@@ -182,11 +182,13 @@ class _Reader:
                 continue
             dynamic = [name for name in node.inputs if name and name not in self.constants]
             if dynamic != [now] or len(node.outputs) != 1:
-                self.refuse(f"its operator {shown(node.operator)} does not go on from the one before it, as in a chain")
+                self.refuse(
+                    f"its operator {printable(node.operator)} does not go on from the one before it, as in a chain"
+                )
             if node.operator in TURNED:
                 turned_back = turned_back or bool(layers)
             elif turned_back:
-                self.refuse(f"its operator {shown(node.operator)} comes after one that turns the value")
+                self.refuse(f"its operator {printable(node.operator)} comes after one that turns the value")
             else:
                 layers.append(self._layer(node, now))
             now = node.outputs[0]
@@ -196,15 +198,15 @@ class _Reader:
 
     def _layer(self, node: Node, now: str) -> Layer:
         if node.domain not in ("", "ai.onnx"):
-            self.refuse(f"its operator {shown(node.operator)} is not of the ONNX standard")
+            self.refuse(f"its operator {printable(node.operator)} is not of the ONNX standard")
         if node.operator in WINDOWED:
-            return self._windowed(node)
+            return self._windowed_layer(node)
         if node.operator in ACTIVATIONS:
             return Layer(node.operator, {key: node.attributes[key] for key in ("alpha",) if key in node.attributes})
         if node.operator in SCALED:
             return Layer(node.operator, {}, numbers=tuple(self._number(node, name, now) for name in node.inputs))
         return self.refuse(
-            f"its operator {shown(node.operator)} is not translated; there are "
+            f"its operator {printable(node.operator)} is not translated; there are "
             f"{', '.join((*WINDOWED, *ACTIVATIONS, *SCALED))}"
         )
 
@@ -213,11 +215,11 @@ class _Reader:
             return None
         if self.constants[name].size != 1:
             self.refuse(
-                f"its operator {shown(node.operator)} takes {self.constants[name].size} numbers, and one is due"
+                f"its operator {printable(node.operator)} takes {self.constants[name].size} numbers, and one is due"
             )
         return float(self.constants[name].ravel()[0])
 
-    def _windowed(self, node: Node) -> Layer:
+    def _windowed_layer(self, node: Node) -> Layer:
         attributes, convolution = node.attributes, node.operator == "Conv"
         names: tuple[str, ...] = ("kernel_shape", "strides", "pads", "group")
         kept = {name: attributes[name] for name in names if name in attributes}
@@ -225,22 +227,27 @@ class _Reader:
         kernel = tensors[0].shape[2:] if tensors else tuple(kept.get("kernel_shape", ()))
         pads, strides = kept.get("pads", (0, 0, 0, 0)), kept.get("strides", (1, 1))
         if len(kernel) != 2 or len(pads) != 4 or len(strides) != 2 or convolution != bool(tensors):
-            self.refuse(f"its operator {shown(node.operator)} is not one over time and mel bands with its own kernel")
+            self.refuse(
+                f"its operator {printable(node.operator)} is not one over time and mel bands with its own kernel"
+            )
         if attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or pads[0] or pads[2]:
             self.refuse(
-                f"its operator {shown(node.operator)} pads time, so that what it gives depends on where a window ends"
+                f"its operator {printable(node.operator)} pads time, so that what it gives depends on where a window "
+                f"ends"
             )
         other = any(rate != 1 for rate in attributes.get("dilations", ())) or attributes.get("ceil_mode", 0)
         if other or (node.operator == "AveragePool" and any(pads)):
-            self.refuse(f"its operator {shown(node.operator)} has holes, a ceiling or padding that are not translated")
+            self.refuse(
+                f"its operator {printable(node.operator)} has holes, a ceiling or padding that are not translated"
+            )
         if kernel[0] < strides[0]:
-            self.refuse(f"its operator {shown(node.operator)} skips frames")
+            self.refuse(f"its operator {printable(node.operator)} skips frames")
         return Layer(node.operator, kept, tensors)
 
     def _tensor(self, node: Node, name: str) -> NDArray[np.float32]:
         array = self.constants[name]
         if array.dtype != np.float32:
-            self.refuse(f"its operator {shown(node.operator)} has weights that are not float32")
+            self.refuse(f"its operator {printable(node.operator)} has weights that are not float32")
         return array
 
 

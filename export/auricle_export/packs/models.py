@@ -117,7 +117,7 @@ class AudioBroadcast(nn.Module):
         return self.linear(h)  # type: ignore[no-any-return]
 
 
-def halved(h: Tensor) -> Tensor:
+def halve(h: Tensor) -> Tensor:
     """Two frames as one of twice the width: (B, T, C) to (B, T / 2, 2 C), T rounded up."""
     if h.shape[1] % 2:
         h = nn.functional.pad(h, (0, 0, 0, 1))
@@ -135,7 +135,7 @@ class _Residual(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         """Halve the time axis of (B, T, C)."""
-        h = halved(h)
+        h = halve(h)
         return torch.relu(self.second(torch.relu(self.first(h))) + torch.relu(self.shortcut(h)))
 
 
@@ -170,12 +170,12 @@ class ResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits (B, labels) for log-mels (B, T, mels)."""
-        h = self._dropped(0, torch.relu(self.stem(halved(x))))
+        h = self._apply_drop(0, torch.relu(self.stem(halve(x))))
         for place, block in enumerate(self.blocks):
-            h = self._dropped(place + 1, block(h))
+            h = self._apply_drop(place + 1, block(h))
         return self.head(h.mean(1))  # type: ignore[no-any-return]
 
-    def _dropped(self, place: int, h: Tensor) -> Tensor:
+    def _apply_drop(self, place: int, h: Tensor) -> Tensor:
         """(B, T, C); what drops takes the channels before time."""
         if not self.drop:
             return h
@@ -238,7 +238,7 @@ FRAMES = 100
 """Of a window of a second."""
 
 
-def built_in(name: str, labels: int, mels: int = MELS, frames: int = FRAMES, *, bavd: bool = False) -> nn.Module:
+def make_module(name: str, labels: int, mels: int = MELS, frames: int = FRAMES, *, bavd: bool = False) -> nn.Module:
     """The module of a built-in model, with weights as PyTorch draws them; with `bavd` its layers drop activations."""
     if name in HEADS:
         return EmbeddingHead(labels, frames, mels, HEADS[name])

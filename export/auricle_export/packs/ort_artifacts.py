@@ -177,13 +177,16 @@ def artifacts_of(pack: Pack, model: str, batch: int = BATCH) -> dict[str, bytes]
                 )
             except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
                 raise AuricleError(f"onnxruntime-training cannot differentiate {model}: {error}") from error
-            made |= {"training": _lowered(folder, "training_model"), "evaluation": _lowered(folder, "eval_model")}
-            made |= {name: _lowered(folder, "optimizer_model")}
+            made |= {
+                "training": _lower_ir_version(folder, "training_model"),
+                "evaluation": _lower_ir_version(folder, "eval_model"),
+            }
+            made |= {name: _lower_ir_version(folder, "optimizer_model")}
             made["checkpoint"] = read_kept(Path(folder) / "checkpoint")
     return made
 
 
-def _lowered(folder: str, name: str) -> bytes:
+def _lower_ir_version(folder: str, name: str) -> bytes:
     """A written model at the IR version that the runtime reads: the newer onnx it is made with writes a newer one."""
     model = onnx.load(Path(folder) / f"{name}.onnx")
     model.ir_version = IR_VERSION

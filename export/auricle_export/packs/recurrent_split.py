@@ -86,7 +86,7 @@ def _rewrite(writer: _Writer, node: onnx.NodeProto, batch: int) -> None:
     outputs = [*node.output, *[""] * (1 + len(states) - len(node.output))]
     if direction == b"forward":
         named = [output or writer.name() for output in outputs]
-        writer.node(node.op_type, [*inputs, *states], named, **attributes, **_given(activations))
+        writer.node(node.op_type, [*inputs, *states], named, **attributes, **_as_attribute(activations))
         return
     halves = []
     for reverse in (False, True) if two else (True,):
@@ -95,7 +95,7 @@ def _rewrite(writer: _Writer, node: onnx.NodeProto, batch: int) -> None:
         own = [writer.sliced(name, side, side + 1) if two and name else name for name in (*inputs[1:4], *states)]
         given = [x, *own[:3], inputs[4], *own[3:]]
         share = len(activations) // (2 if two else 1)
-        own_activations = _given(activations[side * share : (side + 1) * share])
+        own_activations = _as_attribute(activations[side * share : (side + 1) * share])
         sequence, *last = writer.node(
             node.op_type, given, [writer.name() for _ in outputs], **attributes, **own_activations
         )
@@ -105,5 +105,5 @@ def _rewrite(writer: _Writer, node: onnx.NodeProto, batch: int) -> None:
             writer.node("Concat", [half[i] for half in halves], [output], axis=1 if i == 0 else 0)
 
 
-def _given(activations: list[bytes]) -> dict[str, list[bytes]]:
+def _as_attribute(activations: list[bytes]) -> dict[str, list[bytes]]:
     return {"activations": activations} if activations else {}

@@ -161,14 +161,14 @@ def step_graph(
     """
     b = GraphBuilder()
     makers: dict[str, Callable[..., None]] = {
-        "supervised": _supervised,
+        "supervised": _add_supervised,
         "fixmatch": _fixmatch,
         "distill": _distill,
         "mutual": partial(_mutual, alternating=False),
         "alternating": partial(_mutual, alternating=True),
     }
     for taken in TAKEN[kind]:
-        b.input(taken, _taken_shape(taken, model))
+        b.input(taken, _input_shape(taken, model))
     makers[kind](b, model, plugin, optimizer, tuple(terms))
     given = {name: tuple(int(size) for size in shape) for name, shape in b.inputs.items() if "labels" not in shape}
     graph = Graph(
@@ -189,7 +189,7 @@ def step_graph(
     return graph, b.build(inputs, outputs)
 
 
-def _taken_shape(taken: str, model: Traced) -> Shape:
+def _input_shape(taken: str, model: Traced) -> Shape:
     net = model.net
     shapes: dict[str, Shape] = {
         "target": (net.batch, "labels"),
@@ -210,7 +210,7 @@ def _finish(
     update(b, run.model.role, optimizer, terms, run.back(loss.gradient, more), run.model.traced.shapes)
 
 
-def _supervised(b: GraphBuilder, model: Traced, _: Traced | None, optimizer: str, terms: Sequence[Term]) -> None:
+def _add_supervised(b: GraphBuilder, model: Traced, _: Traced | None, optimizer: str, terms: Sequence[Term]) -> None:
     run = _Model.declared(b, model, "model").run("x")
     loss = losses.cross_entropy(b, run.logits, "target", losses.shares(b, "weight"))
     _finish(b, run, loss, optimizer, terms)
@@ -226,7 +226,7 @@ def _mutual(
     own, shared = _Model.declared(b, local, "local").run("x"), _Model.declared(b, plugin, "plugin").run("x")
     supervised = losses.cross_entropy(b, own.logits, "target", share)
     taught = losses.divergence(b, own.logits, shared.logits, share, "temperature")
-    loss = losses.weighted(b, [("alpha", supervised), (b("Sub", 1.0, "alpha"), taught)])
+    loss = losses.weigh(b, [("alpha", supervised), (b("Sub", 1.0, "alpha"), taught)])
     _finish(b, own, loss, optimizer, terms)
     own.carry_maps(loss.value)
     teacher = own.logits
@@ -235,7 +235,7 @@ def _mutual(
         teacher = _Model(b, local, "local", moved).run("x").logits
     learnt = losses.divergence(b, shared.logits, teacher, share, "temperature")
     labelled = losses.cross_entropy(b, shared.logits, "target", share)
-    both = losses.weighted(b, [("plugin_ce", labelled), (b.constant(1.0), learnt)])
+    both = losses.weigh(b, [("plugin_ce", labelled), (b.constant(1.0), learnt)])
     _finish(b, shared, both, optimizer, terms)
     shared.carry_maps(both.value)
     b.output("loss.local", loss.value)

@@ -14,7 +14,7 @@ FRAME = 0.01
 """Seconds from one frame to the next."""
 
 
-def echoed(energies: Energies, rng: np.random.Generator, decay: Range, direct_db: Range) -> Energies:
+def echo(energies: Energies, rng: np.random.Generator, decay: Range, direct_db: Range) -> Energies:
     """Sounds (N, T, mels) in rooms whose echo decays exponentially (Polack 1988), frame by frame.
 
     Parameters
@@ -45,7 +45,7 @@ def tilts(count: int, mels: int, rng: np.random.Generator, most_db: float) -> Va
     return factors
 
 
-def warped(energies: Energies, rng: np.random.Generator, most: float, times: int = 1) -> Energies:
+def warp(energies: Energies, rng: np.random.Generator, most: float, times: int = 1) -> Energies:
     """Sounds (N, T, mels) with the mel axis stretched by up to `most`, as another vocal tract does.
 
     The sounds are N / `times` voices, all of them so many times one after the other.
@@ -58,7 +58,7 @@ def warped(energies: Energies, rng: np.random.Generator, most: float, times: int
     return moved
 
 
-def masked(logs: Values, rng: np.random.Generator, share: float, frames: int = 10, bands: int = 6) -> Values:
+def mask(logs: Values, rng: np.random.Generator, share: float, frames: int = 10, bands: int = 6) -> Values:
     """Log-mels (N, T, mels), a stretch and a band of a share of them hidden (SpecAugment, Park et al. 2019)."""
     on = rng.random(len(logs)) < share
     for axis, widest in ((1, frames), (2, bands)):

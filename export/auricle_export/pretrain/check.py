@@ -25,7 +25,7 @@ from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
 from auricle.speech.features import Energies
 from auricle_export.pretrain.clip_recipe import ClipRecipe
-from auricle_export.pretrain.comparison import ROUNDED, Checked, Row, compared, equal_row, trained_of
+from auricle_export.pretrain.comparison import ROUNDED, Checked, Row, compare, equal_row, models_with_weights
 from auricle_export.pretrain.corpus import make_corpus
 from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.live_task import as_spelt, carried, refuse_labels
@@ -35,7 +35,7 @@ from auricle_export.pretrain.pack import start_of
 from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.settings import LiveSettings, PretrainSettings
 from auricle_export.pretrain.speech import PretrainSpeech
-from auricle_export.pretrain.task import Watch, clip_speech, heeded, models_of
+from auricle_export.pretrain.task import Watch, clip_speech, models_of, watch_progress
 from auricle_export.pretrain.trained import Trained, scores_of
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 
@@ -74,9 +74,9 @@ def check_pack(
     watch, recipe = watch or Watch(), as_spelt(task.recipe, pack)
     wanted = models_of(tuple(recipe.epochs), pack)
     refuse_labels(pack, recipe)
-    models = trained_of(pack, wanted)
+    models = models_with_weights(pack, wanted)
     seed = pack.manifest.start[models[0]].seed
-    step = heeded(watch, stopped, "The comparison")
+    step = watch_progress(watch, stopped, "The comparison")
     with pytorch_threads(task.settings.threads):
         frontend = frontend_of(pack)
         corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
@@ -92,7 +92,7 @@ def check_pack(
     negatives = _negatives(pack.manifest, pack.negatives(), carried(chosen.streams))
     listened = [*_listening(pack.listening, chosen.listening), negatives]
     kinds = sorted({kind for start in starts.values() for kind in _kinds(start)})
-    return compared(pack, wanted, starts, listened, kinds)
+    return compare(pack, wanted, starts, listened, kinds)
 
 
 def _kinds(start: Start) -> Iterator[str]:
@@ -176,18 +176,18 @@ def check_clips(
     """
     recipe = task.recipe
     wanted = models_of(tuple(recipe.epochs), pack)
-    models = trained_of(pack, wanted)
+    models = models_with_weights(pack, wanted)
     seed = pack.manifest.start[models[0]].seed
-    speech = clip_speech(recipe, task.data, pack, seed, heeded(watch or Watch(), stopped, "The comparison"))
+    speech = clip_speech(recipe, task.data, pack, seed, watch_progress(watch or Watch(), stopped, "The comparison"))
     starts: dict[str, Start] = {}
     with pytorch_threads(task.settings.threads):
         for model in models:
-            judged = _judged(model, pack, speech, task.settings, modules)
+            judged = _judge_weights(model, pack, speech, task.settings, modules)
             starts[model] = start_of(judged, model, speech, seed, recipe.attribution)
-    return compared(pack, wanted, starts)
+    return compare(pack, wanted, starts)
 
 
-def _judged(
+def _judge_weights(
     model: str, pack: Pack, speech: PretrainSpeech, settings: PretrainSettings, modules: Modules | None
 ) -> Trained:
     """The pack's own weights, judged on the test speakers."""

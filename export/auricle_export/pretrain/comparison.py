@@ -50,7 +50,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def compared(
+def compare(
     pack: Pack, wanted: Sequence[str], starts: Mapping[str, Start], more: Sequence[Row] = (), kinds: Sequence[str] = ()
 ) -> Checked:
     """A pack beside what its weights are worth now.
@@ -80,7 +80,7 @@ def compared(
     )
 
 
-def trained_of(pack: Pack, wanted: Sequence[str]) -> list[str]:
+def models_with_weights(pack: Pack, wanted: Sequence[str]) -> list[str]:
     """Those of these models that a pack has trained weights of; PackError where it has none."""
     models = [model for model in wanted if model in pack.manifest.start]
     if not models:
@@ -156,10 +156,10 @@ def _hearing(model: str, said: Hearing, found: Hearing) -> Iterator[Row]:
 
 
 def equal_row(what: str, said: object, found: object) -> Row:
-    return Row(what=what, pack=_shown(said), found=_shown(found), same=said == found)
+    return Row(what=what, pack=_show(said), found=_show(found), same=said == found)
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -131,7 +131,7 @@ def read_part(sources: Sources, labels: Sequence[str], part: Part, progress: Pro
         if first.setdefault(hashlib.sha256(sound.data).digest(), root) == root:
             (foreign if root in sources.languages else takes).append(Take(file.word, file.speaker, sound))
     if files and not takes and not foreign:
-        raise DataError(nothing_usable(_named(sources.words), findings, f"word of the {part} part"))
+        raise DataError(nothing_usable(_join_names(sources.words), findings, f"word of the {part} part"))
     readings = [path for root in sources.running for path in _audio(root)]
     running = _sounds(readings_of(readings, part), sources.running, f"running speech of the {part} part", findings)
     noises = _sounds(noises_of(_once(noise), part), sources.noise, f"noise of the {part} part", findings)
@@ -150,12 +150,12 @@ def _sounds(paths: Sequence[Path], roots: Sequence[Path], what: str, findings: l
     """The recordings that can be used; DataError where there are some and none can."""
     sounds, found = read_each(paths)
     if paths and not sounds:
-        raise DataError(nothing_usable(_named(roots) or paths[0].parent, found, what))
+        raise DataError(nothing_usable(_join_names(roots) or paths[0].parent, found, what))
     findings += found
     return tuple(sounds)
 
 
-def _named(roots: Sequence[Path]) -> str:
+def _join_names(roots: Sequence[Path]) -> str:
     return " and ".join(map(str, roots))
 
 

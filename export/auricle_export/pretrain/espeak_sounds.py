@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.speech.espeak import spoken
+from auricle.speech.espeak import speak
 from auricle.speech.other_speech import synthesise_others
 from auricle.speech.voices import choose_voices, utterance
 
@@ -36,9 +36,7 @@ def speak_words(
     for done, voice in enumerate(choose_voices(voices, seed)):
         rng = np.random.default_rng([seed, 8, done])
         utterances = [utterance(voice, text, rng) for text in texts]
-        said += [
-            (word, padded(sound)) for word, sound in zip(texts, spoken(voice.espeak_name, utterances), strict=True)
-        ]
+        said += [(word, padded(sound)) for word, sound in zip(texts, speak(voice.espeak_name, utterances), strict=True)]
         progress("synthesising words", done + 1, voices)
     return said
 

@@ -13,7 +13,7 @@ from auricle.hearing.curve import RATES, Counts, points
 from auricle.hearing.intervals import count_interval
 from auricle.hearing.rule import keyword_mask
 from auricle.hearing.wake_scenes import wake_then_command
-from auricle.hearing.waking import Waking, heard_awake
+from auricle.hearing.waking import Waking, hear_awake
 from auricle.hearing.word_thresholds import threshold_for, thresholds_for
 from auricle.packs.manifest import HeardAt, Hearing, Listening
 from auricle_export.pretrain.corpus import Heard
@@ -76,11 +76,11 @@ def listening_from(
     if not wake:
         open_counts = streams.count(posteriors)
         chosen = threshold_for(open_counts, seen_for(open_rate, open_counts.all_hours))
-        return _listening(streams, _rounded(chosen.thresholds))
+        return _listening(streams, _round_up(chosen.thresholds))
     columns = [streams.labels.index(word) for word in wake]
     alone = [rows[:, columns] for rows in posteriors]
     counts = streams.count(alone, tuple(wake))
-    thresholds = _rounded((by or bounded_thresholds)(counts, wake_rate))
+    thresholds = _round_up((by or bounded_thresholds)(counts, wake_rate))
     if commands is None or said is None:
         return _listening(streams, thresholds)
     return _listening(streams, thresholds, tuple(wake), _commands(commands, said, thresholds, wake))
@@ -118,7 +118,7 @@ def _listening(
     )
 
 
-def _rounded(thresholds: Mapping[str, float]) -> dict[str, float]:
+def _round_up(thresholds: Mapping[str, float]) -> dict[str, float]:
     """Up to the next of four digits: never lower than what was measured."""
     return {word: min(1.0, float(np.ceil(level * 1e4) / 1e4)) for word, level in thresholds.items()}
 
@@ -145,7 +145,7 @@ def count_commands(streams: Streams, posteriors: Sequence[NDArray[np.float32]], 
     """What becomes of wake words and commands in all scenes."""
     total = CommandCounts()
     for rows, scene in zip(posteriors, streams.scenes, strict=True):
-        total += command_counts(scene, heard_awake(rows, streams.labels, waking), waking.window)
+        total += command_counts(scene, hear_awake(rows, streams.labels, waking), waking.window)
     return total
 
 

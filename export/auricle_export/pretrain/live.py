@@ -27,7 +27,7 @@ from auricle_export.pretrain.live_weights import LiveWeights
 from auricle_export.pretrain.mined import Mined
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.settings import LiveSettings
-from auricle_export.pretrain.state import Facts, Note, State, damaged, load_state, save_state, state_file
+from auricle_export.pretrain.state import Facts, Note, State, damage, load_state, save_state, state_file
 from auricle_export.pretrain.streams import Recognise, Streams, hits_at
 from auricle_export.pretrain.teachers import Taught, Teachers, identity_of, unsteadiness
 from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted
@@ -178,7 +178,7 @@ class _Live:
             if mined:
                 self._use(Mined.from_arrays(mined))
         except (RuntimeError, KeyError, ValueError) as error:
-            raise damaged(path) from error
+            raise damage(path) from error
         self.note = state.note
 
     def _use(self, mined: Mined) -> None:

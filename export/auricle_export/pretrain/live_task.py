@@ -27,7 +27,7 @@ from auricle_export.pretrain.outcome import choose, heeding, judge
 from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.streams import Streams, make_streams
-from auricle_export.pretrain.task import Watch, heeded, models_of
+from auricle_export.pretrain.task import Watch, models_of, watch_progress
 from auricle_export.pretrain.teachers import Taught, refuse_features, teachers_of
 from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
@@ -90,7 +90,7 @@ def pretrain_live(
     refuse_labels(pack, recipe)
     pack = without_start(pack)
     start, teachers = begins_with(recipe, pack, models)
-    step = heeded(watch, stopped)
+    step = watch_progress(watch, stopped)
     frontend = frontend_of(pack)
     corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
     streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of
-from auricle_export.pretrain.normalised import fold_into, normalised
+from auricle_export.pretrain.normalised import fold_into, normalise
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.state import State
 from auricle_export.pretrain.warm_start import WarmStart, begin_with
@@ -54,7 +54,7 @@ class LiveWeights:
         self.settings, self.table, self.device = settings, pack.table(model), settings.torch_device
         torch.manual_seed(settings.seed)
         self.module = module_for(model, pack, modules)
-        self.twin = normalised(self.module)
+        self.twin = normalise(self.module)
         if start is not None:
             begin_with(start, model, self.module, self.twin, list(pack.labels), windows(), modules)
         self.mean = copy.deepcopy(self.twin).to(self.device)

@@ -68,7 +68,7 @@ class Mined:
         return cls(others=arrays["others"], alike=arrays["alike"], **long)
 
 
-def drawn(scores: NDArray[np.float32], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def draw(scores: NDArray[np.float32], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw so many places, each as often as its score says."""
     weights = np.cumsum(np.maximum(scores, FLOOR), dtype=np.float64)
     places: NDArray[np.int64] = np.minimum(

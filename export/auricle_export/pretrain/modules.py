@@ -10,7 +10,7 @@ from torch import nn
 from auricle.errors import PackError
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, TensorTable
-from auricle_export.packs.models import FRAMES, HEADS, MELS, WORD_MODELS, built_in
+from auricle_export.packs.models import FRAMES, HEADS, MELS, WORD_MODELS, make_module
 
 Modules = Mapping[str, Callable[[int], nn.Module]]
 """Makes the module of each model for a number of labels."""
@@ -20,7 +20,7 @@ def own_modules(frames: int = FRAMES, mels: int = MELS) -> Modules:
     """The built-in models, for windows of so many frames and mel bands, or vectors and their numbers."""
 
     def make(name: str) -> Callable[[int], nn.Module]:
-        return lambda labels: built_in(name, labels, mels, frames)
+        return lambda labels: make_module(name, labels, mels, frames)
 
     return {name: make(name) for name in (*WORD_MODELS, *HEADS)}
 

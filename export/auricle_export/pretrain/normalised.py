@@ -29,7 +29,7 @@ class NormalisedLinear(nn.Module):
 
     def folded(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of the one linear layer that does the same with the running statistics."""
-        return _folded(self.linear.weight, self.norm)
+        return _fold(self.linear.weight, self.norm)
 
 
 class NormalisedConv(nn.Module):
@@ -49,17 +49,17 @@ class NormalisedConv(nn.Module):
 
     def folded(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of the one convolution that does the same with the running statistics."""
-        return _folded(self.conv.weight, self.norm)
+        return _fold(self.conv.weight, self.norm)
 
 
-def _folded(weight: Tensor, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
+def _fold(weight: Tensor, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
     assert norm.running_mean is not None and norm.running_var is not None
     scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
     shaped = scale.reshape(-1, *[1] * (weight.dim() - 1))
     return weight * shaped, norm.bias - norm.running_mean * scale
 
 
-def normalised(module: nn.Module) -> nn.Module:
+def normalise(module: nn.Module) -> nn.Module:
     """A copy of a built-in model with normalisation after each of its convolutions; any other module as it is."""
     twin = copy.deepcopy(module)
     if isinstance(twin, ResNet | EmbeddingHead):

@@ -106,7 +106,7 @@ def open_voice(spoken: Spoken) -> VoiceSource:
     if spoken.foreign and not _languages(source, spoken):
         raise SettingsError(
             f"{source.name} speaks none of the other languages that there are texts of "
-            f"({', '.join(_wanted(spoken)) or 'all are left out'}): set foreign in [spoken] to 0."
+            f"({', '.join(_wanted_languages(spoken)) or 'all are left out'}): set foreign in [spoken] to 0."
         )
     return source
 
@@ -166,7 +166,7 @@ def near_texts(words: Sequence[str], spoken: Spoken) -> list[str]:
     return list(dict.fromkeys(in_turn))
 
 
-def _wanted(spoken: Spoken) -> list[str]:
+def _wanted_languages(spoken: Spoken) -> list[str]:
     gone = {code_of(spoken.language), *map(code_of, spoken.leave_out)}
     return [code for code in OTHER_WORDS if code not in gone]
 
@@ -175,7 +175,7 @@ def _languages(source: VoiceSource, spoken: Spoken) -> list[str]:
     """The other languages that are spoken; none where nothing is asked of them, and of a folder, which says none."""
     if not spoken.foreign or isinstance(source, Recordings):
         return []
-    return [code for code in _wanted(spoken) if speaks(source, code)]
+    return [code for code in _wanted_languages(spoken) if speaks(source, code)]
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class _Job:
         """The takes that are to be made; `near` are near misses of all parts."""
         mine = [text for text in near if part_of(text) == self.part]
         if isinstance(self.source, Recordings):
-            return self._held(self.source, frozenset(mine), rng)
+            return self._choose_takes(self.source, frozenset(mine), rng)
         return [*self._foreign(rng), *self._near(mine)]
 
     def _who(self, language: str) -> tuple[str, ...] | None:
@@ -227,7 +227,7 @@ class _Job:
         for number in range(self.spoken.near):
             yield _Line(TakeOrder(texts[number % len(texts)], own, first + number, who), near=True)
 
-    def _held(self, source: Recordings, near: frozenset[str], rng: np.random.Generator) -> list[_Line]:
+    def _choose_takes(self, source: Recordings, near: frozenset[str], rng: np.random.Generator) -> list[_Line]:
         """Takes of a folder that hold no word, each once at most: other texts, and near misses."""
         left = Counter({False: self.spoken.foreign, True: self.spoken.near})
         held = source.counts(self.speakers).items()

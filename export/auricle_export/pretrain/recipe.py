@@ -96,10 +96,10 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
             self.other_takes,
             self.wake,
             languages,
-            self._voiced(data),
+            self._resolve_voice(data),
         )
 
-    def _voiced(self, data: Path | None) -> Spoken | None:
+    def _resolve_voice(self, data: Path | None) -> Spoken | None:
         """`[spoken]` with the path of a folder below that of the data."""
         if self.spoken is None or self.spoken.voice in source_names():
             return self.spoken
@@ -143,13 +143,13 @@ class Recipe(FromFolders, frozen=True, kw_only=True, tag_field="kind", tag="wind
         people, packs = (names, f"{len(folders)} folders"), (", ".join(known), f"{len(known)} packs")
         voice = Path(self.spoken.voice).name[:_VOICE] if self.spoken and self.spoken.voice != ESPEAK else ""
         said = [
-            _trained_on(people[one], packs[other] if known else "", voice)
+            _training_sentence(people[one], packs[other] if known else "", voice)
             for one, other in ((0, 0), (1, 0), (0, 1), (1, 1))
         ]
         return next((text for text in said if len(text) <= _LONGEST), said[-1])
 
 
-def _trained_on(people: str, packs: str, voice: str) -> str:
+def _training_sentence(people: str, packs: str, voice: str) -> str:
     voices = f"espeak-ng and {voice}" if voice else "espeak-ng"
     return f"recordings of people in {people}, and {voices}{f'; what {packs} had learnt' if packs else ''}"
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from auricle.hearing.curve import curve_of
 from auricle.hearing.origins import Recordings
 from auricle.hearing.rule import Rule
-from auricle.hearing.second_stage import cascaded, levels_of
+from auricle.hearing.second_stage import cascade, levels_of
 from auricle.hearing.waking import Waking
 from auricle.packs.manifest import Listening
 from auricle_export.pretrain.listening import (
@@ -132,7 +132,7 @@ class Sound:
 
         def both(first: Posteriors, other: Posteriors) -> Posteriors:
             pairs = zip(first, other, strict=True)
-            return [_staged(one, two, self.streams, listening) for one, two in pairs]
+            return [_cascade(one, two, self.streams, listening) for one, two in pairs]
 
         said = None if self.said is None or second.said is None else both(self.said, second.said)
         return Sound(self.streams, both(self.posteriors, second.posteriors), self.commands, said)
@@ -181,16 +181,16 @@ def compare_stages(
     return Staged(model, first.measured(alone), both, said, allowed)
 
 
-def _staged(
+def _cascade(
     first: NDArray[np.float32], second: NDArray[np.float32], streams: Streams, listening: Listening
 ) -> NDArray[np.float32]:
     """Posteriors (hops, L) of two stages; while a device waits only words that always count are proposed."""
     waiting = levels_of(streams.labels, listening.thresholds)
-    rows = cascaded(first, second, waiting, streams.rule.smoothing)
+    rows = cascade(first, second, waiting, streams.rule.smoothing)
     if not listening.wake:
         return rows
     commands = levels_of(streams.labels, listening.commands)
-    awake = cascaded(first, second, np.minimum(waiting, commands), streams.rule.smoothing)
+    awake = cascade(first, second, np.minimum(waiting, commands), streams.rule.smoothing)
     mine = np.isfinite(waiting)
     awake[:, mine] = rows[:, mine]
     return awake

@@ -83,7 +83,7 @@ def lay_out(
     )
 
 
-def joined_sounds(one: Sounds, other: Sounds) -> Sounds:
+def join_sounds(one: Sounds, other: Sounds) -> Sounds:
     """Both, the second after the first."""
     frames = len(one.energies) - 1
     return Sounds(

@@ -89,7 +89,7 @@ def load_state(path: Path, facts: Facts) -> State | None:
         header = msgspec.json.decode(data[8 : 8 + int.from_bytes(data[:8], "little")], type=_Header)
         note = msgspec.json.decode(header.metadata.auricle, type=Note)
     except (SafetensorError, msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise damaged(path) from error
+        raise damage(path) from error
     other = sorted(name for name in {*facts, *note.facts} if facts.get(name) != note.facts.get(name))
     if other:
         raise SettingsError(
@@ -97,10 +97,10 @@ def load_state(path: Path, facts: Facts) -> State | None:
             "or another --state."
         )
     if not all(torch.isfinite(t).all() for t in tensors.values()):
-        raise damaged(path)
+        raise damage(path)
     return State(note, tensors)
 
 
-def damaged(path: Path) -> StorageError:
+def damage(path: Path) -> StorageError:
     """The error for a state that cannot be gone on from."""
     return StorageError(f"{path} is damaged: remove it to begin this model again.")

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from auricle.packs.manifest import Task
 from auricle.speech.features import Energies
-from auricle_export.pretrain.acoustics import Range, echoed, tilts
+from auricle_export.pretrain.acoustics import Range, echo, tilts
 from auricle_export.pretrain.made_noise import NoiseMaker
-from auricle_export.pretrain.mined import MinedWindows, drawn
+from auricle_export.pretrain.mined import MinedWindows, draw
 from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.window_settings import WindowSettings
 
@@ -52,7 +52,7 @@ class Surroundings:
         """
         s, count = self._settings, len(mixed)
         there = np.flatnonzero(rng.random(count) < s.room)
-        mixed[there] = echoed(mixed[there], rng, s.decay, s.direct_db)
+        mixed[there] = echo(mixed[there], rng, s.decay, s.direct_db)
         talk = np.flatnonzero(~silent & (rng.random(count) < s.babble))
         self._background(mixed, talk, self._running, level, s.babble_db, rng)
         if s.crowd:
@@ -96,7 +96,7 @@ class Surroundings:
         if self.noise_found is not None and sounds is self._noise:
             hard = rng.random(count) < self._settings.mined
             found = self.noise_found
-            places = drawn(found.scores, int(hard.sum()), rng)
+            places = draw(found.scores, int(hard.sum()), rng)
             chosen[hard], start[hard] = found.sounds[places], found.frames[places]
         speed = np.exp(rng.uniform(-0.4, 0.4, count))
         speed *= np.where(rng.random(count) < self._settings.backwards, -1, 1)

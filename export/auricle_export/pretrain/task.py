@@ -144,7 +144,7 @@ def pretrain_pack(
     """
     watch = watch or Watch()
     chosen = models_of(task.models, pack)
-    step = heeded(watch, stopped)
+    step = watch_progress(watch, stopped)
     seed = task.settings.seed
     spoken = SynthesisSettings(
         task.words or ",".join(pack.labels),
@@ -164,7 +164,7 @@ def pretrain_pack(
     return Pretrained(with_trained(target, trained, speech, seed), trained, speech)
 
 
-def heeded(watch: Watch, stopped: Stopped, work: str = "The training") -> Progress:
+def watch_progress(watch: Watch, stopped: Stopped, work: str = "The training") -> Progress:
     """Tells a watch of the reading, and ends this work with TrainingInterrupted once `stopped` says so."""
 
     def step(what: str, done: int, total: int) -> None:
@@ -238,7 +238,7 @@ def pretrain_clips(
     watch, recipe, seed = watch or Watch(), task.recipe, task.settings.seed
     models = models_of(tuple(recipe.epochs), pack)
     target = without_start(pack)
-    speech = clip_speech(recipe, task.data, pack, seed, heeded(watch, stopped))
+    speech = clip_speech(recipe, task.data, pack, seed, watch_progress(watch, stopped))
     settings = {model: recipe.training(model, task.settings) for model in models}
     trained = train_models(target, speech, settings, task.folder, modules=modules, watch=watch, stopped=stopped)
     return Pretrained(with_trained(target, trained, speech, seed, recipe.attribution), trained, speech)

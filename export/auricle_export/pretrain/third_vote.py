@@ -22,7 +22,7 @@ from auricle.packs.start import start_weights
 from auricle.packs.vote import with_vote
 from auricle.speech.sound_faults import Finding
 from auricle_export.packs.build import assemble, trace_model
-from auricle_export.packs.models import WIDE_HEAD, built_in
+from auricle_export.packs.models import WIDE_HEAD, make_module
 from auricle_export.packs.network import Frozen
 from auricle_export.packs.window import network_task
 from auricle_export.pretrain.corpus import Corpus, Progress, make_corpus
@@ -34,8 +34,8 @@ from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.second_stage import Measured, Sound, compare_stages
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.streams import Recognise, Streams, hits_at, make_streams
-from auricle_export.pretrain.task import Watch, heeded
-from auricle_export.pretrain.trained import Trained, cooled
+from auricle_export.pretrain.task import Watch, watch_progress
+from auricle_export.pretrain.trained import Trained, cool
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 from auricle_export.pretrain.varied import windows_of
 from auricle_export.pretrain.voted_streams import StreamVoter, VotedStreams
@@ -103,14 +103,14 @@ def train_vote(
     own = own_models(pack)
     refuse_labels(pack, recipe)
     voter = voter_pack(pack, task.frozen)
-    step, frontend = heeded(watch, stopped), frontend_of(voter)
+    step, frontend = watch_progress(watch, stopped), frontend_of(voter)
     corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
     streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING)
     size = voter.table(WIDE_HEAD).size
     watch.begin(WIDE_HEAD, size, size)
     settings = replace(task.settings, windows=replace(windows_of(recipe.windows), newest=1.0, crowd=0.5))
     trained = train_live(WIDE_HEAD, voter, corpus, streams, settings, task.folder, report=watch.epoch, stopped=stopped)
-    trained = cooled(trained, voter.table(WIDE_HEAD))
+    trained = cool(trained, voter.table(WIDE_HEAD))
     vote = heeding(recogniser_of(WIDE_HEAD, voter, trained.weights), stopped)
     models = {name: heeding(recogniser_of(name, pack, start_weights(pack, name)), stopped) for name in own}
     with pytorch_threads(task.settings.threads):
@@ -123,11 +123,11 @@ def train_vote(
         rule = Rule(frontend.task.usual_hop, refractory=refractory_of(frontend.task.seconds))
         starts = judge(corpus, voter, frontend, recipe, [WIDE_HEAD], {WIDE_HEAD: vote}, rule, seed, step)
     watch.judged(WIDE_HEAD, trained, starts[WIDE_HEAD])
-    done = joined(pack, voter, starts[WIDE_HEAD], trained, listening, share)
+    done = join(pack, voter, starts[WIDE_HEAD], trained, listening, share)
     return VotedPack(done, trained, corpus, hits, share, measured)
 
 
-def joined(pack: Pack, voter: Pack, start: Start, trained: Trained, listening: Listening, share: float) -> Pack:
+def join(pack: Pack, voter: Pack, start: Start, trained: Trained, listening: Listening, share: float) -> Pack:
     """The pack with thresholds for itself and its vote, which is the trained head of another.
 
     A second stage is one of the pack's own models, of which the head's pack has none.
@@ -168,7 +168,7 @@ def voter_pack(pack: Pack, frozen: Frozen) -> Pack:
     """A pack of the wide head alone, without trained weights: the labels are the pack's, the vectors the network's."""
     task = network_task(pack.labels, frozen.frontend, pack.manifest.task.seconds)
     frames, size = task.input_shape
-    head = trace_model(partial(built_in, WIDE_HEAD, mels=size, frames=frames), len(pack.labels), task)
+    head = trace_model(partial(make_module, WIDE_HEAD, mels=size, frames=frames), len(pack.labels), task)
     name = f"{pack.manifest.name}-vote"
     return assemble(name, pack.labels, {WIDE_HEAD: head}, WIDE_HEAD, task=task, frozen=frozen)
 

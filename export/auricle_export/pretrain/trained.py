@@ -107,7 +107,7 @@ class Trained:
         return mean_of_words(self.scores)
 
 
-def cooled(trained: Trained, table: TensorTable) -> Trained:
+def cool(trained: Trained, table: TensorTable) -> Trained:
     """A trained head whose last layer is divided by `TEMPERATURE`: the same order of labels, posteriors that spread."""
     weights = trained.weights.copy()
     for part in table.parts(weights)[1:]:

@@ -23,7 +23,7 @@ from auricle_export.pretrain.epoch_order import Places, balanced_order, balanced
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.settings import PretrainSettings
 from auricle_export.pretrain.speech import Part, PretrainSpeech
-from auricle_export.pretrain.state import Facts, Note, State, damaged, load_state, save_state, state_file
+from auricle_export.pretrain.state import Facts, Note, State, damage, load_state, save_state, state_file
 from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted, logits_of, scores_of
 
 DECAY, CLIP = 0.01, 5.0
@@ -157,7 +157,7 @@ class _Training:
             )
             self.best = {name: state.group("best")[name].to(self.device) for name in self.best}
         except (RuntimeError, KeyError, ValueError) as error:
-            raise damaged(path) from error
+            raise damage(path) from error
         self.note = state.note
 
     @property

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from auricle.hearing.rule import keyword_mask
 from auricle.speech.features import Energies
-from auricle_export.pretrain.mined import drawn
+from auricle_export.pretrain.mined import draw
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.trained import TrainingInterrupted
@@ -125,7 +125,7 @@ class VectorPool:
         mistaken = 0 if self._scores is None else int(MISTAKEN * alone)
         chosen.append(rng.integers(self._composed, len(self._starts), size=alone - mistaken))
         if self._scores is not None:
-            chosen.append(self._others[drawn(self._scores, mistaken, rng)])
+            chosen.append(self._others[draw(self._scores, mistaken, rng)])
         places = np.concatenate(chosen)
         moved = rng.normal(0, MOVED, (count, 1, 1)).astype(np.float32)
         return self._windows(places) + moved, self._targets[places]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from auricle.checks.onnx_network import frontend_of
 from auricle.errors import DataError
-from auricle.hearing.vote import voted
+from auricle.hearing.vote import add_vote
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_weights
 from auricle.speech.features import Energies, LogMel, stream_energies, window_begin
@@ -117,7 +117,7 @@ class VotedStreams(Streams):
         """Posteriors (hops, L) of every scene that count, of a plug-in's and the votes on them."""
         counted = [np.zeros_like(rows) for rows in first]
         for rows, own, (hops, vote) in zip(counted, first, votes, strict=True):
-            rows[hops] = voted(own[hops], vote, share)
+            rows[hops] = add_vote(own[hops], vote, share)
         return counted
 
     def _ends(self, hops: NDArray[np.int64]) -> NDArray[np.int64]:

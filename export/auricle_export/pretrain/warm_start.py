@@ -46,7 +46,7 @@ def begin_with(
     model
         Its name in both packs.
     module, twin
-        As `normalised` made the second from the first.
+        As `normalise` made the second from the first.
     labels
         The module's.
     x

@@ -11,8 +11,8 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.speech.features import Energies, LogMel
-from auricle_export.pretrain.acoustics import masked, warped
-from auricle_export.pretrain.mined import Mined, drawn
+from auricle_export.pretrain.acoustics import mask, warp
+from auricle_export.pretrain.mined import Mined, draw
 from auricle_export.pretrain.neighbours import Neighbours, Places, Values, add_sounds
 from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.surroundings import Surroundings
@@ -95,25 +95,25 @@ class Composer:
         """
         s = self.settings
         if not s.shift[1]:
-            mixed, targets = self._mixed(count, np.zeros(count), rng)
-            return self._finished(mixed[:, LEAD:], rng), targets
+            mixed, targets = self._mix(count, np.zeros(count), rng)
+            return self._finish(mixed[:, LEAD:], rng), targets
         shift = rng.integers(int(s.shift[0]), int(s.shift[1]) + 1, count // 2)
-        mixed, targets = self._mixed(count // 2, shift.astype(np.float64), rng)
+        mixed, targets = self._mix(count // 2, shift.astype(np.float64), rng)
         places = LEAD - shift[:, None] + np.arange(self._frames)
         earlier = np.take_along_axis(mixed, places[:, :, None], axis=1)
         both = np.concatenate([mixed[:, LEAD:], earlier])
-        return self._finished(both, rng), np.concatenate([targets, targets])
+        return self._finish(both, rng), np.concatenate([targets, targets])
 
-    def _finished(self, window: Energies, rng: np.random.Generator) -> NDArray[np.float32]:
+    def _finish(self, window: Energies, rng: np.random.Generator) -> NDArray[np.float32]:
         """Log-mels (N, T, mels) of windows of energies, as loud as they come, by any voice, parts hidden."""
         s, count = self.settings, len(window)
         halves = 2 if s.shift[1] else 1  # both windows of a pair are of one microphone and one voice
         gain = np.tile(rng.uniform(*s.gain_db, count // halves), halves)
         louder = window * (10 ** (gain / 10)).astype(np.float32)[:, None, None]
-        features = self.frontend.finish(warped(louder, rng, s.warp, halves))
-        return features if self.frontend.task.frontend.network is not UNSET else masked(features, rng, s.masks)
+        features = self.frontend.finish(warp(louder, rng, s.warp, halves))
+        return features if self.frontend.task.frontend.network is not UNSET else mask(features, rng, s.masks)
 
-    def _mixed(self, count: int, shift: Values, rng: np.random.Generator) -> tuple[Energies, Places]:
+    def _mix(self, count: int, shift: Values, rng: np.random.Generator) -> tuple[Energies, Places]:
         """Energies (count, LEAD + T, mels), and labels of windows that begin at frame LEAD or so much earlier."""
         s = self.settings
         mixed = np.zeros((count, len(self._times), self.frontend.task.frontend.mels), np.float32)
@@ -184,11 +184,11 @@ class Composer:
         mistaken = rng.random(count) < (0.0 if self._mined is None else s.mined)
         if self._mined is not None and kind in (Kind.ALIKE, Kind.OTHER):
             scores = self._mined.alike if kind == Kind.ALIKE else self._mined.others
-            chosen[mistaken] = drawn(scores, int(mistaken.sum()), rng)
+            chosen[mistaken] = draw(scores, int(mistaken.sum()), rng)
         start = (rng.random(count) * np.maximum(sounds.lengths[chosen] - self._frames, 1)).astype(np.int64)
         if self._mined is not None and kind == Kind.RUNNING:
             found = self._mined.together if sounds is self.bank.together else self._mined.running
-            hard = drawn(found.scores, int(mistaken.sum()), rng)
+            hard = draw(found.scores, int(mistaken.sum()), rng)
             chosen[mistaken] = found.sounds[hard]
             start[mistaken] = found.frames[hard] + rng.integers(-5, 6, len(hard))
         speed = 1 + rng.uniform(-s.tempo, s.tempo, count)

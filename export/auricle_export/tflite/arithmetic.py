@@ -116,7 +116,7 @@ def _reduce(t: Translation, node: Node) -> None:
     if not axes and node.get("noop_with_empty_axes", 0):
         raise node.refuse("it reduces over no axes")
     chosen = {int(a) % len(x.shape) for a in axes} if axes else set(range(len(x.shape)))
-    tensor = reduced(t, x, chosen, REDUCTIONS[node.operator])
+    tensor = reduce(t, x, chosen, REDUCTIONS[node.operator])
     if node.get("keepdims", 1):
         t.set(node.outputs[0], tensor, x.order)
         return
@@ -125,7 +125,7 @@ def _reduce(t: Translation, node: Node) -> None:
     t.set(node.outputs[0], tensor, [sorted(kept).index(axis) for axis in kept])
 
 
-def reduced(t: Translation, x: Live, axes: set[int], code: str) -> int:
+def reduce(t: Translation, x: Live, axes: set[int], code: str) -> int:
     """Reduce over logical axes and keep them as axes of size 1, in the value's own order."""
     places = [place for place, axis in enumerate(x.order) if axis in axes]
     shape = [1 if axis in axes else x.shape[axis] for axis in x.order]

@@ -146,7 +146,7 @@ class Draft:
                 back = self.transpose(plain, [axes.index(axis) for axis in range(len(axes))])
                 self._weights[key] = self.reshape(back, shape)
             else:
-                self._weights[key] = self._held(spec, shape, 0)
+                self._weights[key] = self._in_file_order(spec, shape, 0)
         return self._weights[key]
 
     def permuted(self, spec: TensorSpec, axes: tuple[int, ...], shape: Shape, channel_axis: int) -> int | None:
@@ -156,23 +156,23 @@ class Draft:
         """
         if spec.name not in self.stored:
             self.axes[spec.name] = axes
-            self._weights[spec.name, ()] = self._held(spec, shape, channel_axis)
+            self._weights[spec.name, ()] = self._in_file_order(spec, shape, channel_axis)
         elif self.axes.get(spec.name) != axes:
             return None
         return self.reshape(self._weights[spec.name, ()], shape)
 
-    def _held(self, spec: TensorSpec, shape: Shape, channel_axis: int) -> int:
+    def _in_file_order(self, spec: TensorSpec, shape: Shape, channel_axis: int) -> int:
         """The tensor in the order in which the file holds it."""
         if not (self.precision == "int8" and is_quantised(spec)):
-            return self._stored(spec, shape)
+            return self._store(spec, shape)
         first = next((t for (name, _), t in self._weights.items() if name == spec.name), None)
         if first is not None:
             return self.reshape(first, shape)
         fits = shape[channel_axis] == spec.shape[0]
-        packed = self._stored(spec, shape if fits else spec.shape, "int8", spec.shape[0], channel_axis)
+        packed = self._store(spec, shape if fits else spec.shape, "int8", spec.shape[0], channel_axis)
         return self.reshape(self.add("DEQUANTIZE", [packed], self.shape(packed)), shape)
 
-    def _stored(
+    def _store(
         self, spec: TensorSpec, shape: Shape, dtype: str = "float32", channels: int = 0, channel_axis: int = 0
     ) -> int:
         if spec.name not in self.stored:

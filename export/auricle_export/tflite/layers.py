@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auricle_export.tflite.arithmetic import Numbers, reduced
-from auricle_export.tflite.moves import padded, split
+from auricle_export.tflite.arithmetic import Numbers, reduce
+from auricle_export.tflite.moves import pad, split
 from auricle_export.tflite.trace import Constant, Places
 from auricle_export.tflite.translation import FUSED, Live, Node, Translation, Value
 
@@ -119,7 +119,7 @@ def _padding(t: Translation, planes: Live, window: Window, value: float = 0.0) -
     sizes = zip(planes.shape[2:], window.kernel, window.strides, window.dilations, strict=True)
     if tuple(_same_pads(*size) for size in sizes) == window.pads:
         return planes.tensor, SAME
-    return padded(t, planes, {2: window.pads[0], 3: window.pads[1]}, value), VALID
+    return pad(t, planes, {2: window.pads[0], 3: window.pads[1]}, value), VALID
 
 
 def _conv(t: Translation, node: Node) -> None:
@@ -137,7 +137,7 @@ def _conv(t: Translation, node: Node) -> None:
     elif groups == 1:
         made = _convolve(t, window, padding, tensor, t.realise(filters, (0, 2, 3, 1)), bias, shape)
     else:
-        made = _grouped(t, window, padding, (tensor, t.realise(filters, (0, 2, 3, 1)), bias), groups, shape)
+        made = _convolve_groups(t, window, padding, (tensor, t.realise(filters, (0, 2, 3, 1)), bias), groups, shape)
     _set_planes(t, node, made)
 
 
@@ -180,7 +180,7 @@ def _convolve(
     return t.draft.add("CONV_2D", [x, filters, bias], shape, "Conv2DOptions", **fields)
 
 
-def _grouped(
+def _convolve_groups(
     t: Translation, window: Window, padding: int, operands: tuple[int, int, int], groups: int, shape: tuple[int, ...]
 ) -> int:
     """One convolution a group, side by side."""
@@ -204,7 +204,7 @@ def _pool(t: Translation, node: Node) -> None:
     shape = (*x.shape[:1], *_spatial(t.shape(node.outputs[0])), x.shape[1])
     tensor, padding = _padding(t, planes, window, LOWEST if largest else 0.0)
     if not largest and padding == SAME and node.get("count_include_pad", 0):
-        tensor, padding = padded(t, planes, {2: window.pads[0], 3: window.pads[1]}), VALID
+        tensor, padding = pad(t, planes, {2: window.pads[0], 3: window.pads[1]}), VALID
     elif not largest and padding == VALID and np.any(window.pads) and not node.get("count_include_pad", 0):
         raise node.refuse("its uneven padding does not count in the average")
     if padding == VALID and shape[1:3] != _valid_size(t.draft.shape(tensor)[1:3], window):
@@ -232,16 +232,16 @@ def _valid_size(spatial: tuple[int, ...], window: Window) -> tuple[int, ...]:
 def _global_pool(t: Translation, node: Node) -> None:
     x = t.live(node)
     code = "MEAN" if node.operator == "GlobalAveragePool" else "REDUCE_MAX"
-    t.set(node.outputs[0], reduced(t, x, set(range(2, len(x.shape))), code), x.order)
+    t.set(node.outputs[0], reduce(t, x, set(range(2, len(x.shape))), code), x.order)
 
 
-def _normalised(t: Translation, x: Live, axes: set[int], epsilon: float) -> int:
+def _normalise(t: Translation, x: Live, axes: set[int], epsilon: float) -> int:
     """(x - mean) / sqrt(variance + epsilon) over those logical axes, in the value's own order."""
     wide = Numbers(t, x.tensor)
-    mean = reduced(t, x, axes, "MEAN")
+    mean = reduce(t, x, axes, "MEAN")
     centred = wide.sub(x.tensor, mean)
     squares = t.as_live(wide.mul(centred, centred), x.shape, x.order)
-    variance = reduced(t, squares, axes, "MEAN")
+    variance = reduce(t, squares, axes, "MEAN")
     narrow = Numbers(t, mean)
     return wide.mul(centred, narrow.apply("RSQRT", narrow.add(variance, epsilon)))
 
@@ -251,7 +251,7 @@ def _layer_norm(t: Translation, node: Node) -> None:
     first = node.get("axis", -1) % len(x.shape)
     if len([name for name in node.outputs if name]) > 1:
         raise node.refuse("its mean or deviation is used")
-    tensor = _normalised(t, x, set(range(first, len(x.shape))), node.get("epsilon", 1e-5))
+    tensor = _normalise(t, x, set(range(first, len(x.shape))), node.get("epsilon", 1e-5))
     n = Numbers(t, x.tensor)
     tensor = n.mul(tensor, t.aligned(node.inputs[1], x.order))
     if node.has(2):
@@ -267,7 +267,7 @@ def per_channel(t: Translation, name: str, x: Live) -> int:
 
 def _instance_norm(t: Translation, node: Node) -> None:
     x = t.live(node)
-    tensor = _normalised(t, x, set(range(2, len(x.shape))), node.get("epsilon", 1e-5))
+    tensor = _normalise(t, x, set(range(2, len(x.shape))), node.get("epsilon", 1e-5))
     n = Numbers(t, x.tensor)
     scaled = n.mul(tensor, per_channel(t, node.inputs[1], x))
     t.set(node.outputs[0], n.add(scaled, per_channel(t, node.inputs[2], x)), x.order)

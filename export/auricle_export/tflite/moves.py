@@ -119,10 +119,10 @@ def _pad(t: Translation, node: Node) -> None:
     if node.get("mode", "constant") != "constant" or min(pads) < 0:
         raise node.refuse("only padding with a constant is possible")
     around = dict(zip(axes, zip(pads[: len(axes)], pads[len(axes) :], strict=True), strict=True))
-    t.set(node.outputs[0], padded(t, x, around, value), x.order)
+    t.set(node.outputs[0], pad(t, x, around, value), x.order)
 
 
-def padded(t: Translation, x: Live, around: dict[int, tuple[int, int]], value: float = 0.0) -> int:
+def pad(t: Translation, x: Live, around: dict[int, tuple[int, int]], value: float = 0.0) -> int:
     """Pad logical axes by (before, after) with a number; the value's order of axes stays."""
     pairs = [around.get(axis, (0, 0)) for axis in x.order]
     if not np.any(pairs):

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET
 
-from auricle.checks.tflite_check import HELD, held_shapes
+from auricle.checks.tflite_check import HELD, state_shapes
 from auricle.checks.tflite_weights import network_table, with_weights
 from auricle.errors import PackError, nearest
 from auricle.packs.frontend import network_outputs
@@ -98,7 +98,7 @@ def network_tflite(pack: Pack) -> tuple[bytes, tuple[Buffer, ...]]:
     """
     network, graph = pack.manifest.task.frontend.network, pack.network_graph(FRONTENDS[1])
     assert network is not UNSET
-    held = held_shapes(pack)
+    held = state_shapes(pack)
     taken = {"x": (1, network.stride, pack.manifest.task.frontend.mels), **{name: graph.state[name] for name in held}}
     draft = Draft(network_table(network), "float32")
     inputs = {name: draft.tensor(held.get(name, shape), name) for name, shape in taken.items()}

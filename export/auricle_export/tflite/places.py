@@ -24,16 +24,16 @@ def weights(draft: Draft, index: Index) -> int:
         return whole
     order = _descending(index)
     sorted_axes = index.transpose(order)
-    permuted = _permuted(draft, index, order)
+    permuted = _permute(draft, index, order)
     if permuted is not None:
         return permuted
     moved = _whole(draft, sorted_axes)
     if moved is not None:
         return draft.transpose(moved, [order.index(axis) for axis in range(index.ndim)])
     if _consecutive(sorted_axes.ravel()):
-        piece = draft.reshape(_joined(draft, sorted_axes.ravel()), sorted_axes.shape)
+        piece = draft.reshape(_join(draft, sorted_axes.ravel()), sorted_axes.shape)
         return draft.transpose(piece, [order.index(axis) for axis in range(index.ndim)])
-    return draft.reshape(_joined(draft, index.ravel()), index.shape)
+    return draft.reshape(_join(draft, index.ravel()), index.shape)
 
 
 def _whole(draft: Draft, index: Index) -> int | None:
@@ -44,7 +44,7 @@ def _whole(draft: Draft, index: Index) -> int | None:
     return draft.weight(spec, tuple(index.shape)) if _consecutive(index.ravel()) else None
 
 
-def _permuted(draft: Draft, index: Index, order: list[int]) -> int | None:
+def _permute(draft: Draft, index: Index, order: list[int]) -> int | None:
     """One tensor with its axes permuted; None when it is something else, or lies otherwise in the file."""
     flat = index.transpose(order).ravel()
     spec = _spec_at(draft, int(flat[0]))
@@ -93,7 +93,7 @@ def _piece(draft: Draft, run: Index) -> int:
     return draft.add("SLICE", [vector, *bounds], (len(run),), "SliceOptions")
 
 
-def _joined(draft: Draft, flat: Index) -> int:
+def _join(draft: Draft, flat: Index) -> int:
     """Any weights as a vector: runs of neighbours side by side, or gathered where there are too many runs."""
     runs = _runs(draft, flat)
     if len(runs) <= MOST_PIECES:

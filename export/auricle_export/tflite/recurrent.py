@@ -71,7 +71,7 @@ def _cell(t: Translation, node: Node, direction: int, hidden: int) -> Cell:
         biases: list[Value] = [_rows(both, slice(None, span)), _rows(both, slice(span, None))]
     else:
         biases = [Constant(np.zeros(span, np.float32))] * 2
-    parts = [_reordered(part, gates, order, hidden) for part in (weight, recurrence, *biases)]
+    parts = [_reorder(part, gates, order, hidden) for part in (weight, recurrence, *biases)]
     tensors = [t.realise(part) for part in parts]
     return Cell(tensors[0], tensors[1], tensors[2], tensors[3], order, hidden)
 
@@ -99,7 +99,7 @@ def _pack_order(weight: Value, gates: str, hidden: int) -> str:
     return "rzh" if order[1] == "h" and len(order) == 3 else order
 
 
-def _reordered(value: Value, gates: str, order: str, hidden: int) -> Value:
+def _reorder(value: Value, gates: str, order: str, hidden: int) -> Value:
     blocks = [_rows(value, slice(gates.index(g) * hidden, (gates.index(g) + 1) * hidden)) for g in order]
     if isinstance(blocks[0], Places):
         return Places(np.concatenate([block.index for block in blocks if isinstance(block, Places)]))
@@ -115,7 +115,7 @@ def _initial(t: Translation, node: Node, position: int, direction: int, shape: t
     return t.draft.reshape(t.realise(_rows(value, direction)), shape)
 
 
-def _unstacked(t: Translation, rows: int, time: int, batch: int, backward: bool) -> list[int]:
+def _unstack(t: Translation, rows: int, time: int, batch: int, backward: bool) -> list[int]:
     span = t.draft.shape(rows)[1]
     stacked = t.draft.reshape(rows, (time, batch, span))
     steps = t.draft.add_many("UNPACK", [stacked], [(batch, span)] * time, "UnpackOptions", Num=time, Axis=0)
@@ -144,7 +144,7 @@ def _gru(
         return both[1 - candidate_place], both[candidate_place]
 
     projected = parts(fully_connected(t, rows, cell.input_weight, cell.input_bias))
-    steps = zip(*(_unstacked(t, part, time, batch, backward) for part in projected), strict=True)
+    steps = zip(*(_unstack(t, part, time, batch, backward) for part in projected), strict=True)
     n = Numbers(t, h)
     for pair_step, candidate_step in steps:
         pair_share, candidate_share = parts(fully_connected(t, h, cell.hidden_weight, cell.hidden_bias))
@@ -163,7 +163,7 @@ def _lstm(
     """i, o, f = sigmoid(...); c' = f c + i tanh(...); h' = o tanh(c')."""
     (h, c), states = start, []
     projected = fully_connected(t, rows, cell.input_weight, cell.input_bias)
-    steps = _unstacked(t, projected, time, batch, backward)
+    steps = _unstack(t, projected, time, batch, backward)
     n = Numbers(t, h)
     wide = Numbers(t, steps[0])
     for step in steps:

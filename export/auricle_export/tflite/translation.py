@@ -123,7 +123,7 @@ class Translation:
                 return self.realise(value, order)
             return self.draft.transpose(self.draft.reshape(self.realise(value), full), order)
         moved = (value.array if isinstance(value, Constant) else value.index).reshape(full).transpose(order)
-        short = moved.reshape(_trimmed(moved.shape))
+        short = moved.reshape(_trim(moved.shape))
         return self.realise(Constant(short) if isinstance(value, Constant) else Places(short))
 
     def aligned_whole(self, name: str, order: Sequence[int], shape: Shape | None = None) -> int:
@@ -168,7 +168,7 @@ class Translation:
         return next((o for o in reversed(self.draft.operators) if tensor in o.outputs), None)
 
 
-def _trimmed(shape: Shape) -> Shape:
+def _trim(shape: Shape) -> Shape:
     """A shape without its leading ones."""
     first = next((i for i, d in enumerate(shape) if d != 1), len(shape) - 1)
     return shape[max(first, 0) :] or (1,)

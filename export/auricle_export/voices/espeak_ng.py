@@ -8,7 +8,7 @@ import numpy as np
 
 from auricle.errors import DataError
 from auricle.speech.audio import SAMPLE_RATE
-from auricle.speech.espeak import require_espeak, spoken
+from auricle.speech.espeak import require_espeak, speak
 from auricle.speech.voices import choose_voices, languages, most_voices, utterance
 from auricle_export.voices.interface import Sound, as_take
 
@@ -47,5 +47,5 @@ class EspeakNg:
             if not speakers or voice.name in speakers
         ]
         voice = among[int(rng.integers(len(among)))]
-        (sound,) = spoken(voice.espeak_name, [utterance(voice, text, rng)])
+        (sound,) = speak(voice.espeak_name, [utterance(voice, text, rng)])
         return as_take(sound, SAMPLE_RATE, f'What espeak-ng says for "{text}"')

@@ -114,7 +114,7 @@ class Kokoro:
             "speed": speed,
         }
         what = f'What Kokoro says for "{text}"'
-        return as_take(run_graph(self._loaded()[0], given, what), RATE, what)
+        return as_take(run_graph(self._load()[0], given, what), RATE, what)
 
     def _tokens(self, ipa: str) -> list[int]:
         """The numbers of phonemes; marks that the table lacks are finer than its phonemes are."""
@@ -128,7 +128,7 @@ class Kokoro:
         """(256,): a mixture of two styles for the timbre, and of two for the prosody."""
         own = [name for name in speakers if name[0] in LANGUAGES[language][0]] or list(speakers)
         others = [name for name in speakers if name not in own] or own
-        styles = self._loaded()[1]
+        styles = self._load()[1]
         most = min(MOST_PHONEMES, len(styles[own[0]]) - 1)
         row = int(np.clip(phonemes + rng.integers(-3, 15), min(2, most), most))
         halves = []
@@ -139,7 +139,7 @@ class Kokoro:
             halves.append(weight * one + (1 - weight) * other)
         return np.concatenate(halves).astype(np.float32)
 
-    def _loaded(self) -> tuple[InferenceSession, dict[str, NDArray[np.float32]]]:
+    def _load(self) -> tuple[InferenceSession, dict[str, NDArray[np.float32]]]:
         with self._loading:
             return self._parts
 

@@ -92,7 +92,7 @@ def style_file(name: str) -> str:
     return f"{name}.bin"
 
 
-def _wanted(files: Files) -> Mapping[str, Piece]:
+def _wanted_files(files: Files) -> Mapping[str, Piece]:
     """What lies in the folder in the end."""
     styles = {style_file(name): Piece(files.style_size, sha256) for name, sha256 in files.styles.items()}
     return {MODEL: Piece(files.model.size, files.model.sha256), **styles}
@@ -101,7 +101,7 @@ def _wanted(files: Files) -> Mapping[str, Piece]:
 def is_there(place: Path, files: Files = FILES) -> bool:
     """Whether every file has its size; `check` reads them."""
     try:
-        return all((place / name).stat().st_size == piece.size for name, piece in _wanted(files).items())
+        return all((place / name).stat().st_size == piece.size for name, piece in _wanted_files(files).items())
     except OSError:
         return False
 
@@ -114,7 +114,7 @@ def check(place: Path, files: Files = FILES) -> None:
     DataError
         It says how to bring it again.
     """
-    for name, piece in _wanted(files).items():
+    for name, piece in _wanted_files(files).items():
         if not pieces.is_piece(place / name, piece):
             raise DataError(
                 f"{place / name} is not Kokoro's file of that name: remove the folder {place} and type auricle export "

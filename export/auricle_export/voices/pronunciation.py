@@ -68,7 +68,7 @@ def spellings(ipa: str, rng: np.random.Generator) -> str:
         said = said.replace("ɚ", "ə" if may(0.5) else "əɹ")
     if may(0.5):
         said = re.sub("ɐ$", "ə", said)
-    said = _reduced(said, rng)
+    said = _reduce_vowels(said, rng)
     if may(0.25):
         said = said.replace("ː", "")
     if may(0.5):
@@ -81,7 +81,7 @@ def spellings(ipa: str, rng: np.random.Generator) -> str:
     return said
 
 
-def _reduced(said: str, rng: np.random.Generator) -> str:
+def _reduce_vowels(said: str, rng: np.random.Generator) -> str:
     """Vowels without stress that are fuller, or less full, than the dictionary has them."""
     if rng.random() < 0.25:
         said = re.sub("(?<![ˈˌ])ə(?=[^ʊɹ])", str(rng.choice(["ʌ", "ɪ", "ɑ", "æ"], p=(0.5, 0.25, 0.15, 0.1))), said)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError, SettingsError, nearest
-from auricle.process.plugins import guarded, load, offered, takes
+from auricle.process.plugins import entry_points_of, guard, load, takes
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.voices import OTHER_NAMES
 from auricle_export.voices.espeak_ng import EspeakNg
@@ -35,7 +35,7 @@ _CALLED = {"missing": 0, "languages": 0, "speakers": 1, "speak": 3}
 
 def source_names() -> list[str]:
     """What can be chosen by name, sources of other packages included; nothing of theirs is imported."""
-    return [*SOURCES, *sorted(offered(GROUP).keys() - SOURCES.keys())]
+    return [*SOURCES, *sorted(entry_points_of(GROUP).keys() - SOURCES.keys())]
 
 
 def voice_source(name: str, phrases: Sequence[str] = ()) -> VoiceSource:
@@ -55,7 +55,7 @@ def voice_source(name: str, phrases: Sequence[str] = ()) -> VoiceSource:
     """
     if name in SOURCES:
         return SOURCES[name]()
-    others = offered(GROUP)
+    others = entry_points_of(GROUP)
     if name in others:
         return _of_another_package(name)
     if "/" in name or Path(name).is_dir():
@@ -119,7 +119,7 @@ class _Foreign:
     def __init__(self, source: VoiceSource, where: str) -> None:
         self.name, self.about, self.licence, self.version = (str(getattr(source, part)) for part in _TEXTS)
         self.attribution = tuple(map(str, getattr(source, "attribution", ())))
-        self._calls = {part: guarded(getattr(source, part), "voice", where, DataError) for part in _CALLED}
+        self._calls = {part: guard(getattr(source, part), "voice", where, DataError) for part in _CALLED}
         self._splits = takes(source.speak, 3, "speakers")
         self._where = where
 
@@ -145,10 +145,10 @@ class _Foreign:
 
 
 def _of_another_package(name: str) -> VoiceSource:
-    made, package = load("voice", name, offered(GROUP)[name])
+    made, package = load("voice", name, entry_points_of(GROUP)[name])
     where = f'The voice "{name}" of {package}'
     if isinstance(made, type):
-        made = guarded(made, "voice", where, SettingsError)()
+        made = guard(made, "voice", where, SettingsError)()
     lacking = [part for part in _TEXTS if not isinstance(getattr(made, part, None), str)]
     lacking += [part for part, count in _CALLED.items() if not takes(getattr(made, part, None), count)]
     if lacking:

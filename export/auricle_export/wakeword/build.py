@@ -20,7 +20,7 @@ from auricle_export.pretrain.outcome import TEST, VALIDATION, judge_clips
 from auricle_export.pretrain.second_stage import Measured, Sound, best_ruled
 from auricle_export.pretrain.state import state_file
 from auricle_export.pretrain.streams import Recognise, Streams, make_streams
-from auricle_export.pretrain.task import Watch, heeded
+from auricle_export.pretrain.task import Watch, watch_progress
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 from auricle_export.pretrain.voted_streams import StreamVoter
 from auricle_export.voices.advice import who_speaks
@@ -74,7 +74,7 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
         A phrase, a folder, the pack of commands or the state are not as they have to be, in a sentence.
     """
     began, watch = time.monotonic(), watch or Watch()
-    step = heeded(watch, stopped)
+    step = watch_progress(watch, stopped)
     material = _gather(task, watch, step)
     own = train_wake_model(material, task.frozen, watch, stopped)
     vote = None if task.vote is None else train_wake_model(material, task.vote, watch, stopped)

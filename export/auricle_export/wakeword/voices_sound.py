@@ -16,7 +16,7 @@ from auricle.hearing.sounds import Take
 from auricle.hearing.splits import PARTS, Part, part_of
 from auricle.speech.confusables import COMMON_WORDS, holds_any, sound_distance
 from auricle.speech.espeak import phonemes_of
-from auricle.speech.everyday_speech import everyday_sentences, known_code
+from auricle.speech.everyday_speech import code_of_language, everyday_sentences
 from auricle.speech.near_words import near_words
 from auricle.speech.other_speech import FOREIGN, OtherTake, speak_texts
 from auricle.speech.synthesis import background_noise
@@ -95,7 +95,7 @@ class Texts:
 
 def texts_for(phrases: Sequence[str], commands: Sequence[str], language: str, seed: int) -> Texts:
     """What voices are asked to say; the errors are those of `speak_parts`."""
-    known, code = (*phrases, *commands), known_code(language)
+    known, code = (*phrases, *commands), code_of_language(language)
     near = near_words(list(phrases), language, ALIKE, seed)
     clean = {
         phrase: tuple(text for text in _far_enough(phrase, texts, language) if not holds_any(text, known))

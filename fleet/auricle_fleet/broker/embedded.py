@@ -29,7 +29,7 @@ from amqtt.session import Session
 
 from auricle.files import read_kept
 from auricle.mqtt_link.broker_rights import Roles, covers
-from auricle.wire.broker_passwords import verified
+from auricle.wire.broker_passwords import verify_password
 from auricle_fleet.broker.broker import SIGN
 from auricle_fleet.broker.mosquitto import read_passwords
 
@@ -52,7 +52,7 @@ class FleetRights(BaseAuthPlugin, BaseTopicPlugin):  # type: ignore[misc]
     async def authenticate(self, *, session: Session) -> bool:
         """Whether user, password, client id and will belong together."""
         known = self._hashes.get(session.username or "")
-        if known is None or session.client_id != session.username or not verified(session.password or "", known):
+        if known is None or session.client_id != session.username or not verify_password(session.password or "", known):
             return False
         return not session.will_flag or self._may(session.username, Action.PUBLISH, session.will_topic)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from auricle.files import read_kept
 from auricle.mqtt_link.broker_rights import Roles, acl_file
-from auricle.wire.broker_passwords import hashed
+from auricle.wire.broker_passwords import hash_password
 from auricle_fleet.broker.process import BrokerProcess
 
 log = logging.getLogger("auricle.broker")
@@ -79,7 +79,7 @@ def _user_for(folder: Path, files: tuple[Path, ...]) -> str | None:
 
 def write_passwords(path: Path, users: Mapping[str, str]) -> None:
     """Write the file, readable by its owner only."""
-    write_private(path, "".join(f"{user}:{hashed(password)}\n" for user, password in users.items()))
+    write_private(path, "".join(f"{user}:{hash_password(password)}\n" for user, password in users.items()))
 
 
 def write_private(path: Path, text: str) -> None:

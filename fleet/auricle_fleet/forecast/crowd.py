@@ -102,10 +102,10 @@ def held_out(speech: SpeechSet, clips: NDArray[np.int64]) -> int:
 
 def is_missing(data: str) -> bool:
     """Whether the recordings have to be downloaded first."""
-    return data == "speech-commands" and not _downloaded().is_dir()
+    return data == "speech-commands" and not _download_folder().is_dir()
 
 
-def _downloaded() -> Path:
+def _download_folder() -> Path:
     return download.cache_folder() / download.SPEECH_COMMANDS.name
 
 
@@ -115,4 +115,4 @@ def _folder(data: str) -> Path:
             "Speech Commands is not on this machine, so that its speakers cannot be counted: `auricle fleet run --data "
             "speech-commands` downloads it first (2.4 GB), or name a folder with --data."
         )
-    return _downloaded() if data == "speech-commands" else Path(data)
+    return _download_folder() if data == "speech-commands" else Path(data)

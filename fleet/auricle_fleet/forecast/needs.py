@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import UNSET, Struct
 
-from auricle.packs.first_weights import chosen_weights
+from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import SLOTS
 from auricle.speech.row_store import Spill
 from auricle.wire.update_codec import length_of
@@ -16,7 +16,7 @@ from auricle.wire.vectors import bytes_of
 from auricle_cloud.rounds.policy import devices_invited, quorum_of, updates_wanted
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.listening.detect import DetectTable, detect_settings
-from auricle_edge.training.judge.sound import carried_negatives
+from auricle_edge.training.judge.sound import load_negatives
 from auricle_fleet.engines import ENGINES
 from auricle_fleet.forecast.constants import (
     AT_ONCE,
@@ -90,7 +90,7 @@ class Needed:
         self.preset: Preset = settings.preset_for(trained=settings.start == "pack")
         self.preset.require_pack(crowd.pack)
         for model in {crowd.pack.manifest.plugin, *crowd.models}:
-            chosen_weights(settings.start, crowd.pack, model, settings.seed, crowd.origin)
+            choose_weights(settings.start, crowd.pack, model, settings.seed, crowd.origin)
         task = crowd.pack.manifest.task
         self.clip_bytes = 4 * task.frames * task.frontend.mels
         self._plugin = crowd.pack.plugin_table.size
@@ -176,7 +176,7 @@ class Needed:
         detect = detect_settings(DetectTable(), pack)
         if pack.manifest.negatives is UNSET:
             return min(minutes * 60, self._crowd.unseen / 2) / detect.hop
-        return carried_negatives(pack, detect, self._settings.judge_minutes).streams.hours * 3600 / detect.hop
+        return load_negatives(pack, detect, self._settings.judge_minutes).streams.hours * 3600 / detect.hop
 
     def _trains(self, engine: str) -> float:
         """Devices that train and answer in a round, on average."""
@@ -226,7 +226,7 @@ class Needed:
         return min(clips, crowd.clips) * self.clip_bytes  # one that several devices have is there once
 
     @property
-    def _mapped(self) -> int:
+    def _mapped_bytes(self) -> int:
         """Bytes of them that lie in a file, which the system keeps in memory as far as there is room."""
         return self._of_devices if self._of_devices > Spill(Path()).above else 0
 
@@ -234,7 +234,7 @@ class Needed:
         has, crowd = ENGINES[engine].constants, self._crowd
         task = crowd.pack.manifest.task
         sound = crowd.clips * task.clip_samples * 2
-        clips = self._of_devices - self._mapped + 2 * crowd.unseen * self.clip_bytes  # these as features, too
+        clips = self._of_devices - self._mapped_bytes + 2 * crowd.unseen * self.clip_bytes  # these as features, too
         for device, group in enumerate(crowd.groups):
             copies = int(self._settings.partition.fresh is not None)
             copies += 0 if group is None else (group.noise_db is not None) + (group.attack == "backdoor")
@@ -255,15 +255,15 @@ class Needed:
         )
         rows = settings.rounds * trains * has.row_disk
         updates = trains * self._sent() if has.models_kept > 2 else 0  # of the newest round, at the coordinator
-        kept = (4 + self._kept_with_model()) * self._plugin + self.preset.lent_with(crowd.pack)
+        kept = (4 + self._optimizer_bytes()) * self._plugin + self.preset.lent_with(crowd.pack)
         models = min(settings.rounds + 1, has.models_kept) * kept
         models += min(settings.rounds + 1, has.weights_kept) * 4 * self._plugin
         devices = (
             min(has.states_kept, self._times_each(engine)) * self.whole_states + best + has.device_disk * crowd.devices
         )
-        return has.base_disk + self._mapped + devices + updates + models + rows
+        return has.base_disk + self._mapped_bytes + devices + updates + models + rows
 
-    def _kept_with_model(self) -> int:
+    def _optimizer_bytes(self) -> int:
         """Bytes a weight of what is kept with a model: two moments in float64 at most."""
         rule = get_rule(self.preset.rule, **self.preset.rule_options)
         return 16 if self.preset.server.kind != "none" or rule.step else 0

@@ -171,7 +171,7 @@ class Federation:
             mode="async" if self._settings.mode == "async" else "sync",
             buffer=self._settings.buffer,
             detection=self._settings.detection if self._settings.detect else None,
-            labelled=self._labelled(),
+            labelled=self._labelled_clips(),
             limits=self._settings.limits,
             privacy=self._settings.privacy,
             secure_sum=self._settings.secure_sum,
@@ -182,7 +182,7 @@ class Federation:
             durable=self._settings.durable,
         )
 
-    def _labelled(self) -> Path | ValidationSet | None:
+    def _labelled_clips(self) -> Path | ValidationSet | None:
         """Clips for a method that learns from them: a folder's, or those that the run keeps for the coordinator."""
         if self._settings.labelled is None:
             return None

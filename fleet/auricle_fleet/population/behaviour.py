@@ -110,11 +110,11 @@ class GroupTrainer(Trainer):
             self.renew(data)
         attack = self.group.attack if self.group.attacks_in(round_number) else None
         if attack == "free-ride":
-            return self._claimed(plan, plugin, plugin.copy(), state, late)
+            return self._claim_without_training(plan, plugin, plugin.copy(), state, late)
         if attack in TOGETHER and self._colluders is not None:
             honest = self._colluders.updates(plan, round_number, plugin, checkpoint)
             sent = plugin + forged_together(attack, honest, self._force)
-            return self._claimed(plan, plugin, sent.astype(np.float32), state, late)
+            return self._claim_without_training(plan, plugin, sent.astype(np.float32), state, late)
         result = super().run(plan, round_number, plugin, state, checkpoint, prior, vectors)
         if attack == "samples":
             return replace(result, samples=round(result.samples * self._force))
@@ -125,7 +125,9 @@ class GroupTrainer(Trainer):
         changed = plugin + forged(attack, result.plugin - plugin, self._force, rng)
         return replace(result, plugin=changed.astype(np.float32))
 
-    def _claimed(self, plan: Plan, received: Flat, sent: Flat, state: LocalState, late: float) -> RoundResult:
+    def _claim_without_training(
+        self, plan: Plan, received: Flat, sent: Flat, state: LocalState, late: float
+    ) -> RoundResult:
         """What a device says that trained nothing of its own and claims that it did."""
         loss, count = self.inference_loss(received), self.clips_of(plan)
         said = 0.0 if math.isnan(loss) else loss
@@ -221,9 +223,9 @@ class FleetDevices:
 
     def registered(self, device: int) -> int:
         """How many clips a device registers with: those with a label, fresh ones included."""
-        return named_count(int(self._data.counts[device, 0]), self._labelled(device))
+        return named_count(int(self._data.counts[device, 0]), self._labelled_share(device))
 
-    def _labelled(self, device: int) -> float:
+    def _labelled_share(self, device: int) -> float:
         """Share of a device's clips that have labels."""
         group = self.groups[device]
         return self._settings.labelled_part if group is None or group.labelled_share is None else group.labelled_share
@@ -231,7 +233,7 @@ class FleetDevices:
     def require_clips(self) -> None:
         """See that every device has a clip with a label in its first round, where it shall have any; DataError."""
         if self._settings.partition.fresh is not None:
-            for device, share in enumerate(map(self._labelled, range(len(self.names)))):
+            for device, share in enumerate(map(self._labelled_share, range(len(self.names)))):
                 if share > 0:
                     self.clips(device)
 
@@ -239,7 +241,7 @@ class FleetDevices:
         """What a device has in each round."""
         if device not in self._clips:
             settings, group, (_, data) = self._settings, self.groups[device], self._data.devices[device]
-            share = self._labelled(device)
+            share = self._labelled_share(device)
             labels, seed = self._data.pack.labels, self.seed(device)
             targets = np.concatenate([data.train.targets, data.held_out.targets])
             begins = fresh_labels(targets, len(labels), settings.partition.fresh, seed)

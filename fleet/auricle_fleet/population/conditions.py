@@ -140,7 +140,7 @@ class RoundClips:
     @property
     def first(self) -> DeviceData:
         """What the device registers with: clips of all labels that it will have, as an attack of round 1 has them."""
-        return self._attacked(self._whole) if self._group is not None and self._group.attacks_in(1) else self._whole
+        return self._attack(self._whole) if self._group is not None and self._group.attacks_in(1) else self._whole
 
     def at(self, round_number: int, *, honest: bool = False) -> DeviceData:
         """What it trains on and judges itself by in a round; `honest`: whatever its group attacks with."""
@@ -149,7 +149,7 @@ class RoundClips:
         made = self._made.get(attacks)
         if made is None or made[0] != there:
             data = self._by(round_number)
-            made = self._made[attacks] = there, self._attacked(data) if attacks else data
+            made = self._made[attacks] = there, self._attack(data) if attacks else data
         return made[1]
 
     def _by(self, round_number: int) -> DeviceData:
@@ -168,7 +168,7 @@ class RoundClips:
             data, train=train, held_out=held_out, unlabelled=free if free is not None and len(free) else None
         )
 
-    def _attacked(self, data: DeviceData) -> DeviceData:
+    def _attack(self, data: DeviceData) -> DeviceData:
         """With what the group's attack does to the clips that it trains on."""
         train, attack = data.train, None if self._group is None else self._group.attack
         if attack in FLIPPED:

@@ -20,8 +20,8 @@ from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.training.judge.clips import NEGATIVES
 from auricle_edge.training.judge.comparison import Heard
-from auricle_edge.training.judge.sound import Judging, Negatives, carried_negatives
-from auricle_edge.training.judge.streams import joined
+from auricle_edge.training.judge.sound import Judging, Negatives, load_negatives
+from auricle_edge.training.judge.streams import join
 from auricle_fleet.population.conditions import target_of, triggered
 from auricle_fleet.population.data import FleetData
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -39,7 +39,7 @@ MEASURED_MINUTES = 3.0
 def of_no_keyword(clips: Clips, labels: Sequence[str]) -> list[Energies]:
     """Clips of other words and of silence, joined to one stretch; none where there are none."""
     silent = np.array([name in NEGATIVES for name in labels])
-    return joined(clips.energies[silent[clips.targets]])
+    return join(clips.energies[silent[clips.targets]])
 
 
 def _half(data: FleetData, group: int) -> Clips:
@@ -93,23 +93,23 @@ class FleetJudging:
         pack, carries = self._data.pack, self._carries
         own = None if carries else of_no_keyword(_half(self._data, 0), pack.labels)
         return Judging(
-            self._detect, carried_negatives(pack, self._detect, self._settings.judge_minutes, own, self._frontend)
+            self._detect, load_negatives(pack, self._detect, self._settings.judge_minutes, own, self._frontend)
         )
 
     @cached_property
-    def _measured(self) -> Negatives:
+    def _negatives_to_measure(self) -> Negatives:
         """The sound without keywords on which plug-ins are measured."""
         if self._carries and self.judging.carried is not None:
             return self.judging.carried
         others = of_no_keyword(_half(self._data, 1), self._data.pack.labels)
-        return carried_negatives(self._data.pack, self._detect, MEASURED_MINUTES, others, self._frontend)
+        return load_negatives(self._data.pack, self._detect, MEASURED_MINUTES, others, self._frontend)
 
     @property
     def _carries(self) -> bool:
         return self._data.pack.manifest.negatives is not UNSET
 
     @cached_property
-    def _triggered(self) -> NDArray[np.float32]:
+    def _triggered_features(self) -> NDArray[np.float32]:
         """Features of the clips of other labels with a backdoor's trigger, where a group has one."""
         has_backdoor = any(group.attack == "backdoor" for group in self._settings.groups)
         tripped = np.flatnonzero((self._targets != target_of(self._data.pack.labels)) & has_backdoor)
@@ -174,9 +174,9 @@ class FleetJudging:
 
         Of the unseen speakers' clips of other labels; None where no group has a backdoor, or there are no such clips.
         """
-        if not len(self._triggered):
+        if not len(self._triggered_features):
             return None
-        taken = self.runtime.logits(self._name, plugin, self._triggered).argmax(axis=1)
+        taken = self.runtime.logits(self._name, plugin, self._triggered_features).argmax(axis=1)
         return float((taken == target_of(self.runtime.pack.labels)).mean())
 
     def confusion(self, plugin: Flat) -> NDArray[np.int64] | None:
@@ -196,10 +196,10 @@ class FleetJudging:
 
     def false_accepts(self, plugin: Flat) -> Heard | None:
         """The false accepts of a plug-in (P,) in sound without keywords; None where there is no such sound."""
-        hours = self._measured.streams.hours
+        hours = self._negatives_to_measure.streams.hours
         if not hours:
             return None
-        accepts = self._measured.accepts(self.runtime, self._name, plugin)
+        accepts = self._negatives_to_measure.accepts(self.runtime, self._name, plugin)
         return Heard(accepts, np.zeros(0, np.uint8), hours)
 
     @property

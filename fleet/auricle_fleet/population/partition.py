@@ -240,7 +240,7 @@ def by_dirichlet(targets: Places, count: int, alpha: float, rng: np.random.Gener
     for _ in range(DRAWS):
         counts = np.stack([apportioned(rng.dirichlet(np.full(count, alpha)), len(clips)) for clips in order])
         if counts.sum(axis=0).min() >= FEWEST:
-            return _collected(order, counts)
+            return _collect(order, counts)
     raise DataError(
         f"In {DRAWS:,} draws with alpha {alpha:g} some of {count:,} devices had fewer than {FEWEST} clips: raise "
         "alpha, or lower --devices."
@@ -274,7 +274,7 @@ def by_labels(targets: Places, count: int, each: int, sigma: float, rng: np.rand
         apportioned(holders * weights, len(clips) if holders.any() else 0)
         for holders, clips in zip(has, order, strict=True)
     ]
-    return _collected(order, np.stack(rows))
+    return _collect(order, np.stack(rows))
 
 
 def apportioned(shares: NDArray[np.float64], whole: int) -> Places:
@@ -288,7 +288,7 @@ def apportioned(shares: NDArray[np.float64], whole: int) -> Places:
     return counts
 
 
-def _collected(order: Sequence[Places], counts: NDArray[np.int64]) -> list[Places]:
+def _collect(order: Sequence[Places], counts: NDArray[np.int64]) -> list[Places]:
     """For each device the first so many of each label's clips that are not yet taken."""
     ends = np.cumsum(counts, axis=1)
     return [

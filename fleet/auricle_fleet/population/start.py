@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from auricle.packs.first_weights import chosen_weights
+from auricle.packs.first_weights import choose_weights
 from auricle.wire.tensors import Flat
 from auricle_edge.training.judge.comparison import Heard
 from auricle_fleet.population.data import FleetData
@@ -66,4 +66,4 @@ def started(data: FleetData, settings: FleetSettings, model: str, seed: int) -> 
     PackError
         The run is to start from the pack, and the pack has no trained weights of this model.
     """
-    return chosen_weights(settings.start, data.pack, model, seed, data.origin)
+    return choose_weights(settings.start, data.pack, model, seed, data.origin)

@@ -60,7 +60,7 @@ def card(
         f"# Keyword model: {', '.join(_plain(word) for word in summary.words if word not in SPECIAL_LABELS)}",
         _model(summary, pack),
         "## Trained on",
-        _trained(summary, told),
+        _training_sentence(summary, told),
         "## How",
         _table(("setting", "value"), _settings(summary, told)),
         "## How good",
@@ -86,7 +86,7 @@ def _model(summary: Summary, pack: Pack) -> str:
     )
 
 
-def _trained(summary: Summary, told: Mapping[str, object]) -> str:
+def _training_sentence(summary: Summary, told: Mapping[str, object]) -> str:
     data = str(told.get("data", "synthetic"))
     heard = HEARD.get(data, f"Recordings of the folder {_code(Path(data).name)}.")
     start = "seeded noise" if summary.start == "scratch" else "the pack's trained weights"

@@ -81,13 +81,13 @@ def compare(folders: Sequence[Path]) -> list[Compared]:
         Runs learnt other words, so that their figures say nothing beside each other.
     """
     read = _read(folders)
-    plain = [_told(settings) for _, settings, _ in read]
+    plain = [_flatten(settings) for _, settings, _ in read]
     names = _differing(plain)
     groups: dict[str, list[int]] = {}
     for i, told in enumerate(plain):
         groups.setdefault(json.dumps(told, sort_keys=True), []).append(i)
     found = [
-        _compared([read[i] for i in members], {n: plain[members[0]].get(n) for n in names})
+        _compare([read[i] for i in members], {n: plain[members[0]].get(n) for n in names})
         for members in groups.values()
     ]
     return sorted(found, key=lambda each: math.inf if each.unseen is None else -each.unseen.mean)
@@ -102,7 +102,7 @@ def each_run(folders: Sequence[Path]) -> tuple[list[str], list[dict[str, object]
         As of `compare`.
     """
     read = _read(folders)
-    plain = [_told(settings) for _, settings, _ in read]
+    plain = [_flatten(settings) for _, settings, _ in read]
     names = [name for name in _differing(plain) if name not in FIGURES]
     found = [
         {"run": str(folder), **{name: told.get(name) for name in names}, **msgspec.to_builtins(summary)}
@@ -156,7 +156,7 @@ def _summary(folder: Path) -> Summary:
         ) from error
 
 
-def _told(settings: FleetSettings) -> dict[str, object]:
+def _flatten(settings: FleetSettings) -> dict[str, object]:
     plain: dict[str, object] = msgspec.to_builtins(settings)
     told: dict[str, object] = {}
     for name, value in plain.items():
@@ -174,7 +174,7 @@ def _refuse_others(read: Sequence[tuple[Path, FleetSettings, Summary]]) -> None:
             raise DataError(f"{first} and {folder} learnt other words: their figures say nothing beside each other.")
 
 
-def _compared(runs: Sequence[tuple[Path, FleetSettings, Summary]], told: dict[str, object]) -> Compared:
+def _compare(runs: Sequence[tuple[Path, FleetSettings, Summary]], told: dict[str, object]) -> Compared:
     summaries = [summary for _, _, summary in runs]
     return Compared(
         runs=tuple(folder.name or folder.resolve().name for folder, _, _ in runs),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from auricle.wire.kinds import escaped
+from auricle.wire.kinds import escape
 
 WIDTH, MARGIN = 720, 16
 PLOT = 270
@@ -183,7 +183,7 @@ def text(
     """Text at a place. Its look is in `style`, which no style sheet of a page around it changes."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{turn} '
-        f'style="fill:{colour};font-size:{size:g}px;font-weight:{weight}">{escaped(words)}</text>'
+        f'style="fill:{colour};font-size:{size:g}px;font-weight:{weight}">{escape(words)}</text>'
     )
 
 
@@ -250,7 +250,7 @@ def _shade(share: float) -> str:
 def _svg(label: str, width: float, height: float, parts: Sequence[str]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escaped(label)}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(label)}" '
         f'font-family="{FONTS}"><rect width="100%" height="100%" fill="{PAPER}"/>'
         f"{''.join(parts)}</svg>"
     )

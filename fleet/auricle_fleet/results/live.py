@@ -28,7 +28,7 @@ GAP = 2
 SHOW_CURSOR = "\x1b[?25h"
 
 
-def _judged(row: RoundRow) -> str:
+def _verdict_text(row: RoundRow) -> str:
     """What a round's line says of false accepts, refused rounds and whom the rule left out, where anything is known."""
     accepts = false_accepts(row.false_accepts, row.negative_seconds, row.false_accepts_per_hour, "false accept")
     said = [accepts] if row.false_accepts_per_hour is not None else []
@@ -92,7 +92,7 @@ class View(Silent):
     def __enter__(self) -> View:
         """Start showing."""
         if not self._json and self._console.is_terminal:
-            self._live = Live(self._framed(), console=self._console, refresh_per_second=4)
+            self._live = Live(self._with_cursor_line(), console=self._console, refresh_per_second=4)
             self._live.start()
         return self
 
@@ -120,7 +120,7 @@ class View(Silent):
             self._steps.update(self._tasks[what], completed=done, total=total)
             if done >= total:
                 self._steps.remove_task(self._tasks.pop(what))
-            self._live.update(self._framed())
+            self._live.update(self._with_cursor_line())
         elif not self._json and (done >= total or time.monotonic() - self._said.get(what, 0) > 10):
             self._said[what] = time.monotonic()
             self.say(f"{what}: {done} of {total}")
@@ -131,12 +131,12 @@ class View(Silent):
         if self._json:
             _print(row)
         elif self._live is not None:
-            self._live.update(self._framed())
+            self._live.update(self._with_cursor_line())
         else:
             self.say(
                 f"round {row.round}/{row.rounds}  unseen {percent(row.plugin_accuracy_unseen)}  "
                 f"personal {percent(row.personal_accuracy)}  counted {row.counted}/{row.invited}  "
-                f"{_judged(row)}"
+                f"{_verdict_text(row)}"
                 f"up {size(row.bytes_up)}  down {size(row.bytes_down)}  {row.seconds:.1f} s  "
                 f"left {duration(row.seconds_left)}"
             )
@@ -152,7 +152,7 @@ class View(Silent):
         """What stands in the terminal: the last rounds, and what is under way."""
         return Group(*([self._table()] if self.rows else []), self._steps)
 
-    def _framed(self) -> Group:
+    def _with_cursor_line(self) -> Group:
         """The same above an empty line for the cursor.
 
         A terminal writes `^C` where the cursor is. Behind the end of a line it would go on into the next one, from

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 import msgspec
 
-from auricle.wire.kinds import escaped
+from auricle.wire.kinds import escape
 from auricle_fleet.results.result import RoundRow
 
 
@@ -71,7 +71,7 @@ def by_party(rounds: Sequence[RoundRow]) -> str:
     rows = "".join(
         "<tr>"
         + "".join(
-            f"<td>{escaped(cell)}</td>"
+            f"<td>{escape(cell)}</td>"
             for cell in (
                 str(row.round),
                 _number(row.labelled_devices),
@@ -84,7 +84,7 @@ def by_party(rounds: Sequence[RoundRow]) -> str:
         + "</tr>"
         for row in shown
     )
-    head = "".join(f"<th>{escaped(name)}</th>" for name in names)
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
     return (
         "<h2>With labels and without, by round</h2><p>Angles are between a party's direction and the one that the "
         "round took: below 90 degrees it goes with the party, above against it.</p>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from auricle.process.ending import fitted
+from auricle.process.ending import fit_to_terminal
 from auricle.process.table import Column, print_grid
 from auricle.process.times import how_many
 from auricle_fleet.engine import Constants
@@ -20,7 +20,7 @@ EXACT, MEASURED, BENCH, ESTIMATE = "counted", "measured", "bench", "estimate"
 def show(plan: Forecast, write: Callable[[str], None]) -> None:
     """Print a forecast: a sentence, the table, and the sources of its figures."""
     write(
-        fitted(
+        fit_to_terminal(
             f"{plan.devices:,} devices with {plan.training_clips:,} training clips, {plan.invited:,} invited to each "
             f"of {plan.rounds:,} rounds; a model of {plan.weights:,} weights; {plan.unseen_clips:,} clips to judge by."
         )
@@ -28,15 +28,17 @@ def show(plan: Forecast, write: Callable[[str], None]) -> None:
     columns = [Column("", 0), *(Column(name, 0) for name in plan.engines), Column("there is", 0), Column("from", 1)]
     print_grid(columns, list(_rows(plan)))
     for line in _sources(plan):
-        write(fitted(line))
+        write(fit_to_terminal(line))
     for name, each in plan.engines.items():
         if each.refused is not None and name != plan.engine:
-            write(fitted(f"--engine {name}: {each.refused}"))
+            write(fit_to_terminal(f"--engine {name}: {each.refused}"))
         elif each.refused is None and (
             is_tight(each.needs.memory, plan.machine.memory) or is_tight(each.needs.disk, plan.machine.disk)
         ):
             write(
-                fitted(f"--engine {name} may just fit: memory or disk is nearer to its end than this forecast is sure.")
+                fit_to_terminal(
+                    f"--engine {name} may just fit: memory or disk is nearer to its end than this forecast is sure."
+                )
             )
 
 
@@ -76,10 +78,10 @@ def _sources(plan: Forecast) -> Iterator[str]:
             f"{1e3 * speed.features:.2f} ms."
         )
     for name, each in plan.engines.items():
-        yield f"Of {plan.source}, {name}: {_said(each.constants)}."
+        yield f"Of {plan.source}, {name}: {_describe(each.constants)}."
 
 
-def _said(has: Constants) -> str:
+def _describe(has: Constants) -> str:
     """An engine's constants in a line."""
     parts = [
         f"{size(has.base_memory)} of memory, {size(has.device_memory)} a device",

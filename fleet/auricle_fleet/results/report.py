@@ -7,7 +7,7 @@ from pathlib import Path
 
 from auricle.files import write_durably
 from auricle.process.times import about, how_many
-from auricle.wire.kinds import escaped
+from auricle.wire.kinds import escape
 from auricle_fleet.results.drawing import ticks
 from auricle_fleet.results.parties import by_party
 from auricle_fleet.results.report_tables import by_device, by_finding, by_group, by_round, by_word, told
@@ -79,7 +79,7 @@ def chart(
     def y_of(y: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * min(y, high) / high
 
-    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escaped(title)}">']
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">']
     for tick in heights:
         shown = f"{100 * tick:.0f} %" if unit == "%" else f"{tick:g} {unit}"
         y = y_of(tick)
@@ -94,12 +94,12 @@ def chart(
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" '
             'stroke="var(--c)" stroke-dasharray="6 5"/>'
         )
-        parts.append(f'<text x="{LEFT + 6}" y="{y - 5:.1f}">{escaped(level[0])}</text>')
+        parts.append(f'<text x="{LEFT + 6}" y="{y - 5:.1f}">{escape(level[0])}</text>')
     for _, colour, line in series:
         path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in line)
         dots = "".join(f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="2.2" fill="{colour}"/>' for x, y in line)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}')
-    keys = "".join(f'<span><i style="background:{colour}"></i>{escaped(name)}</span>' for name, colour, _ in series)
+    keys = "".join(f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour, _ in series)
     return "".join([f'<p class="keys">{keys}</p>', *parts, "</svg>"])
 
 
@@ -118,10 +118,10 @@ def _cards(summary: Summary) -> str:
         ("time", duration(summary.seconds)),
         ("sent up / down", f"{size(summary.bytes_up)} / {size(summary.bytes_down)}"),
     ]
-    return "".join(f'<div class="card"><b>{escaped(v)}</b><span>{escaped(k)}</span></div>' for k, v in cards)
+    return "".join(f'<div class="card"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for k, v in cards)
 
 
-def _left_out(rounds: Sequence[RoundRow]) -> str:
+def _count_left_out(rounds: Sequence[RoundRow]) -> str:
     """How often the rule left each device out of a layer, over all rounds."""
     counts: dict[str, dict[str, int]] = {}
     for r in rounds:
@@ -134,9 +134,9 @@ def _left_out(rounds: Sequence[RoundRow]) -> str:
     if not counts:
         return note if rounds and unknown == len(rounds) else f"<p>The rule left nobody out.</p>{note}"
     layers = sorted({layer for row in counts.values() for layer in row})
-    head = "".join(f"<th>{escaped(layer)}</th>" for layer in layers)
+    head = "".join(f"<th>{escape(layer)}</th>" for layer in layers)
     rows = "".join(
-        f"<tr><td>{escaped(name)}</td>" + "".join(f"<td>{row.get(layer, 0)}</td>" for layer in layers) + "</tr>"
+        f"<tr><td>{escape(name)}</td>" + "".join(f"<td>{row.get(layer, 0)}</td>" for layer in layers) + "</tr>"
         for name, row in sorted(counts.items())
     )
     return f'<div class="scroll"><table><tr><th>device</th>{head}</tr>{rows}</table></div>{note}'
@@ -204,13 +204,13 @@ def render(
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Auricle fleet run</title>'
-        f"<style>{STYLE}</style></head><body><h1>Fleet run</h1><p class='lead'>{escaped(lead)}</p>"
+        f"<style>{STYLE}</style></head><body><h1>Fleet run</h1><p class='lead'>{escape(lead)}</p>"
         f'<div class="cards">{_cards(summary)}</div><h2>Accuracy</h2>{accuracy}<h2>Inference loss</h2>{loss}'
-        f"{_false_accepts(accepts, summary, counted=counted)}<h2>Words</h2><p>{escaped(words)}</p>"
+        f"{_false_accepts(accepts, summary, counted=counted)}<h2>Words</h2><p>{escape(words)}</p>"
         f"{by_finding(summary.findings)}"
         f"{by_word(summary.words, summary.confusion)}{by_party(rounds)}"
         f"{by_device(devices)}{by_group(devices, len(rounds))}"
-        f"<h2>Left out of a layer, rounds</h2>{_left_out(rounds)}<h2>Rounds</h2>{by_round(rounds)}"
+        f"<h2>Left out of a layer, rounds</h2>{_count_left_out(rounds)}<h2>Rounds</h2>{by_round(rounds)}"
         f"{told(settings, prolonged(rounds))}</body></html>\n"
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.speech.sound_faults import FindingCount
-from auricle.wire.kinds import escaped
+from auricle.wire.kinds import escape
 from auricle_fleet.results.result import DeviceRow, RoundRow
 from auricle_fleet.settings.units import false_accepts, percent, size
 
@@ -22,14 +22,14 @@ ONE_LINE = 30
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose cells are escaped here."""
-    top = "".join(f"<th>{escaped(name)}</th>" for name in head)
+    top = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     return f'<div class="scroll"><table><tr>{top}</tr>{body}</table></div>'
 
 
 def _cell(text: str) -> str:
     """A cell: names and numbers stay on one line, a sentence does not."""
-    return f"<td{' class=long' if len(text) > ONE_LINE else ''}>{escaped(text)}</td>"
+    return f"<td{' class=long' if len(text) > ONE_LINE else ''}>{escape(text)}</td>"
 
 
 def by_finding(findings: Sequence[FindingCount]) -> str:
@@ -68,7 +68,7 @@ def by_word(words: Sequence[str], confusion: Sequence[Sequence[int]] | None) -> 
 
 def _matrix(words: Sequence[str], counts: NDArray[np.int64]) -> str:
     """The confusion matrix, darker the more."""
-    head = "".join(f"<th>{escaped(word)}</th>" for word in words)
+    head = "".join(f"<th>{escape(word)}</th>" for word in words)
     rows = ""
     for i, word in enumerate(words):
         said = max(1, int(counts[i].sum()))
@@ -77,7 +77,7 @@ def _matrix(words: Sequence[str], counts: NDArray[np.int64]) -> str:
             f'{round(70 * int(counts[i, j]) / said)}%, transparent)">{int(counts[i, j]) or ""}</td>'
             for j in range(len(words))
         )
-        rows += f"<tr><td>{escaped(word)}</td>{cells}</tr>"
+        rows += f"<tr><td>{escape(word)}</td>{cells}</tr>"
     return (
         "<p>What was said, by row, and what it was taken for, by column:</p>"
         f'<div class="scroll"><table><tr><th></th>{head}</tr>{rows}</table></div>'
@@ -110,24 +110,24 @@ def told(settings: Mapping[str, object] | None, otherwise: str = "") -> str:
     """What the run was told that is not the default, and the command that repeats it."""
     if settings is None:
         return ""
-    rows = [[name, _said(value)] for name, value in settings.items()]
+    rows = [[name, _setting_text(value)] for name, value in settings.items()]
     table = _table(("setting", "value"), rows) if rows else "<p>All settings are the defaults.</p>"
-    note = f"<p>{escaped(otherwise)}</p>" if otherwise else ""
+    note = f"<p>{escape(otherwise)}</p>" if otherwise else ""
     return f"<h2>Settings</h2>{table}<p>The same run again, typed where this one was: <code>{AGAIN}</code></p>{note}"
 
 
-def _said(value: object) -> str:
+def _setting_text(value: object) -> str:
     """A setting as a person writes it: a group only with what it was told."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_said(each)}" for name, each in value.items() if each is not None)
+        return ", ".join(f"{name} {_setting_text(each)}" for name, each in value.items() if each is not None)
     if isinstance(value, list | tuple):
         plain = not all(isinstance(each, dict) for each in value)
-        return " ".join(map(_said, value)) if plain else "; ".join(map(_group, value))
+        return " ".join(map(_setting_text, value)) if plain else "; ".join(map(_group, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _group(told: Mapping[str, object]) -> str:
-    others = _said({name: value for name, value in told.items() if name != "name"})
+    others = _setting_text({name: value for name, value in told.items() if name != "name"})
     return f"{told['name']}: {others}" if others else str(told["name"])
 
 
@@ -144,7 +144,7 @@ def by_group(devices: Sequence[DeviceRow], rounds: int) -> str:
         mine = [device for device in devices if device.group == name]
         heard = [device.accuracy for device in mine if device.accuracy is not None]
         rows += (
-            f"<tr><td>{escaped(name or 'all others')}</td><td>{len(mine)}</td>"
+            f"<tr><td>{escape(name or 'all others')}</td><td>{len(mine)}</td>"
             f"<td>{sum(device.rounds for device in mine) / len(mine):.1f} of {rounds}</td>"
             f"<td>{sum(device.left_out for device in mine) / len(mine):.1f}</td>"
             f"<td>{sum(device.harmful for device in mine) / len(mine):.1f}</td>"

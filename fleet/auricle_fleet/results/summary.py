@@ -129,7 +129,7 @@ def write_results(
         Those that differ from the defaults, for the report.
     """
     paths = RunFolder(out)
-    write_durably(paths.pack, _packed(pack))
+    write_durably(paths.pack, _pack_bytes(pack))
     write_summary(out, msgspec.to_builtins(summary))
     write_report(out, summary, rounds, devices, settings)
     write_durably(paths.card, card(summary, pack, devices, settings, prolonged(rounds)).encode())
@@ -139,7 +139,7 @@ def write_results(
 _newest_pack: list[tuple[str, bytes]] = []
 
 
-def _packed(pack: Pack) -> bytes:
+def _pack_bytes(pack: Pack) -> bytes:
     """The bytes of a pack; those of the newest are kept, since packing takes seconds and a suite's runs share one."""
     if not _newest_pack or _newest_pack[0][0] != pack.identity:
         _newest_pack[:] = [(pack.identity, pack_bytes(pack))]

@@ -123,14 +123,14 @@ class Tracking:
 
     def round(self, row: RoundRow) -> None:
         """Hand on a round."""
-        self._guarded(lambda tracker: tracker.round(row.round, figures(row)))
+        self._guard(lambda tracker: tracker.round(row.round, figures(row)))
 
     def end(self) -> None:
         """No round follows."""
         if self._tracker is not None:
-            self._guarded(lambda tracker: tracker.end())
+            self._guard(lambda tracker: tracker.end())
 
-    def _guarded(self, work: Callable[[Tracker], None]) -> None:
+    def _guard(self, work: Callable[[Tracker], None]) -> None:
         if self._failed or self._begin is None:
             return
         try:

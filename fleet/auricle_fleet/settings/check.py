@@ -8,7 +8,7 @@ from msgspec import structs
 
 from auricle.errors import SettingsError, nearest
 from auricle.packs.first_weights import check_start
-from auricle.process.plugins import offered
+from auricle.process.plugins import entry_points_of
 from auricle.wire.update_codec import UPDATE_CODECS
 from auricle_edge.runtimes.choice import GROUP
 from auricle_fleet.settings.fleet_settings import BROKERS, LOCALS, FleetSettings
@@ -194,7 +194,7 @@ def check_run(told: FleetSettings) -> None:
         if told.pack is None and name not in LOCALS:
             raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')
     check_start(told.start)
-    trains = (*TRAINS, *offered(GROUP))
+    trains = (*TRAINS, *entry_points_of(GROUP))
     if told.runtime not in trains:
         raise SettingsError(f"--runtime is {' or '.join(trains)}: {nearest(told.runtime, trains)}")
     if told.judge not in JUDGE:

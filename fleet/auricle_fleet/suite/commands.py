@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from auricle.errors import SettingsError
-from auricle.process.ending import fitted
+from auricle.process.ending import fit_to_terminal
 from auricle.process.table import Column, print_grid
 from auricle.process.until_signal import until_signal
 from auricle_fleet.results.live import View
@@ -83,7 +83,7 @@ def _conclude(told: Suite, result: SuiteResult, as_json: bool) -> int:
             print_grid(columns, table.rows)
         typer.echo(f"\nPage: {result.page}")
         for name, why in sorted(result.failed.items()):
-            typer.echo(fitted(f"Failed: {name}: {why}"))
+            typer.echo(fit_to_terminal(f"Failed: {name}: {why}"))
     return 1 if result.failed else 0
 
 

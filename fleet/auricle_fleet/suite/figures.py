@@ -71,7 +71,7 @@ def recall_of_detection(summary: Summary, rows: Rows) -> float | None:
 
     Who attacked has sent an update that counted in a round in which its group attacks, or was blamed in some round.
     """
-    named, present = _named(rows), set()
+    named, present = _harmful_names(rows), set()
     for group in summary.attackers:
         there = {name for row in rows if group.attack_in(row.round) for name in row.personal}
         present |= set(group.devices) & (there | named)
@@ -81,7 +81,7 @@ def recall_of_detection(summary: Summary, rows: Rows) -> float | None:
 def false_names(summary: Summary, rows: Rows) -> float | None:
     """Honest devices whom detection blamed in some round; None without detection."""
     hostile = {name for group in summary.attackers for name in group.devices}
-    return float(len(_named(rows) - hostile)) if summary.detect else None
+    return float(len(_harmful_names(rows) - hostile)) if summary.detect else None
 
 
 def recovery(summary: Summary, rows: Rows) -> float | None:
@@ -91,7 +91,7 @@ def recovery(summary: Summary, rows: Rows) -> float | None:
     is not over when the next one comes, or the run ends, counts the rounds up to there: it took longer. None without a
     group that attacks in certain rounds.
     """
-    accuracy, attacks = _attacked(summary, rows)
+    accuracy, attacks = _accuracy_and_attacks(summary, rows)
     accuracy[0] = summary.start_accuracy_unseen
     last = max(accuracy)
     taken = []
@@ -109,13 +109,13 @@ def after_attack(summary: Summary, rows: Rows) -> float | None:
 
     Rounds that the run does not have are left out. None without a group that attacks in certain rounds.
     """
-    accuracy, attacks = _attacked(summary, rows)
+    accuracy, attacks = _accuracy_and_attacks(summary, rows)
     told = [[accuracy.get(n) for n in range(attack + 1, attack + 1 + AFTERMATH)] for attack in attacks]
     known = [_mean([value for value in values if value is not None]) for values in told]
     return _mean([value for value in known if value is not None])
 
 
-def _attacked(summary: Summary, rows: Rows) -> tuple[dict[int, float | None], list[int]]:
+def _accuracy_and_attacks(summary: Summary, rows: Rows) -> tuple[dict[int, float | None], list[int]]:
     """The plug-in's accuracy on unseen speakers by round, and the rounds with an attack, of a group that names them."""
     accuracy = {row.round: row.plugin_accuracy_unseen for row in rows}
     return accuracy, sorted({number for group in summary.attackers for number in group.rounds if number in accuracy})
@@ -155,7 +155,7 @@ def first_at(target: float, rows: Rows) -> int | None:
     return next((row.round for row in rows if (row.plugin_accuracy_unseen or 0.0) >= target), None)
 
 
-def _named(rows: Rows) -> set[str]:
+def _harmful_names(rows: Rows) -> set[str]:
     return {name for row in rows for name in row.harmful}
 
 

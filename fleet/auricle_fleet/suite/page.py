@@ -10,7 +10,7 @@ from pathlib import Path
 from auricle.errors import StorageError
 from auricle.files import describe, write_durably
 from auricle.process.times import how_many
-from auricle.wire.kinds import escaped, plain
+from auricle.wire.kinds import escape, plain
 from auricle_fleet.results.metrics import write_csv
 from auricle_fleet.results.png import png_of, why_not
 from auricle_fleet.results.report import STYLE
@@ -139,26 +139,26 @@ def _write_pictures(folder: Path, drawn: Sequence[Picture]) -> None:
 def _page(what: Shown, made: Sequence[Table], drawn: Sequence[Picture]) -> str:
     parts = [f"<p>{HOW_TO_READ}</p>"]
     for model in MODELS:
-        told = [f"<h3>{escaped(each.title)}</h3>{_table(each)}" for each in made if each.model == model]
+        told = [f"<h3>{escape(each.title)}</h3>{_table(each)}" for each in made if each.model == model]
         shown = "".join(picture.svg for picture in drawn if picture.model == model)
         if told or shown:
             parts += [f"<h2>{HEADINGS[model]}</h2>", *told, f'<div class="drawn">{shown}</div>' if shown else ""]
     if what.tuned:
-        parts.append(f"<h2>{escaped(what.tuning().title)}</h2>{_table(what.tuning())}")
+        parts.append(f"<h2>{escape(what.tuning().title)}</h2>{_table(what.tuning())}")
     if what.failed:
         failed = Table("", ["run", "why"], [[name, why] for name, why in sorted(what.failed.items())])
         parts.append(f"<h2>Runs that failed</h2>{_table(failed)}")
-    parts.append(f"<h2>How it was made</h2><p>{escaped(what.made_by())}</p><p><code>{escaped(what.command)}</code></p>")
+    parts.append(f"<h2>How it was made</h2><p>{escape(what.made_by())}</p><p><code>{escape(what.command)}</code></p>")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escaped(what.name)}</title><style>{STYLE}{CSS}</style></head><body><h1>{escaped(what.name)}</h1>"
-        f"<p class='lead'>{escaped(what.suite.about)}</p><p>{escaped(what.lead())}</p>{''.join(parts)}"
+        f"<title>{escape(what.name)}</title><style>{STYLE}{CSS}</style></head><body><h1>{escape(what.name)}</h1>"
+        f"<p class='lead'>{escape(what.suite.about)}</p><p>{escape(what.lead())}</p>{''.join(parts)}"
         "</body></html>\n"
     )
 
 
 def _table(table: Table) -> str:
-    top = "".join(f"<th>{escaped(cell)}</th>" for cell in table.head)
-    body = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
+    top = "".join(f"<th>{escape(cell)}</th>" for cell in table.head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
     return f'<div class="scroll"><table><tr>{top}</tr>{body}</table></div>'

@@ -32,15 +32,15 @@ def full_size(suite: Suite, where: str) -> Suite:
             seeds=full.seeds or suite.seeds,
             target=full.target or suite.target,
             tuning=full.tuning or suite.tuning,
-            methods=_merged(suite.methods, full.methods, where),
-            conditions=_merged(suite.conditions, full.conditions, where),
+            methods=_merge(suite.methods, full.methods, where),
+            conditions=_merge(suite.conditions, full.conditions, where),
             full=None,
         )
     except SettingsError as error:
         raise error if where in str(error) else SettingsError(f"{where}, [full]: {error}") from error
 
 
-def _merged(tables: Sequence[_Table], full: Sequence[_Table], where: str) -> tuple[_Table, ...]:
+def _merge(tables: Sequence[_Table], full: Sequence[_Table], where: str) -> tuple[_Table, ...]:
     """The tables, each with the settings of the full size's of its name over its own; then those that are new."""
     names = [table.name for table in tables]
     by_name = {table.name: table for table in full}

@@ -116,9 +116,9 @@ class SuiteRun:
             f"{budget} tries a method, {methods * budget} runs"
         )
         tries = first_tries(self._suite, self._where)
-        ended = await self._ended(tries)
+        ended = await self._run_tries(tries)
         second = second_tries(self._suite, self._where, best_tries(tries, ended))
-        ended |= await self._ended(second)
+        ended |= await self._run_tries(second)
         tries += second
         best = best_tries(tries, ended)
         self._tuned = told(tries, best, ended)
@@ -126,5 +126,5 @@ class SuiteRun:
             self._view.say(f"{each.method}: {each.tries()}; keeps {each.kept}")
         return {method: each.over for method, each in best.items()}
 
-    async def _ended(self, tries: Sequence[Try]) -> dict[str, Ended]:
+    async def _run_tries(self, tries: Sequence[Try]) -> dict[str, Ended]:
         return {each.cell.name: each for each in await self._runner.run([each.cell for each in tries])} if tries else {}

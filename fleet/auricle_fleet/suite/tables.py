@@ -138,7 +138,7 @@ def results(suite: Suite, ended: Sequence[Ended]) -> Results:
     return Results(
         entries=entries,
         beside=tuple(_beside(suite, entries)),
-        reached=() if target is None else tuple(_reached(target, place, of[place]) for place in places),
+        reached=() if target is None else tuple(_first_reach(target, place, of[place]) for place in places),
         precision=tuple(each for place in places if (each := _precision(place, of[place])) is not None),
         confusions=tuple(_confusions(suite, entries, of)),
     )
@@ -179,7 +179,7 @@ def _pair(figure: Figure, method: str, condition: str, differences: Sequence[flo
     )
 
 
-def _reached(target: float, place: tuple[str, str], ended: Sequence[Ended]) -> Reached:
+def _first_reach(target: float, place: tuple[str, str], ended: Sequence[Ended]) -> Reached:
     firsts = [first for each in ended if (first := first_at(target, each.rounds)) is not None]
     method, condition = place
     return Reached(method=method, condition=condition, rounds=tuple(firsts), runs=len(ended))

@@ -88,7 +88,7 @@ class SuiteWorker:
         """Make a run, or go on with it; what it came to. A run that fails leaves its sentence in its log, too."""
         with Path(order.log).open("a", encoding="utf-8") as log, contextlib.redirect_stderr(log):
             try:
-                interrupted = self._made(order, Log(log, self._answers)).interrupted
+                interrupted = self._make(order, Log(log, self._answers)).interrupted
             except KeyboardInterrupt:  # before the first round
                 return Report(ended=True, interrupted=True)
             except AuricleError as error:
@@ -99,7 +99,7 @@ class SuiteWorker:
                 return Report(ended=True, why=f"unexpected {type(error).__name__}: its log says where")
         return Report(ended=True, interrupted=interrupted)
 
-    def _made(self, order: Order, view: Silent) -> FleetResult:
+    def _make(self, order: Order, view: Silent) -> FleetResult:
         out = Path(order.out)
         if order.settings is None:
             return FleetRun.resume(out, view=view, load=self._speech).run()

@@ -56,8 +56,8 @@ def beside_table(suite: Suite, beside: Iterable[Beside], figure: Figure) -> Tabl
         [
             each.method,
             each.condition,
-            _signed(by * each.mean),
-            "-" if each.interval is None else " to ".join(_signed(by * end) for end in each.interval),
+            _with_sign(by * each.mean),
+            "-" if each.interval is None else " to ".join(_with_sign(by * end) for end in each.interval),
             f"{each.better} of {len(each.differences)}",
             f"{each.p:.3f}",
         ]
@@ -97,7 +97,7 @@ def tables(suite: Suite, results: Results) -> list[Table]:
     return found
 
 
-def _signed(value: float) -> str:
+def _with_sign(value: float) -> str:
     """With one decimal; nothing less is +0.0, too."""
     return f"{round(value, 1) + 0.0:+.1f}"
 

@@ -50,15 +50,15 @@ def load(name: str, entries: list[EntryPoint]) -> Method:
     where = f'the method "{name}" of {package}'
     check_declaration(rule, where)
     check_halves(method, where)
-    checked: Callable[..., None] = plugins.guarded(rule.check, "method", where, SettingsError)
+    checked: Callable[..., None] = plugins.guard(rule.check, "method", where, SettingsError)
     is_mean = rule.mean or rule.by_distance
     guarded = replace(
         rule,
         name=name,
-        function=_answering(plugins.guarded(rule.function, "method", where, RuleError), where, mean=is_mean),
+        function=_answering(plugins.guard(rule.function, "method", where, RuleError), where, mean=is_mean),
         check=checked,
     )
-    check_mean(replace(guarded, function=plugins.guarded(rule.function, "method", where, RuleError)), where)
+    check_mean(replace(guarded, function=plugins.guard(rule.function, "method", where, RuleError)), where)
     return replace(method, rule=guarded)
 
 

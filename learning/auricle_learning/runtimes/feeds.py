@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from auricle.packs.graph_interface import LOSSES, SCALARS, SLOTS, carried, map_names, require_maps
+from auricle.packs.graph_interface import LOSSES, SCALARS, SLOTS, map_names, require_maps, state_names
 from auricle.packs.pack import Graph, Pack
 from auricle.wire.gradient_terms import TERMS
 from auricle.wire.tensors import Flat, TensorTable
@@ -106,7 +106,7 @@ def first_feeds(graph: Graph, tables: Mapping[str, TensorTable], job: Job) -> di
     feeds: dict[str, Array] = dict(job.inputs)
     for role, table in tables.items():
         zeros, ones = np.zeros(table.size, np.float32), np.ones(table.size, np.float32)
-        for vector in carried(graph, role):
+        for vector in state_names(graph, role):
             given = job.weights[role] if vector == role else job.slots.get(vector, zeros)
             feeds.update(named_parts(vector, table, given))
         for name, fill in (each for term in graph.terms for each in TERMS[term].vectors.items()):

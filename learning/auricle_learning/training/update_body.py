@@ -10,7 +10,7 @@ import numpy as np
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat, TensorTable
 from auricle.wire.update_codec import INT8, decode_update, encode_update
-from auricle.wire.vectors import VectorHeader, followed_by
+from auricle.wire.vectors import VectorHeader, append_vectors
 from auricle_learning.training.train import RoundResult
 
 UNSENT = "unsent"
@@ -54,7 +54,7 @@ def update_body(
         A weight does not fit the codec, or a number of a vector is not finite.
     """
     block, kept = _weights(result, received, plan, table, variates)
-    return *followed_by(block, result.vectors), kept
+    return *append_vectors(block, result.vectors), kept
 
 
 def _weights(

@@ -9,7 +9,7 @@ import pytest
 from tests.core.hearing.by_hand import peaks_of, spoken
 
 from auricle.errors import DataError
-from auricle.hearing.curve import Counts, curve_of, interpolated, points
+from auricle.hearing.curve import Counts, curve_of, interpolate, points
 from auricle.hearing.rule import Rule
 from auricle.hearing.scenes import Scene, Spoken, Stretch
 from auricle.hearing.word_thresholds import WordThresholds, threshold_for, thresholds_for
@@ -65,18 +65,18 @@ def test_every_detection_where_nobody_spoke_is_a_false_accept_of_its_kind_and_wo
 def test_the_share_at_a_rate_lies_on_the_line_between_two_thresholds() -> None:
     """In 2 h: 8, 2 and no false accepts with 90, 60 and 40 %: 4, 1 and 0 an hour."""
     accepts, shares = np.array([8, 2, 0]), np.array([0.9, 0.6, 0.4])
-    at = [interpolated(accepts, shares, 2.0, rate) for rate in (0.0, 0.5, 1.0, 2.5, 4.0, 20.0)]
+    at = [interpolate(accepts, shares, 2.0, rate) for rate in (0.0, 0.5, 1.0, 2.5, 4.0, 20.0)]
     assert at == pytest.approx([0.4, 0.5, 0.6, 0.75, 0.9, 0.9])
 
 
 def test_where_even_the_highest_threshold_accepts_too_often_part_of_the_time_is_what_is_left() -> None:
-    assert interpolated(np.array([10]), np.array([0.8]), 1.0, 5.0) == pytest.approx(0.4)
+    assert interpolate(np.array([10]), np.array([0.8]), 1.0, 5.0) == pytest.approx(0.4)
 
 
 def test_more_false_accepts_never_mean_fewer_hits() -> None:
     """The second threshold is the worse one in both: it does not pull the curve down."""
     accepts, shares = np.array([6, 5, 1]), np.array([0.9, 0.3, 0.5])
-    assert interpolated(accepts, shares, 1.0, 5.0) == pytest.approx(0.5)
+    assert interpolate(accepts, shares, 1.0, 5.0) == pytest.approx(0.5)
 
 
 def counted(hits: dict[str, list[list[bool]]], accepts: dict[str, list[int]], hours: float) -> Counts:

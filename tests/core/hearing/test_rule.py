@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from auricle.errors import DataError
-from auricle.hearing.rule import Rule, detect, smoothed
+from auricle.hearing.rule import Rule, detect, smooth
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.detect.decision import Decider
 
@@ -71,7 +71,7 @@ def test_averages_are_added_up_in_the_deciders_order() -> None:
         for row in rows:
             decider.step(row)
             averages.append(decider.smoothed)
-        np.testing.assert_array_equal(smoothed(rows, window), averages)
+        np.testing.assert_array_equal(smooth(rows, window), averages)
 
 
 def test_each_word_may_have_its_own_threshold() -> None:

@@ -32,7 +32,7 @@ NOISE = [hiss(5, 1), hiss(7, 2)]
 
 def test_the_word_is_where_its_energy_is() -> None:
     """98 % of 6,400 equal samples from 4,800 on: the first 64 and the last 64 are left out, give or take a period."""
-    first, last = sounds.spoken_span(tone(400))
+    first, last = sounds.word_span(tone(400))
     assert abs(first - 4_864) < 40 and abs(last - 11_136) < 40
 
 

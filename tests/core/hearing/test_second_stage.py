@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from auricle.errors import DataError
-from auricle.hearing.second_stage import PROPOSAL, cascaded, levels_of, proposals
+from auricle.hearing.second_stage import PROPOSAL, cascade, levels_of, proposals
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.detect.decision import Decider
 
@@ -40,7 +40,7 @@ def test_it_proposes_what_the_decider_proposes(both: np.ndarray, smoothing: int,
     chosen = DetectSettings(smoothing=smoothing, thresholds={"yes": 0.7, "no": 0.5}, proposal=share)
     levels = levels_of(LABELS, {"yes": 0.7, "no": 0.5})
     rows, asked = decided(first, second, chosen)
-    assert np.array_equal(cascaded(first, second, levels, smoothing, share), rows)
+    assert np.array_equal(cascade(first, second, levels, smoothing, share), rows)
     assert proposals(first, second, levels, smoothing, share).tolist() == asked
 
 
@@ -54,7 +54,7 @@ def test_a_long_stream_hovers_around_the_share(wake: tuple[str, ...]) -> None:
     levels = levels_of(LABELS, {word: thresholds[word] for word in wake or thresholds})
     chosen = DetectSettings(thresholds=thresholds, wake=wake)
     rows, asked = decided(first, second, chosen)
-    found = cascaded(first, second, levels, chosen.smoothing)
+    found = cascade(first, second, levels, chosen.smoothing)
     assert np.array_equal(found, rows) and 0.05 < np.mean(asked) < 0.9
     assert not proposals(first, second, levels, chosen.smoothing)[100:130].any()
 
@@ -66,14 +66,14 @@ def test_by_hand() -> None:
     levels = np.array([0.8, np.inf])
     assert proposals(first, second, levels, 2).tolist() == [False, True, False, False]
     expected = [[0.39, 0], [0.4, 0.4], [0.3, 0], [0.1, 0.9]]
-    np.testing.assert_allclose(cascaded(first, second, levels, 2), expected, atol=1e-6)
+    np.testing.assert_allclose(cascade(first, second, levels, 2), expected, atol=1e-6)
     assert first[1, 0] == np.float32(0.6)
 
 
 def test_a_second_stage_that_says_the_same_changes_nothing() -> None:
     rows = np.random.default_rng(1).dirichlet(np.ones(4), 500).astype(np.float32)
     levels = levels_of(LABELS, {"yes": 0.8, "no": 0.8})
-    assert proposals(rows, rows, levels, 3).any() and np.array_equal(cascaded(rows, rows, levels, 3), rows)
+    assert proposals(rows, rows, levels, 3).any() and np.array_equal(cascade(rows, rows, levels, 3), rows)
 
 
 def test_levels_are_of_keywords_that_have_a_threshold() -> None:
@@ -87,6 +87,6 @@ def test_what_is_proposed_is_what_a_device_proposes_that_is_told_nothing() -> No
 def test_shapes_that_do_not_fit_are_refused() -> None:
     rows = np.zeros((5, 4), np.float32)
     with pytest.raises(DataError, match="do not fit"):
-        cascaded(rows, rows[:4], np.full(4, 0.5), 3)
+        cascade(rows, rows[:4], np.full(4, 0.5), 3)
     with pytest.raises(DataError, match="do not fit"):
         proposals(rows, rows, np.full(3, 0.5), 3)

@@ -12,7 +12,7 @@ from auricle.errors import DataError
 from auricle.hearing.command_counts import CommandCounts, command_counts, counts_over_speech, wakes_heard
 from auricle.hearing.rule import Rule
 from auricle.hearing.scenes import Scene, Stretch
-from auricle.hearing.waking import Heard, Waking, heard_awake
+from auricle.hearing.waking import Heard, Waking, hear_awake
 
 LABELS = ("computer", "yes", "no", "_unknown_")
 PLAIN = Waking(("computer",), {"computer": 0.5}, {"yes": 0.4, "no": 0.4}, 1.0, Rule(0.1, 1, 1, 0.0))
@@ -25,7 +25,7 @@ def peaks(at: dict[int, tuple[str, float]]) -> np.ndarray:
 
 def heard(at: dict[int, tuple[str, float]], waking: Waking = PLAIN) -> list[tuple[str, int]]:
     """Words and the hops at whose end they were decided."""
-    return [(h.word, h.decided // HOP - 1) for h in heard_awake(peaks(at), LABELS, waking)]
+    return [(h.word, h.decided // HOP - 1) for h in hear_awake(peaks(at), LABELS, waking)]
 
 
 def test_asleep_no_command_counts() -> None:
@@ -59,18 +59,18 @@ def test_awake_a_wake_word_holds_a_command_back_only_where_it_can_be_heard_itsel
     """Still above its 0.5 in hop 6 it yields, and below it in hop 9; in hop 12 it is heard again instead of `no`."""
     rows = peaks({5: ("computer", 0.9)})
     rows[6, :2] = 0.8, 0.45
-    assert [h.word for h in heard_awake(rows, LABELS, PLAIN)] == ["computer", "yes"]
+    assert [h.word for h in hear_awake(rows, LABELS, PLAIN)] == ["computer", "yes"]
     rows[6, 1], rows[9, :2] = 0.0, (0.49, 0.45)
-    assert [h.word for h in heard_awake(rows, LABELS, PLAIN)] == ["computer", "yes"]
+    assert [h.word for h in hear_awake(rows, LABELS, PLAIN)] == ["computer", "yes"]
     rows[9, :2], rows[12, :3:2] = 0.0, (0.6, 0.5)
-    assert [h.word for h in heard_awake(rows, LABELS, PLAIN)] == ["computer", "computer"]
+    assert [h.word for h in hear_awake(rows, LABELS, PLAIN)] == ["computer", "computer"]
 
 
 def test_the_highest_of_the_wake_words_counts_whatever_a_command_has() -> None:
     """Asleep the commands are no rivals."""
     rows = peaks({})
     rows[5, :2] = 0.6, 0.9
-    assert [h.word for h in heard_awake(rows, LABELS, PLAIN)] == ["computer"]
+    assert [h.word for h in hear_awake(rows, LABELS, PLAIN)] == ["computer"]
 
 
 def test_what_commands_had_before_the_wake_word_is_forgotten() -> None:
@@ -78,7 +78,7 @@ def test_what_commands_had_before_the_wake_word_is_forgotten() -> None:
     waking = Waking(("computer",), {"computer": 0.2}, {"yes": 0.4, "no": 0.4}, 1.0, Rule(0.1, 2, 1, 0.0))
     rows = peaks({})
     rows[5, :2], rows[6, 1] = (0.5, 0.6), 0.3
-    assert [h.word for h in heard_awake(rows, LABELS, waking)] == ["computer"]
+    assert [h.word for h in hear_awake(rows, LABELS, waking)] == ["computer"]
 
 
 def at(word: str, seconds: float, *, command: bool = True) -> Heard:
@@ -132,9 +132,9 @@ def test_what_is_said_over_speech_is_counted_for_itself() -> None:
 
 def test_wake_words_and_thresholds_belong_to_the_labels() -> None:
     with pytest.raises(DataError, match="wake words jarvis are not labels"):
-        heard_awake(peaks({}), LABELS, Waking(("jarvis",), {"jarvis": 0.5}, {}))
+        hear_awake(peaks({}), LABELS, Waking(("jarvis",), {"jarvis": 0.5}, {}))
     with pytest.raises(DataError, match='no threshold for "no"'):
-        heard_awake(peaks({5: ("computer", 0.9)}), LABELS, Waking(("computer",), {"computer": 0.5}, {"yes": 0.5}))
+        hear_awake(peaks({5: ("computer", 0.9)}), LABELS, Waking(("computer",), {"computer": 0.5}, {"yes": 0.5}))
 
 
 def test_each_detection_is_of_one_wake_word_only() -> None:

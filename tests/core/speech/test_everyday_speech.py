@@ -11,7 +11,7 @@ from auricle.errors import SettingsError
 from auricle.speech.confusables import ALIKE, COMMON_WORDS, holds_any
 from auricle.speech.espeak import phonemes_of
 from auricle.speech.everyday_english import OWN_SENTENCES
-from auricle.speech.everyday_speech import everyday_sentences, known_code
+from auricle.speech.everyday_speech import code_of_language, everyday_sentences
 from auricle.speech.other_speech import FOREIGN
 
 
@@ -81,7 +81,7 @@ def test_sentences_that_hold_a_phrase_are_left_out() -> None:
     [("en", True), ("en-gb-scotland", True), ("fr-be", True), ("Mandarin", True), ("zh", True), ("sv", False)],
 )
 def test_which_languages_have_sentences(language: str, known: bool) -> None:
-    assert (known_code(language) is not None) is known
+    assert (code_of_language(language) is not None) is known
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from auricle.packs.pack import load_pack
 from auricle.speech.clip_folder import scan_folder
 from auricle.speech.folder import load_folder
 from auricle.speech.spelling import Spelling, small_forms, small_letters
-from auricle_edge.evaluate.sources import labelled_scene
+from auricle_edge.evaluate.sources import read_scene
 from auricle_edge.listening.detect import DetectTable, detect_settings
-from auricle_export.commands.import_speech_commands import _listed
+from auricle_export.commands.import_speech_commands import _parse_words
 from auricle_export.speech.import_speech import ImportSettings, import_speech
 from auricle_export.wakeword.task import refuse_phrase
 
@@ -97,7 +97,7 @@ def test_words_asked_for_at_an_import_are_found(tmp_path: Path) -> None:
             file.write("path,word,speaker\n" * (not number) + f"{number}.wav,{said},ann\n")
     for asked in ("ığdır,İNEGÖL", "IĞDIR,inegöl"):
         out = tmp_path / asked
-        report = import_speech(ImportSettings(tmp_path / "list.csv", out, words=_listed(asked)))
+        report = import_speech(ImportSettings(tmp_path / "list.csv", out, words=_parse_words(asked)))
         assert (report.written, report.passed_over) == (2, 1)
         assert len(report.words & {"ığdır", "iğdir", "inegöl"}) == 2
 
@@ -110,7 +110,7 @@ def test_settings_and_label_files_take_words_as_people_write_them(tmp_path: Path
     assert (settings.thresholds["İnegöl"], settings.thresholds["dur"]) == (0.7, 0.6)
     _take(tmp_path / "a.wav", 1)
     (tmp_path / "a.txt").write_text("0.1\t0.2\tIşık\n0.3\t0.4\tinegöl\n", "utf-8")
-    scene = labelled_scene(tmp_path / "a.wav", tmp_path / "a.txt", ["ışık", "İnegöl", "dur"])
+    scene = read_scene(tmp_path / "a.wav", tmp_path / "a.txt", ["ışık", "İnegöl", "dur"])
     assert [word.word for word in scene.words] == ["ışık", "İnegöl"]
 
 

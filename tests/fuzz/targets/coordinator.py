@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from auricle.errors import AuricleError, DataError, SettingsError
-from auricle_cloud.api.remote import _refused
+from auricle_cloud.api.remote import _refusal
 from auricle_cloud.commands.coordinator_settings import read_coordinator, template
 from auricle_cloud.commands.serve_options import method_options
 from auricle_cloud.identity.requests import ClaimError, RequestError, public_key_of, read_certificate, read_request
@@ -207,7 +207,7 @@ class _Answered:
 )
 def api_refusal(data: bytes) -> object:
     """What a coordinator says no with, to an operator's command."""
-    return type(_refused("https://hub.lan", _Answered(data))).__name__  # type: ignore[arg-type]
+    return type(_refusal("https://hub.lan", _Answered(data))).__name__  # type: ignore[arg-type]
 
 
 @cache

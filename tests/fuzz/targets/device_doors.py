@@ -179,7 +179,7 @@ def home_feedback(data: bytes) -> object:
         events.addHandler(said)
         events.propagate = False
         try:
-            await home._heard(Delivery("home/kitchen/feedback", data, 1, False, False, 1, 1))
+            await home._on_delivery(Delivery("home/kitchen/feedback", data, 1, False, False, 1, 1))
         finally:
             events.removeHandler(said)
             events.propagate = True
@@ -281,7 +281,7 @@ def claim_answer(data: bytes) -> object:
     except AuricleError:
         server.root()
         return "root"
-    claim._checked(given, claim._key(_key_file()), _root())
+    claim._check_certificate(given, claim._key(_key_file()), _root())
     return "certified"
 
 

@@ -15,7 +15,7 @@ from auricle.wire.claims import read_token_file, token_text
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Update
 from auricle.wire.tensors import TensorTable, digest
-from auricle_edge.board.trusted_time import REMEMBERED, _remembered, trusted_time
+from auricle_edge.board.trusted_time import REMEMBERED, _last_date, judge_time
 from auricle_edge.clips.coding import AUDIO, FEATURES, decode, encode_audio, encode_features
 from auricle_edge.clips.key import Seal, read_key
 from auricle_edge.clips.record import Record
@@ -245,7 +245,7 @@ def facts(data: bytes) -> object:
 def remembered_time(data: bytes) -> object:
     """The time at which metadata was in order: no text drives it beyond what a date can be, and nothing is raised."""
     written(data, REMEMBERED)
-    return trusted_time(1.7e9, None, (), _remembered(scratch())).moment.year
+    return judge_time(1.7e9, None, (), _last_date(scratch())).moment.year
 
 
 @target(

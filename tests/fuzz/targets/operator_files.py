@@ -17,7 +17,7 @@ from auricle_export.flash.fleet_file import read_fleet
 from auricle_export.flash.image.partitions import partitions
 from auricle_export.flash.push.facts import active, read_facts
 from auricle_export.flash.push.installation import read_health
-from auricle_export.flash.write.image import unpacked_size
+from auricle_export.flash.write.image import measure_unpacked
 from auricle_export.pretrain.recipe import load_recipe
 from auricle_fleet.results.compare import _summary
 from auricle_fleet.results.metrics import Metrics
@@ -128,7 +128,7 @@ def partition_table(data: bytes) -> object:
 )
 def xz_index(data: bytes) -> object:
     """How large a compressed image is."""
-    return unpacked_size(io.BytesIO(data))
+    return measure_unpacked(io.BytesIO(data))
 
 
 SAID = b"""\

@@ -17,7 +17,7 @@ from auricle.speech.list_columns import Columns
 from auricle.speech.speech_manifest import audio_folder, count_rows, read_manifest
 from auricle.wire.claims import read_token_file
 from auricle_cloud.commands.coordinator_settings import read_coordinator
-from auricle_edge.evaluate.sources import labelled_scene, read_labels
+from auricle_edge.evaluate.sources import read_labels, read_scene
 from auricle_edge.settings import read_settings as read_edge_settings
 from auricle_export.flash.boards import load_board
 from auricle_export.flash.fleet_file import load_fleet
@@ -67,7 +67,7 @@ READERS: dict[str, tuple[Reader, ...]] = {
         load_fleet,
         load_board,
     ),
-    "labels": (read_labels, lambda path: labelled_scene(_recording(scratch()), path, ("yes", "no", "für")), read_hosts,
+    "labels": (read_labels, lambda path: read_scene(_recording(scratch()), path, ("yes", "no", "für")), read_hosts,
                read_token_file),
 }  # fmt: skip
 """What reads a file of each kind."""

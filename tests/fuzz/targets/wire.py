@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from auricle.errors import WireError
-from auricle.wire.frames import MAGIC, Sealed, _signed_bytes, open_frame, seal
-from auricle.wire.identity import Identity, verified
+from auricle.wire.frames import MAGIC, Sealed, _bytes_to_sign, open_frame, seal
+from auricle.wire.identity import Identity, verify
 from auricle.wire.messages import (
     Abort,
     Ack,
@@ -112,7 +112,7 @@ def frame(data: bytes) -> object:
 )
 def message(data: bytes) -> object:
     """Any message, rightly signed by who sends it."""
-    header = msgspec.msgpack.encode(Sealed(data, KEY.sign(_signed_bytes(TOPIC, data))))
+    header = msgspec.msgpack.encode(Sealed(data, KEY.sign(_bytes_to_sign(TOPIC, data))))
     opened, _ = open_frame(MAGIC + struct.pack("<H", len(header) & 0xFFFF) + header, TOPIC, lambda _: KEY.public)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(opened), type=type(opened)) == opened or "nan" in repr(opened)
     return opened
@@ -200,6 +200,6 @@ def tensor_table(data: bytes) -> object:
 )
 def signature(data: bytes) -> object:
     """Key, signature and what was signed: nothing is ever raised, and nothing else than the example is right."""
-    right = verified(data[:32], data[32:96], data[96:])
+    right = verify(data[:32], data[32:96], data[96:])
     assert not right or data[:32] != KEY.public or data[96:] == b"said"
     return right

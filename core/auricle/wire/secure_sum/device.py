@@ -10,7 +10,7 @@ import msgspec
 
 from auricle.errors import WireError
 from auricle.wire.secure_sum.kinds import PrivateKey
-from auricle.wire.secure_sum.masks import BYTES, KEY, agreed, opened, public_of, sealed, split, stream
+from auricle.wire.secure_sum.masks import BYTES, KEY, agree_key, public_of, seal, split, stream, unseal
 from auricle.wire.secure_sum.quantised import Words
 
 
@@ -107,19 +107,19 @@ class DeviceSum:
         own, masks = (split(secret, self._threshold, len(self._others)) for secret in parts)
         places = {name: place for place, name in enumerate(self._others, 1) if name in self._known}
         return {
-            name: sealed(self._box_key(name, self._name, name), place.to_bytes(2, "big") + own[place] + masks[place])
+            name: seal(self._box_key(name, self._name, name), place.to_bytes(2, "big") + own[place] + masks[place])
             for name, place in places.items()
         }
 
     def _box_key(self, other: str, sender: str, receiver: str) -> bytes:
-        return agreed(self._secrets.boxes, self._known[other].boxes, f"box {sender} {receiver}".encode())
+        return agree_key(self._secrets.boxes, self._known[other].boxes, f"box {sender} {receiver}".encode())
 
     def hold(self, boxes: Mapping[str, bytes]) -> None:
         """Open its neighbours' shares; parameters and errors as of `masked`."""
         for name, box in boxes.items():
             if name not in self._known:
                 raise WireError(f"{name} is not a neighbour of {self._name} in this secure sum.")
-            content = opened(self._box_key(name, name, self._name), box)
+            content = unseal(self._box_key(name, name, self._name), box)
             if len(content) != 2 + 2 * BYTES:
                 raise WireError(f"The shares of {name} have {len(content)} bytes where {2 + 2 * BYTES} are due.")
             place, first, second = int.from_bytes(content[:2], "big"), content[2 : 2 + BYTES], content[2 + BYTES :]
@@ -145,7 +145,7 @@ class DeviceSum:
         self.hold(boxes)
         total = words + stream(self._secrets.own, words.size)
         for name in self._held:
-            total += signed_mask(self._secrets.masks, self._known[name].masks, self._name, name, words.size)
+            total += mask_for(self._secrets.masks, self._known[name].masks, self._name, name, words.size)
         return total
 
     def reveal(self, came: Collection[str], missing: Collection[str]) -> Revealed:
@@ -167,8 +167,8 @@ class DeviceSum:
         return Revealed(own, {name: self._held[name][1] for name in missing if name in self._held})
 
 
-def signed_mask(private: bytes, public: bytes, name: str, other: str, size: int) -> Words:
+def mask_for(private: bytes, public: bytes, name: str, other: str, size: int) -> Words:
     """What `name` adds for its neighbour `other`: the same stream that the other takes off, or the other way round."""
     low, high = sorted((name, other))
-    words = stream(agreed(private, public, f"mask {low} {high}".encode()), size)
+    words = stream(agree_key(private, public, f"mask {low} {high}".encode()), size)
     return words if name == low else -words

@@ -28,7 +28,7 @@ def public_of(private: bytes) -> bytes:
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
-def agreed(private: bytes, public: bytes, purpose: bytes) -> bytes:
+def agree_key(private: bytes, public: bytes, purpose: bytes) -> bytes:
     """The 32 bytes that two devices have in common for a purpose: HKDF-SHA256 of their X25519 secret.
 
     Raises
@@ -51,12 +51,12 @@ def stream(seed: bytes, size: int) -> Words:
     return np.frombuffer(cipher.update(bytes(4 * size)), "<u4").astype(np.uint32)
 
 
-def sealed(key: bytes, message: bytes) -> bytes:
+def seal(key: bytes, message: bytes) -> bytes:
     """A message under a key that is used for no other."""
     return ChaCha20Poly1305(key).encrypt(_ONCE, message, None)
 
 
-def opened(key: bytes, box: bytes) -> bytes:
+def unseal(key: bytes, box: bytes) -> bytes:
     """What was sealed; WireError: it was changed, or is for somebody else."""
     try:
         return ChaCha20Poly1305(key).decrypt(_ONCE, box, None)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from auricle.errors import WireError
-from auricle.wire.secure_sum.device import Keys, Revealed, Share, signed_mask
+from auricle.wire.secure_sum.device import Keys, Revealed, Share, mask_for
 from auricle.wire.secure_sum.masks import join, public_of, stream
 from auricle.wire.secure_sum.quantised import Words
 
@@ -98,7 +98,7 @@ class ServerSum:
             if public_of(private) != self._keys[name].masks:
                 raise WireError(f"The shares of {name} do not give its key.")
             for other in masked_with:
-                total += signed_mask(private, self._keys[other].masks, name, other, self._size)
+                total += mask_for(private, self._keys[other].masks, name, other, self._size)
         return total
 
 

@@ -91,7 +91,7 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -
     files, coordinator = IdentityFiles(state / FOLDER), ClaimServer(server, ca_pin)
     _make_private(files.folder)
     key = _key(files.key)
-    held = _held(files, key, ca_pin)
+    held = _existing_certificate(files, key, ca_pin)
     if held is not None and _expires(held) < now:
         held = None
     done = "there already"
@@ -102,7 +102,7 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -
         write_durably(files.authority, root.public_bytes(Encoding.PEM))
         public = Identity.load_or_create(state / DEVICE_KEY).public.hex()
         given = coordinator.certify("/v1/enrol", Claim(token=token, request=_request(key), public_key=public), root)
-        held = _checked(given, key, root)
+        held = _check_certificate(given, key, root)
         _keep_password(files, given)
         _keep_fleet(files, given)
         write_durably(files.folder / TOKEN, _hash(token).encode())
@@ -118,7 +118,7 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -
     return Outcome(device=_name(held), done=done, expires=_expires(held), token_erased=erase(token_file))
 
 
-def claimed_at(state: Path) -> tuple[str, str] | None:
+def read_claim(state: Path) -> tuple[str, str] | None:
     """Server and pin of the claim that a state folder remembers."""
     try:
         record = _read_record(state / FOLDER / RECORD)
@@ -142,7 +142,7 @@ def renew(state: Path, now: float) -> Outcome:
     files = IdentityFiles(state / FOLDER)
     record = _read_record(files.folder / RECORD)
     key = _key(files.key)
-    held = _held(files, key, record.pin)
+    held = _existing_certificate(files, key, record.pin)
     if held is None:
         raise ClaimError("This device has no certificate that fits its key: claim one with a token.")
     if now < record.renew_after and _has_password(files):
@@ -151,7 +151,7 @@ def renew(state: Path, now: float) -> Outcome:
     root = x509.load_pem_x509_certificate(read_kept(files.authority))
     certificate = held.public_bytes(Encoding.PEM).decode()
     given = coordinator.certify("/v1/renew", Renewal(certificate=certificate, request=_request(key)), root)
-    fresh = _checked(given, key, root)
+    fresh = _check_certificate(given, key, root)
     if _name(fresh) != record.device:
         raise ClaimError("The coordinator answered with another device's certificate: it is not used.")
     _keep_password(files, given)
@@ -238,7 +238,9 @@ def _request(key: ec.EllipticCurvePrivateKey) -> str:
     return request.public_bytes(Encoding.PEM).decode()
 
 
-def _held(files: IdentityFiles, key: ec.EllipticCurvePrivateKey, ca_pin: str) -> x509.Certificate | None:
+def _existing_certificate(
+    files: IdentityFiles, key: ec.EllipticCurvePrivateKey, ca_pin: str
+) -> x509.Certificate | None:
     """The certificate that is there, if it is whole, for this key and under the authority with this pin."""
     try:
         root = x509.load_pem_x509_certificate(read_kept(files.authority))
@@ -248,7 +250,7 @@ def _held(files: IdentityFiles, key: ec.EllipticCurvePrivateKey, ca_pin: str) ->
         return None
 
 
-def _checked(given: Certified, key: ec.EllipticCurvePrivateKey, root: x509.Certificate) -> x509.Certificate:
+def _check_certificate(given: Certified, key: ec.EllipticCurvePrivateKey, root: x509.Certificate) -> x509.Certificate:
     """The certificate of an answer, when it is what was asked for."""
     try:
         certificate = _sound(x509.load_pem_x509_certificates(given.certificate.encode()), key, root)

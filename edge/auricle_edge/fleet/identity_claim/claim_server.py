@@ -15,7 +15,7 @@ from auricle.errors import LATER, AuricleError, SettingsError, because
 from auricle.mqtt_link.private_link import is_loopback
 from auricle.wire.claims import UNREADABLE, AuthorityShown, Certified, Claim, Renewal, pin
 from auricle.wire.kinds import UNDECODABLE
-from auricle_edge.board.trusted_time import synchronised
+from auricle_edge.board.trusted_time import is_synchronised
 
 SECONDS = 30.0
 LARGEST = 64 << 10
@@ -37,7 +37,7 @@ NOT_YET_VALID, EXPIRED = 9, 10
 """Of OpenSSL, why a certificate does not hold."""
 
 
-def mended_by_time(code: int, kept: bool | None) -> bool:
+def may_hold_later(code: int, kept: bool | None) -> bool:
     """Whether a certificate may hold later: it is not valid yet, or has run out by a clock that nothing keeps right.
 
     Parameters
@@ -128,7 +128,7 @@ class ClaimServer:
             answer = connection.getresponse()
             content = answer.read(LARGEST + 1)
         except ssl.SSLCertVerificationError as error:
-            if mended_by_time(error.verify_code, synchronised()):
+            if may_hold_later(error.verify_code, is_synchronised()):
                 raise TryLaterError(
                     f"{self._named}: {because(error)}. Set the device's clock, or let the network set it, and "
                     "try again."

@@ -17,7 +17,7 @@ QUIETEST = -96
 """dB of full scale: 16 bits hold nothing quieter."""
 
 
-def rounded(count: int) -> Rounded:
+def round_count(count: int) -> Rounded:
     """The nearest count that may be said, the lower one of two; 1,000 for all above.
 
     Counts up to 3 stay as they are; above, the error is a quarter at most.
@@ -149,14 +149,14 @@ class Period:
             base=self._base,
             span=span,
             heard=heard,
-            detections=rounded(after.detections - before.detections),
-            denied=rounded(after.denied - before.denied),
-            missed=rounded(self.missed),
+            detections=round_count(after.detections - before.detections),
+            denied=round_count(after.denied - before.denied),
+            missed=round_count(self.missed),
             level=_median(self._levels),
             noise=_median(self._noises),
             full_scale=full_scale(self._full_scale / self._readings if self._readings else 0.0),
             offset=None if mean is None else offset(mean / FINE),
-            each=tuple(rounded(count) for count in each),
+            each=tuple(round_count(count) for count in each),
         )
 
 

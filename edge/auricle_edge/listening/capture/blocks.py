@@ -86,15 +86,15 @@ class Blocks:
         self._conversion = conversion
         self._timeline.heard(frame)
         self.position = frame.after
-        yield from self._placed(conversion.take(frame.data), frame.time)
+        yield from self._place(conversion.take(frame.data), frame.time)
 
     def tail(self, arrived: float) -> Iterator[Block]:
         """What the resampler still holds."""
         conversion, self._conversion = self._conversion, None
         if conversion is not None:
-            yield from self._placed(conversion.rest(), arrived)
+            yield from self._place(conversion.rest(), arrived)
 
-    def _placed(self, samples: NDArray[np.int16], arrived: float) -> Iterator[Block]:
+    def _place(self, samples: NDArray[np.int16], arrived: float) -> Iterator[Block]:
         start = self._timeline.next
         self._timeline.next += len(samples)
         if len(samples):
@@ -150,7 +150,7 @@ class Heartbeat:
             self._history = b""
         zeros = not any(frame.data)
         frozen = not zeros and self._repeats(frame)
-        seconds = self._passed(frame)
+        seconds = self._elapsed(frame)
         for reason, found in (("zeros", zeros), ("frozen", frozen)):
             self._seconds[reason] = max(0.0, self._seconds[reason] + (seconds if found else -_FORGIVENESS * seconds))
             if self._seconds[reason] >= self._patience[reason] - seconds / 2:
@@ -160,7 +160,7 @@ class Heartbeat:
             self._patience = dict.fromkeys(self._patience, self._first_patience)
         return None
 
-    def _passed(self, frame: Sound) -> float:
+    def _elapsed(self, frame: Sound) -> float:
         """Seconds that a frame counts for."""
         seconds = frame.size / frame.rate
         if not self._live:

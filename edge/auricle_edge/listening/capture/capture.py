@@ -207,13 +207,13 @@ class Capture:
                 if self._over:
                     return
                 if isinstance(frame, Ended):
-                    yield from self._given(self._blocks.tail(time.monotonic()))
+                    yield from self._blocks_before_close(self._blocks.tail(time.monotonic()))
                     return
                 if isinstance(frame, Sound):
                     self._limit, self._open_within = self._settings.stall_after, self._settings.open_within
-                    yield from self._heard(frame)
+                    yield from self._take_sound(frame)
                 else:
-                    self._told(frame)
+                    self._take_report(frame)
 
     def _arrivals(self, child: CaptureChild) -> Iterator[list[Frame]]:
         """What the child writes, as it comes; a listener that takes its time is no fault of the child's."""
@@ -232,7 +232,7 @@ class Capture:
                 since = time.monotonic()
             self._look_at_switch()
 
-    def _told(self, frame: Frame) -> None:
+    def _take_report(self, frame: Frame) -> None:
         if isinstance(frame, Opened):
             self._keeper.change(device=frame.device, native_rate=frame.rate, channels=frame.channels)
         elif isinstance(frame, FileFinding):
@@ -244,7 +244,7 @@ class Capture:
         else:
             raise Fault("garbled", "The capture child answered something else than what was asked.")
 
-    def _heard(self, frame: Sound) -> Iterator[Block]:
+    def _take_sound(self, frame: Sound) -> Iterator[Block]:
         """Give out a frame of sound; Fault when it is not a frame of sound."""
         gap = self._blocks.gap(frame)
         if frame.time - self._opened > _STEADY_SECONDS:
@@ -254,14 +254,14 @@ class Capture:
         pace = self._pace.times
         self._keeper.heard(frame, gap, pace, excused=self._excused)
         self._excused = False
-        yield from self._given(self._blocks.take(frame, gap))
+        yield from self._blocks_before_close(self._blocks.take(frame, gap))
         if (note := self._blocks.note(self.state.device or "The source")) != self.state.note:
             self._keeper.change(note=note)
         reason = self._heartbeat.fault(frame)
         if reason is not None and pace is None:  # sound of another rate is mended by no restart
             raise Fault(reason, f"{self.state.device} gives nothing but {_NOTHING[reason]}.")
 
-    def _given(self, blocks: Iterator[Block]) -> Iterator[Block]:
+    def _blocks_before_close(self, blocks: Iterator[Block]) -> Iterator[Block]:
         """The blocks that come before the device is closed."""
         for block in blocks:
             if not self._over:

@@ -42,17 +42,17 @@ class Conversion:
         """Convert interleaved int16; what comes back may lag behind by the resampler's filter."""
         native = np.frombuffer(data, "<i2").reshape(-1, self.channels)
         mono = np.rint(self.downmix.take(native)).astype(np.int16)
-        return self._filtered(mono if self._stream is None else self._resampled(mono, last=False))
+        return self._filter_out(mono if self._stream is None else self._resample(mono, last=False))
 
     def rest(self) -> NDArray[np.int16]:
         """What is left in the filter at the end."""
         empty = np.zeros(0, np.int16)
-        return self._filtered(empty if self._stream is None else self._resampled(empty, last=True))
+        return self._filter_out(empty if self._stream is None else self._resample(empty, last=True))
 
-    def _filtered(self, samples: NDArray[np.int16]) -> NDArray[np.int16]:
+    def _filter_out(self, samples: NDArray[np.int16]) -> NDArray[np.int16]:
         return samples if self._filter is None else self._filter.take(samples)
 
-    def _resampled(self, mono: NDArray[np.int16], last: bool) -> NDArray[np.int16]:
+    def _resample(self, mono: NDArray[np.int16], last: bool) -> NDArray[np.int16]:
         assert self._stream is not None
         converted: NDArray[np.int16] = self._stream.resample_chunk(mono, last=last)
         return converted

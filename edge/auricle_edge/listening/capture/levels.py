@@ -76,7 +76,7 @@ class LevelMeter:
         self._count += len(mono)
         if self._count >= frame.rate:
             second = np.concatenate(self._pieces)
-            self._seconds.append(_judged(second[: frame.rate].astype(np.float64), frame.rate))
+            self._seconds.append(_judge_second(second[: frame.rate].astype(np.float64), frame.rate))
             self._pieces, self._count = [second[frame.rate :]], self._count - frame.rate
 
     @property
@@ -94,7 +94,7 @@ class LevelMeter:
         )
 
 
-def _judged(second: NDArray[np.float64], rate: int) -> _Second:
+def _judge_second(second: NDArray[np.float64], rate: int) -> _Second:
     offset = float(second.mean())
     centred = second - offset
     tenths = centred[: rate // 10 * 10].reshape(10, -1)

@@ -40,9 +40,9 @@ class Microphone:
 
     def __init__(self, options: Options) -> None:
         self._trouble = portaudio().PortAudioError
-        found = chosen(options["kind"], options["target"])
+        found = choose_input(options["kind"], options["target"])
         self.device: str = found["name"]
-        self._stream, self.rate, self.channels = opened(found, options)
+        self._stream, self.rate, self.channels = open_input(found, options)
         self._size = max(1, round(self.rate * options["block"]))
 
     def read(self) -> Piece:
@@ -78,7 +78,7 @@ def default_input() -> int:
     return int(portaudio().default.device[0])
 
 
-def chosen(kind: str, target: str) -> Input:
+def choose_input(kind: str, target: str) -> Input:
     """The input that a source means now; Refusal when it is not there."""
     there = inputs()
     if kind == "alsa" or target.startswith(("CARD=", "usb=")):
@@ -109,7 +109,7 @@ def by_card(target: str, there: list[Input]) -> Input | None:
     return next((entry for entry in there if mark in entry["name"]), None)
 
 
-def opened(found: Input, options: Options) -> tuple[Any, int, int]:
+def open_input(found: Input, options: Options) -> tuple[Any, int, int]:
     """Open at the native rate and channels, or at the first others that the device takes."""
     sounddevice, trouble = portaudio(), "it takes no rate"
     for rate in rates(options["rate"], round(found["default_samplerate"])):
@@ -170,11 +170,11 @@ def listing() -> list[Listed]:
     try:
         default = default_input()
     except Refusal:
-        return [described(card, device) for card in plugged for device in card.inputs]
+        return [describe_device(card, device) for card in plugged for device in card.inputs]
     return [of_portaudio(entry, entry["index"] == default, plugged) for entry in inputs()]
 
 
-def described(card: Card, device: int) -> Listed:
+def describe_device(card: Card, device: int) -> Listed:
     """A sound card's device that arecord can open; what it can do is known when it is opened."""
     pcm = card.pcm(device)
     return {

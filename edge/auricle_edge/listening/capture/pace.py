@@ -60,7 +60,7 @@ class Pace:
 
 def sentence(times: float, device: str, rate: int, channels: int) -> str:
     """What to do about a source that gives so many times the sound of its rate (Hz) and number of channels."""
-    said = f"as {rate:,} Hz {_counted(channels)} has: set rate and channels in [capture]"
+    said = f"as {rate:,} Hz {_in_channels(channels)} has: set rate and channels in [capture]"
     like = likely(times * rate * channels)
     hint = "" if like is None else f", such as rate = {like[0]}, channels = {like[1]}"
     return f"{device}: {_multiple(times)} times as much sound comes {said}{hint}."
@@ -80,5 +80,5 @@ def _multiple(times: float) -> str:
     return f"{times:.1f}" if times >= 1 else f"{times:.2f}"
 
 
-def _counted(channels: int) -> str:
+def _in_channels(channels: int) -> str:
     return {1: "mono", 2: "stereo"}.get(channels, f"with {channels} channels")

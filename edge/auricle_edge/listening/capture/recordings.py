@@ -55,7 +55,7 @@ class Recordings:
         """The next block when it is due; None after the last."""
         if self._ended:
             return None
-        while not (data := self._decoded(max(1, round(self.rate * self._block)))):
+        while not (data := self._decode(max(1, round(self.rate * self._block)))):
             if not self._open_next():
                 return None
         if not self.waits:
@@ -63,7 +63,7 @@ class Recordings:
             time.sleep(max(0.0, self._due - time.monotonic()))
         return Piece(data)
 
-    def _decoded(self, frames: int) -> bytes:
+    def _decode(self, frames: int) -> bytes:
         """Up to so many frames of interleaved int16; empty at the end of a file, also where it is damaged."""
         import numpy as np  # here: a FIFO does without
 
@@ -126,7 +126,7 @@ class Recordings:
         """Go on where the child before this one ended."""
         left, whole = frames, 0
         while left:
-            data = self._decoded(min(left, _MOST_SKIPPED))
+            data = self._decode(min(left, _MOST_SKIPPED))
             got = len(data) // (2 * self.channels)
             left, whole = left - got, whole + got
             if not got:

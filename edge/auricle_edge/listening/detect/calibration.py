@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
-from auricle.hearing.rule import held, smoothed
+from auricle.hearing.rule import hold, smooth
 from auricle.speech.features import LogMel
 from auricle_edge.listening.detect.detector import Detector
 from auricle_edge.listening.detect.recognisers import Posteriors, Recognise
@@ -54,7 +54,7 @@ def hours_to_show(rate: float, confidence: float = CONFIDENCE) -> float:
     return most(0, confidence) / rate
 
 
-def unsmoothed(
+def read_posteriors(
     samples: NDArray[np.int16],
     frontend: LogMel,
     labels: Sequence[str],
@@ -210,14 +210,14 @@ def _keenest(order: Iterator[Steps], rises: NDArray[np.int64], allowed: float) -
 def _by_word(rises: NDArray[np.int64]) -> Iterator[Steps]:
     """From the highest thresholds to those that are never reached, then to those reached once, twice, ... by each."""
     highest = len(GRID) - 1
-    never = _reached(rises, 0)
+    never = _lowest_steps(rises, 0)
     for step in range(CAREFUL):
         yield np.rint(highest + (never - highest) * step / CAREFUL).astype(np.int64)
     for times in range(int(rises.max()) + 1):
-        yield _reached(rises, times)
+        yield _lowest_steps(rises, times)
 
 
-def _reached(rises: NDArray[np.int64], times: int) -> Steps:
+def _lowest_steps(rises: NDArray[np.int64], times: int) -> Steps:
     """For each word the lowest threshold from which on it is reached at most so many times."""
     too_often = rises > times
     last = len(GRID) - 1 - np.argmax(too_often[:, ::-1], axis=1)
@@ -261,7 +261,7 @@ def _hits(
     hits = {}
     for word, threshold in thresholds.items():
         column = list(labels).index(word)
-        clips = [_held(clip[:, column], settings).max(initial=0) for clip in spoken.get(word, ())]
+        clips = [_least_of_last(clip[:, column], settings).max(initial=0) for clip in spoken.get(word, ())]
         if clips:
             hits[word] = float(np.mean(np.array(clips) >= threshold))
     return hits
@@ -272,13 +272,13 @@ def _rises_of(stretches: Sequence[Posteriors], columns: Sequence[int], settings:
     counts = np.zeros((len(columns), len(GRID)), np.int64)
     for stretch in stretches:
         for row, column in enumerate(columns):
-            counts[row] += _rises(_held(stretch[:, column], settings))
+            counts[row] += _rises(_least_of_last(stretch[:, column], settings))
     return counts
 
 
-def _held(posteriors: NDArray[np.float32], settings: DetectSettings) -> NDArray[np.float64]:
+def _least_of_last(posteriors: NDArray[np.float32], settings: DetectSettings) -> NDArray[np.float64]:
     """The least smoothed posterior of the last K windows, (windows,); -inf where there are fewer yet."""
-    return held(smoothed(posteriors[:, None], settings.smoothing), settings.patience)[:, 0]
+    return hold(smooth(posteriors[:, None], settings.smoothing), settings.patience)[:, 0]
 
 
 def _rises(held: NDArray[np.float64]) -> NDArray[np.int64]:

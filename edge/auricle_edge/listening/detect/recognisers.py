@@ -201,7 +201,7 @@ def choose_model(
     """
     keywords = sum(is_keyword(labels[target]) for target in targets)
     if keywords < ENOUGH:
-        return _unmeasured(candidates, keywords)
+        return _choose_unmeasured(candidates, keywords)
     candidates = [c for c in candidates if c.trained] or candidates
     found = {c.name: c.recognise(features) for c in candidates}
     merits = {name: merit(posteriors, targets, labels, threshold) for name, posteriors in found.items()}
@@ -227,7 +227,7 @@ def most_hits(posteriors: Posteriors, targets: NDArray[np.int64], labels: Sequen
     return int((is_word[targets] & (best == targets) & (score > above)).sum())
 
 
-def _unmeasured(candidates: Sequence[Candidate], keywords: int) -> ModelChoice:
+def _choose_unmeasured(candidates: Sequence[Candidate], keywords: int) -> ModelChoice:
     order = ("plugin", "personal", "ensemble")
     chosen = min(candidates, key=lambda c: (not c.trained, order.index(c.name) if c.name in order else len(order)))
     why = "it comes trained" if chosen.trained else "none of the models is trained yet"

@@ -66,7 +66,7 @@ def make_rules(labels: Sequence[str], settings: DetectSettings) -> Rules:
     _check_wake(settings.wake, words)
     if len(set(settings.wake)) != len(settings.wake):
         raise SettingsError("[detect] wake lists a word twice.")
-    wake = _waited_for(settings.wake, labels)
+    wake = _real_wake_words(settings.wake, labels)
     commands = [word for word in words if word not in wake]
     _check(settings.commands, commands, '[detect.commands]: there is no command "{}"')
     return _rules(labels, settings, wake)
@@ -93,11 +93,11 @@ def _check_wake(wake: Sequence[str], known: Sequence[str]) -> None:
         file = "-".join(re.findall(r"\w+", missing[0].lower()))
         raise SettingsError(
             f'[detect] wake: the pack has no keyword "{missing[0]}": make one that has with auricle export wakeword '
-            f"{' '.join(map(_typed, wake))} --out {file}.tar.zst, and name that as pack."
+            f"{' '.join(map(_for_shell, wake))} --out {file}.tar.zst, and name that as pack."
         )
 
 
-def _typed(word: str) -> str:
+def _for_shell(word: str) -> str:
     """A phrase as the command takes it, in small letters and single spaces, for a shell."""
     import shlex  # for a mistake only: a device that listens does without
 
@@ -133,7 +133,7 @@ def detect_settings(said: DetectTable, pack: Pack) -> DetectSettings:
         A word that is not a keyword of the pack, with the nearest that is, or a wake word twice.
     """
     listening, said = pack.listening or Listening(hop=pack.manifest.task.usual_hop), _as_spelt(said, pack.labels)
-    wake = _waited_for(listening.wake if said.wake is None else said.wake, pack.labels)
+    wake = _real_wake_words(listening.wake if said.wake is None else said.wake, pack.labels)
     in_sight, packs_drop = refractory_of(pack.manifest.task.seconds), listening.command_drop
     settings = DetectSettings(
         **{name: getattr(said, name) for name in DeviceSettings.__struct_fields__},
@@ -168,7 +168,7 @@ def _as_spelt(said: DetectTable, labels: Sequence[str]) -> DetectTable:
     return msgspec.structs.replace(said, wake=wake, thresholds=thresholds, commands=commands)
 
 
-def _waited_for(wake: tuple[str, ...], labels: Sequence[str]) -> tuple[str, ...]:
+def _real_wake_words(wake: tuple[str, ...], labels: Sequence[str]) -> tuple[str, ...]:
     """The wake words; none where they are all keywords that there are."""
     return () if sorted(wake) == sorted(filter(is_keyword, labels)) else wake
 
@@ -189,17 +189,17 @@ LEAST, MOST = 0.1, 0.99
 """Thresholds are not shifted beyond these."""
 
 
-def shifted(threshold: float, step: int) -> float:
+def shift_threshold(threshold: float, step: int) -> float:
     """A threshold, `step` steps more sensitive; one that is beyond the limits already stays where it is."""
     low, high = min(LEAST, threshold), max(MOST, threshold)
     return round(min(max(threshold - step * STEP, low), high), 6)
 
 
-def tuned(settings: DetectSettings, labels: Sequence[str], step: int) -> DetectSettings:
+def tune(settings: DetectSettings, labels: Sequence[str], step: int) -> DetectSettings:
     """The settings with the threshold of each keyword among the labels shifted; those themselves at step 0."""
     if step == 0:
         return settings
     words = [label for label in labels if is_keyword(label)]
-    thresholds = {word: shifted(settings.thresholds.get(word, settings.threshold), step) for word in words}
-    commands = {word: shifted(level, step) for word, level in settings.commands.items()}
+    thresholds = {word: shift_threshold(settings.thresholds.get(word, settings.threshold), step) for word in words}
+    commands = {word: shift_threshold(level, step) for word, level in settings.commands.items()}
     return msgspec.structs.replace(settings, thresholds=thresholds, commands=commands)

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.hearing.rule import held, smoothed
+from auricle.hearing.rule import hold, smooth
 from auricle_edge.listening.detect.recognisers import Posteriors
 from auricle_edge.listening.detect.rules import is_keyword
 from auricle_edge.listening.detect.settings import DetectSettings, DetectTable
@@ -56,14 +56,14 @@ def score_level(heard: Sequence[Posteriors], labels: Sequence[str], settings: De
     words = [place for place, label in enumerate(labels) if is_keyword(label)]
     waiting = [place for place in words if not settings.wake or labels[place] in settings.wake]
     commands = [place for place in words if place not in waiting]
-    steady = [held(smoothed(rows, settings.smoothing), settings.patience) for rows in heard]
+    steady = [hold(smooth(rows, settings.smoothing), settings.patience) for rows in heard]
     of_waiting = _highest(steady, waiting, settings.hop)
     if of_waiting is None:
         return None
     return ScoreLevel(of_waiting, (_highest(steady, commands, settings.hop) or 0.0) if commands else 0.0)
 
 
-def levelled(
+def level(
     settings: DetectSettings, said: DetectTable, labels: Sequence[str], packs: ScoreLevel, now: ScoreLevel
 ) -> DetectSettings:
     """The settings with thresholds moved by what the listener of now answers lower or higher than the pack's.
@@ -76,14 +76,16 @@ def levelled(
     own = usual.keys() if said.threshold is not None else said.thresholds.keys()
     after_wake = {word for word in words if settings.wake and word not in settings.wake}
     moved = {
-        word: at if word in own else _moved(at, commands if word in after_wake else waiting)
+        word: at if word in own else _shift_logit(at, commands if word in after_wake else waiting)
         for word, at in usual.items()
     }
-    opened = {word: at if word in said.commands else _moved(at, commands) for word, at in settings.commands.items()}
+    opened = {
+        word: at if word in said.commands else _shift_logit(at, commands) for word, at in settings.commands.items()
+    }
     return msgspec.structs.replace(settings, thresholds=moved, commands=opened)
 
 
-def moved_by(usual: DetectSettings, now: DetectSettings) -> str:
+def describe_shift(usual: DetectSettings, now: DetectSettings) -> str:
     """A sentence that says by how much thresholds were moved; empty where they were not.
 
     Parameters
@@ -113,7 +115,7 @@ def _highest(steady: Sequence[NDArray[np.float64]], columns: Sequence[int], hop:
     return float(np.mean(np.log(highest / (1 - highest))))
 
 
-def _moved(threshold: float, by: float) -> float:
+def _shift_logit(threshold: float, by: float) -> float:
     if not 0 < threshold < 1:
         return threshold
     logit = math.log(threshold / (1 - threshold)) + min(max(by, -FARTHEST), FARTHEST)

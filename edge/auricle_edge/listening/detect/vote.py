@@ -10,7 +10,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
-from auricle.hearing.vote import voted
+from auricle.hearing.vote import add_vote
 from auricle.packs.manifest import Task
 from auricle.packs.pack import Pack
 from auricle.packs.start import network_tensors, start_weights
@@ -51,7 +51,7 @@ class Voter:
         """
         size = self.frontend.task.clip_samples
         under = np.pad(clips[:, -size:], ((0, 0), (max(0, size - clips.shape[1]), 0)))
-        return voted(first, self.recognise(self.frontend(under)), self.share)
+        return add_vote(first, self.recognise(self.frontend(under)), self.share)
 
     def windows(self, samples: NDArray[np.int16], ends: NDArray[np.int64]) -> tuple[Posteriors, NDArray[np.bool_]]:
         """What it says (N, L) at the ends (N,) of windows in a recording (S,), as `VoteStream` does one by one.
@@ -150,7 +150,7 @@ class VoteStream:
                 self._next += size
                 self._hops.take(ring.read(max(self._next - self._hops.span, self._begun), self._next))
             self._said = self._voter.recognise(self._hops.features())
-        return voted(first, self._said, self._voter.share)
+        return add_vote(first, self._said, self._voter.share)
 
 
 def vote_hop(task: Task, seconds: float) -> float:

@@ -59,7 +59,7 @@ class Announced:
         old = [topic for topic in before.get(self._broker, ()) if topic not in topics]
         if old or set(topics) - set(before.get(self._broker, ())):
             await asyncio.to_thread(self._write, before, [*topics, *old])
-        left = [topic for topic in old if not await _emptied(link, topic)]
+        left = [topic for topic in old if not await _empty(link, topic)]
         if old:
             await asyncio.to_thread(self._write, before, [*topics, *left])
 
@@ -78,7 +78,7 @@ class Announced:
         write_durably(self._path, msgspec.json.encode(kept), mode=0o600)
 
 
-async def _emptied(link: MqttLink, topic: str) -> bool:
+async def _empty(link: MqttLink, topic: str) -> bool:
     try:
         await link.publish(topic, b"", retain=True)
     except AuricleError as error:

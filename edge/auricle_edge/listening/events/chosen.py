@@ -48,7 +48,7 @@ class Device:
     """Where is kept what the home's broker was told; None: nowhere."""
 
 
-def chosen_outputs(events: EventSettings, device: Device) -> list[Output]:
+def choose_outputs(events: EventSettings, device: Device) -> list[Output]:
     """Make them; SettingsError where a setting cannot work."""
     require_asked(events)
     outputs: list[Output] = []
@@ -98,7 +98,7 @@ def bids_key(events: EventSettings) -> bytes | None:
     return key.encode()
 
 
-def chosen_answers(outputs: Sequence[Output]) -> OneAnswer | None:
+def choose_answers(outputs: Sequence[Output]) -> OneAnswer | None:
     """Who settles which events this device answers; None: it answers all."""
     return next((each.one_answer for each in outputs if isinstance(each, HomeMqtt)), None)
 

@@ -89,7 +89,7 @@ class HomeMqtt:
         self._device, self._answer, self._token = device, answer, token
         self._sparse = SparseLog(log)
         self._telling: set[asyncio.Task[None]] = set()
-        handlers: dict[str, Handler] = {} if token is None else {f"{self._topic}/feedback": self._heard}
+        handlers: dict[str, Handler] = {} if token is None else {f"{self._topic}/feedback": self._on_delivery}
         self._announced = announced
         self._presence = None if home is None else Presence(home[1], Topics(self._topic), home[0])
         self._bids = bids or ""
@@ -106,7 +106,7 @@ class HomeMqtt:
                 address, f"auricle-events-{device}", will=None if self._presence is None else self._presence.will
             ),
             handlers=handlers,
-            on_connect=self._connected,
+            on_connect=self._on_connect,
         )
 
     async def open(self) -> None:
@@ -131,7 +131,7 @@ class HomeMqtt:
             self.one_answer.close()
         await self.link.stop()
 
-    async def _connected(self, link: MqttLink) -> None:
+    async def _on_connect(self, link: MqttLink) -> None:
         if self._announced is not None:
             try:
                 await self._announced.renew(link, () if self._presence is None else self._presence.topics)
@@ -143,7 +143,7 @@ class HomeMqtt:
     async def _bid(self, payload: bytes) -> None:
         await self.link.publish(self._bids, payload, qos=0)
 
-    async def _heard(self, arrived: Delivery) -> None:
+    async def _on_delivery(self, arrived: Delivery) -> None:
         if arrived.retain or len(arrived.payload) > LARGEST_FEEDBACK:
             self._sparse.warning("Feedback on %s was ignored: it is retained, or longer than an answer.", arrived.topic)
             return

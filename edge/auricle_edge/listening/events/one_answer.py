@@ -137,7 +137,7 @@ class OneAnswer:
         waiting = self._waiting[bid.id] = Waiting(bid, asyncio.get_running_loop().create_future())
         try:
             self._say(bid)
-            mine = await self._won(waiting) or not await self._answered(waiting)
+            mine = await self._wins(waiting) or not await self._other_answers(waiting)
         finally:
             del self._waiting[bid.id]
         if mine:
@@ -170,14 +170,14 @@ class OneAnswer:
         for task in tuple(self._tasks):
             task.cancel()
 
-    async def _won(self, waiting: Waiting) -> bool:
+    async def _wins(self, waiting: Waiting) -> bool:
         """Whether an own bid wins its round; where the broker is too slow, whether it is the best of what was seen."""
         try:
             return await asyncio.wait_for(asyncio.shield(waiting.decided), LIMIT)
         except (asyncio.TimeoutError, TimeoutError):
             return waiting.round is None or self._first(waiting.round).id == waiting.bid.id
 
-    async def _answered(self, waiting: Waiting) -> bool:
+    async def _other_answers(self, waiting: Waiting) -> bool:
         """Whether another device says that it answers, as long as it is not this one's turn."""
         current = waiting.round
         assert current is not None, "who has not lost a round has won"
@@ -268,11 +268,11 @@ class OneAnswer:
         asyncio.get_running_loop().call_later(left, say)
 
     def _say(self, message: Message) -> None:
-        task = start_task(self._published(encode(message, self._key)), log, "A message to the home's broker")
+        task = start_task(self._publish_bid(encode(message, self._key)), log, "A message to the home's broker")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _published(self, payload: bytes) -> None:
+    async def _publish_bid(self, payload: bytes) -> None:
         try:
             await self._publish(payload)
         except AuricleError as error:

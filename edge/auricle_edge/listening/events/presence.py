@@ -134,9 +134,9 @@ class Presence:
         if arrived.retain or arrived.payload not in (ON, OFF):
             self._sparse.warning("A message on %s was ignored: it is retained, or neither ON nor OFF.", arrived.topic)
             return
-        self._begin(self._muted(arrived.payload == ON))
+        self._begin(self._on_mute(arrived.payload == ON))
 
-    async def _muted(self, on: bool) -> None:
+    async def _on_mute(self, on: bool) -> None:
         await asyncio.to_thread(self._device.mute, on)
         if self._link is not None:
             await self._say(self._link, self._now())

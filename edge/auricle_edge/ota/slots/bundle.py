@@ -151,7 +151,7 @@ class Bundle:
 
 
 @contextlib.contextmanager
-def opened(source: Path, identity: str | None) -> Iterator[Bundle]:
+def open_bundle(source: Path, identity: str | None) -> Iterator[Bundle]:
     """A bundle; Refused when it is not the one that is meant."""
     bundle = Bundle(source)
     try:

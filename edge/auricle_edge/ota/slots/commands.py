@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from auricle_edge.ota.slots.bundle import AGENT, SHA256, Bundle, Refused, opened, refuse_other_device, sentence
+from auricle_edge.ota.slots.bundle import AGENT, SHA256, Bundle, Refused, open_bundle, refuse_other_device, sentence
 from auricle_edge.ota.slots.files import make_folder, remove, sync_folder
 from auricle_edge.ota.slots.filling import fill_inactive, refuse_other_machine
 from auricle_edge.ota.slots.journal import (
     Journal,
     Place,
-    installed,
-    locked,
+    lock,
     other,
+    read_installed,
     read_journal,
     readable_journal,
     write_journal,
@@ -33,7 +33,7 @@ DEADLINE = 300
 
 def install(place: Place, source: Path, identity: str | None) -> str:
     """Install a bundle for the first time, go on with that, or replace what is installed by hand, without a trial."""
-    with opened(source, identity) as bundle:
+    with open_bundle(source, identity) as bundle:
         refuse_other_machine(place, bundle.manifest)
         bundle.verify()
         make_folder(place.home)
@@ -42,20 +42,20 @@ def install(place: Place, source: Path, identity: str | None) -> str:
 
 def install_here(place: Place, bundle: Bundle) -> str:
     """The part of an installation that changes something."""
-    with locked(place, "build"):
+    with lock(place, "build"):
         manifest, journal = bundle.manifest, readable_journal(place)
         active = None if journal is None else place.manifest(journal.active)
         if journal is not None and journal.trial is not None:
             raise Refused("A version is on trial: wait until it is confirmed or reverted.")
         if journal is not None and active is not None and active.identity == manifest.identity:
-            with locked(place, "journal"):
+            with lock(place, "journal"):
                 settle(place, journal)
             return f"Version {manifest.version} ({manifest.identity[:12]}) is installed already; nothing was changed."
         if active is not None:
             refuse_other_device(manifest, active)
         slot = "a" if journal is None else other(journal.active)
         fill_inactive(place, slot, bundle)
-        with locked(place, "journal"):
+        with lock(place, "journal"):
             previous = journal.active if journal is not None and active is not None else None
             settle(place, write_journal(place, Journal(active=slot, previous=previous)), start=True)
         return f"Version {manifest.version} ({manifest.identity[:12]}) is installed."
@@ -63,8 +63,8 @@ def install_here(place: Place, bundle: Bundle) -> str:
 
 def stage(place: Place, source: Path, identity: str) -> str:
     """Put a bundle into the inactive slot, once everything in it was compared; what runs goes on running."""
-    with opened(source, identity) as bundle, locked(place, "build"):
-        journal, active = installed(place)
+    with open_bundle(source, identity) as bundle, lock(place, "build"):
+        journal, active = read_installed(place)
         manifest, slot = bundle.manifest, other(journal.active)
         if journal.trial is not None:
             raise Refused("A version is on trial: wait until it is confirmed or reverted.")
@@ -79,7 +79,7 @@ def stage(place: Place, source: Path, identity: str) -> str:
         return f"Version {manifest.version} ({manifest.identity[:12]}) is staged in slot {slot}."
 
 
-def claimed(place: Place) -> str:
+def finish_claim(place: Place) -> str:
     """After a claim: erase the token, and start the agent with its certificate."""
     for path in (place.etc / "claim.token", *(place.root / name for name in TOKENS)):
         erase(path)
@@ -97,7 +97,7 @@ def status(place: Place) -> dict[str, object]:
     return {"installed": journal is not None, "slots": found, "journal": journal and asdict(journal)}
 
 
-def said_status(place: Place) -> str:
+def describe_status(place: Place) -> str:
     """What is installed, for a person: each slot's version, and how the newest trial ended."""
     journal = read_journal(place)
     if journal is None:
@@ -116,7 +116,7 @@ def said_status(place: Place) -> str:
 
 def uninstall(place: Place, keep_data: bool) -> str:
     """Remove everything; may be cut off and called again. The journal goes early: without it nothing is installed."""
-    with locked(place, "build") if place.home.exists() else contextlib.nullcontext():
+    with lock(place, "build") if place.home.exists() else contextlib.nullcontext():
         units = [*unit_files(place, "a").items(), *unit_files(place, "b").items()]
         if units:
             place.systemctl("stop", *sorted({path for path, _ in units if "/" not in path}))
@@ -191,8 +191,8 @@ def run(place: Place, given: argparse.Namespace) -> str:
     if given.command == "uninstall":
         return uninstall(place, given.keep_data)
     if given.command == "status":
-        return said_status(place)
-    return {"starting": starting, "confirm": confirm, "check": check, "claimed": claimed}[given.command](place)
+        return describe_status(place)
+    return {"starting": starting, "confirm": confirm, "check": check, "claimed": finish_claim}[given.command](place)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,7 +23,7 @@ from typing import IO
 
 from auricle_edge.ota.slots.bundle import WORD, Bundle, Manifest, Refused, sentence
 from auricle_edge.ota.slots.files import make_folder, read_small, remove, sync_disk, sync_folder, write_file
-from auricle_edge.ota.slots.journal import HOME, Place, locked, readable_journal, write_journal
+from auricle_edge.ota.slots.journal import HOME, Place, lock, readable_journal, write_journal
 
 ENTRY_POINT = re.compile(r"(?P<module>[\w.]+)\s*:\s*(?P<function>(?P<first>\w+)[\w.]*)\s*(\[.*\])?")
 
@@ -44,7 +44,7 @@ def refuse_other_machine(place: Place, manifest: Manifest) -> None:
 
 def fill_inactive(place: Place, slot: str, bundle: Bundle) -> None:
     """Fill a slot that the journal does not lead to; the version that was in it cannot be gone back to any more."""
-    with locked(place, "journal"):
+    with lock(place, "journal"):
         journal = readable_journal(place)
         if journal is not None and journal.previous == slot:
             write_journal(place, replace(journal, previous=None))
@@ -84,7 +84,7 @@ def refuse_full_disk(slot: Path, bundle: Bundle, wheels: Sequence[str]) -> None:
     """Refused when a slot would not fit: its files, what is in its wheels, and half as much for bytecode."""
     needed = sum(each.size for each in bundle.manifest.files if each.path not in wheels)
     for path in wheels:
-        with bundle.open(path) as file, opened_wheel(file) as archive:
+        with bundle.open(path) as file, open_wheel(file) as archive:
             needed += sum(info.file_size for info in archive.infolist()) * 3 // 2
     free = shutil.disk_usage(slot).free
     if needed > free:
@@ -122,7 +122,7 @@ def put(path: Path, content: IO[bytes], mode: int) -> None:
 
 
 @contextlib.contextmanager
-def opened_wheel(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
+def open_wheel(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
     """The archive of a wheel; Refused when it is none or it is damaged."""
     try:
         with zipfile.ZipFile(file) as archive:
@@ -141,7 +141,7 @@ def unpack(wheel: IO[bytes], slot: Path, interpreter: Path, library: str) -> Non
     library
         The folder of packages, relative to the slot.
     """
-    with opened_wheel(wheel) as archive:
+    with open_wheel(wheel) as archive:
         for info in archive.infolist():
             if info.is_dir():
                 continue

@@ -93,7 +93,7 @@ class Place:
 
 
 @contextlib.contextmanager
-def locked(place: Place, name: str) -> Iterator[None]:
+def lock(place: Place, name: str) -> Iterator[None]:
     """Hold one of two locks: `journal` for an instant, `build` while a slot is filled, tried or removed.
 
     Raises
@@ -161,7 +161,7 @@ def write_journal(place: Place, journal: Journal) -> Journal:
     return journal
 
 
-def installed(place: Place) -> tuple[Journal, Manifest]:
+def read_installed(place: Place) -> tuple[Journal, Manifest]:
     """The journal, and what is active; Refused when nothing is."""
     journal = read_journal(place)
     active = None if journal is None else place.manifest(journal.active)

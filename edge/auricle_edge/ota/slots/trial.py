@@ -13,9 +13,9 @@ from auricle_edge.ota.slots.journal import (
     Last,
     Place,
     Trial,
-    installed,
-    locked,
+    lock,
     other,
+    read_installed,
     read_journal,
     write_journal,
 )
@@ -27,8 +27,8 @@ HINT = "journalctl -u auricle-edge on the device says why"
 
 def try_staged(place: Place, rollout: str, deadline: int) -> str:
     """Switch to the staged version, on trial: it has `deadline` seconds and three starts to become healthy."""
-    with locked(place, "build"), locked(place, "journal"):
-        journal, _ = installed(place)
+    with lock(place, "build"), lock(place, "journal"):
+        journal, _ = read_installed(place)
         slot = other(journal.active)
         staged = place.manifest(slot)
         if journal.trial is not None or staged is None:
@@ -43,7 +43,7 @@ def try_staged(place: Place, rollout: str, deadline: int) -> str:
 
 def starting(place: Place) -> str:
     """Before each start of the agent: count it while a trial runs, and give the version up after the third."""
-    with locked(place, "journal"):
+    with lock(place, "journal"):
         journal = read_journal(place)
         if journal is None or journal.trial is None:
             return "No trial runs."
@@ -58,7 +58,7 @@ def check(place: Place) -> str:
     """At boot, when the agent failed, and every few seconds of a trial: confirm, revert, or go on waiting."""
     if not place.home.exists():
         return "Nothing is installed."
-    with locked(place, "journal"):
+    with lock(place, "journal"):
         journal = read_journal(place)
         if journal is None:
             return "Nothing is installed."
@@ -123,15 +123,15 @@ def end_trial(place: Place, journal: Journal, reason: str | None) -> str:
 
 def confirm(place: Place) -> str:
     """Say that the version on trial works."""
-    with locked(place, "journal"):
-        journal, _ = installed(place)
+    with lock(place, "journal"):
+        journal, _ = read_installed(place)
         return end_trial(place, journal, None) if journal.trial else "Nothing is on trial."
 
 
 def revert(place: Place, reason: str) -> str:
     """Go back to the version before."""
-    with locked(place, "build"), locked(place, "journal"):
-        journal, _ = installed(place)
+    with lock(place, "build"), lock(place, "journal"):
+        journal, _ = read_installed(place)
         if journal.previous is None:
             raise Refused("There is no version to go back to: install a bundle.")
         return end_trial(place, journal, reason)

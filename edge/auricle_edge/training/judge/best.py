@@ -72,7 +72,7 @@ class _Header(msgspec.Struct):
     metadata: _Metadata = msgspec.field(name="__metadata__")
 
 
-def _kept(best: Best) -> _Kept:
+def _to_record(best: Best) -> _Kept:
     heard = best.heard
     accepts = np.repeat(np.arange(len(heard.accepts)), heard.accepts)
     hits = np.flatnonzero(heard.hits)
@@ -101,7 +101,7 @@ class BestStore:
 
     def save(self, best: dict[str, Best]) -> None:
         """Keep them, by role; StorageError when the disk cannot take them."""
-        note = _Note(self._pack, {role: _kept(state) for role, state in best.items()})
+        note = _Note(self._pack, {role: _to_record(state) for role, state in best.items()})
         weights = {role: np.ascontiguousarray(state.weights) for role, state in best.items()}
         data = save(weights, metadata={"auricle": msgspec.json.encode(note).decode()})
         write_whole(self._path, data, durable=self._durable)

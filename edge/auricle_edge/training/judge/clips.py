@@ -57,7 +57,7 @@ def answers(logits: NDArray[np.float32], targets: NDArray[np.int64], labels: Ite
     return Answers(negative[targets], keywords.max(axis=1, initial=0.0) >= accept, posteriors.argmax(axis=1) == targets)
 
 
-def worsened(before: Answers, after: Answers, settings: LearnSettings, *, accepts: bool = True) -> str | None:
+def find_worse(before: Answers, after: Answers, settings: LearnSettings, *, accepts: bool = True) -> str | None:
     """Say what became worse, as a reason for the coordinator; None when nothing did.
 
     False accepts count only where the model before detected keywords at all: one that says nothing has none.

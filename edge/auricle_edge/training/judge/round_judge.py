@@ -14,9 +14,9 @@ from auricle.wire.messages import WORSE, WORSE_RECEIVED
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.training.judge.best import Best, BestStore
-from auricle_edge.training.judge.clips import answers, worsened
+from auricle_edge.training.judge.clips import answers, find_worse
 from auricle_edge.training.judge.comparison import Heard, Worse, improves, in_words, outgrows, words_heard, worse_in
-from auricle_edge.training.judge.sound import JudgedSound, Judging, Negatives, carried_negatives
+from auricle_edge.training.judge.sound import JudgedSound, Judging, Negatives, load_negatives
 from auricle_learning.methods.vectors import method_of
 from auricle_learning.training.train import LocalState, RoundResult, Trainer
 
@@ -109,7 +109,7 @@ class RoundJudge:
         """Those that are shared, or those of the pack, which take 12 MB unpacked and are given back after the round."""
         shared, detect, minutes = self._judging.carried, self._judging.detect, self._settings.judged_minutes
         return (
-            carried_negatives(self._trainer.pack, detect, minutes, frontend=self._trainer.frontend)
+            load_negatives(self._trainer.pack, detect, minutes, frontend=self._trainer.frontend)
             if shared is None
             else shared
         )
@@ -132,7 +132,7 @@ class RoundJudge:
             )
             for w in (tried.before, tried.after)
         )
-        reason = worsened(before, after, self._settings, accepts=not self._has_negatives)
+        reason = find_worse(before, after, self._settings, accepts=not self._has_negatives)
         return None if reason is None else f"{reason} ({tried.role})"
 
     def _on_streams(self, sound: JudgedSound, tried: list[_Tried], reason: str | None) -> Verdict:
@@ -144,7 +144,7 @@ class RoundJudge:
                 best[each.role] = Best(weights, sound.digest, sound.heard(each.model, weights))
             if each.role not in best:
                 best[each.role] = Best(each.before, sound.digest, sound.heard(each.model, each.before))
-        listen, received = self._received(sound, tried[0], best)
+        listen, received = self._judge_received(sound, tried[0], best)
         judged = [(each, sound.heard(each.model, each.after)) for each in tried]
         for each, after in judged:
             reason = reason or self._refusal(sound, each, best[each.role].heard, after)
@@ -157,7 +157,7 @@ class RoundJudge:
                 back = LocalState(best[PERSONAL].weights)
         return Verdict(reason, listen, back, best, received)
 
-    def _received(self, sound: JudgedSound, plugin: _Tried, best: dict[str, Best]) -> tuple[Flat, str | None]:
+    def _judge_received(self, sound: JudgedSound, plugin: _Tried, best: dict[str, Best]) -> tuple[Flat, str | None]:
         """The plug-in to listen with, and why that is not the received one; it takes the best one's place if better."""
         received = Best(plugin.before, sound.digest, sound.heard(plugin.model, plugin.before))
         best[PLUGIN] = self._better(best[PLUGIN], received)
@@ -165,7 +165,7 @@ class RoundJudge:
         worse = worse_in(kept.heard, received.heard, self._settings)
         if worse is None:
             return plugin.before, None
-        return kept.weights, f"{WORSE_RECEIVED}{_compared(worse, received.heard, kept.heard, 'the best plug-in')}"
+        return kept.weights, f"{WORSE_RECEIVED}{_compare(worse, received.heard, kept.heard, 'the best plug-in')}"
 
     def _refusal(self, sound: JudgedSound, tried: _Tried, best: Heard, after: Heard) -> str | None:
         """Why a model is not kept; None where it is.
@@ -183,7 +183,7 @@ class RoundJudge:
             return None
         if outgrows(best, after, settings) and worse_in(before, after, settings) is None:
             return None
-        return f"{WORSE}{_compared(worse, after, best, f'the best state ({tried.role})')}"
+        return f"{WORSE}{_compare(worse, after, best, f'the best state ({tried.role})')}"
 
     def _recovers(self, best: Heard, received: Heard, after: Heard) -> bool:
         """Whether a received model that is worse than the best one was made better in that, and worse in nothing."""
@@ -205,7 +205,7 @@ class RoundJudge:
         return other if better else known
 
 
-def _compared(worse: Worse, heard: Heard, best: Heard, where: str) -> str:
+def _compare(worse: Worse, heard: Heard, best: Heard, where: str) -> str:
     if worse == "hits":
         return f"hits: {words_heard(heard)}, {words_heard(best)} in {where}"
     return f"false_accepts: {in_words(heard)}, {in_words(best)} in {where}"

@@ -16,7 +16,7 @@ from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.training.judge.clips import NEGATIVES
 from auricle_edge.training.judge.comparison import Counts, Heard
-from auricle_edge.training.judge.streams import Streams, first_part, in_quiet, joined
+from auricle_edge.training.judge.streams import Streams, first_part, in_quiet, join
 from auricle_learning.runtimes import Runtime, frontend_of, recogniser
 from auricle_learning.training.carried import LEAST_WINDOWS, judged_part
 from auricle_learning.training.speech_data import Clips
@@ -72,7 +72,7 @@ class Judging:
     """Negatives that all devices share; None: those of the pack, where it carries some."""
 
 
-def carried_negatives(
+def load_negatives(
     pack: Pack,
     detect: DetectSettings,
     minutes: float,
@@ -117,7 +117,7 @@ class JudgedSound:
         frontend = frontend_of(runtime)
         known = (held_out.targets >= 0) & (held_out.targets < len(labels))
         silent = np.array([name in NEGATIVES for name in labels])[np.where(known, held_out.targets, 0)]
-        own = joined(held_out.energies[known & silent])
+        own = join(held_out.energies[known & silent])
         words = held_out.energies[known & ~silent]
         self._runtime, self.carried = runtime, carried
         self._words = held_out.targets[known & ~silent]

@@ -150,7 +150,7 @@ class Streams:
         return made.hexdigest()
 
 
-def joined(clips: Energies) -> list[Energies]:
+def join(clips: Energies) -> list[Energies]:
     """Clips (N, T, mels), one after the other, as one stretch; none where there are none."""
     return [clips.reshape(-1, clips.shape[2])] if len(clips) else []
 

@@ -79,7 +79,7 @@ def write_tar(to: IO[bytes], parts: Mapping[str, Part]) -> None:
                 archive.addfile(entry, content)
 
 
-def stored_zip(files: Mapping[str, bytes], before: bytes = b"") -> bytes:
+def store_zip(files: Mapping[str, bytes], before: bytes = b"") -> bytes:
     """A zip archive of files in their order, not compressed.
 
     Parameters
@@ -98,7 +98,7 @@ def stored_zip(files: Mapping[str, bytes], before: bytes = b"") -> bytes:
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[IO[bytes]]:
+def replace_file(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that takes its place when it is whole; nothing is left of it otherwise.
 
     Raises

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from auricle import __version__
 from auricle.files import read_kept
-from auricle_export.flash.bundle.archive import stored_zip
+from auricle_export.flash.bundle.archive import store_zip
 from auricle_export.flash.bundle.locks import WheelError
 from auricle_export.flash.bundle.wheelhouse import pip
 
@@ -32,15 +32,15 @@ def auricle_wheel() -> tuple[str, bytes]:
     WheelError
         It cannot be built, or what is installed is not whole.
     """
-    return NAME, packed(dict(_from_checkout() if (CHECKOUT / "pyproject.toml").is_file() else installed_files()))
+    return NAME, pack_wheel(dict(_from_checkout() if (CHECKOUT / "pyproject.toml").is_file() else read_installed()))
 
 
-def packed(files: Mapping[str, bytes]) -> bytes:
+def pack_wheel(files: Mapping[str, bytes]) -> bytes:
     """A wheel of files: sorted, not compressed, without times; `RECORD` is made for it."""
     record = f"{INFO}/RECORD"
     lines = [f"{name},sha256={_digest(files[name])},{len(files[name])}\n" for name in sorted(files)]
     listed = {name: files[name] for name in sorted(files)}
-    return stored_zip(listed | {record: "".join([*lines, f"{record},,\n"]).encode()})
+    return store_zip(listed | {record: "".join([*lines, f"{record},,\n"]).encode()})
 
 
 def _digest(content: bytes) -> str:
@@ -56,7 +56,7 @@ def _from_checkout() -> Iterator[tuple[str, bytes]]:
             yield from ((name, archive.read(name)) for name in archive.namelist() if _CONTENT.fullmatch(name))
 
 
-def installed_files() -> Iterator[tuple[str, bytes]]:
+def read_installed() -> Iterator[tuple[str, bytes]]:
     """The files of the distribution that is installed, each compared with its `RECORD`.
 
     Raises

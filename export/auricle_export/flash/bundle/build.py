@@ -9,7 +9,7 @@ from auricle.errors import SettingsError
 from auricle.wire.bundle import MANIFEST_FILE, SIGNATURE_FILE, Manifest, encode, identity_of, sign
 from auricle.wire.identity import Identity
 from auricle_export.flash.board import Board
-from auricle_export.flash.bundle.archive import Part, replaced, write_tar
+from auricle_export.flash.bundle.archive import Part, replace_file, write_tar
 from auricle_export.flash.bundle.contents import Contents, contents_of, refuse_containers
 from auricle_export.flash.bundle.locks import Target
 from auricle_export.flash.bundle.wheelhouse import Progress, silent, wheelhouse
@@ -75,7 +75,7 @@ def build_bundle(
         parts[SIGNATURE_FILE] = Part(sign(signer, text))
     path = out / f"{name_of(contents, identity)}.tar"
     progress("writing the bundle", 0, 1)
-    with replaced(path) as file:
+    with replace_file(path) as file:
         write_tar(file, parts)
     return Built(path, identity, contents.manifest, None if signer is None else signer.public.hex())
 

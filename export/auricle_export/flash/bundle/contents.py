@@ -17,7 +17,7 @@ from auricle.files import read_kept
 from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
 from auricle.wire.bundle import Entry, Manifest
 from auricle_export.flash.board import Board, System
-from auricle_export.flash.bundle.archive import Part, name_in_tar, stored_zip
+from auricle_export.flash.bundle.archive import Part, name_in_tar, store_zip
 from auricle_export.flash.bundle.auricle_wheel import auricle_wheel
 from auricle_export.flash.bundle.locks import EXTRAS, Target, WheelError, read_lock
 from auricle_export.flash.bundle.wheelhouse import Progress, fetch
@@ -219,7 +219,7 @@ def guard_file(modules: Mapping[str, bytes]) -> bytes:
     """
     above = {f"{name}/__init__.py": b"" for name in ("auricle", "auricle/packs", "auricle_edge", "auricle_edge/ota")}
     listed = {name: modules[name] for name in sorted(modules)}
-    return stored_zip({"__main__.py": RUN_GUARD, **above, **listed}, b"#!/usr/bin/python3\n")
+    return store_zip({"__main__.py": RUN_GUARD, **above, **listed}, b"#!/usr/bin/python3\n")
 
 
 def _installation(wheel: bytes) -> dict[str, Part]:

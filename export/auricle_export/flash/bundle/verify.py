@@ -52,7 +52,7 @@ def verify_bundle(path: Path, key: str | None = None) -> Verified:
     BundleError
         It is not whole, holds something else, or nobody who is trusted vouches for it.
     """
-    with _opened(path) as files:
+    with _open(path) as files:
         text = files.read(MANIFEST_FILE, LARGEST_MANIFEST)
         manifest = decode(text, str(path))
         signed_by = _signer(files, text, key)
@@ -114,7 +114,7 @@ class _Files:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[_Files]:
+def _open(path: Path) -> Iterator[_Files]:
     try:
         if path.is_dir():
             yield _Files(path, None)

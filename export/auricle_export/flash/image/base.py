@@ -62,7 +62,7 @@ def unpack(source: Image, target: Path, progress: Progress | None = None) -> Non
 def copy(source: Path, target: Path) -> None:
     """Copy a file: sharing its content where the file system can, else without its holes. StorageError: no room."""
     with source.open("rb") as original, _writing(target) as out:
-        if not _shared(original, out):
+        if not _reflink(original, out):
             end = original.seek(0, 2)
             for first, last in _data(original, end):
                 original.seek(first)
@@ -134,7 +134,7 @@ def _data(file: BinaryIO, end: int) -> Iterator[tuple[int, int]]:
         yield first, at
 
 
-def _shared(original: BinaryIO, out: BinaryIO) -> bool:
+def _reflink(original: BinaryIO, out: BinaryIO) -> bool:
     try:
         fcntl.ioctl(out.fileno(), FICLONE, original.fileno())
     except OSError:
@@ -148,7 +148,7 @@ def _can_share(folder: Path) -> bool:
     try:
         one.write_bytes(bytes(4096))
         with one.open("rb") as original, other.open("wb") as out:
-            return _shared(original, out)
+            return _reflink(original, out)
     except OSError as error:
         raise StorageError(describe(error, folder)) from error
     finally:

@@ -31,24 +31,24 @@ def yaml(value: Value, indent: int = 0) -> str:
     """
     inner = " " * (indent + 2)
     if isinstance(value, str):
-        return quoted(value)
+        return quote(value)
     if value is None or isinstance(value, int):
         return json.dumps(value)
     if isinstance(value, Mapping):
-        parts = [f"{inner}{quoted(name)}: {yaml(part, indent + 2)}" for name, part in value.items()]
-        return _bracketed("{", parts, "}", indent)
-    return _bracketed("[", [f"{inner}{yaml(part, indent + 2)}" for part in value], "]", indent)
+        parts = [f"{inner}{quote(name)}: {yaml(part, indent + 2)}" for name, part in value.items()]
+        return _bracket("{", parts, "}", indent)
+    return _bracket("[", [f"{inner}{yaml(part, indent + 2)}" for part in value], "]", indent)
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A text in double quotes; all but the plain letters and signs of ASCII are written by their numbers.
 
     JSON's own escapes would not do: YAML takes two halves of a surrogate pair for two characters.
     """
-    return '"' + "".join(map(_escaped, text)) + '"'
+    return '"' + "".join(map(_escape, text)) + '"'
 
 
-def _escaped(sign: str) -> str:
+def _escape(sign: str) -> str:
     if sign in '"\\':
         return f"\\{sign}"
     if " " <= sign <= "~":
@@ -56,7 +56,7 @@ def _escaped(sign: str) -> str:
     return f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
 
 
-def _bracketed(opening: str, parts: list[str], closing: str, indent: int) -> str:
+def _bracket(opening: str, parts: list[str], closing: str, indent: int) -> str:
     return f"{opening}\n" + ",\n".join(parts) + f"\n{' ' * indent}{closing}" if parts else opening + closing
 
 

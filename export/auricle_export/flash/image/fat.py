@@ -252,7 +252,7 @@ def entries(content: bytearray) -> Iterator[Entry]:
             short, attributes, case, *_, high, _, _, low, size = ENTRY.unpack(raw)
             if not attributes & LABEL:
                 fits = parts and check == fat_names.checksum(short)
-                name = fat_names.joined(parts) if fits else fat_names.readable(short, case)
+                name = fat_names.join(parts) if fits else fat_names.readable(short, case)
                 yield Entry(name, short, attributes, high << 16 | low, size, at)
             parts = []
 

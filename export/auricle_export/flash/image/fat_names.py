@@ -17,7 +17,7 @@ FORBIDDEN = frozenset('"*/:<>?\\|')
 LONGEST = 255
 
 
-def allowed(name: str) -> bool:
+def is_valid_name(name: str) -> bool:
     """Whether a file can have this name."""
     if not 0 < len(name) <= LONGEST or name.strip(". ") == "" or name[-1] in ". " or name[0] == " ":
         return False
@@ -86,7 +86,7 @@ def part_of_long(entry: bytes) -> tuple[int, int, bytes]:
     return order, check, first + second + third
 
 
-def joined(parts: list[bytes]) -> str:
+def join(parts: list[bytes]) -> str:
     """A long name from its parts in the order of the name."""
     text = b"".join(parts).decode("utf-16-le", "replace")
     return text.split("\0", 1)[0]

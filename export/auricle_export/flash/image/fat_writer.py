@@ -91,7 +91,7 @@ class FatWriter(Fat):
             case = content[old.at + 12]
             content[old.at : old.at + 32] = _entry(old.raw, old.attributes, cluster, size, case)
         else:
-            if not fat_names.allowed(name):
+            if not fat_names.is_valid_name(name):
                 raise ImageError(f'"{name}" cannot be the name of a file on a boot partition.')
             taken = {entry.raw for entry in entries(content)}
             raw = fat_names.exact(name)

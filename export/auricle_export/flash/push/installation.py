@@ -232,10 +232,12 @@ def read_health(said: str) -> tuple[str, tuple[Finding, ...]]:
     if "claim" in told:
         why = told["claim"] or "look at journalctl -u auricle-claim."
         found = (Finding(check="claim", verdict="bad", sentence=f"The token was not exchanged yet: {why}"), *found)
-    findings = (Finding(check=shown(each.check), verdict=each.verdict, sentence=shown(each.sentence)) for each in found)
+    findings = (
+        Finding(check=printable(each.check), verdict=each.verdict, sentence=printable(each.sentence)) for each in found
+    )
     return told.get("service", "")[:40], tuple(findings)
 
 
-def shown(said: str) -> str:
+def printable(said: str) -> str:
     """What a board said, without characters that a terminal obeys."""
     return "".join(character for character in said[:500] if character.isprintable())

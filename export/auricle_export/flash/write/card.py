@@ -67,7 +67,7 @@ class Target:
 
 
 @contextmanager
-def opened(path: Path, block: int | None = None) -> Iterator[Target]:
+def open_target(path: Path, block: int | None = None) -> Iterator[Target]:
     """Open a disk, or a file, for writing past the page cache.
 
     Parameters
@@ -122,7 +122,7 @@ def write_image(image: Image, target: Target, heard: Heard) -> Written:
         step = "checking"
         _check(target, image.size, sums, heard)
     except KeyboardInterrupt:
-        raise InterruptedWriteError(_interrupted(step, target.name)) from None
+        raise InterruptedWriteError(_interruption(step, target.name)) from None
     except (EOFError, lzma.LZMAError) as error:
         raise DataError(
             f"{image.path} is damaged ({error}); nothing boots from {target.name} now: write another image."
@@ -233,7 +233,7 @@ def _forget(descriptor: int) -> None:
             fcntl.ioctl(descriptor, BLKFLSBUF)
 
 
-def _interrupted(step: Step, target: str) -> str:
+def _interruption(step: Step, target: str) -> str:
     if step == "writing":
         return f"Interrupted: {target} holds a part of the image, from which nothing boots; write it again."
     return f"Interrupted: {target} was written but not read back to the end; write it again to be sure."

@@ -114,7 +114,7 @@ class Machine:
 
     def _uses(self, names: list[str]) -> tuple[set[str], bool, set[str]]:
         """Mount points, swap and holders of devices and of all that is built on them."""
-        mounted, swaps, pools = self._mounted(), self._swaps(), self._pools()
+        mounted, swaps, pools = self._mount_points(), self._swaps(), self._pools()
         mounts: set[str] = set()
         swap = False
         holders: set[str] = set()
@@ -139,7 +139,7 @@ class Machine:
         whole = self._blocks / name
         return whole if whole.exists() else next(self._blocks.glob(f"*/{name}"), whole)
 
-    def _mounted(self) -> dict[str, set[str]]:
+    def _mount_points(self) -> dict[str, set[str]]:
         """Mount points by device number and by the name of the source, as proc(5) has them."""
         found: dict[str, set[str]] = {}
         for line in _lines(self._proc / "self/mountinfo"):

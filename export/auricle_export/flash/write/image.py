@@ -22,7 +22,7 @@ ENDS = 12
 LARGEST_INDEX = 1 << 26
 
 
-def unpacked_size(file: BinaryIO) -> int:
+def measure_unpacked(file: BinaryIO) -> int:
     """Bytes that all streams of an .xz file unpack to.
 
     Raises
@@ -117,7 +117,7 @@ def open_image(path: Path) -> Image:
         what = "a folder" if path.is_dir() else "a device: the image comes first, then the disk"
         raise DataError(f"{path} is {what}.")
     try:
-        image = _measured(path)
+        image = _measure(path)
         with image.open() as stream:
             sector = stream.read(512)
     except (OSError, EOFError, lzma.LZMAError) as error:
@@ -130,7 +130,7 @@ def open_image(path: Path) -> Image:
     return image
 
 
-def _measured(path: Path) -> Image:
+def _measure(path: Path) -> Image:
     with path.open("rb") as file:
         packed = file.read(len(MAGIC)) == MAGIC
-        return Image(path, unpacked_size(file) if packed else path.stat().st_size, packed)
+        return Image(path, measure_unpacked(file) if packed else path.stat().st_size, packed)

@@ -39,7 +39,7 @@ def refusal(disk: Disk, *, needed: int = 0, fixed_allowed: bool = False, homes: 
         return f"{disk.device} is not a disk of its own: name the disk or the card."
     if not disk.size:
         return f"{disk.device} has no medium: put a card in."
-    used = _used(disk, homes)
+    used = _refuse_used(disk, homes)
     if used is not None:
         return used
     if disk.read_only:
@@ -54,7 +54,7 @@ def refusal(disk: Disk, *, needed: int = 0, fixed_allowed: bool = False, homes: 
     return None
 
 
-def _used(disk: Disk, homes: Iterable[Path]) -> str | None:
+def _refuse_used(disk: Disk, homes: Iterable[Path]) -> str | None:
     """Why a disk that the system uses is refused."""
     system = _system_mounts(disk.mounts, homes)
     if system:
