@@ -21,7 +21,7 @@ from auricle.hearing.sounds import Sound, Take, active_level, silence, word_span
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.espeak import speak
 from auricle.speech.voices import Voice, choose_voices, utterance
-from auricle_edge.evaluate.plan import WORDS, Compose, Plan, compose_scene
+from auricle_edge.evaluate.plan import SCENE_WORDS, Compose, Plan, compose_scene
 from auricle_edge.evaluate.plan import plan_scenes as plan_all_scenes
 from auricle_edge.evaluate.sources import Folders, Sources, read_sources
 
@@ -239,10 +239,10 @@ def wake_scenes(sources: Sources, forms: Mapping[str, Sequence[Take]], minutes: 
         partial(_after_words, sources=sources),
     )
     said = [
-        partial(surrounded, form=form, takes=takes[start : start + WORDS])
+        partial(surrounded, form=form, takes=takes[start : start + SCENE_WORDS])
         for form, takes in forms.items()
         for surrounded in compose
-        for start in range(0, len(takes), WORDS)
+        for start in range(0, len(takes), SCENE_WORDS)
     ]
     return [*said, *plan_all_scenes(replace(sources, keywords=()), (), Plan(minutes=minutes, passes=AGAIN))]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Kind = TypeVar("Kind", bound=type)
 
-INVALID = 2
+INVALID_CODE = 2
 """Exit code: an option, a setting or a file that is not valid. Also of errors that have no code of their own."""
 ENDED_OTHERWISE = 3
 """Exit code: what was waited for ended otherwise, such as an aborted round."""
@@ -26,20 +26,20 @@ OUT_OF_TIME = 4
 """Exit code: what was waited for took too long."""
 NOT_FOUND = 5
 """Exit code: what was named does not exist."""
-UNREACHABLE = 6
+UNREACHABLE_CODE = 6
 """Exit code: a server or broker that does not answer."""
-REFUSED = 7
+REFUSED_CODE = 7
 """Exit code: what was asked does not go with how things are."""
-DENIED = 8
+DENIED_CODE = 8
 """Exit code: a token or role that does not allow it."""
-LATER = 75
+LATER_CODE = 75
 """Exit code: not now, but the same may work later."""
 
 
 class AuricleError(Exception):
     """What was wrong, where, and what to do, in one sentence. A command prints it and exits with `exit_code`."""
 
-    exit_code = INVALID
+    exit_code = INVALID_CODE
 
 
 class SettingsError(AuricleError):
@@ -61,7 +61,7 @@ class WireError(AuricleError):
 class BrokerError(AuricleError):
     """A broker that cannot be started or reached."""
 
-    exit_code = UNREACHABLE
+    exit_code = UNREACHABLE_CODE
 
 
 class BrokerDistrustError(BrokerError):

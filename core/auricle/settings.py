@@ -23,7 +23,7 @@ else:
 
 T = TypeVar("T")
 
-LARGEST = 1 << 20
+LARGEST_BYTES = 1 << 20
 """Bytes of a file of settings."""
 
 
@@ -144,7 +144,7 @@ def _description(hint: object) -> str:
 
 def read_toml(path: Path) -> dict[str, object]:
     """Read names and values from a TOML file; SettingsError when it cannot be read, is not a text, or not TOML."""
-    text = read_text(path, most=LARGEST)
+    text = read_text(path, most=LARGEST_BYTES)
     try:
         values: dict[str, object] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads

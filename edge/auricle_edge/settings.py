@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 CONFIG = Path("/etc/auricle/edge.toml")
 """Settings file of an installed device."""
-PATIENCE = 5.0
+PATIENCE_FACTOR = 5.0
 """How many times the healthy time a new version has to get healthy."""
 
 KeyText = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from auricle_cloud.observing.announcements import WAITING, Announcements, Event
+from auricle_cloud.observing.announcements import WAITING_EVENTS, Announcements, Event
 
 
 def in_a_loop(scene: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -38,12 +38,12 @@ async def test_everybody_who_listens_hears_everything_in_order_and_who_waits_is_
 async def test_a_slow_listener_loses_its_oldest_events_and_holds_up_nobody() -> None:
     announcements = Announcements()
     with announcements.listening() as slow, announcements.listening() as quick:
-        for number in range(WAITING + 50):
+        for number in range(WAITING_EVENTS + 50):
             announcements.tell("progress", step=number)
             assert (await take(quick, 1))[0].content == {"step": number}
-        kept = await take(slow, WAITING)
+        kept = await take(slow, WAITING_EVENTS)
 
-    assert [event.content["step"] for event in kept] == list(range(50, WAITING + 50))
+    assert [event.content["step"] for event in kept] == list(range(50, WAITING_EVENTS + 50))
 
 
 @in_a_loop

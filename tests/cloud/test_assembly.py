@@ -42,7 +42,7 @@ def test_those_that_rested_long_make_room_and_others_do_not(monkeypatch: pytest.
     with pytest.raises(WireError, match=r"^memory: "):
         assemblies.add(update("dev-c", length=8, parts=2), b"abcd")
     kept_after_refusal = (sorted(assemblies._kept), assemblies.size)
-    assemblies._kept["dev-a"].touched -= assembly.PATIENCE + 1
+    assemblies._kept["dev-a"].touched -= assembly.PATIENCE_SECONDS + 1
 
     assert assemblies.add(update("dev-c", length=8, parts=2), b"abcd") is None
 
@@ -68,7 +68,7 @@ def test_memory_is_counted_exactly_and_never_more_than_the_budget_and_an_update_
     assemblies = Assemblies(budget)
     for device, body, part, parts, content, rested in sent:
         if rested and device in assemblies._kept:
-            assemblies._kept[device].touched -= assembly.PATIENCE + 1
+            assemblies._kept[device].touched -= assembly.PATIENCE_SECONDS + 1
         message = update(device, body=body, length=LENGTH, part=min(part, parts - 1), parts=parts)
         try:
             whole = assemblies.add(message, content)

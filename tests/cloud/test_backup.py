@@ -19,7 +19,7 @@ from auricle.wire.identity import Identity
 from auricle_cloud.storage.backup import KEY, MANIFEST, write_backup
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.database import Database
-from auricle_cloud.storage.restore import EPOCHS, BackupError, restore_backup
+from auricle_cloud.storage.restore import EPOCH_LEAP, BackupError, restore_backup
 from auricle_cloud.storage.schema import metadata
 from auricle_cloud.storage.store import FILE, Store
 
@@ -58,7 +58,7 @@ def test_a_state_comes_back_as_it_was_on_either_database(filled: Filled, tmp_pat
     assert {row.online for row in store.devices.all()} == {False}, "nobody is here until heard"
     filled.store.devices.forget_presence()
     assert rows(store.database) == rows(filled.store.database)
-    assert store.database.take_over() == 1 + EPOCHS + 1
+    assert store.database.take_over() == 1 + EPOCH_LEAP + 1
     for version in (0, 1):
         blob = store.models.get(TASK, version).blob
         assert Blobs(other / "blobs").get(blob) == filled.blobs.get(blob)

@@ -26,7 +26,7 @@ from auricle.packs.pack import load_pack
 from auricle.wire.identity import Identity
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.ota.candidate import Candidate, read_candidate
-from auricle_cloud.ota.metadata import LEAP
+from auricle_cloud.ota.metadata import LEAP_VERSIONS
 from auricle_cloud.ota.repository import Repository
 from auricle_cloud.storage import backup as backup_module
 from auricle_cloud.storage import restore as restore_module
@@ -230,7 +230,7 @@ def test_devices_that_have_seen_newer_metadata_believe_the_restored_releases(sta
         assert device.custom(lost.path) is None
         assert stranger.fetch(path)
     assert repository.near_expiry() == []
-    assert (repository.folder / "metadata" / f"{1 + 1 + LEAP}.targets.json").is_file()
+    assert (repository.folder / "metadata" / f"{1 + 1 + LEAP_VERSIONS}.targets.json").is_file()
 
 
 # -- large and hostile ones

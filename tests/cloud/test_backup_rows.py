@@ -17,7 +17,7 @@ from tests.cloud.test_backup import Change, rewritten, saved
 from auricle_cloud.storage.backup import MANIFEST, Entry, Manifest
 from auricle_cloud.storage.backup_rows import DEEPEST
 from auricle_cloud.storage.blobs import Blobs
-from auricle_cloud.storage.restore import EPOCHS, MOST_STARTS, BackupError, restore_backup
+from auricle_cloud.storage.restore import EPOCH_LEAP, MOST_STARTS, BackupError, restore_backup
 from auricle_cloud.storage.store import FILE, Store
 
 
@@ -110,7 +110,7 @@ def test_the_largest_values_come_back(tmp_path: Path) -> None:
 
     store = Store(tmp_path / "other" / FILE)
     assert max(row.samples for row in store.devices.all()) == 2**63 - 1
-    assert store.database.take_over() == MOST_STARTS + EPOCHS + 1
+    assert store.database.take_over() == MOST_STARTS + EPOCH_LEAP + 1
     store.close()
 
 

@@ -14,7 +14,7 @@ from tests.cloud.object_store import BUCKET
 from tests.cloud.object_store import object_store as object_store
 
 from auricle.errors import SettingsError, StorageError
-from auricle_cloud.storage.blobs import ABANDONED, Blobs, BlobStore, open_blobs
+from auricle_cloud.storage.blobs import ABANDONED_SECONDS, Blobs, BlobStore, open_blobs
 from auricle_cloud.storage.remote_blobs import RemoteBlobs
 
 
@@ -164,7 +164,7 @@ def test_what_killed_writers_left_is_removed_and_what_is_being_written_is_not(tm
     old, new = (blobs.path(name).with_name(f".{name}.{part}.tmp") for part in ("0123abcd", "4567cdef"))
     for path in (old, new, tmp_path / ".else.tmp"):
         path.write_bytes(b"ab")
-        os.utime(path, (0, time.time() - ABANDONED - 60))
+        os.utime(path, (0, time.time() - ABANDONED_SECONDS - 60))
     new.touch()
 
     open_blobs(tmp_path)

@@ -26,7 +26,7 @@ from auricle_cloud.api.api_settings import ApiSettings, Rates
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import Key, new_key
 from auricle_cloud.identity.enrolment import Enrolment
-from auricle_cloud.identity.issuing import DAY
+from auricle_cloud.identity.issuing import DAY_SECONDS
 from auricle_cloud.identity.requests import ClaimError, RequestError
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.schema import certificates, claims
@@ -145,7 +145,7 @@ def test_names_with_other_rights_or_other_letters_get_no_token(enrolment: Enrolm
         token(enrolment, name)
 
 
-@pytest.mark.parametrize("seconds", [0.0, -1.0, 31 * DAY, float("nan")], ids=["0", "-1", "31 days", "nan"])
+@pytest.mark.parametrize("seconds", [0.0, -1.0, 31 * DAY_SECONDS, float("nan")], ids=["0", "-1", "31 days", "nan"])
 def test_tokens_are_short_lived(enrolment: Enrolment, seconds: float) -> None:
     with pytest.raises(SettingsError, match="30 days"):
         token(enrolment, seconds=seconds)
@@ -157,7 +157,7 @@ def test_a_renewal_is_due_after_two_thirds_and_asking_twice_issues_one(enrolment
 
     early = enrolment.claims.renew(asked, who="a")
     assert early.certificate == asked.certificate
-    assert early.renew_after == pytest.approx(time.time() + 365 * DAY * 2 / 3, abs=100)
+    assert early.renew_after == pytest.approx(time.time() + 365 * DAY_SECONDS * 2 / 3, abs=100)
     with store.database.writing() as tx:
         tx.execute(sa.update(certificates).values(renew_after=time.time() - 1))
     first, second = enrolment.claims.renew(asked, who="a"), enrolment.claims.renew(asked, who="a")
@@ -169,7 +169,7 @@ def test_a_renewal_is_due_after_two_thirds_and_asking_twice_issues_one(enrolment
 def test_only_the_holder_of_a_good_certificate_renews(enrolment: Enrolment, store: Store, tmp_path: Path) -> None:
     key, other = new_key(), Authority.create(tmp_path / "other", "Test")
     own = claimed(enrolment, key)
-    forged = other.certify("kitchen-1", key.public_key(), time.time() + DAY)
+    forged = other.certify("kitchen-1", key.public_key(), time.time() + DAY_SECONDS)
     server = enrolment.server(["h"], key.public_key(), who="op")
     expired = claimed(enrolment, key, "hall-1")
     with store.database.writing() as tx:

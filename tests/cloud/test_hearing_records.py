@@ -18,7 +18,7 @@ from auricle.errors import SettingsError
 from auricle.wire.frames import seal
 from auricle_cloud.api.remote import checked
 from auricle_cloud.commands.answers import show
-from auricle_cloud.observing.hearing_watch import LABELS, HearingFigures, HearingWatch
+from auricle_cloud.observing.hearing_watch import MOST_LABELS, HearingFigures, HearingWatch
 from auricle_cloud.operations.operating import NotFoundError
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.blobs import Blobs
@@ -226,11 +226,11 @@ def test_prometheus_hears_of_the_fleet_and_of_shared_labels_but_of_no_single_dev
 
 
 def test_there_are_figures_of_twenty_labels_at_most(store: Store) -> None:
-    rooms = {f"dev-{number:02}": f"room-{number // 2}" for number in range(2 * LABELS + 4)}
+    rooms = {f"dev-{number:02}": f"room-{number // 2}" for number in range(2 * MOST_LABELS + 4)}
     approve_in(store, rooms)
     for name in rooms:
         enter(store, NOW, report(name))
-    assert len([names for names in watch(store, NOW) if names[0] == "devices"]) == LABELS + 1
+    assert len([names for names in watch(store, NOW) if names[0] == "devices"]) == MOST_LABELS + 1
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cloud.rolling import NEW, OTHER, Rolling
 
-from auricle_cloud.observing.metrics import ROLLOUTS, Metrics
+from auricle_cloud.observing.metrics import MOST_ROLLOUTS, Metrics
 from auricle_cloud.states.rollout import DEVICE_STATES
 from auricle_cloud.storage.rows import ModelRow
 from auricle_cloud.storage.store import Store
@@ -16,7 +16,7 @@ MODEL = ModelRow(task="t", version=0, blob="f" * 64, created=1.0, origin="first"
 
 
 def told(
-    metrics: Metrics, rolling: Rolling, most: int = ROLLOUTS
+    metrics: Metrics, rolling: Rolling, most: int = MOST_ROLLOUTS
 ) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Which rollouts are paused, and the devices of each by state."""
     metrics.look([], MODEL, connected=True, waiting=0, unfinished=0, rollouts=rolling.rollouts.watched(most))

@@ -11,7 +11,7 @@ from auricle.errors import StorageError
 from auricle.wire.tensors import digest
 from auricle_cloud.storage import pack_files as pack_files_module
 from auricle_cloud.storage.blobs import Blobs
-from auricle_cloud.storage.pack_files import FEWEST, SMALL
+from auricle_cloud.storage.pack_files import FEWEST, SMALL_BYTES
 
 BODIES = [bytes([i]) * (100 + i) for i in range(FEWEST + 2)]
 NAMES = [digest(body) for body in BODIES]
@@ -34,7 +34,7 @@ def test_many_small_blobs_are_one_file_that_every_process_reads(tmp_path: Path) 
 
 
 def test_few_or_large_blobs_are_files_of_their_own(tmp_path: Path) -> None:
-    large = [bytes([i]) * (SMALL + 1) for i in range(2)]
+    large = [bytes([i]) * (SMALL_BYTES + 1) for i in range(2)]
 
     Blobs(tmp_path).put_all(BODIES[: FEWEST - 1])
     Blobs(tmp_path).put_all(large)
@@ -43,7 +43,7 @@ def test_few_or_large_blobs_are_files_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_parcel_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pack_files_module, "LARGEST", 300)
+    monkeypatch.setattr(pack_files_module, "LARGEST_BYTES", 300)
     blobs = Blobs(tmp_path)
 
     blobs.put_all([*BODIES, b"x" * 1000])

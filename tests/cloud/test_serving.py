@@ -10,7 +10,7 @@ import pytest
 from tests.cloud.filled_store import fill
 from typer.testing import CliRunner
 
-from auricle.errors import REFUSED, StorageError
+from auricle.errors import REFUSED_CODE, StorageError
 from auricle_cloud.commands import app
 from auricle_cloud.storage import state_folders
 from auricle_cloud.storage.database import Pulse
@@ -23,7 +23,7 @@ def test_a_folder_is_served_once_and_free_when_it_ends(tmp_path: Path) -> None:
     with serving(folder, take_over=False):
         with pytest.raises(ServedError, match="--take-over") as refused, serving(folder, take_over=False):
             pass
-        assert refused.value.exit_code == REFUSED
+        assert refused.value.exit_code == REFUSED_CODE
         with serving(folder, take_over=True):
             pass
     with serving(folder, take_over=False):
@@ -36,7 +36,7 @@ def test_a_folder_is_served_once_and_free_when_it_ends(tmp_path: Path) -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Signs of life every second."""
-    monkeypatch.setattr(state_folders, "BEAT", 1.0)
+    monkeypatch.setattr(state_folders, "BEAT_SECONDS", 1.0)
 
 
 def test_beside_a_coordinator_of_another_machine_that_lives_none_starts(tmp_path: Path, quick: None) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from auricle.errors import NOT_FOUND
 from auricle.wire.messages import DeviceState
 from auricle.wire.plan import SECURE_SUM
-from auricle.wire.secure_sum.kinds import FEWEST
+from auricle.wire.secure_sum.kinds import FEWEST_DEVICES
 from auricle_cloud.commands import app
 from auricle_cloud.operations.operating import NotFoundError
 from auricle_cloud.operations.waiting import NO_CLIPS, Wanted, coordinator_trouble, planned_waits
@@ -115,7 +115,7 @@ def test_tokens_that_were_made_are_known(tmp_path: Path) -> None:
 
 def test_a_secure_sum_needs_three_devices_that_can_do_it(tmp_path: Path) -> None:
     row = replace(fill(tmp_path).store.devices.get("dev-a"), standing="approved", online=True, gate="train", samples=9)
-    wanted = Wanted(row.pack, needs=[SECURE_SUM], fewest=FEWEST)
+    wanted = Wanted(row.pack, needs=[SECURE_SUM], fewest=FEWEST_DEVICES)
     able = [replace(row, device=f"dev-{n}", capabilities=SECURE_SUM) for n in "abc"]
     old = replace(row, device="dev-d", capabilities="")
 
@@ -131,7 +131,7 @@ def test_a_secure_sum_needs_three_devices_that_can_do_it(tmp_path: Path) -> None
 def test_a_planned_round_knows_what_its_coordinator_needs(tmp_path: Path) -> None:
     filled = fill(tmp_path)
     filled.store.rounds.move(TASK, 2, "collecting", "aborted", report={"invited": [], "reason": "x"})
-    filled.store.database.beat(Pulse(time.time(), fewest=FEWEST, needs=(SECURE_SUM,)))
+    filled.store.database.beat(Pulse(time.time(), fewest=FEWEST_DEVICES, needs=(SECURE_SUM,)))
 
     waiting = filled.operations().why_round(3)
 

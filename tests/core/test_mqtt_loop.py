@@ -22,7 +22,7 @@ from auricle.mqtt_link.ticker import ticker_of
 
 
 def test_one_timer_ticks_for_all_and_ends_with_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ticker_module, "EVERY", 0.001)
+    monkeypatch.setattr(ticker_module, "EVERY_SECONDS", 0.001)
 
     async def scene() -> None:
         ticker, done, ticks = ticker_of(asyncio.get_running_loop()), asyncio.Event(), dict.fromkeys("abc", 0)

@@ -12,7 +12,7 @@ from tests.core.test_mqtt_link import UP, UPS, Inbound, available, link, run, se
 
 from auricle.errors import MessageTooLargeError
 from auricle.mqtt_link.link import LinkSettings, MqttLink
-from auricle.mqtt_link.packet_limit import REMEMBERED, SOON, PacketLimit
+from auricle.mqtt_link.packet_limit import REMEMBERED_SECONDS, SOON_SECONDS, PacketLimit
 from auricle.mqtt_link.settings import Protocol
 from auricle.process.size_trial import broker_takes
 from auricle_fleet.broker import mosquitto
@@ -60,7 +60,7 @@ def test_what_was_taken_once_is_never_suspected() -> None:
 def test_a_connection_that_ends_long_after_the_packet_ended_for_something_else() -> None:
     clock = Seconds()
     limit = PacketLimit(MIB, clock)
-    sent, clock.now = clock.now, clock.now + SOON + 1
+    sent, clock.now = clock.now, clock.now + SOON_SECONDS + 1
     assert not any(limit.note_ended(40_000, sent) for _ in range(5))
 
 
@@ -69,7 +69,7 @@ def test_after_a_while_it_is_tried_again() -> None:
     limit = PacketLimit(MIB, clock)
     for _ in range(2):
         limit.note_ended(40_000, clock.now)
-    clock.now += REMEMBERED + 1
+    clock.now += REMEMBERED_SECONDS + 1
     limit.require("t", 40_000)
 
 

@@ -97,7 +97,7 @@ def test_a_second_signal_gives_back_and_ends_the_process() -> None:
 @pytest.mark.parametrize(
     ("soft", "hard", "allowed", "lifted"),
     [
-        (256, resource.RLIM_INFINITY, 100_000, open_files.WANTED),
+        (256, resource.RLIM_INFINITY, 100_000, open_files.WANTED_DESCRIPTORS),
         (256, resource.RLIM_INFINITY, 10_240, 10_240),
         (256, resource.RLIM_INFINITY, 200, 256),
         (256, 4096, 100_000, 4096),

@@ -12,7 +12,7 @@ from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.synthesis import SynthesisSettings, synthesise
-from auricle_edge.listening.capture.conversion import CHUNK, Conversion, HighPass
+from auricle_edge.listening.capture.conversion import CHUNK_SAMPLES, Conversion, HighPass
 from auricle_edge.listening.capture.frames import Sound
 from auricle_edge.listening.capture.levels import LevelMeter, Levels
 from auricle_edge.listening.capture.settings import CaptureSettings
@@ -45,10 +45,10 @@ def test_it_is_the_recursion_that_it_says() -> None:
     tangent = np.tan(np.pi * 40 / 16_000)
     pole = (1 - tangent) / (1 + tangent)
     carried, before, expected = 0.0, float(NOISE[0]), []
-    for sample in NOISE[: 2 * CHUNK + 5].astype(float):
+    for sample in NOISE[: 2 * CHUNK_SAMPLES + 5].astype(float):
         carried, before = pole * carried + (1 + pole) / 2 * (sample - before), sample
         expected.append(round(carried))
-    assert HighPass(40.0).take(NOISE[: 2 * CHUNK + 5]).tolist() == expected
+    assert HighPass(40.0).take(NOISE[: 2 * CHUNK_SAMPLES + 5]).tolist() == expected
 
 
 def test_an_offset_is_gone_from_the_first_sample_and_a_tone_at_the_cutoff_loses_three_decibels() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.edge.test_detector import FRONTEND
 
 from auricle.hearing.rule import Rule
-from auricle.hearing.waking import SHORTEST, Waking, guard_hops, hear_awake
+from auricle.hearing.waking import SHORTEST_SECONDS, Waking, guard_hops, hear_awake
 from auricle_edge.evaluate.device import hear_by_detector
 from auricle_edge.evaluate.listeners import waking_of
 from auricle_edge.listening.detect import DetectSettings
@@ -119,9 +119,9 @@ def test_the_detector_itself_hears_it_too(given_: tuple[DetectSettings, np.ndarr
     [(0.0, 0.1, 2), (0.1, 0.1, 1), (0.11, 0.1, 1), (0.2, 0.1, 0), (5.0, 0.1, 0), (0.0, 0.25, 1)],
 )
 def test_the_guard_is_what_is_left_of_the_shortest_command(since_end: float, hop: float, guard: int) -> None:
-    """At a guard of g the first hop that counts ends (g + 1) hops later: `SHORTEST` or more after the word."""
+    """At a guard of g the first hop that counts ends (g + 1) hops later: `SHORTEST_SECONDS` or more after the word."""
     assert guard_hops(since_end, hop) == guard
-    assert since_end + (guard + 1) * hop >= SHORTEST - 1e-9
+    assert since_end + (guard + 1) * hop >= SHORTEST_SECONDS - 1e-9
 
 
 def test_without_wake_words_nothing_is_simulated() -> None:

@@ -128,7 +128,7 @@ def test_what_lives_is_tried_once_a_version(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_hangs_is_ended_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(tmp_path, monkeypatch, "import signal\nsignal.pause()\n")
-    monkeypatch.setattr(first_use, "LONGEST", 0.5)
+    monkeypatch.setattr(first_use, "LONGEST_SECONDS", 0.5)
 
     said = death_of("step")
 

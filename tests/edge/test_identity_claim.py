@@ -25,7 +25,7 @@ from tests.cloud.filled_store import Filled
 
 import auricle_cloud.identity.certificates as making
 import auricle_edge.fleet.identity_claim.claim as steps
-from auricle.errors import REFUSED, AuricleError, DataError, SettingsError
+from auricle.errors import REFUSED_CODE, AuricleError, DataError, SettingsError
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.mqtt_link.private_link import IdentityFiles
 from auricle.packs.pack import load_pack
@@ -151,7 +151,7 @@ def test_another_devices_token_is_not_erased_where_this_one_has_its_certificate(
     site.claim()
     other = site.enrolment.tokens([f"{site.device}-b"], 3600.0, who="op")[0][1]
     site.token_file.write_text(other)
-    assert main(["edge", "claim", *site.options]) == REFUSED
+    assert main(["edge", "claim", *site.options]) == REFUSED_CODE
     assert "another token" in capsys.readouterr().err
     assert site.token_file.read_text() == other
 

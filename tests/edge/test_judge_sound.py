@@ -12,7 +12,7 @@ from auricle.errors import SettingsError
 from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect import DetectSettings
-from auricle_edge.training.judge.sound import REMEMBERED, JudgedSound, Judging, Negatives, load_negatives
+from auricle_edge.training.judge.sound import REMEMBERED_MODELS, JudgedSound, Judging, Negatives, load_negatives
 from auricle_edge.training.judge.streams import Streams, in_quiet
 from auricle_learning.runtimes import Runtime
 from auricle_learning.training.carried import LEAST_WINDOWS
@@ -47,8 +47,8 @@ def test_the_answers_of_the_last_models_are_remembered_and_the_one_not_asked_for
         for number in numbers:
             heard.accepts(RUNTIME, "crnn-lite", np.full(3, number, np.float32))
 
-    ask(*range(REMEMBERED), *range(REMEMBERED))
-    assert played == list(range(REMEMBERED))
+    ask(*range(REMEMBERED_MODELS), *range(REMEMBERED_MODELS))
+    assert played == list(range(REMEMBERED_MODELS))
     ask(0, 100)
     played.clear()
     ask(0, 100, 1)

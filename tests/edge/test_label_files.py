@@ -13,7 +13,7 @@ import soundfile
 from auricle.errors import DataError
 from auricle.hearing.curve import curve_of
 from auricle.hearing.rule import Rule
-from auricle_edge.evaluate.sources import LATE, LONGEST, LONGEST_WORD, read_labels, read_scene
+from auricle_edge.evaluate.sources import LATE_SECONDS, LONGEST_SECONDS, LONGEST_WORD, read_labels, read_scene
 
 SECONDS = 20
 
@@ -43,7 +43,7 @@ def test_labels_are_the_same_however_they_were_saved(tmp_path: Path, encoding: s
     "line",
     [
         *(f"{start}\t{end}\tyes" for start, end in (("nan", "1"), ("1", "nan"), ("0", "inf"), ("-1", "1"), ("2", "1"))),
-        *(f"0\t{end}\tyes" for end in ("1e308", "1e400", "1e5", str(LONGEST + 1), "9" * 400)),
+        *(f"0\t{end}\tyes" for end in ("1e308", "1e400", "1e5", str(LONGEST_SECONDS + 1), "9" * 400)),
         "1e308\t1e308\tyes", "0\t1\t", "0\t1\t \t", "0\t1", "0 1 yes", "0\t1\0\tyes", "yes",
         "-inf\tinf\tnote",
     ],
@@ -57,9 +57,13 @@ def test_a_line_that_is_no_label_is_named(tmp_path: Path, line: str) -> None:
 
 @pytest.mark.parametrize("word", ["yes", "a note"])
 def test_a_label_lies_in_its_recording(tmp_path: Path, sound: Path, word: str) -> None:
-    good = _labels(tmp_path, f"{SECONDS - 0.5}\t{SECONDS + LATE}\t{word}\n")
+    good = _labels(tmp_path, f"{SECONDS - 0.5}\t{SECONDS + LATE_SECONDS}\t{word}\n")
     assert len(read_scene(sound, good, ["yes"]).words) == (word == "yes")
-    for start, end in ((SECONDS, SECONDS), (SECONDS - 1, SECONDS + LATE + 0.01), (LONGEST - 1, LONGEST)):
+    for start, end in (
+        (SECONDS, SECONDS),
+        (SECONDS - 1, SECONDS + LATE_SECONDS + 0.01),
+        (LONGEST_SECONDS - 1, LONGEST_SECONDS),
+    ):
         with pytest.raises(DataError, match="after the end of"):
             read_scene(sound, _labels(tmp_path, f"{start}\t{end}\t{word}\n"), ["yes"])
 
@@ -96,4 +100,4 @@ def test_any_text_is_read_or_refused(tmp_path: Path, sound: Path, seed: int) -> 
     except DataError as error:
         assert "\n" not in str(error)
     else:
-        assert all(0 <= word.start <= word.end <= (SECONDS + LATE) * 16_000 for word in scene.words)
+        assert all(0 <= word.start <= word.end <= (SECONDS + LATE_SECONDS) * 16_000 for word in scene.words)

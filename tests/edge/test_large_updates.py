@@ -14,7 +14,7 @@ from tests.edge.agent_site import FLEET, USERS, Site, digits, until, with_broker
 from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle.mqtt_link.settings import BrokerAddress, Protocol
 from auricle.wire.messages import Get, Status, Update
-from auricle_edge.fleet.update_delivery import UNANSWERED
+from auricle_edge.fleet.update_delivery import UNANSWERED_SENDINGS
 from auricle_fleet.broker import mosquitto
 from auricle_fleet.broker.broker import Broker, start_broker
 
@@ -88,7 +88,7 @@ def test_a_message_that_is_dropped_without_a_word_is_doubted(
         async with site.device(resend_every=0.1):
             await c.say("inv", c.invite(site.model))
             await until(lambda: "auricle cloud preflight" in caplog.text)
-            assert f"{UNANSWERED} times" in caplog.text
+            assert f"{UNANSWERED_SENDINGS} times" in caplog.text
             assert c.said(Update) == []
 
     with caplog.at_level(logging.WARNING):

@@ -167,7 +167,7 @@ def test_false_accepts_on_clips_count_where_no_stretch_of_negatives_shows_them_b
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Negatives | None, accepts: bool
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(round_judge, "worsened", lambda *_, **how: asked.append(how.get("accepts")))
+    monkeypatch.setattr(round_judge, "find_worse", lambda *_, **how: asked.append(how.get("accepts")))
     trainer = Trainer(RUNTIME, "crnn-lite", device(6), 0, settings=LearnSettings(judged_share=0.0))
     model = PACK.plugin_table.initial(0)
     state = LocalState(model)

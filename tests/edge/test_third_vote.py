@@ -272,7 +272,7 @@ def test_calibrate_hears_with_the_vote_of_the_pack(
         shares.append(None if vote is None else vote.share)
         return read_posteriors(samples, vote=vote, **more)
 
-    monkeypatch.setattr(calibrate_commands, "unsmoothed", spy)
+    monkeypatch.setattr(calibrate_commands, "read_posteriors", spy)
     with wave.open(str(tmp_path / "room.wav"), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)

@@ -58,7 +58,7 @@ def runtime() -> StepRuntime:
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with quick_folder() as made:
         monkeypatch.setenv("AURICLE_INSTALLATION", str(made / "nothing"))
-        monkeypatch.setattr("auricle_edge.ota.following.LOOK", 0.05)
+        monkeypatch.setattr("auricle_edge.ota.following.LOOK_SECONDS", 0.05)
         yield made
 
 

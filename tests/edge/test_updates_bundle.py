@@ -17,7 +17,7 @@ from tests.edge.update_site import Server, cut, serving, whole
 from auricle_edge.ota.bundle_upgrade import BundleUpgrade
 from auricle_edge.ota.records import Answer, Wanted
 from auricle_edge.ota.slots.commands import main as guard
-from auricle_edge.settings import PATIENCE, EdgeSettings, UpdateSettings
+from auricle_edge.settings import PATIENCE_FACTOR, EdgeSettings, UpdateSettings
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_signed_newer_bundle_is_staged_and_tried(folder: Path, device: Device,
     assert upgrade(device, server, wanted).state == "staged"
     trial = device.journal()["trial"]
     assert (trial["identity"], trial["rollout"], trial["starts"]) == (wanted.identity, "r7", 0)
-    assert trial["deadline_seconds"] == PATIENCE * UpdateSettings().health_seconds
+    assert trial["deadline_seconds"] == PATIENCE_FACTOR * UpdateSettings().health_seconds
     assert device.probe() == "1.1"
     assert not list((device.home / "download").iterdir())
     assert upgrade(device, server, wanted).reason == "Another bundle is on trial."

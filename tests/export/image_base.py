@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 
 from auricle_export.flash.image.fat_writer import FatWriter
-from auricle_export.flash.image.partitions import EFI_SYSTEM, SECTOR, Partition, boot_partition
+from auricle_export.flash.image.partitions import EFI_SYSTEM, SECTOR_BYTES, Partition, boot_partition
 
 START = 64
 """Sector of the boot partition."""
@@ -19,28 +19,28 @@ ROOT = b"not touched " * 2000
 def formatted(bits: int, clusters: int, *, per_cluster: int = 1) -> bytes:
     """A FAT16 or FAT32 file system with nothing in it."""
     reserved, root = (1, 512) if bits == 16 else (32, 0)
-    table = -(-(clusters + 2) * bits // 8 // SECTOR)
-    data = reserved + 2 * table + root * 32 // SECTOR
+    table = -(-(clusters + 2) * bits // 8 // SECTOR_BYTES)
+    data = reserved + 2 * table + root * 32 // SECTOR_BYTES
     sectors = data + clusters * per_cluster
-    boot = bytearray(data * SECTOR)
+    boot = bytearray(data * SECTOR_BYTES)
     boot[:11] = b"\xeb\x3c\x90mkdosfs\0"
-    counts = (SECTOR, per_cluster, reserved, 2, root, 0, 0xF8, table if bits == 16 else 0)
+    counts = (SECTOR_BYTES, per_cluster, reserved, 2, root, 0, 0xF8, table if bits == 16 else 0)
     struct.pack_into("<HBHBHHBH", boot, 11, *counts)
     struct.pack_into("<HHIII", boot, 24, 32, 8, 0, sectors, table if bits == 32 else 0)
     if bits == 32:
         struct.pack_into("<HHIHH", boot, 40, 0, 0, 2, 1, 6)
         struct.pack_into("<BBBI11s8s", boot, 64, 0x80, 0, 0x29, 0x1234ABCD, b"BOOTFS     ", b"FAT32   ")
-        struct.pack_into("<I480xIII12xI", boot, SECTOR, 0x41615252, 0x61417272, clusters - 1, 3, 0xAA550000)
+        struct.pack_into("<I480xIII12xI", boot, SECTOR_BYTES, 0x41615252, 0x61417272, clusters - 1, 3, 0xAA550000)
     else:
         struct.pack_into("<BBBI11s8s", boot, 36, 0x80, 0, 0x29, 0x1234ABCD, b"BOOTFS     ", b"FAT16   ")
     boot[510:512] = b"\x55\xaa"
     if bits == 32:
-        boot[6 * SECTOR : 8 * SECTOR] = boot[: 2 * SECTOR]
+        boot[6 * SECTOR_BYTES : 8 * SECTOR_BYTES] = boot[: 2 * SECTOR_BYTES]
     first = struct.pack("<HH", 0xFFF8, 0xFFFF) if bits == 16 else struct.pack("<III", 0x0FFFFFF8, *[0x0FFFFFFF] * 2)
     for copy in range(2):
-        at = (reserved + copy * table) * SECTOR
+        at = (reserved + copy * table) * SECTOR_BYTES
         boot[at : at + len(first)] = first
-    return bytes(boot) + bytes(clusters * per_cluster * SECTOR)
+    return bytes(boot) + bytes(clusters * per_cluster * SECTOR_BYTES)
 
 
 def base_image(
@@ -48,9 +48,9 @@ def base_image(
 ) -> Path:
     """An image with a boot partition and, behind it, one that is nobody's business."""
     fat = formatted(bits, clusters)
-    after = START + len(fat) // SECTOR
+    after = START + len(fat) // SECTOR_BYTES
     table = _gpt(after) if gpt else _mbr(after)
-    path.write_bytes(table.ljust(START * SECTOR, b"\0") + fat + ROOT.ljust(64 * SECTOR, b"\0"))
+    path.write_bytes(table.ljust(START * SECTOR_BYTES, b"\0") + fat + ROOT.ljust(64 * SECTOR_BYTES, b"\0"))
     with path.open("r+b") as file:
         writer = FatWriter(file, boot_partition(file, path.name), path.name)
         writer.write("cmdline.txt", cmdline.encode())
@@ -80,4 +80,4 @@ def _gpt(after: int) -> bytes:
     header = struct.pack("<8s4sIIIQQQQ16sQIII", b"EFI PART", b"\0\0\1\0", *numbers)
     header = header[:16] + struct.pack("<I", zlib.crc32(header)) + header[20:]
     protective = bytes(446) + struct.pack("<B3xB3xII", 0, 0xEE, 1, after + 63) + bytes(48) + b"\x55\xaa"
-    return protective + header.ljust(SECTOR, b"\0") + entries
+    return protective + header.ljust(SECTOR_BYTES, b"\0") + entries

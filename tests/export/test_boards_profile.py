@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle_export.flash.boards import BoardError, load_board, profile_path, read_profile, read_text
-from auricle_export.flash.document import LARGEST, Problem
+from auricle_export.flash.document import LARGEST_BYTES, Problem
 from auricle_export.flash.toml_lines import Path as Keys
 from auricle_export.flash.toml_lines import key_lines, line_of
 
@@ -168,7 +168,7 @@ def test_a_board_is_loaded_from_a_file_or_refused_with_its_first_mistake(tmp_pat
 
 def test_a_file_that_is_no_profile_by_its_size_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "big.toml"
-    path.write_bytes(b"#" * (LARGEST + 1))
+    path.write_bytes(b"#" * (LARGEST_BYTES + 1))
 
     with pytest.raises(BoardError, match="64 KiB"):
         read_profile(path)

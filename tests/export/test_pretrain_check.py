@@ -82,9 +82,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     path.write_text(head.replace("steps = 8", "steps = 4") + f"[epochs]\n{epochs}[settings]\nbatch = 16\njudged = 1\n")
     recipe, first, again = load_recipe(str(path)), Seen(), Seen()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_task, "WATCHING", 1)
-        patch.setattr(outcome, "CHOOSING", 2)
-        patch.setattr(outcome, "JUDGING", 1)
+        patch.setattr(live_task, "WATCHING_TIMES", 1)
+        patch.setattr(outcome, "CHOOSING_TIMES", 2)
+        patch.setattr(outcome, "JUDGING_TIMES", 1)
         task = LiveTask(recipe, data, root / "state", SETTINGS)
         with pytest.raises(TrainingInterrupted):
             pretrain_live(two_models(), task, watch=first, stopped=lambda: len(first.epochs) == 3)

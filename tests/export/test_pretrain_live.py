@@ -32,7 +32,7 @@ from auricle_export.pretrain.streams import Streams, hits_at, make_streams
 from auricle_export.pretrain.surroundings import Surroundings
 from auricle_export.pretrain.teachers import Taught
 from auricle_export.pretrain.trained import Epoch, TrainingInterrupted
-from auricle_export.pretrain.window_settings import ENDED, WindowSettings
+from auricle_export.pretrain.window_settings import ENDED_FRAMES, WindowSettings
 from auricle_export.pretrain.windows import Bank, Composer
 
 LABELS = ("high", "low", "_unknown_", "_silence_")
@@ -106,8 +106,8 @@ def test_where_it_is_asked_for_a_keyword_has_just_ended() -> None:
     loudest = x.max(axis=2)
     last = np.array([np.flatnonzero(row > row.max() - 1.0)[-1] for row in loudest])
     assert set(targets.tolist()) == {0, 1}
-    assert last.min() >= 100 - ENDED - 4 and last.max() >= 97
-    assert last.std() == pytest.approx(ENDED / 12**0.5, abs=1.5)
+    assert last.min() >= 100 - ENDED_FRAMES - 4 and last.max() >= 97
+    assert last.std() == pytest.approx(ENDED_FRAMES / 12**0.5, abs=1.5)
 
 
 def test_a_crowd_is_as_loud_as_is_asked_for_and_changes_nothing_where_there_is_none() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from auricle.packs.manifest import Task
 from auricle.speech.features import LogMel
-from auricle_export.pretrain.hard_negatives import EDGE, GAP, ROW, mine, run_together
+from auricle_export.pretrain.hard_negatives import EDGE_FRAMES, GAP_FRAMES, ROW_FRAMES, mine, run_together
 from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.window_settings import WindowSettings
 from auricle_export.pretrain.windows import Bank, Composer
@@ -33,14 +33,14 @@ def word(height: float, length: int = 30, count: int = 3) -> Sounds:
 
 
 def test_words_follow_each_other_without_the_silence_around_them() -> None:
-    rows = run_together((word(1.0), word(1.0, count=1)), np.random.default_rng(0), frames=4 * ROW)
-    assert rows.lengths.min() >= ROW
-    assert rows.lengths.sum() >= 4 * ROW == len(rows.energies) - 1 - (rows.lengths.sum() - 4 * ROW)
+    rows = run_together((word(1.0), word(1.0, count=1)), np.random.default_rng(0), frames=4 * ROW_FRAMES)
+    assert rows.lengths.min() >= ROW_FRAMES
+    assert rows.lengths.sum() >= 4 * ROW_FRAMES == len(rows.energies) - 1 - (rows.lengths.sum() - 4 * ROW_FRAMES)
     silent = rows.energies[: rows.lengths[0], 0] == 0
     edges = np.flatnonzero(np.diff(np.concatenate([[False], silent, [False]]).astype(int)))
     between = (edges[1::2] - edges[::2])[1:-1]
-    assert between.min() >= 2 * EDGE
-    assert between.max() < 2 * EDGE + GAP
+    assert between.min() >= 2 * EDGE_FRAMES
+    assert between.max() < 2 * EDGE_FRAMES + GAP_FRAMES
     loudness = rows.energies[rows.energies > 0]
     assert 10**-0.4 <= loudness.min() < 0.6 < 1.5 < loudness.max() <= 10**0.4
 

@@ -92,7 +92,7 @@ SETTINGS = LiveSettings(composed=40)
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_pool, "_AT_ONCE", 20)
-    monkeypatch.setattr(vector_pool, "PIECE", 100)
+    monkeypatch.setattr(vector_pool, "PIECE_FRAMES", 100)
 
 
 def test_windows_are_composed_ones_and_all_of_the_sounds_without_a_keyword(few: None) -> None:

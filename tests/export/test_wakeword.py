@@ -225,7 +225,9 @@ def test_a_phrase_that_takes_too_long_is_refused(tmp_path: Path) -> None:
     from auricle.hearing.sounds import Take
 
     def window(seconds: float) -> float:
-        take = Take("hey robot", "voice", np.zeros(round(seconds * 16_000) + 2 * voices_sound.MARGIN, np.float32))
+        take = Take(
+            "hey robot", "voice", np.zeros(round(seconds * 16_000) + 2 * voices_sound.MARGIN_SAMPLES, np.float32)
+        )
         return window_of(WakeTask(("hey robot",), tmp_path), {"train": SimpleNamespace(phrases=[take])})
 
     assert [window(seconds) for seconds in (0.5, 1.1, 1.2, 2.2)] == [1.0, 1.0, 1.1, 2.0]
@@ -398,7 +400,7 @@ def test_a_vote_is_trained_from_the_same_voices_and_goes_on_where_it_was_interru
     assert again.models == [HEAD] and done.models == (MODEL, HEAD)
     assert {path.name for path in task.folder.iterdir()} == {state_file(MODEL), state_file(HEAD)}
     pack = load_pack(_written(tmp_path / "hey.tar.zst", pack_bytes(done.pack)))
-    assert pack.manifest.vote.share == build.SHARE and pack.manifest.plugin == MODEL and pack.voter is not None
+    assert pack.manifest.vote.share == build.VOTE_SHARE and pack.manifest.plugin == MODEL and pack.voter is not None
     assert pack.manifest.start[MODEL].hearing.words == len(done.judgement.counts.words)
     assert pack.manifest.start[HEAD].clips == pack.manifest.start[MODEL].clips
     assert "Nobody, CC0" in pack.manifest.start[HEAD].attribution

@@ -18,13 +18,13 @@ from tests.export.written_cards import image_bytes, loop_device
 
 from auricle.errors import DataError
 from auricle.process.cli import main
-from auricle_export.flash.write.card import CHUNK, InterruptedWriteError, Step, open_target, write_image
+from auricle_export.flash.write.card import CHUNK_BYTES, InterruptedWriteError, Step, open_target, write_image
 from auricle_export.flash.write.disks import DiskError, Machine
 from auricle_export.flash.write.image import Image, open_image
 from auricle_export.flash.write_commands import _require_same
 
 Printed = pytest.CaptureFixture[str]
-SIZE = CHUNK + CHUNK // 2 + 512
+SIZE = CHUNK_BYTES + CHUNK_BYTES // 2 + 512
 """Two chunks, the second one short and no multiple of a page."""
 
 
@@ -133,7 +133,7 @@ def test_what_is_not_given_back_as_it_was_written_is_told(tmp_path: Path) -> Non
     def heard(step: Step, done: int) -> None:
         if (step, done) == ("writing", SIZE):
             with card.open("r+b") as file:
-                file.seek(CHUNK + 77)
+                file.seek(CHUNK_BYTES + 77)
                 file.write(b"worn out")
 
     with open_target(card) as target, pytest.raises(DiskError, match="4,194,304"):
@@ -164,7 +164,7 @@ def test_an_interruption_says_what_the_card_holds(when: Step, sentence: str, tmp
     card = tmp_path / "card"
 
     def heard(step: Step, done: int) -> None:
-        if step == when and done == CHUNK:
+        if step == when and done == CHUNK_BYTES:
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(InterruptedWriteError, match=sentence), open_target(card) as target:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.fleet.ended_run import SUMMARY, line
 
-from auricle_fleet.results.live import BAR, SHOWN, View
+from auricle_fleet.results.live import BAR_CHARACTERS, SHOWN, View
 from auricle_fleet.results.result import RoundRow
 from auricle_fleet.settings.units import duration, false_accepts, percent, size
 
@@ -75,8 +75,8 @@ def test_a_terminal_keeps_the_newest_rounds_in_sight(capsys: pytest.CaptureFixtu
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().out).rsplit("unseen", 1)[1]
     assert f"{SHOWN + 3}/20" in shown
     assert " 3/20" not in shown
-    assert "█" * (BAR // 2) in shown
-    assert "█" * (BAR // 2 + 1) not in shown  # half of the speakers are recognised
+    assert "█" * (BAR_CHARACTERS // 2) in shown
+    assert "█" * (BAR_CHARACTERS // 2 + 1) not in shown  # half of the speakers are recognised
 
 
 @pytest.mark.usefixtures("terminal")

@@ -19,7 +19,7 @@ from auricle_fleet.engines import require_engine
 from auricle_fleet.forecast.crowd import crowd_of
 from auricle_fleet.population.data import load_data
 from auricle_fleet.population.partition import (
-    FEWEST,
+    FEWEST_CLIPS,
     apportioned,
     by_dirichlet,
     by_labels,
@@ -126,7 +126,7 @@ def test_dirichlet_shares_of_each_label_are_dealt_out_whole() -> None:
     devices = dealt(Partition(kind="dirichlet", alpha=0.5), 8)
     table = counts(devices)
     assert table.sum(axis=0).tolist() == [50] * 4
-    assert table.sum(axis=1).min() >= FEWEST
+    assert table.sum(axis=1).min() >= FEWEST_CLIPS
     assert on_one_device_each(devices, 200)
     again = dealt(Partition(kind="dirichlet", alpha=0.5), 8)
     assert [device.clips.tolist() for device in again] == [device.clips.tolist() for device in devices]

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from auricle.checks.graph_check import check_graph
 from auricle.checks.onnx_reader import read_model
 from auricle.packs.pack import load_pack
-from auricle_learning.runtimes.exact_squares import SHORTEST, with_exact_squares
+from auricle_learning.runtimes.exact_squares import SHORTEST_NUMBERS, with_exact_squares
 from auricle_learning.runtimes.interface import named_parts
 from auricle_learning.runtimes.step import StepRuntime
 
@@ -35,7 +35,7 @@ def _exact(model: onnx.ModelProto, shape: tuple[int, ...]) -> bytes:
     return with_exact_squares(data, read_model(data, "The graph").nodes, {"y": shape})
 
 
-@pytest.mark.parametrize("shape", [(SHORTEST + 4,), (PRIME,), (151_000,), (35, 128), (1_000_003,), (70_016,)])
+@pytest.mark.parametrize("shape", [(SHORTEST_NUMBERS + 4,), (PRIME,), (151_000,), (35, 128), (1_000_003,), (70_016,)])
 def test_a_long_sum_is_made_in_two_stages_and_is_exact(shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).standard_normal(shape, np.float32)
     made = _exact(_summed(shape), shape)
@@ -61,7 +61,8 @@ def test_all_but_the_sum_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "attributes"), [((SHORTEST,), {}), ((9, 1000), {"keepdims": 1}), ((9, 1000), {"noop_with_empty_axes": 1})]
+    ("shape", "attributes"),
+    [((SHORTEST_NUMBERS,), {}), ((9, 1000), {"keepdims": 1}), ((9, 1000), {"noop_with_empty_axes": 1})],
 )
 def test_a_short_sum_or_one_that_keeps_axes_is_left(shape: tuple[int, ...], attributes: dict[str, int]) -> None:
     model = _summed(shape, **attributes)
@@ -78,7 +79,7 @@ def test_every_step_graph_of_the_shipped_packs_is_sound_and_takes_and_gives_the_
             after = check_graph(pack, graph, content=with_exact_squares(data, before.model.nodes, before.shapes))
             assert (after.model.inputs, after.model.outputs) == (before.model.inputs, before.model.outputs)
             left = [node for node in after.model.nodes if node.operator == "ReduceSumSquare"]
-            assert all(math.prod(after.shapes[node.inputs[0]]) <= SHORTEST for node in left)
+            assert all(math.prod(after.shapes[node.inputs[0]]) <= SHORTEST_NUMBERS for node in left)
             assert len(after.model.nodes) > len(before.model.nodes)
 
 

@@ -51,7 +51,7 @@ def test_what_was_forgotten_is_made_again_as_it_was() -> None:
 
 
 def test_it_holds_no_more_than_it_may(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(vector_cache, "MOST", 2)
+    monkeypatch.setattr(vector_cache, "MOST_CLIPS", 2)
     monkeypatch.setattr(vector_cache, "VARIANTS", 1)
     memory = Memory()
     made, cache = counting(memory)

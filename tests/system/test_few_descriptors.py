@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from auricle.process.open_files import raise_open_files
-from auricle_cloud.api.connections import RESERVE
+from auricle_cloud.api.connections import RESERVE_DESCRIPTORS
 from auricle_fleet.broker.broker import start_broker
 from tests.system.child import Child, until
 from tests.system.tls_site import NEEDS_MOSQUITTO
@@ -78,7 +78,7 @@ async def test_half_requests_take_neither_api_nor_broker_nor_database(tmp_path: 
                     with contextlib.suppress(OSError):
                         each.sendall(HALF)
                 await answers(port, "/healthz")
-                assert len(list(held.iterdir())) <= DESCRIPTORS - RESERVE * 3 / 4
+                assert len(list(held.iterdir())) <= DESCRIPTORS - RESERVE_DESCRIPTORS * 3 / 4
                 broker.kill()
                 await broker.restart()
                 await answers(port, "/readyz")

@@ -26,7 +26,7 @@ from auricle.wire.frames import UP
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_files import LARGEST_PACKET
 from auricle_cloud.identity.certificates import Key, new_key
-from auricle_cloud.identity.issuing import DAY
+from auricle_cloud.identity.issuing import DAY_SECONDS
 from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet.broker.broker import Broker
 from auricle_fleet.broker.process import BrokerProcess
@@ -51,7 +51,7 @@ pytestmark = [NEEDS_MOSQUITTO, pytest.mark.slow]
 
 def nameless(site: TlsSite, key: Key) -> str:
     """A certificate of the right authority that names nobody."""
-    like = site.authority.certify("dev-a", key.public_key(), time.time() + DAY)
+    like = site.authority.certify("dev-a", key.public_key(), time.time() + DAY_SECONDS)
     organisation = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "dev-a")])
     builder = x509.CertificateBuilder().subject_name(organisation).issuer_name(like.issuer)
     builder = builder.public_key(key.public_key()).serial_number(1234)
@@ -76,7 +76,7 @@ async def test_strangers_get_no_connack(tmp_path: Path) -> None:
         revoked = site.of("dev-revoked")
         site.enrolment.revoke("dev-revoked", who="test")
         await site.reload()
-        foreign = other.chain(other.certify("dev-a", theirs.public_key(), time.time() + DAY))
+        foreign = other.chain(other.certify("dev-a", theirs.public_key(), time.time() + DAY_SECONDS))
         server = site.enrolment.server(["127.0.0.1"], key.public_key(), who="test")
         strangers = {
             "no certificate": BrokerAddress.parse(f"mqtts://{plain}", ca=root),

@@ -21,7 +21,7 @@ from auricle_cloud.identity.authority import Authority, key_pem
 from auricle_cloud.identity.broker_folder import BrokerFolder
 from auricle_cloud.identity.certificates import Key, new_key
 from auricle_cloud.identity.enrolment import Enrolment
-from auricle_cloud.identity.issuing import DAY
+from auricle_cloud.identity.issuing import DAY_SECONDS
 from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet.broker.process import BrokerProcess
 
@@ -67,7 +67,7 @@ class TlsSite:
         files.authority.write_text(self.authority.root_pem)
         return files.lend(BrokerAddress.parse(f"mqtts://127.0.0.1:{self.port}"))
 
-    def of(self, name: str, *, folder: str = "", until: float = DAY) -> BrokerAddress:
+    def of(self, name: str, *, folder: str = "", until: float = DAY_SECONDS) -> BrokerAddress:
         """The broker as seen by the holder of a certificate with this name."""
         key = new_key()
         certificate = self.authority.certify(name, key.public_key(), time.time() + until)

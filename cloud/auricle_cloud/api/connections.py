@@ -39,7 +39,7 @@ from auricle_cloud.api.problems import Handler
 log = logging.getLogger("auricle.cloud.api")
 
 BACKLOG = 128
-RESERVE = 256
+RESERVE_DESCRIPTORS = 256
 """Descriptors that connections never take: they are the broker's, the database's, and of the releases that are read."""
 DESCRIPTORS = Path("/dev/fd")
 """This process's, on every system with one."""
@@ -257,7 +257,7 @@ class Connections:
             others = sum(1 for _ in DESCRIPTORS.iterdir()) - len(self._held) if DESCRIPTORS.is_dir() else 0
         except OSError:  # no descriptor is left to count them with
             others = limit
-        self._most_now = max(1, limit - min(RESERVE, limit // 4) - others)
+        self._most_now = max(1, limit - min(RESERVE_DESCRIPTORS, limit // 4) - others)
 
     def _cut_idle(self, now: float) -> None:
         self._forget_gone()

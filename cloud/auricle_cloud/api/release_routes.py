@@ -19,7 +19,7 @@ from auricle_cloud.api.problems import RefusedError
 from auricle_cloud.storage.release_folder import metadata_file, target_file
 
 FOR_EVER = "public, max-age=31536000, immutable"
-BLOCK = 256 << 10
+BLOCK_BYTES = 256 << 10
 """Bytes that are sent at once."""
 
 
@@ -53,7 +53,7 @@ class FileSent(web.FileResponse):
     """A file that is one of the transfers while it is sent, and is broken off when that takes too long."""
 
     def __init__(self, path: Path, transfers: Transfers, address: str, headers: dict[str, str]) -> None:
-        super().__init__(path, BLOCK, headers=headers)
+        super().__init__(path, BLOCK_BYTES, headers=headers)
         self._transfers, self._address = transfers, address
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:

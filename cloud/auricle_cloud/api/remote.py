@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from auricle.errors import DENIED, LATER, UNREACHABLE, AuricleError, SettingsError, because
+from auricle.errors import DENIED_CODE, LATER_CODE, UNREACHABLE_CODE, AuricleError, SettingsError, because
 from auricle.mqtt_link.private_link import is_loopback
 from auricle.mqtt_link.settings import require_port, split_url
 from auricle.wire.kinds import UNDECODABLE
@@ -26,27 +26,27 @@ from auricle_cloud.operations.types import File, Problem
 
 TOKEN = "AURICLE_TOKEN"
 """Environment variable with the token, so that it stands on no command line."""
-SECONDS = 30.0
-LARGEST = 512 << 20
+ANSWER_SECONDS = 30.0
+LARGEST_BYTES = 512 << 20
 """Bytes that an answer may have: those of the largest model, and more than any page."""
 
 
 class RemoteError(AuricleError):
     """The server cannot be reached, or refuses."""
 
-    exit_code = UNREACHABLE
+    exit_code = UNREACHABLE_CODE
 
 
 class DeniedError(RemoteError):
     """The token is missing or not valid, or its role does not allow what was asked."""
 
-    exit_code = DENIED
+    exit_code = DENIED_CODE
 
 
 class BusyError(RemoteError):
     """The server takes nothing now: too many requests, or its database or disk fails."""
 
-    exit_code = LATER
+    exit_code = LATER_CODE
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -100,9 +100,9 @@ class Remote:
         body = None if route.in_query else msgspec.json.encode(values)
         query = f"?{urlencode({name: _text(value) for name, value in values.items()})}" if route.in_query else ""
         with self._request(route.method, path + query, body) as response:
-            data = response.read(LARGEST + 1)
-            if len(data) > LARGEST:
-                raise RemoteError(f"The answer of {self._server} is larger than {LARGEST >> 20} MiB.")
+            data = response.read(LARGEST_BYTES + 1)
+            if len(data) > LARGEST_BYTES:
+                raise RemoteError(f"The answer of {self._server} is larger than {LARGEST_BYTES >> 20} MiB.")
             if route.is_file:
                 name = response.headers.get_filename() or "model"
                 return File(name=name, content_type=response.headers.get_content_type(), content=data)
@@ -111,7 +111,7 @@ class Remote:
         except UNDECODABLE as error:
             raise RemoteError(f"{self._server} speaks another version of the API ({error}).") from error
 
-    def events(self, seconds: float = SECONDS) -> Iterator[Event | None]:
+    def events(self, seconds: float = ANSWER_SECONDS) -> Iterator[Event | None]:
         """What happens, live; None at every heartbeat. Ends when the server does."""
         kind, data = "", ""
         with self._request("GET", "/v1/events", None, seconds) as response:
@@ -134,7 +134,7 @@ class Remote:
             raise RemoteError(f"{self._server} speaks another version of the API ({error}).") from error
 
     def _request(
-        self, method: str, address: str, body: bytes | None, seconds: float = SECONDS
+        self, method: str, address: str, body: bytes | None, seconds: float = ANSWER_SECONDS
     ) -> http.client.HTTPResponse:
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "*/*"}
         if body is not None:

@@ -28,7 +28,7 @@ from auricle_learning.aggregation.compute.accelerator import accelerators
 from auricle_learning.aggregation.compute.matrix_native import how_sums_are_made
 
 LITTLE_DISK = 1 << 30
-FAILED = 1
+FAILED_CODE = 1
 """Exit code of a checkup that found something bad."""
 LIBRARIES = (
     "msgspec",
@@ -63,7 +63,7 @@ def tell(found: list[Finding], as_json: bool) -> int:
     else:
         columns = (Column("", 0), Column("", 0), Column("", 0, is_sentence=True))
         print_grid(columns, [(each.verdict, each.check, plain(each.sentence)) for each in found])
-    return FAILED if checkup.failed else 0
+    return FAILED_CODE if checkup.failed else 0
 
 
 def versions() -> str:

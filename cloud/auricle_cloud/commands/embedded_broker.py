@@ -15,7 +15,7 @@ from auricle.errors import BrokerError, extra_command
 from auricle.wire.kinds import UNDECODABLE
 
 EMBEDDED = "embedded"
-WAIT = 10.0
+WAIT_SECONDS = 10.0
 """Seconds for the broker to end."""
 
 
@@ -63,7 +63,7 @@ def embedded_broker(folder: Path, fleet: str, devices: Sequence[str], port: int)
     finally:
         child.stdin.close()
         try:
-            child.wait(WAIT)
+            child.wait(WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()

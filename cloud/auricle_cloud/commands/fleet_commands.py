@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from auricle.errors import REFUSED, SettingsError, StorageError
+from auricle.errors import REFUSED_CODE, SettingsError, StorageError
 from auricle.files import describe, read_kept, write_durably
 from auricle.mqtt_link.mosquitto_program import mosquitto_command
 from auricle.mqtt_link.private_link import FOLDER as IDENTITY
@@ -73,7 +73,7 @@ key = {api_key}
 class FleetExistsError(SettingsError):
     """The folder holds a fleet already."""
 
-    exit_code = REFUSED
+    exit_code = REFUSED_CODE
 
 
 class FleetMade(Answer, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ app = typer.Typer(no_args_is_help=True, help="Install releases on devices, stage
 Replace = Annotated[bool, typer.Option("--replace", help="End rollouts that are under way for the same devices.")]
 Only = Annotated[DeviceState | None, typer.Option("--only", help="Only devices in this state.")]
 After = Annotated[str | None, typer.Option(help="Continue after this device.")]
-PAUSED, OVER = 3, 4
+PAUSED_CODE, OVER_CODE = 3, 4
 """Exit codes."""
 
 
@@ -183,7 +183,7 @@ def watch_rollouts(place: Place, rollout: str | None, *, as_json: bool) -> int:
                 else:
                     _tell_changes(rows, known, as_json=as_json)
                 if rollout is not None and rows[0].state != "running":
-                    return 0 if rows[0].state == "finished" else OVER if rows[0].state in ENDED else PAUSED
+                    return 0 if rows[0].state == "finished" else OVER_CODE if rows[0].state in ENDED else PAUSED_CODE
     return 0
 
 

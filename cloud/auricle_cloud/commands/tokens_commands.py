@@ -13,8 +13,8 @@ from auricle_cloud.operations.operations import Operations, TokenList, TokenMade
 from auricle_cloud.operations.types import Done
 from auricle_cloud.storage.access_rows import Role
 
-DAY = 86400.0
-LONGEST = 36_500
+DAY_SECONDS = 86400.0
+LONGEST_DAYS = 36_500
 """Days."""
 
 app = typer.Typer(no_args_is_help=True, help="Say who may use the API.")
@@ -28,9 +28,9 @@ def create(
     ttl: Annotated[str | None, typer.Option(help="How long it may be used: 30m, 24h, 7d [for ever].")] = None,
 ) -> TokenMade:
     """Make a token and print it: it is never shown again."""
-    days = None if ttl is None else read_duration(ttl) / DAY
-    if days is not None and not 0 < days <= LONGEST:
-        raise SettingsError(f"A token for the API lives more than 0 and at most {LONGEST} days.")
+    days = None if ttl is None else read_duration(ttl) / DAY_SECONDS
+    if days is not None and not 0 < days <= LONGEST_DAYS:
+        raise SettingsError(f"A token for the API lives more than 0 and at most {LONGEST_DAYS} days.")
     return do.create_token(name, role, days)
 
 

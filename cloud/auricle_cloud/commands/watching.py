@@ -26,9 +26,9 @@ from auricle_cloud.operations.operations import Operations, Overview
 from auricle_cloud.operations.round_answers import RoundPage, RoundRow
 from auricle_cloud.states.round import FINISHED, counted_words
 
-POLL = 1.0
+POLL_SECONDS = 1.0
 """Seconds between looks at the database; an event of a server comes at once."""
-WAITING = 8
+WAITING_LINES = 8
 """Lines of a live view that say what a round waits for."""
 
 
@@ -51,7 +51,7 @@ def wait_for(do: Operations, number: int | None, timeout: float | None, *, as_js
     number = _under_way(do) if number is None else number
     while True:
         row = do.show_round(number, 1).row
-        left = POLL if until is None else min(POLL, until - time.monotonic())
+        left = POLL_SECONDS if until is None else min(POLL_SECONDS, until - time.monotonic())
         if row.state in FINISHED or left <= 0:
             break
         time.sleep(left)
@@ -138,7 +138,7 @@ def _view(seen: Overview, page: RoundPage) -> Group:
         head += f", version {seen.model.version}, accuracy {cell('accuracy', seen.model.accuracy)}"
     parts: list[RenderableType] = [Text(head), Text(""), table(page.rounds, ROUND)]
     if seen.waiting is not None:
-        parts += [Text(""), *(Text(plain(line)) for line in waiting_lines(seen.waiting)[:WAITING])]
+        parts += [Text(""), *(Text(plain(line)) for line in waiting_lines(seen.waiting)[:WAITING_LINES])]
     if seen.alarms:
         parts += [Text(""), table(seen.alarms[:3], EVENT)]
     return Group(*parts)
@@ -156,7 +156,7 @@ def looks(remote: Remote | None) -> Iterator[Iterator[None]]:
         while True:
             yield
             with contextlib.suppress(queue.Empty):
-                woken.get(timeout=POLL if remote is None else 5 * POLL)
+                woken.get(timeout=POLL_SECONDS if remote is None else 5 * POLL_SECONDS)
 
     try:
         yield ticks()
@@ -174,4 +174,4 @@ def _listen(remote: Remote, woken: queue.Queue[None], stop: threading.Event) -> 
                     with contextlib.suppress(queue.Full):
                         woken.put_nowait(None)
         except (AuricleError, OSError):
-            stop.wait(5 * POLL)
+            stop.wait(5 * POLL_SECONDS)

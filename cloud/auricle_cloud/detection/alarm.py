@@ -22,7 +22,7 @@ NEAR = 1.0
 hard. A reference that is higher by as much still is far below the losses of a replaced model."""
 FEWEST = 4
 """With fewer losses nothing tells which of them is wrong."""
-NORMAL = 1.4826
+NORMAL_TIMES = 1.4826
 """Times the median deviation is the standard deviation, of a normal distribution."""
 
 
@@ -156,7 +156,7 @@ def set_aside(losses: Mapping[str, float]) -> tuple[str, ...]:
         return ()
     middle = statistics.median(finite.values())
     deviation = statistics.median(abs(loss - middle) for loss in finite.values())
-    reach = max(NEAR, SPREAD * max(NORMAL * deviation, LEAST_SPREAD * abs(middle)))
+    reach = max(NEAR, SPREAD * max(NORMAL_TIMES * deviation, LEAST_SPREAD * abs(middle)))
     return tuple(sorted(client for client, loss in finite.items() if abs(loss - middle) > reach))
 
 

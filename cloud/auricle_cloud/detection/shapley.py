@@ -26,7 +26,7 @@ MOST_EXACT = 10
 """K up to which all 2^K coalitions are judged."""
 BATCH = 64
 """Coalitions asked for at once."""
-ROUNDING = 1e-12
+ROUNDING_SHARE = 1e-12
 """Share of the largest value below which a Shapley value is zero: what is left of sums that cancel. A genuine one is
 at least 1 / (K! clips), 3e-11 for 10 clients and 10,000 clips."""
 
@@ -119,7 +119,7 @@ def shapley(
     most = 2 ** len(ids) if exact else permutations * (len(ids) - 1) + 2
     game = _Game(len(ids), values, most, progress)
     phi, error = _exact(game) if exact else _monte_carlo(game, rng, permutations, tolerance)
-    limit = ROUNDING * game.largest
+    limit = ROUNDING_SHARE * game.largest
     phi = np.where(np.abs(phi) <= limit, 0.0, phi)
     bad = phi + error < -max(limit, margin)
     return Shapley(

@@ -25,7 +25,7 @@ from auricle_learning.aggregation.cohort import Float64Array, FloatArray
 from auricle_learning.aggregation.compute.accelerator import gpu_in_sight
 from auricle_learning.aggregation.compute.matrix import usable_threads
 
-BATCH = 64
+BATCH_SAMPLES = 64
 """Samples that a model recognises at once."""
 
 
@@ -128,7 +128,7 @@ class OnnxEvaluator:
 
     def _run(self, weights: NDArray[np.float32]) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
         feeds = dict(zip((f"model/{part}" for part in PARTS), self._table.parts(weights), strict=True))
-        for features, targets in self._validation.batches(BATCH):
+        for features, targets in self._validation.batches(BATCH_SAMPLES):
             yield self._session.run(["logits"], {**feeds, "x": features})[0], targets
 
 

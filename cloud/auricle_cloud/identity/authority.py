@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
-from auricle.errors import REFUSED, SettingsError, StorageError
+from auricle.errors import REFUSED_CODE, SettingsError, StorageError
 from auricle.files import read_kept, read_text, write_durably
 from auricle.wire.claims import UNREADABLE, pin
 from auricle_cloud.identity.broker_files import Passwords
@@ -44,7 +44,7 @@ YEAR = datetime.timedelta(days=365)
 class AuthorityExistsError(SettingsError):
     """There is an authority already."""
 
-    exit_code = REFUSED
+    exit_code = REFUSED_CODE
 
 
 class Authority:

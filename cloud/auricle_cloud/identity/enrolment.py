@@ -12,7 +12,7 @@ from auricle.wire.claims import RESERVED
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import PublicKey
 from auricle_cloud.identity.device_claims import DeviceClaims
-from auricle_cloud.identity.issuing import DAY, DEVICE_DAYS, STANDING_DAYS, FleetTold, Issuer
+from auricle_cloud.identity.issuing import DAY_SECONDS, DEVICE_DAYS, STANDING_DAYS, FleetTold, Issuer
 from auricle_cloud.identity.requests import UnknownNameError, check_device
 from auricle_cloud.storage.claim_records import ClaimRecords
 from auricle_cloud.storage.database import Database
@@ -20,7 +20,7 @@ from auricle_cloud.storage.device_records import Devices
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.state_folders import AUTHORITY
 
-LONGEST_CLAIM = 30 * DAY
+LONGEST_CLAIM = 30 * DAY_SECONDS
 MOST_TOKENS = 10_000
 
 
@@ -84,7 +84,7 @@ class Enrolment:
             replace.
         """
         if not 0 < seconds <= LONGEST_CLAIM:
-            raise SettingsError(f"A claim token lives more than 0 and at most {LONGEST_CLAIM / DAY:.0f} days.")
+            raise SettingsError(f"A claim token lives more than 0 and at most {LONGEST_CLAIM / DAY_SECONDS:.0f} days.")
         self.require_names(devices, replace=replace)
         return self.records.create(devices, seconds, who=who, replaces=replace)
 
@@ -124,7 +124,7 @@ class Enrolment:
 
     def server(self, hosts: Sequence[str], public: PublicKey, *, who: str) -> str:
         """Certify a server under its names and addresses: its chain; SettingsError for what is not a host."""
-        until = time.time() + STANDING_DAYS * DAY
+        until = time.time() + STANDING_DAYS * DAY_SECONDS
         certificate = self.authority.certify_server(hosts, public, until)
         with self.records.writing() as tx:
             return self._issuer.enter(tx, hosts[0], "server", certificate, STANDING_DAYS, who).certificate

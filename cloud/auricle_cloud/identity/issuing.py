@@ -18,7 +18,7 @@ from auricle_cloud.storage.access_rows import CertificateRow, Kind
 from auricle_cloud.storage.claim_records import ClaimRecords
 from auricle_cloud.storage.journal import note
 
-DAY = 86400.0
+DAY_SECONDS = 86400.0
 DEVICE_DAYS, STANDING_DAYS = 365.0, 3650.0
 """How long certificates live: those of devices, which renew them by themselves, and those of servers and users."""
 RENEW_AT = 2 / 3
@@ -54,7 +54,7 @@ class Issuer:
 
     def issue(self, tx: sa.Connection, name: str, kind: Kind, public: PublicKey, days: float, who: str) -> Certified:
         """Certify a key under a name for so many days, in the transaction of what it is for."""
-        certificate = self.authority.certify(name, public, time.time() + days * DAY)
+        certificate = self.authority.certify(name, public, time.time() + days * DAY_SECONDS)
         return self.enter(tx, name, kind, certificate, days, who)
 
     def enter(

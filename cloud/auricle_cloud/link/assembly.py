@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from auricle.errors import WireError
 from auricle.wire.messages import Update
 
-BUDGET = 64 << 20
+BUDGET_BYTES = 64 << 20
 """Bytes of unfinished updates, of all devices together."""
-PATIENCE = 600.0
+PATIENCE_SECONDS = 600.0
 """Seconds an unfinished update may rest before it makes room for others."""
 
 
@@ -31,7 +31,7 @@ class Assemblies:
         Bytes of all together.
     """
 
-    def __init__(self, budget: int = BUDGET) -> None:
+    def __init__(self, budget: int = BUDGET_BYTES) -> None:
         self._budget = budget
         self._kept: dict[str, _Assembly] = {}
         self.size = 0
@@ -76,7 +76,7 @@ class Assemblies:
     def _within_budget(self) -> bool:
         """Whether all fit; where they do not, those that have long rested are given up first."""
         if self.size > self._budget:
-            oldest = time.monotonic() - PATIENCE
+            oldest = time.monotonic() - PATIENCE_SECONDS
             for device in [name for name, kept in self._kept.items() if kept.touched < oldest]:
                 self.drop(device)
         return self.size <= self._budget

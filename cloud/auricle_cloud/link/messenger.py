@@ -35,7 +35,7 @@ from auricle_cloud.storage.rows import ModelRow
 
 log = logging.getLogger("auricle.cloud")
 
-OFFERED = 2
+OFFERED_MODELS = 2
 """Models whose chunks stay on the broker: the current one and the one before."""
 
 
@@ -283,7 +283,7 @@ class Messenger:
         if newest in self._offered:
             self._offered.remove(newest)
         self._offered.append(newest)
-        while len(self._offered) > OFFERED:
+        while len(self._offered) > OFFERED_MODELS:
             old = self._offered.pop(0)
             if old not in self._lent:
                 await self._clear(old, self._chunks)

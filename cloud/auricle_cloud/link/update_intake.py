@@ -23,7 +23,7 @@ from auricle_cloud.storage.journal import About, Journal
 
 log = logging.getLogger("auricle.cloud")
 
-PAUSE = 0.03
+PAUSE_SECONDS = 0.03
 """Seconds that updates wait for others when many come: those that are checked together are counted together."""
 
 MOST_CONFLICTS = 4096
@@ -52,7 +52,7 @@ class UpdateIntake:
     declared
         As of `require_header`, for updates of rounds of which the receiver knows nothing.
     pause
-        Most seconds that updates wait for others of their round; None: for `PAUSE`, when many come.
+        Most seconds that updates wait for others of their round; None: for `PAUSE_SECONDS`, when many come.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class UpdateIntake:
         # The mathematics of a large model would hold up everybody else's messages.
         expects = None if pause is None else receiver.expects_updates
         self._checks = Batcher[Arrival, "Flat | WireError | None"](
-            self._check_weights, PAUSE if pause is None else pause, expects
+            self._check_weights, PAUSE_SECONDS if pause is None else pause, expects
         )
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-WAITING = 256
+WAITING_EVENTS = 256
 """Events kept for a listener that is slow; then its oldest are dropped."""
 
 
@@ -37,7 +37,7 @@ class Announcements:
     @contextmanager
     def listening(self) -> Iterator[AsyncIterator[Event]]:
         """Everything that is announced from now on."""
-        queue: asyncio.Queue[Event] = asyncio.Queue(WAITING)
+        queue: asyncio.Queue[Event] = asyncio.Queue(WAITING_EVENTS)
         self._listeners.add(queue)
         try:
             yield _all(queue)

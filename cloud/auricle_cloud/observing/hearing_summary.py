@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from auricle_cloud.storage.hearing_records import HearingTotal
 
-SILENT = -84.0
+SILENT_DBFS = -84.0
 """dB of full scale: a microphone that gives less than this is dead, turned down, or not plugged in."""
-OFTEN = 0.5
+OFTEN_SHARE = 0.5
 """Share of reports from which something is wrong all the time."""
-SEVERAL = 2
+SEVERAL_DEVICES = 2
 """Devices that have to share a label until it stands for more than one of them."""
 TROUBLES = ("silent", "full scale", "off centre")
 
@@ -19,9 +19,9 @@ TROUBLES = ("silent", "full scale", "off centre")
 def troubles(total: HearingTotal) -> list[str]:
     """What is wrong with a device's microphone, of `TROUBLES`."""
     there = (
-        total.level is not None and total.level <= SILENT,
-        total.at_full_scale >= OFTEN * total.reports,
-        total.off_centre >= OFTEN * total.reports,
+        total.level is not None and total.level <= SILENT_DBFS,
+        total.at_full_scale >= OFTEN_SHARE * total.reports,
+        total.off_centre >= OFTEN_SHARE * total.reports,
     )
     return [name for name, is_so in zip(TROUBLES, there, strict=True) if is_so and total.reports]
 
@@ -33,7 +33,7 @@ def shared_labels(totals: Sequence[HearingTotal]) -> dict[str, list[HearingTotal
         if total.label:
             found[total.label].append(total)
     named = sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    return {label: members for label, members in named if len(members) >= SEVERAL}
+    return {label: members for label, members in named if len(members) >= SEVERAL_DEVICES}
 
 
 def together(totals: Sequence[HearingTotal], device: str = "", label: str = "") -> HearingTotal:

@@ -12,17 +12,17 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from auricle_cloud.observing.hearing_summary import TROUBLES, shared_labels, together, troubles
 from auricle_cloud.states.hearing_comparison import Comparison, compare
-from auricle_cloud.storage.hearing_records import DAY, Hearing, HearingTotal
+from auricle_cloud.storage.hearing_records import DAY_SECONDS, Hearing, HearingTotal
 
-LABELS = 20
+MOST_LABELS = 20
 """Labels that have figures of their own: those of most devices."""
 ALL = "all"
 """Stands for every device; a label that is called like it has no figures of its own."""
-HOURS = 24.0
+LEAST_HOURS = 24.0
 """Of each side, before the last day is called worse than the week before."""
-EVERY = 60.0
+EVERY_SECONDS = 60.0
 """Seconds between looks."""
-BASELINE = 7 * DAY
+BASELINE = 7 * DAY_SECONDS
 """Time before the last day that the last day is compared with."""
 
 
@@ -55,12 +55,12 @@ class HearingFigures:
         for each in (self._devices, self._hours, self._events, self._level):
             each.clear()
         own = [(label, members) for label, members in shared_labels(today).items() if label != ALL]
-        for label, members in [(ALL, list(today)), *own[:LABELS]]:
+        for label, members in [(ALL, list(today)), *own[:MOST_LABELS]]:
             self._show_label(label, together(members), len(members))
         for trouble in TROUBLES:
             self._troubles.labels(trouble).set(sum(trouble in troubles(total) for total in today))
         self._before.set(0 if compared is None else compared.before.an_hour)
-        self._worse.set(compared is not None and compared.is_worse and not compared.lacks(HOURS))
+        self._worse.set(compared is not None and compared.is_worse and not compared.lacks(LEAST_HOURS))
 
     def _show_label(self, label: str, total: HearingTotal, devices: int) -> None:
         self._devices.labels(label).set(devices)
@@ -101,14 +101,14 @@ class HearingWatch:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._hearing, self._figures, self._keep, self._clock, self._now = hearing, figures, keep, clock, now
-        self._looked = -EVERY
+        self._looked = -EVERY_SECONDS
 
     def look(self) -> None:
         """Show the figures of the last day, and whether they are worse than those of the week before."""
-        if self._clock() - self._looked < EVERY:
+        if self._clock() - self._looked < EVERY_SECONDS:
             return
         self._looked, now = self._clock(), self._now()
         self._hearing.trim(now - self._keep)
-        today = self._hearing.totals(now - DAY)
-        before = self._hearing.totals(now - DAY - BASELINE, now - DAY)
+        today = self._hearing.totals(now - DAY_SECONDS)
+        before = self._hearing.totals(now - DAY_SECONDS - BASELINE, now - DAY_SECONDS)
         self._figures.show(today, compare([t.heard for t in today], [t.heard for t in before]))

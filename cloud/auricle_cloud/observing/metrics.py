@@ -13,7 +13,7 @@ from auricle_cloud.states.rollout import DEVICE_STATES
 from auricle_cloud.states.verdict import CODES, OTHER
 from auricle_cloud.storage.rows import DeviceRow, ModelRow
 
-ROLLOUTS = 20
+MOST_ROLLOUTS = 20
 """Rollouts that have figures of their own: the newest."""
 
 

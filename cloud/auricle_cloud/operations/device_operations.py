@@ -23,7 +23,7 @@ from auricle_cloud.operations.operating import ConflictError, NotFoundError, Ope
 from auricle_cloud.operations.types import Done, Id, Label, Limit, Names, Number, Reason, Search
 from auricle_cloud.ota.explanation import what_it_runs
 from auricle_cloud.states.attendance import broken_devices, not_in_quorum, rounds_back
-from auricle_cloud.states.learning import FAR, learnt
+from auricle_cloud.states.learning import FAR_ROUNDS, learnt
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage import rows
 from auricle_cloud.storage.device_records import STANDINGS
@@ -85,7 +85,7 @@ class DeviceOperations(Operator):
         newest = self.store.rounds.newest(self.task)
         if newest is None:
             return ""
-        first = max(1, newest.round - FAR + 1)
+        first = max(1, newest.round - FAR_ROUNDS + 1)
         held = self.store.updates.held_out(self.task, first, newest.round, device)
         found = learnt([] if held is None else [held])
         return "" if found is None else found.sentence(f"rounds {first} to {newest.round}")

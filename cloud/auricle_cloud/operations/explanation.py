@@ -27,9 +27,9 @@ from auricle_cloud.states.report import (
 )
 from auricle_cloud.states.round import State
 
-GIVEN = 3
+GIVEN_DEVICES = 3
 """Devices that were not invited of which a round says why."""
-NAMED = 5
+NAMED_DEVICES = 5
 """Devices that a sentence names before it says how many more."""
 
 
@@ -164,7 +164,7 @@ def _not_invited(report: RoundReport, number: int) -> list[str]:
     reasons = {name: why for name, why in sorted(report.passed_over.items()) if name not in report.invited}
     if not reasons:
         return []
-    if len(reasons) <= GIVEN:
+    if len(reasons) <= GIVEN_DEVICES:
         return [f"Not invited: {name} {sentence(why)}" for name, why in reasons.items()]
     return [f"Not invited: {_names(reasons)}; rounds why {number} --outcome not_invited has the reasons."]
 
@@ -287,4 +287,6 @@ def _about_detection(found: DetectionWhy | None) -> list[str]:
 def _names(names: Iterable[str]) -> str:
     """Some names, then how many more."""
     known = sorted(names)
-    return ", ".join(known[:NAMED]) + (f" and {len(known) - NAMED} more" if len(known) > NAMED else "")
+    return ", ".join(known[:NAMED_DEVICES]) + (
+        f" and {len(known) - NAMED_DEVICES} more" if len(known) > NAMED_DEVICES else ""
+    )

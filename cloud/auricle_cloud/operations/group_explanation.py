@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from auricle.process.times import how_many
 from auricle_cloud.states.report import GroupsReport, PriorReport
 
-NAMED = 5
+NAMED_DEVICES = 5
 """Devices that a sentence names before it says how many more."""
 
 
@@ -60,4 +60,6 @@ def about_group(told: GroupsReport | None, name: str) -> list[str]:
 
 def _names(names: Iterable[str]) -> str:
     known = sorted(names)
-    return ", ".join(known[:NAMED]) + (f" and {len(known) - NAMED} more" if len(known) > NAMED else "")
+    return ", ".join(known[:NAMED_DEVICES]) + (
+        f" and {len(known) - NAMED_DEVICES} more" if len(known) > NAMED_DEVICES else ""
+    )

@@ -13,7 +13,7 @@ from auricle.wire.kinds import DeviceId
 from auricle_cloud.observing.hearing_summary import shared_labels, together, troubles
 from auricle_cloud.operations.operating import Operator, absent
 from auricle_cloud.operations.types import Answer, Limit, Number
-from auricle_cloud.storage.hearing_records import DAY, HearingRow, HearingTotal
+from auricle_cloud.storage.hearing_records import DAY_SECONDS, HearingRow, HearingTotal
 
 Span = Annotated[float, Meta(gt=0, le=365, description="Days that this is about, to now.")]
 
@@ -91,7 +91,7 @@ class HearingOperations(Operator):
 
     def show_hearing(self, days: Span = 7.0, limit: Limit = 100, after: DeviceId | None = None) -> HearingPage:
         """Show how well devices hear: all together, by label, and by name."""
-        totals = self.store.hearing.totals(time.time() - days * DAY)
+        totals = self.store.hearing.totals(time.time() - days * DAY_SECONDS)
         left = [total for total in totals if after is None or total.device > after]
         return HearingPage(
             days=days,
@@ -112,7 +112,7 @@ class HearingOperations(Operator):
             known = self.store.devices.get(device)
         except StorageError as error:
             raise absent(error) from error
-        found = self.store.hearing.totals(time.time() - days * DAY, names=[device])
+        found = self.store.hearing.totals(time.time() - days * DAY_SECONDS, names=[device])
         total = found[0] if found else together([], device, known.label)
         rows = self.store.hearing.reports(device, limit=limit + 1, before=before)
         names = {pack: self.store.hearing.keywords(pack) for pack in {row.pack for row in rows if row.each}}

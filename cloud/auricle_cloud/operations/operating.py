@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from auricle.errors import NOT_FOUND, REFUSED, AuricleError, StorageError, nearest
+from auricle.errors import NOT_FOUND, REFUSED_CODE, AuricleError, StorageError, nearest
 from auricle.wire.tensors import TensorTable
 from auricle_cloud.operations.waiting import coordinator_trouble
 from auricle_cloud.storage.blobs import BlobStore
@@ -30,7 +30,7 @@ class NotFoundError(StorageError):
 class ConflictError(StorageError):
     """What an operation asks for does not go with how things are."""
 
-    exit_code = REFUSED
+    exit_code = REFUSED_CODE
 
 
 class Certifier(Protocol):

@@ -31,7 +31,7 @@ ALARMS = (
 )
 """Kinds of events that an operator should not miss."""
 
-MOST = 20
+MOST_DEVICES = 20
 """Devices that are named one by one."""
 
 BY_ITSELF = ("", "policy", "devices", "serve")
@@ -128,7 +128,8 @@ class Operations(
             learning=next((row.detail for row in self._list.events(("learning",), 1, by=("",))), ""),
             model=None if current is None else self.show_model(current),
             not_in_quorum=[
-                DeviceWaits(device=name, reason=not_in_quorum(rounds)) for name, rounds in [*broken.items()][:MOST]
+                DeviceWaits(device=name, reason=not_in_quorum(rounds))
+                for name, rounds in [*broken.items()][:MOST_DEVICES]
             ],
             alarms=[as_answer(EventRow, row) for row in self._list.events(ALARMS, 10, by=BY_ITSELF)],
         )

@@ -15,9 +15,9 @@ from auricle_cloud.storage import rows
 from auricle_cloud.storage.database import Pulse
 from auricle_cloud.storage.listings import MemberRow
 
-SILENT = 30.0
+SILENT_SECONDS = 30.0
 """Seconds without a word of the coordinator after which it is said to have stopped."""
-NAMED = 5
+NAMED_DEVICES = 5
 BUSY = {
     "losses": "asks its cohort for the loss of the model",
     "alarm": "looks for who poisoned the model",
@@ -153,8 +153,8 @@ def begun_waits(
             waiting.append(DeviceWaits(device=row.device, reason=reason))
     silent = [row.device for row in cohort if row.received is None and row.state == "invited"]
     if state == "collecting" and silent:
-        more = f" and {len(silent) - NAMED} more" if len(silent) > NAMED else ""
-        said.append(f"It waits for {', '.join(silent[:NAMED])}{more}, at most until its deadline.")
+        more = f" and {len(silent) - NAMED_DEVICES} more" if len(silent) > NAMED_DEVICES else ""
+        said.append(f"It waits for {', '.join(silent[:NAMED_DEVICES])}{more}, at most until its deadline.")
     return Waiting(round=number, sentences=said, devices=waiting)
 
 
@@ -179,7 +179,7 @@ def coordinator_trouble(pulse: Pulse | None, epoch: int, now: float | None = Non
     if pulse is None:
         start = "No coordinator has run on this state yet: start auricle cloud serve."
         return [] if epoch else [start]
-    if not pulse.running or pulse.at + SILENT < (time.time() if now is None else now):
+    if not pulse.running or pulse.at + SILENT_SECONDS < (time.time() if now is None else now):
         return [f"No coordinator has run on this state since {moment(pulse.at)}: start auricle cloud serve."]
     if not pulse.connected:
         return [

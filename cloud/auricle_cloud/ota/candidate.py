@@ -24,7 +24,7 @@ LARGEST_MANIFEST = 4 << 20
 LARGEST_SIGNATURE = 4096
 LARGEST_FILE = 2 << 30
 MOST_FILES = 10_000
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 
 Word = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}\Z")]
 

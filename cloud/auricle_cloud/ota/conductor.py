@@ -10,9 +10,9 @@ from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.announcements import Announcements
 from auricle_cloud.storage.store import Store
 
-EVERY = 5.0
+EVERY_SECONDS = 5.0
 """Seconds between looks, when nothing has happened."""
-AGAIN = 300.0
+AGAIN_SECONDS = 300.0
 """Seconds after which a device that has not answered is told again."""
 
 
@@ -35,11 +35,11 @@ class Conductor:
         self._store, self._messenger, self._announcements, self._fleet = store, messenger, announcements, fleet
         self._told: dict[tuple[str, str], float] = {}
         """When this process told a device last; another process tells it again."""
-        self._looked = -EVERY
+        self._looked = -EVERY_SECONDS
 
     def wake(self) -> None:
         """Look again at the next opportunity: an operator or a device has changed something."""
-        self._looked = -EVERY
+        self._looked = -EVERY_SECONDS
 
     def came(self, device: str) -> None:
         """Tell a device that has just come again what it was told before: it may have lost it."""
@@ -55,7 +55,7 @@ class Conductor:
 
     async def look(self) -> None:
         """Take all steps that are due, and tell devices."""
-        if time.monotonic() - self._looked < EVERY:
+        if time.monotonic() - self._looked < EVERY_SECONDS:
             return
         self._looked = time.monotonic()
         for rollout in await asyncio.to_thread(self._steps):
@@ -74,6 +74,6 @@ class Conductor:
         self._told = {key: at for key, at in self._told.items() if key in keys}
         for row in asked:
             key = (row.rollout, row.device)
-            if now - self._told.get(key, -AGAIN) >= AGAIN:
+            if now - self._told.get(key, -AGAIN_SECONDS) >= AGAIN_SECONDS:
                 await self._messenger.direct(row.device, row.rollout, row.kind, row.path, row.identity)
                 self._told[key] = now

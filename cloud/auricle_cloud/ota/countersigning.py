@@ -11,7 +11,7 @@ from auricle.errors import DataError, SettingsError
 from auricle.files import read_kept, write_durably
 from auricle_cloud.ota.keys import make_key, public_hex, read_key
 
-LARGEST = 2 << 20
+LARGEST_BYTES = 2 << 20
 """Bytes of metadata; devices take no larger ones."""
 
 
@@ -40,7 +40,7 @@ def countersign(file: Path, key: Path, out: Path) -> list[str]:
         It is neither root nor targets.
     """
     try:
-        data = read_kept(file) if file.stat().st_size <= LARGEST else b""
+        data = read_kept(file) if file.stat().st_size <= LARGEST_BYTES else b""
         waiting: Metadata[Root] | Metadata[Targets] = Metadata.from_bytes(data)
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror or error}).") from error

@@ -20,7 +20,7 @@ from auricle.files import read_kept, write_durably
 from auricle_cloud.ota.keys import LIVES, load_key
 from auricle_cloud.storage.release_folder import RESTORED
 
-LEAP = 1000
+LEAP_VERSIONS = 1000
 """Versions left out after a restore: devices may have seen later ones than the backup knows, and believe none twice."""
 KEPT = 5
 """Older versions of targets and snapshot that stay for devices that are just fetching."""
@@ -73,7 +73,7 @@ class SignedMetadata:
         return self.folder / RESTORED
 
     def _after(self, version: int) -> int:
-        return version + (LEAP if self._restore_mark.exists() else 1)
+        return version + (LEAP_VERSIONS if self._restore_mark.exists() else 1)
 
     def _publish_root(self, signed: Metadata[Root]) -> None:
         self._write(f"{signed.signed.version}.root.json", signed)

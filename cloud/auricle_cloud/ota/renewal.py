@@ -13,7 +13,7 @@ from auricle_cloud.storage.store import Store
 
 log = logging.getLogger("auricle.cloud.releases")
 
-EVERY = 600.0
+EVERY_SECONDS = 600.0
 """Seconds between looks."""
 
 
@@ -30,12 +30,12 @@ class Renewal:
 
     def __init__(self, state: Path, store: Store) -> None:
         self._folder, self._store = state / FOLDER, store
-        self._looked = -EVERY
+        self._looked = -EVERY_SECONDS
         self._said: set[str] = set()
 
     def look(self) -> None:
         """Renew what is due; what fails, or is near its end, is logged once."""
-        if time.monotonic() - self._looked < EVERY or not exists(self._folder):
+        if time.monotonic() - self._looked < EVERY_SECONDS or not exists(self._folder):
             return
         self._looked = time.monotonic()
         try:

@@ -16,7 +16,7 @@ from tuf.api.metadata import Root, Snapshot, TargetFile, Targets, Timestamp
 from auricle.errors import DataError, SettingsError, StorageError
 from auricle.files import describe, open_kept, sync_folder, write_durably
 from auricle.wire.kinds import version_key
-from auricle_cloud.ota.candidate import BLOCK, Candidate, read_candidate
+from auricle_cloud.ota.candidate import BLOCK_BYTES, Candidate, read_candidate
 from auricle_cloud.ota.keys import LIVES, Expiry, make_key, offline_keys
 from auricle_cloud.ota.metadata import SignedMetadata, signed_by
 from auricle_cloud.ota.pending import hashed
@@ -154,7 +154,7 @@ class Repository(Rotation):
         try:
             place.mkdir(parents=True, exist_ok=True)
             with open_kept(candidate.file) as source, beside.open("xb") as copy:
-                while block := source.read(BLOCK):
+                while block := source.read(BLOCK_BYTES):
                     sha256.update(block)
                     size += copy.write(block)
                 copy.flush()

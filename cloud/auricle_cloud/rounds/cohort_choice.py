@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from auricle.wire.plan import Plan, SecureSum
-from auricle.wire.secure_sum.kinds import FEWEST
+from auricle.wire.secure_sum.kinds import FEWEST_DEVICES
 from auricle.wire.secure_sum.quantised import MOST
 from auricle_cloud.rounds.context import RoundContext
 from auricle_cloud.rounds.policy import devices_invited, updates_wanted
@@ -78,7 +78,7 @@ def broken_report(broken: Mapping[str, int]) -> Document:
 
 def fewest(site: RoundContext) -> int:
     """Devices without which no round begins."""
-    return FEWEST if site.settings.secure_sum.on else 1
+    return FEWEST_DEVICES if site.settings.secure_sum.on else 1
 
 
 def _hidden(site: RoundContext, choice: Choice) -> Choice:
@@ -86,8 +86,10 @@ def _hidden(site: RoundContext, choice: Choice) -> Choice:
     told, noise, count = site.settings.secure_sum, choice.plan.noise, len(choice.names)
     if not told.on or choice.refusal is not None:
         return choice
-    if not FEWEST <= count <= MOST:
-        refusal = f"a secure sum is of {FEWEST} to {MOST} devices, and {count} were drawn: nothing was given away"
+    if not FEWEST_DEVICES <= count <= MOST:
+        refusal = (
+            f"a secure sum is of {FEWEST_DEVICES} to {MOST} devices, and {count} were drawn: nothing was given away"
+        )
         return dataclasses.replace(choice, refusal=refusal)
     bound = max(told.bound, noise.clip + DEVIATIONS * noise.deviation) if noise else told.bound
     plan = replace(choice.plan, secure_sum=SecureSum(id=secrets.token_hex(16), bound=bound))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from auricle_cloud.states.learning import EVERY, FAR, learnt
+from auricle_cloud.states.learning import EVERY_ROUNDS, FAR_ROUNDS, learnt
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.update_records import held_out
 
@@ -14,9 +14,9 @@ def note_learning(tx: sa.Connection, task: str, number: int) -> str | None:
 
     None where it is not time to, or where fewer than two rounds brought a device's word of clips that it holds out.
     """
-    if number % EVERY:
+    if number % EVERY_ROUNDS:
         return None
-    first = max(1, number - FAR + 1)
+    first = max(1, number - FAR_ROUNDS + 1)
     found = learnt(list(held_out(tx, task, first, number).values()))
     if found is None:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 
-from auricle_cloud.states.attendance import MISSED, REFUSED, not_in_quorum
+from auricle_cloud.states.attendance import MISSED, REFUSED_ROUNDS, not_in_quorum
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import devices, updates
 from auricle_learning.aggregation.cohort import Aggregate, Bounded
@@ -98,7 +98,7 @@ def broken_told(broken: Mapping[str, int]) -> list[tuple[str, str]]:
     return [
         (name, f"{not_in_quorum(rounds)}: auricle cloud devices show {name} says why; quarantine it, or mend it")
         for name, rounds in broken.items()
-        if rounds % REFUSED == 0 and (rounds // REFUSED).bit_count() == 1
+        if rounds % REFUSED_ROUNDS == 0 and (rounds // REFUSED_ROUNDS).bit_count() == 1
     ][:MOST_NAMED]
 
 

@@ -13,7 +13,7 @@ from auricle.process.heaps import give_back
 from auricle_cloud.link.inbox import Inbox
 from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.hearing_watch import HearingWatch
-from auricle_cloud.observing.metrics import ROLLOUTS
+from auricle_cloud.observing.metrics import MOST_ROLLOUTS
 from auricle_cloud.ota.conductor import Conductor
 from auricle_cloud.ota.renewal import Renewal
 from auricle_cloud.rounds.chores import Chores, Every
@@ -21,8 +21,8 @@ from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.cohort_choice import fewest
 from auricle_cloud.rounds.context import POLL, RoundContext
 from auricle_cloud.storage.access_rows import ScheduleRow
-from auricle_cloud.storage.database import BEAT, Pulse
-from auricle_cloud.storage.hearing_records import DAY
+from auricle_cloud.storage.database import BEAT_SECONDS, Pulse
+from auricle_cloud.storage.hearing_records import DAY_SECONDS
 from auricle_cloud.storage.state_folders import place_of
 from auricle_cloud.storage.store import Store
 
@@ -70,7 +70,7 @@ class Upkeep:
         self._site, self._inbox, self._link, self._waiting = site, inbox, link, waiting
         settings, store = site.settings, site.store
         self.chores = Chores()
-        self.hearing = HearingWatch(store.hearing, site.metrics.hearing, settings.keep_hearing * DAY)
+        self.hearing = HearingWatch(store.hearing, site.metrics.hearing, settings.keep_hearing * DAY_SECONDS)
         renewal = Renewal(settings.folder, store)
         self._renewal: dict[str, Callable[[], object]] = {"renewal of update metadata": renewal.look}
         self._figures = Every(0.0, self._show_figures, site.clock, FIGURES)
@@ -120,7 +120,7 @@ class Upkeep:
             place=place_of(self._site.settings.folder),
         )
         await asyncio.to_thread(self._site.store.database.beat, pulse)
-        self._next_beat, self._was_connected = self._site.clock.monotonic() + BEAT, connected
+        self._next_beat, self._was_connected = self._site.clock.monotonic() + BEAT_SECONDS, connected
 
     async def _settle_presence(self) -> None:
         """Devices that were here when the last coordinator stopped had time enough to answer this one."""
@@ -176,7 +176,7 @@ class Upkeep:
             connected=self._link.connected,
             waiting=self._waiting(),
             unfinished=self._inbox.unfinished,
-            rollouts=store.rollouts.watched(ROLLOUTS),
+            rollouts=store.rollouts.watched(MOST_ROLLOUTS),
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sized
 
 from auricle_cloud.states.round import MISSING
 
-REFUSED = 3
+REFUSED_ROUNDS = 3
 """Rounds running that brought nothing of a device, after which a quorum is made of the others."""
 MISSED = 3
 GRACE = tuple(MISSED << step for step in range(4))
@@ -38,7 +38,7 @@ def broken_devices(nothing: Mapping[str, Sized]) -> dict[str, int]:
     nothing
         The rounds running that devices were invited to, and that speak against them (`brought_nothing`).
     """
-    return {name: len(rounds) for name, rounds in sorted(nothing.items()) if len(rounds) >= REFUSED}
+    return {name: len(rounds) for name, rounds in sorted(nothing.items()) if len(rounds) >= REFUSED_ROUNDS}
 
 
 def rounds_back(known: int, invited: int) -> int:

@@ -17,7 +17,7 @@ MOST_AN_HOUR = 20
 """Complaints that an hour of a device counts for at most."""
 MOST_DETECTIONS = 600
 """Detections that an hour of a device counts for at most, of all words and of each."""
-CHANCE = 0.01
+CHANCE_PROBABILITY = 0.01
 """Probability below which a higher rate is no chance."""
 SOME = 3
 """From so many devices on the one that complains most must not decide alone."""
@@ -76,16 +76,17 @@ def compare(after: Sequence[Heard], before: Sequence[Heard]) -> Comparison:
     """Compare the complaints of some devices, or of some time, with those of others.
 
     With a and b complaints in S and T hours, and equal rates, a is binomial of a + b trials with the probability
-    S / (S + T); the rate is worse where P(X >= a) is below `CHANCE` (Przyborowski and Wilenski, Biometrika 31, 1940).
+    S / (S + T); the rate is worse where P(X >= a) is below `CHANCE_PROBABILITY` (Przyborowski and Wilenski,
+    Biometrika 31, 1940).
     Of three devices or more that has to hold without the one that complains most often as well.
     """
     new, old = rate_of(after), rate_of(before)
     probability = tail(new.complaints, new.complaints + old.complaints, _share(new, old))
-    is_worse = probability < CHANCE
+    is_worse = probability < CHANCE_PROBABILITY
     if is_worse and new.devices >= SOME:
         loudest = max((each for each in after if each.hours > 0), key=lambda each: each.complaints)
         rest = rate_of([each for each in after if each is not loudest])
-        is_worse = tail(rest.complaints, rest.complaints + old.complaints, _share(rest, old)) < CHANCE
+        is_worse = tail(rest.complaints, rest.complaints + old.complaints, _share(rest, old)) < CHANCE_PROBABILITY
     return Comparison(new, old, probability, is_worse)
 
 

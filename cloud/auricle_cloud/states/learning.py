@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from auricle.process.times import how_many
 
-EVERY = 10
+EVERY_ROUNDS = 10
 """Rounds after which it is said again."""
-FAR = 100
+FAR_ROUNDS = 100
 """Rounds back that are looked at."""
 NORMAL = 1.96
 STUDENT = (

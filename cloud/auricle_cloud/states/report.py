@@ -9,7 +9,7 @@ import msgspec
 
 Document = dict[str, Any]
 """A JSON column as it was written, by this version or an older one."""
-DEEPEST = 32
+DEEPEST_LEVELS = 32
 """Levels of a report."""
 
 
@@ -208,7 +208,7 @@ def read_report(written: Document) -> RoundReport:
     return msgspec.convert(told, RoundReport)
 
 
-def _encodable(value: object, left: int = DEEPEST) -> object:
+def _encodable(value: object, left: int = DEEPEST_LEVELS) -> object:
     """A value that an answer can carry; what is nested deeper than any report is null."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()

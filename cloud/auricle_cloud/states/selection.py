@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Protocol
 
-PAUSE = 30.0
+PAUSE_SECONDS = 30.0
 """Seconds for which a device that has declined an invitation gets no other: it would say the same."""
 
 
@@ -101,9 +101,9 @@ def unfit(row: Candidate, pack: str, capabilities: Iterable[str] = ()) -> str | 
 
 
 def rests(number: int, reason: str | None) -> str:
-    """Say that a device has just declined a round, and is left alone for `PAUSE`."""
+    """Say that a device has just declined a round, and is left alone for `PAUSE_SECONDS`."""
     why = f": {reason}" if reason else ""
-    return f"declined round {number} less than {PAUSE:g} seconds ago, and is asked again after that{why}"
+    return f"declined round {number} less than {PAUSE_SECONDS:g} seconds ago, and is asked again after that{why}"
 
 
 def draw(rows: Iterable[Selectable], share: float, generator: random.Random) -> list[str]:

@@ -31,12 +31,12 @@ from auricle_cloud.storage.personal_records import personal_files
 from auricle_cloud.storage.schema import metadata
 from auricle_cloud.storage.state_folders import KEY, hash_in_name, state_files
 
-FORMAT = 2
+FORMAT_VERSION = 2
 """1 had no folders."""
 MANIFEST = "manifest.json"
 ATTEMPTS = 3
 """A model that retention removes while it is read asks for a new attempt."""
-ROWS = 1000
+ROWS_AT_ONCE = 1000
 TOO_LARGE = 8 << 30
 """Bytes of a file that no USTAR archive holds."""
 
@@ -126,7 +126,7 @@ def _archive(
             files.append(_add(archive, KEY, io.BytesIO(read_kept(folder / KEY))))
         for path, content in state_files(folder, authority=authority) if folder is not None else ():
             files.append(_add(archive, path, content))
-        manifest = Manifest(format=FORMAT, revision=revision, files=files)
+        manifest = Manifest(format=FORMAT_VERSION, revision=revision, files=files)
         _add(archive, MANIFEST, io.BytesIO(msgspec.json.format(msgspec.json.encode(manifest))))
     return manifest
 
@@ -143,7 +143,7 @@ def _snapshot(database: Database) -> Iterator[sa.Connection]:
 def _rows(tx: sa.Connection, table: sa.Table) -> Iterator[dict[str, object]]:
     binary = [column.name for column in table.columns if isinstance(column.type, sa.LargeBinary)]
     query = sa.select(table).order_by(*table.primary_key.columns)
-    for part in tx.execution_options(yield_per=ROWS).execute(query).mappings().partitions(ROWS):
+    for part in tx.execution_options(yield_per=ROWS_AT_ONCE).execute(query).mappings().partitions(ROWS_AT_ONCE):
         for row in part:
             values = dict(row)
             for name in binary:

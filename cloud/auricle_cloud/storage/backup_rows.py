@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from auricle.errors import AuricleError
 from auricle.files import open_kept
-from auricle_cloud.storage.backup import ROWS
+from auricle_cloud.storage.backup import ROWS_AT_ONCE
 
 LARGEST_ROW = 64 << 20
 """Bytes of a row: no coordinator writes one that comes near."""
@@ -29,7 +29,7 @@ class _WrongValueError(Exception):
 
 
 def batches(path: Path, table: sa.Table) -> Iterator[list[dict[str, object]]]:
-    """Rows of a file of JSON lines as a table takes them, at most `ROWS` at once.
+    """Rows of a file of JSON lines as a table takes them, at most `ROWS_AT_ONCE` at once.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def batches(path: Path, table: sa.Table) -> Iterator[list[dict[str, object]]]:
         while line := lines.readline(LARGEST_ROW + 1):
             number += 1
             rows.append(_row(line, checks, f"row {number} of the table {table.name}"))
-            if len(rows) == ROWS:
+            if len(rows) == ROWS_AT_ONCE:
                 yield rows
                 rows = []
     if rows:

@@ -13,12 +13,12 @@ from urllib.parse import unquote, urlsplit
 from auricle.errors import StorageError
 from auricle.files import describe, read_kept, sync_folder, write_whole
 from auricle.wire.tensors import digest
-from auricle_cloud.storage.pack_files import FEWEST, SMALL, PackFiles
+from auricle_cloud.storage.pack_files import FEWEST, SMALL_BYTES, PackFiles
 from auricle_cloud.storage.remote_blobs import NAME, RemoteBlobs, checked
 
-ABANDONED = 3600.0
+ABANDONED_SECONDS = 3600.0
 """Seconds after which the beginning of a file belongs to a writer that was killed."""
-FEW = 8
+FEW_BODIES = 8
 """Bodies of a folder up to which each is looked for by its name; of more, the folder is listed."""
 
 
@@ -104,7 +104,7 @@ class Blobs:
             return []
         self._pack_files.look()
         missing = {sha256: data for sha256, data in zip(names, blobs, strict=True) if not self._is_whole(sha256)}
-        small = {sha256: data for sha256, data in missing.items() if len(data) <= SMALL}
+        small = {sha256: data for sha256, data in missing.items() if len(data) <= SMALL_BYTES}
         together = small if len(small) >= FEWEST else {}
         self._pack_files.put(together)
         apart = {name for name in names if name not in together and (name in missing or name not in self._pack_files)}
@@ -166,8 +166,8 @@ class Blobs:
             folder = self._folder / begin
             path = folder
             try:
-                there = folder.iterdir() if len(wanted) >= FEW and folder.is_dir() else ()
-                apart = wanted & {each.name for each in there} if len(wanted) >= FEW else wanted
+                there = folder.iterdir() if len(wanted) >= FEW_BODIES and folder.is_dir() else ()
+                apart = wanted & {each.name for each in there} if len(wanted) >= FEW_BODIES else wanted
                 for path in (folder / sha256 for sha256 in apart):
                     path.unlink(missing_ok=True)
             except OSError as error:
@@ -186,5 +186,5 @@ class Blobs:
         """
         for path in self._folder.glob("??/.*.tmp"):
             with contextlib.suppress(OSError):
-                if path.stat().st_mtime < time.time() - ABANDONED:
+                if path.stat().st_mtime < time.time() - ABANDONED_SECONDS:
                     path.unlink()

@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from auricle.errors import LATER, NOT_FOUND, StorageError, extra_command
+from auricle.errors import LATER_CODE, NOT_FOUND, StorageError, extra_command
 from auricle.files import make_private
 from auricle_cloud.storage.schema import meta
 
@@ -36,7 +36,7 @@ VERSIONS = Path(__file__).parent / "migrations" / "versions"
 class BusyDatabaseError(StorageError):
     """Another program holds the database for longer than anybody waits."""
 
-    exit_code = LATER
+    exit_code = LATER_CODE
 
 
 class NoDatabaseError(StorageError):
@@ -53,7 +53,7 @@ PULSE = "pulse"
 """The key of `meta` under which a coordinator says that it works."""
 
 
-BEAT = 10.0
+BEAT_SECONDS = 10.0
 """Seconds between two signs of life of a coordinator."""
 
 

@@ -14,8 +14,8 @@ from auricle_cloud.states.hearing_comparison import MOST_AN_HOUR, MOST_DETECTION
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.schema import devices, hearing, meta
 
-DAY = 86_400.0
-QUARTER = 900.0
+DAY_SECONDS = 86_400.0
+QUARTER_SECONDS = 900.0
 MOST_IN_A_DAY = 100
 """Quarter hours that the reports of a device may cover in a day, and their number: 96, and some for clocks."""
 KEYWORDS = "keywords "
@@ -87,7 +87,7 @@ class Hearing:
         own = hearing.c.device == message.device
         if tx.execute(sa.select(hearing.c.period).where(own, hearing.c.period == message.period)).first() is not None:
             return None
-        said = sa.select(sa.func.coalesce(sa.func.sum(hearing.c.span), 0)).where(own, hearing.c.at > now - DAY)
+        said = sa.select(sa.func.coalesce(sa.func.sum(hearing.c.span), 0)).where(own, hearing.c.at > now - DAY_SECONDS)
         if int(tx.execute(said).scalar_one()) + message.span > MOST_IN_A_DAY:
             return "hearing: reports of more time than a day has"
         message = bounded(message)
@@ -139,7 +139,7 @@ class Hearing:
             sa.func.avg(hearing.c.noise).label("noise"),
             *(sa.func.sum(column).label(name) for name, column in sums.items()),
         ).join(devices, devices.c.device == hearing.c.device)
-        query = query.where(devices.c.standing == "approved", hearing.c.at - QUARTER * hearing.c.span >= since)
+        query = query.where(devices.c.standing == "approved", hearing.c.at - QUARTER_SECONDS * hearing.c.span >= since)
         query = query if until is None else query.where(hearing.c.at <= until)
         query = query if names is None else query.where(hearing.c.device.in_(list(names)))
         query = query if base is None else query.where(hearing.c.base == base)

@@ -40,7 +40,7 @@ AUDITED = frozenset(
 Of all others, which a device can make, the newest of each kind are kept: one kind never pushes out another."""
 YEAR_AND_MORE = 400.0
 """Days."""
-DAY = 86400.0
+DAY_SECONDS = 86400.0
 
 
 class About(TypedDict, total=False):
@@ -121,7 +121,7 @@ class Journal:
             for kind in tx.execute(sa.select(events.c.kind).distinct()).scalars().all():
                 mine = events.c.kind == kind
                 if kind in AUDITED:
-                    tx.execute(sa.delete(events).where(mine & (events.c.at < time.time() - audit_days * DAY)))
+                    tx.execute(sa.delete(events).where(mine & (events.c.at < time.time() - audit_days * DAY_SECONDS)))
                     continue
                 newest = sa.select(events.c.id).where(mine).order_by(events.c.id.desc())
                 last = tx.execute(newest.offset(keep).limit(1)).scalar()

@@ -19,9 +19,9 @@ from auricle.wire.tensors import digest
 
 MAGIC = b"AURP"
 _COUNT, _ENTRY = struct.Struct("<4sI"), struct.Struct("<32sQ")
-SMALL = 1 << 20
+SMALL_BYTES = 1 << 20
 """Bytes up to which a blob may share a file."""
-LARGEST = 4 << 20
+LARGEST_BYTES = 4 << 20
 """Bytes of a parcel: so much memory it takes to write one."""
 FEWEST = 8
 """Fewer than these are files of their own."""
@@ -61,7 +61,7 @@ class PackFiles:
         batch: dict[str, bytes] = {}
         size = 0
         for sha256, data in blobs.items():
-            if batch and size + len(data) > LARGEST:
+            if batch and size + len(data) > LARGEST_BYTES:
                 self._write(batch)
                 batch, size = {}, 0
             batch[sha256] = data

@@ -16,12 +16,12 @@ import msgspec
 import sqlalchemy as sa
 from backports.zstd import ZstdError
 
-from auricle.errors import REFUSED, StorageError
+from auricle.errors import REFUSED_CODE, StorageError
 from auricle.files import describe, open_kept, read_kept, sync_folder, write_durably
 from auricle.packs.plain_tar import members
 from auricle.packs.zstd_frames import Frames
 from auricle.wire.kinds import UNDECODABLE, plain
-from auricle_cloud.storage.backup import FORMAT, MANIFEST, Entry, Manifest
+from auricle_cloud.storage.backup import FORMAT_VERSION, MANIFEST, Entry, Manifest
 from auricle_cloud.storage.backup_rows import BackupError, batches
 from auricle_cloud.storage.blobs import BlobStore
 from auricle_cloud.storage.database import Database, revisions
@@ -30,15 +30,15 @@ from auricle_cloud.storage.schema import metadata
 from auricle_cloud.storage.state_folders import KEY, belongs, hash_in_name, put_in_place, released_files
 from auricle_cloud.storage.store import FILE
 
-LARGEST = 1 << 40
+LARGEST_BYTES = 1 << 40
 """Bytes of all files of a backup, and never more than the disk has free."""
 LARGEST_FILE = 16 << 30
 LARGEST_MANIFEST = 256 << 20
 LONGEST_REASON = 300
 """Characters of what a database says."""
 MOST_FILES = 1 << 20
-WINDOW = 128 << 20
-EPOCHS = 1000
+WINDOW_BYTES = 128 << 20
+EPOCH_LEAP = 1000
 """Added to the epoch: devices may have seen later ones than the backup knows, and obey none that is lower."""
 MOST_STARTS = 1 << 30
 """Epoch of a backup: a coordinator that starts every second of thirty years has not as many."""
@@ -49,7 +49,7 @@ _NAME = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(KEY)}|tables/[a-z_]{{1,64
 class DatabaseInUseError(StorageError):
     """A coordinator, or a command that reads it, is at work."""
 
-    exit_code = REFUSED
+    exit_code = REFUSED_CODE
 
 
 def restore_backup(source: Path, folder: Path, blobs: BlobStore, database: str | None = None) -> Manifest:
@@ -97,7 +97,7 @@ def _unpack(source: Path, folder: Path) -> Manifest:
     found: dict[str, Entry] = {}
     try:
         with open_kept(source) as file:
-            left = min(LARGEST, shutil.disk_usage(folder).free)
+            left = min(LARGEST_BYTES, shutil.disk_usage(folder).free)
             for path, content, size in _members(file, source):
                 left -= size
                 if path in found:
@@ -132,7 +132,7 @@ def _check_releases(source: Path, folder: Path) -> None:
 
 
 def _members(file: IO[bytes], source: Path) -> Iterator[tuple[str, Iterator[bytes], int]]:
-    for member, content in members(Frames(file, WINDOW), MOST_FILES):
+    for member, content in members(Frames(file, WINDOW_BYTES), MOST_FILES):
         if not _is_known(member.name):
             raise BackupError(f"{source} holds {member.name!r}, which is no part of a backup: name a backup's file.")
         yield member.name, content, member.size
@@ -161,7 +161,7 @@ def _manifest(source: Path, folder: Path, found: dict[str, Entry]) -> Manifest:
         manifest = msgspec.json.decode(read_kept(folder / MANIFEST), type=Manifest)
     except UNDECODABLE as error:
         raise BackupError(f"The manifest of {source} is not valid: {error}.") from error
-    if not 1 <= manifest.format <= FORMAT or manifest.revision not in revisions():
+    if not 1 <= manifest.format <= FORMAT_VERSION or manifest.revision not in revisions():
         raise BackupError(f"{source} was made by a newer version of Auricle: restore it with that.")
     return manifest
 
@@ -250,7 +250,7 @@ def _load(tx: sa.Connection, beside: Path, manifest: Manifest) -> None:
         tx.execute(sa.update(there.tables["devices"]).values(online=False))
         meta = there.tables["meta"]
         last = tx.execute(sa.select(meta.c.value).where(meta.c.key == "epoch")).scalar()
-        tx.execute(sa.update(meta).where(meta.c.key == "epoch").values(value=str(_starts(last) + EPOCHS)))
+        tx.execute(sa.update(meta).where(meta.c.key == "epoch").values(value=str(_starts(last) + EPOCH_LEAP)))
         if tx.dialect.name == "postgresql":
             for name in ("events", "outbox"):
                 newest = f"(SELECT COALESCE(MAX(id), 0) + 1 FROM {name})"

@@ -12,14 +12,14 @@ from auricle.wire.messages import Release
 from auricle_cloud.states.hearing_comparison import Evidence, Heard
 from auricle_cloud.states.rollout import OFFERING, DeviceState, Installable
 from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Step, next_step, told_name
-from auricle_cloud.storage.hearing_records import DAY, QUARTER, complaints
+from auricle_cloud.storage.hearing_records import DAY_SECONDS, QUARTER_SECONDS, complaints
 from auricle_cloud.storage.release_records import RolloutDeviceRow
 from auricle_cloud.storage.schema import devices, hearing, installations, rollout_devices, rollout_targets, rollouts
 
 MEMBER = [field.name for field in fields(Member)]
 STEPS = ("fetching", "trial")
 """The way of an update, in its order."""
-BEFORE = 14 * DAY
+BEFORE = 14 * DAY_SECONDS
 """How far back reports before an update count."""
 
 
@@ -91,7 +91,7 @@ def _at(step: str) -> int:
 
 def read_evidence(tx: sa.Connection, name: str) -> Evidence:
     """The reports around a rollout; a device that ran its target before it was asked shows no difference."""
-    began = hearing.c.at - QUARTER * hearing.c.span
+    began = hearing.c.at - QUARTER_SECONDS * hearing.c.span
     joined = hearing.join(devices, devices.c.device == hearing.c.device)
     own = joined.join(rollout_devices, rollout_devices.c.device == hearing.c.device)
     asked = (rollout_devices.c.rollout == name) & rollout_devices.c.heard.is_not(None)

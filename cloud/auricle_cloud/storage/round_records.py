@@ -14,7 +14,7 @@ from auricle.process.times import how_many
 from auricle.wire.messages import WORSE, Loss
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import FINISHED, TRANSITIONS, UNCOUNTED, State, label
-from auricle_cloud.states.selection import PAUSE, rests
+from auricle_cloud.states.selection import PAUSE_SECONDS, rests
 from auricle_cloud.storage.database import PLANNING, Database
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.rows import InvitationRow, LossRow, RoundChanges, RoundGlance, RoundRow
@@ -23,7 +23,7 @@ from auricle_cloud.storage.schema import devices, invitations, losses, rounds, u
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-RECENT = 50
+RECENT_ROUNDS = 50
 """Rounds back that are looked at for devices that declined a moment ago."""
 
 
@@ -242,8 +242,8 @@ class Rounds:
         now = time.time() if now is None else now
         of = invitations.c.task == task
         newest = sa.select(sa.func.max(invitations.c.round)).where(of).scalar_subquery()
-        recent = of & (invitations.c.round > newest - RECENT) & (invitations.c.state == "declined")
-        when = (invitations.c.invited > now - PAUSE) & (invitations.c.invited <= now)  # a clock may be set back
+        recent = of & (invitations.c.round > newest - RECENT_ROUNDS) & (invitations.c.state == "declined")
+        when = (invitations.c.invited > now - PAUSE_SECONDS) & (invitations.c.invited <= now)  # a clock may be set back
         columns = (invitations.c.device, invitations.c.round, invitations.c.reason)
         query = sa.select(*columns).where(recent & when).order_by(invitations.c.round)
         with self._db.reading() as tx:

@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from auricle.errors import REFUSED, StorageError
+from auricle.errors import REFUSED_CODE, StorageError
 from auricle.files import describe, open_kept, open_lock, read_kept, sync_folder, write_durably
 from auricle.mqtt_link.private_link import FOLDER as IDENTITY
-from auricle_cloud.storage.database import BEAT, Database, Pulse
+from auricle_cloud.storage.database import BEAT_SECONDS, Database, Pulse
 from auricle_cloud.storage.release_folder import FOLDER as RELEASES
 from auricle_cloud.storage.release_folder import (
     NAMES,
@@ -65,7 +65,7 @@ _HASHED = re.compile(r"[0-9a-f]{64}\..+")
 class ServedError(StorageError):
     """Another coordinator serves this state."""
 
-    exit_code = REFUSED
+    exit_code = REFUSED_CODE
 
 
 @contextmanager
@@ -127,8 +127,8 @@ def require_unserved(place: str, folder: Path) -> None:
     database = Database(place)
     try:
         last = database.pulse()
-        until = time.monotonic() + BEAT + 2
-        if last is None or last.place == place_of(folder) or last.at + 3 * BEAT < time.time():
+        until = time.monotonic() + BEAT_SECONDS + 2
+        if last is None or last.place == place_of(folder) or last.at + 3 * BEAT_SECONDS < time.time():
             return
         now: Pulse | None = last
         while now == last and last.running and time.monotonic() < until:

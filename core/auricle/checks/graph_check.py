@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
-from auricle.checks.interface_facts import EVALUATED, InterfaceFacts
+from auricle.checks.interface_facts import EVALUATED_BATCH, InterfaceFacts
 from auricle.checks.layout_shapes import RULES, SMALL, fold_constant
 from auricle.checks.onnx_fields import FLOAT
 from auricle.checks.onnx_reader import LARGEST_TENSOR, Model, Node, Value, printable, read_model
@@ -36,7 +36,7 @@ class Followed(NamedTuple):
     """Values that are small and the same in every run."""
 
 
-def check_graph(pack: Pack, graph: Graph, batch: int = EVALUATED, content: bytes | None = None) -> Followed:
+def check_graph(pack: Pack, graph: Graph, batch: int = EVALUATED_BATCH, content: bytes | None = None) -> Followed:
     """Judge one graph of a pack by its file; call it before the file is given to a runtime. Takes 10 to 50 ms.
 
     Parameters
@@ -184,7 +184,9 @@ class CheckedModel:
         for name, dims in expected.items():
             value = found[name]
             self._refuse_value(value, dims, named, symbols)
-            shapes[name] = tuple(dim if isinstance(dim, int) else named.setdefault(dim, EVALUATED) for dim in dims)
+            shapes[name] = tuple(
+                dim if isinstance(dim, int) else named.setdefault(dim, EVALUATED_BATCH) for dim in dims
+            )
             if math.prod(shapes[name]) > LARGEST_TENSOR:
                 self.refuse(f"its input {printable(name)} claims {math.prod(shapes[name])} numbers")
         if any_batch and "x" in found and isinstance((found["x"].dims or (None,))[0], int):
@@ -198,7 +200,7 @@ class CheckedModel:
             self.refuse(f"its input {printable(value.name)} is not a float32 tensor of {len(dims)} dimensions")
         for there, due in zip(value.dims, dims, strict=True):
             if isinstance(due, str):
-                due = named.setdefault(due, there if isinstance(there, int) else EVALUATED)
+                due = named.setdefault(due, there if isinstance(there, int) else EVALUATED_BATCH)
             if there is None or there == due:
                 continue
             if isinstance(there, int) or symbols.setdefault(there, due) != due:

@@ -8,7 +8,7 @@ from auricle.packs.graph_interface import FRONTENDS, PARTS, ROLES, SCALARS, Grap
 from auricle.packs.pack import Pack
 from auricle.wire.gradient_terms import TERMS
 
-EVALUATED = 64
+EVALUATED_BATCH = 64
 """Batch with which the sizes of a graph for any batch are judged."""
 
 
@@ -19,7 +19,7 @@ class InterfaceFacts:
     for any batch is followed with the one that is given.
     """
 
-    def __init__(self, pack: Pack, graph: Graph, batch: int = EVALUATED) -> None:
+    def __init__(self, pack: Pack, graph: Graph, batch: int = EVALUATED_BATCH) -> None:
         task = pack.manifest.task
         self.labels = len(task.labels)
         self.batch = graph.batch or batch

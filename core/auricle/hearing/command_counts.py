@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from auricle.hearing.curve import WITHIN
+from auricle.hearing.curve import WITHIN_SECONDS
 from auricle.hearing.utterances import Scene, Spoken
 from auricle.hearing.wake_scenes import COMMAND, OVER_SPEECH, WAKE, WAKE_ALONE
 from auricle.hearing.waking import Heard
@@ -92,7 +92,7 @@ def _of_words(
         woken = any(h.word == word.word and _during(h, word) for h in found if not h.command)
         counts += CommandCounts(wakes=1, woken=int(woken))
         if word.kind == alone:
-            until = word.end + (WITHIN + window) * SAMPLE_RATE
+            until = word.end + (WITHIN_SECONDS + window) * SAMPLE_RATE
             false = any(h.command and word.start <= h.decided <= until for h in found)
             counts += CommandCounts(alone=1, opened=int(woken or false), false=int(false))
         elif number + 1 < len(words) and words[number + 1].kind == command:
@@ -117,11 +117,11 @@ def wakes_heard(scene: Scene, found: Sequence[Heard], wake: Sequence[str]) -> li
 
 
 def _during(heard: Heard, word: Spoken) -> bool:
-    return word.start <= heard.decided <= word.end + WITHIN * SAMPLE_RATE
+    return word.start <= heard.decided <= word.end + WITHIN_SECONDS * SAMPLE_RATE
 
 
 def _command(wake: Spoken, command: Spoken, found: Sequence[Heard]) -> CommandCounts:
-    until = command.end + WITHIN * SAMPLE_RATE
+    until = command.end + WITHIN_SECONDS * SAMPLE_RATE
     first = next((h for h in found if h.command and wake.start <= h.decided <= until), None)
     if first is None:
         return CommandCounts()

@@ -21,7 +21,7 @@ from auricle.speech.audio import SAMPLE_RATE
 
 RATES = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 """False accepts an hour at which hits are stated."""
-WITHIN = 1.0
+WITHIN_SECONDS = 1.0
 """Seconds after the word's end within which a detection of it is a hit."""
 GRID: Thresholds = 1 / (1 + np.exp(-np.linspace(-2.5, 12, 175)))
 """Thresholds that are tried: 0.076 to 0.999994, closest together near 1, where posteriors are."""
@@ -179,7 +179,7 @@ class _Without:
 def match(
     words: Sequence[Spoken], found: Detections, decided: NDArray[np.int64], labels: Sequence[str], thresholds: int
 ) -> tuple[NDArray[np.float32], Mask]:
-    """Give each word the first detection of it, from its start to `WITHIN` after its end, that no word before it has.
+    """Give each word its first detection from its start to `WITHIN_SECONDS` after its end that no word before it has.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def match(
     delays = np.full((thresholds, len(words)), np.nan, np.float32)
     used = np.zeros(len(found), np.bool_)
     firsts = np.searchsorted(decided, np.array([word.start for word in words], np.int64))
-    ends = np.array([word.end for word in words], np.int64) + round(WITHIN * SAMPLE_RATE)
+    ends = np.array([word.end for word in words], np.int64) + round(WITHIN_SECONDS * SAMPLE_RATE)
     lasts = np.searchsorted(decided, ends, side="right")
     for number, (word, first, last) in enumerate(zip(words, firsts, lasts, strict=True)):
         if word.word not in labels:

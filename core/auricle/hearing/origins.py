@@ -12,7 +12,7 @@ from auricle.hearing.intervals import Interval, rate_interval, share_interval
 from auricle.hearing.utterances import Piece, Scene, Stretch
 from auricle.speech.audio import SAMPLE_RATE
 
-JUDGED = 1.0
+JUDGED_SECONDS = 1.0
 """Seconds before a decision that it is taken to come from."""
 _AT_ONCE = 512
 """Decisions that are traced together: of a scene with thousands of words a few megabytes."""
@@ -117,7 +117,7 @@ def _overlap(piece: Piece, stretch: Stretch) -> bool:
 def origins_of(pieces: Sequence[Piece], decided: NDArray[np.int64]) -> NDArray[np.int64]:
     """Which of P pieces each of D decisions came from: (D,) places among them, -1 before the first.
 
-    The one that takes up most of the `JUDGED` seconds before the decision; where none does, the last before it.
+    The one that takes up most of the `JUDGED_SECONDS` seconds before the decision; where none does, the last before it.
     """
     if not pieces:
         return np.full(len(decided), -1)
@@ -128,7 +128,7 @@ def origins_of(pieces: Sequence[Piece], decided: NDArray[np.int64]) -> NDArray[n
 
 def _trace(start: NDArray[np.int64], end: NDArray[np.int64], decided: NDArray[np.int64]) -> NDArray[np.int64]:
     at = decided[:, None]
-    inside = np.minimum(at, end) - np.maximum(at - round(JUDGED * SAMPLE_RATE), start)
+    inside = np.minimum(at, end) - np.maximum(at - round(JUDGED_SECONDS * SAMPLE_RATE), start)
     last = np.where(start < at, end, -1)
     known = (last >= 0).any(axis=1)
     found: NDArray[np.int64] = np.where((inside > 0).any(axis=1), inside.argmax(axis=1), last.argmax(axis=1))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from auricle.errors import DataError
 from auricle.hearing.rule import Posteriors, keyword_mask, smooth
 
-PROPOSAL = 0.5
+PROPOSAL_SHARE = 0.5
 """Share of a keyword's threshold from which it is proposed: that of a device whose settings say nothing."""
 
 Levels = NDArray[np.float64]
@@ -31,7 +31,7 @@ def levels_of(labels: Sequence[str], thresholds: Mapping[str, float]) -> Levels:
 
 
 def proposals(
-    first: Posteriors, second: Posteriors, levels: Levels, smoothing: int, share: float = PROPOSAL
+    first: Posteriors, second: Posteriors, levels: Levels, smoothing: int, share: float = PROPOSAL_SHARE
 ) -> NDArray[np.bool_]:
     """Which windows (hops,) reach the second stage.
 
@@ -55,7 +55,7 @@ def proposals(
 
 
 def cascade(
-    first: Posteriors, second: Posteriors, levels: Levels, smoothing: int, share: float = PROPOSAL
+    first: Posteriors, second: Posteriors, levels: Levels, smoothing: int, share: float = PROPOSAL_SHARE
 ) -> Posteriors:
     """Posteriors (hops, L) as a detector with two stages comes to them.
 

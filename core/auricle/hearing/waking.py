@@ -23,7 +23,7 @@ from auricle.errors import DataError
 from auricle.hearing.rule import Posteriors, Rule, hold, keyword_mask, smooth
 from auricle.speech.audio import SAMPLE_RATE
 
-SHORTEST = 0.3
+SHORTEST_SECONDS = 0.3
 """Seconds that a command lasts at least: sooner after the wake word, what sounds like one is the wake word itself."""
 _NEVER = -(1 << 62)
 
@@ -42,7 +42,7 @@ class Waking:
     rule: Rule = field(default_factory=Rule)
     guard: int = 0
     """Hops after the one in which a wake word was heard in which commands do not count yet: `guard_hops` of the time
-    since the word's end. 0 is for words that are decided `SHORTEST` less a hop after their end, or later."""
+    since the word's end. 0 is for words that are decided `SHORTEST_SECONDS` less a hop after their end, or later."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def guard_hops(since_end: float, hop: float) -> int:
     hop
         Seconds.
     """
-    return max(0, math.ceil(round((SHORTEST - since_end) / hop, 6)) - 1)
+    return max(0, math.ceil(round((SHORTEST_SECONDS - since_end) / hop, 6)) - 1)
 
 
 def hear_awake(posteriors: Posteriors, labels: Sequence[str], waking: Waking) -> list[Heard]:

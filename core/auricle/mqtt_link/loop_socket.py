@@ -22,9 +22,9 @@ from auricle.mqtt_link.ticker import ticker_of
 
 log = logging.getLogger("auricle.mqtt")
 
-READS = 16
+READS_PIECES = 16
 """Pieces that are read in a row before others have their turn."""
-BACKLOG = 1 << 20
+BACKLOG_BYTES = 1 << 20
 """Bytes that wait to be sent, above which nothing that nobody acknowledges is added."""
 
 
@@ -115,7 +115,7 @@ class LoopSocket:
             self._loop.remove_reader(self._sock)
 
     def _readable(self) -> None:
-        for _ in range(READS):
+        for _ in range(READS_PIECES):
             if not self._reading or self._sock is None:
                 break
             more = self._sock.fill()
@@ -156,7 +156,7 @@ class LoopSocket:
     @property
     def full(self) -> bool:
         """Whether so much waits to be sent that what nobody acknowledges has to wait; `drained` says when no more."""
-        self._full = self._full or (self._sock is not None and self._sock.backlog > BACKLOG)
+        self._full = self._full or (self._sock is not None and self._sock.backlog > BACKLOG_BYTES)
         return self._full
 
     def write(self, *parts: bytes) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from auricle.errors import MessageTooLargeError
 
-ENDINGS = 2
+ENDINGS_CONNECTIONS = 2
 """Connections that a packet has to end before it is given up: one may be anybody's fault."""
-SOON = 30.0
+SOON_SECONDS = 30.0
 """Seconds after it was sent within which a broker ends a connection for a packet: it reads the length first."""
-REMEMBERED = 600.0
+REMEMBERED_SECONDS = 600.0
 """Seconds for which packets as large as one that was given up are not tried again: a broker's settings may change."""
 
 
@@ -69,11 +69,11 @@ class PacketLimit:
         sent
             When it was sent, by the clock of this limit.
         """
-        if size <= self._taken or self._monotonic() - sent > SOON:
+        if size <= self._taken or self._monotonic() - sent > SOON_SECONDS:
             return False
         before = self._suspect[1] if self._suspect is not None and self._suspect[0] == size else 0
         self._suspect = (size, before + 1)
-        if before + 1 < ENDINGS:
+        if before + 1 < ENDINGS_CONNECTIONS:
             return False
         self._suspect, self._refused = None, (size, self._monotonic())
         return True
@@ -100,7 +100,7 @@ class PacketLimit:
             )
         if self._refused is None or size < self._refused[0]:
             return
-        if self._monotonic() - self._refused[1] > REMEMBERED:
+        if self._monotonic() - self._refused[1] > REMEMBERED_SECONDS:
             self._refused = None
             return
         raise self.given_up(topic, size)

@@ -12,7 +12,7 @@ import threading
 
 from auricle.mqtt_link.packets import MalformedPacketError, extent
 
-PIECE = 1 << 18
+PIECE_BYTES = 1 << 18
 """Bytes that are asked for at once."""
 
 
@@ -20,7 +20,7 @@ class _Scratch(threading.local):
     """Where sockets of a thread read into, one after the other: a thousand links have one."""
 
     def __init__(self) -> None:
-        self.view = memoryview(bytearray(PIECE))
+        self.view = memoryview(bytearray(PIECE_BYTES))
 
 
 _scratch = _Scratch()
@@ -64,7 +64,7 @@ class PacketSocket:
             self._ended = True
             return False
         self._came += _scratch.view[:count]
-        return self._secure or count == PIECE
+        return self._secure or count == PIECE_BYTES
 
     @property
     def ended(self) -> bool:

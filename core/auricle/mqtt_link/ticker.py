@@ -6,14 +6,14 @@ import asyncio
 import weakref
 from collections.abc import Callable
 
-EVERY = 1.0
+EVERY_SECONDS = 1.0
 """Seconds between two ticks."""
 
 Tick = Callable[[], None]
 
 
 class Ticker:
-    """Calls everybody who asked once in `EVERY` seconds, while there is anybody.
+    """Calls everybody who asked once in `EVERY_SECONDS` seconds, while there is anybody.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Ticker:
 
     def _later(self) -> asyncio.TimerHandle | None:
         loop = self._loop()  # a hard reference would keep it for ever in the table below
-        return None if loop is None else loop.call_later(EVERY, self._tick)
+        return None if loop is None else loop.call_later(EVERY_SECONDS, self._tick)
 
 
 _TICKERS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Ticker] = weakref.WeakKeyDictionary()

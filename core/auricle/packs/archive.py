@@ -15,7 +15,7 @@ from backports.zstd import CompressionParameter, Strategy
 
 from auricle.errors import PackError
 from auricle.packs.manifest import LARGEST_PACK
-from auricle.packs.plain_tar import BLOCK, NotPlainError, Readable, members
+from auricle.packs.plain_tar import BLOCK_BYTES, NotPlainError, Readable, members
 from auricle.packs.zstd_frames import Frames
 
 LARGEST_WINDOW = 16 << 20
@@ -158,7 +158,7 @@ class _At(io.RawIOBase):
         self._file, self._place = file, 0
 
     def read(self, size: int = -1) -> bytes:
-        block = os.pread(self._file.fileno(), BLOCK if size < 0 else size, self._place)
+        block = os.pread(self._file.fileno(), BLOCK_BYTES if size < 0 else size, self._place)
         self._place += len(block)
         return block
 
@@ -179,7 +179,7 @@ def untar(data: bytes, where: str) -> PackedFiles:
             if member.name in packed:
                 raise PackError(f"{where} holds {member.name!r} twice: build or fetch it again.")
             packed.add(member.name, member.size, content)
-        while stream.read(BLOCK):
+        while stream.read(BLOCK_BYTES):
             """Read what is left, so that a cut or an endless archive shows."""
     except zstd.ZstdError as error:
         raise PackError(f"{where} is not a pack: it is not a .tar.zst archive, or it is damaged.") from error
@@ -195,7 +195,7 @@ class _Bounded(io.RawIOBase):
         self._unpacked, self._where, self._left = unpacked, where, LARGEST_PACK
 
     def read(self, size: int = -1) -> bytes:
-        block = self._unpacked.read(BLOCK if size < 0 else size)
+        block = self._unpacked.read(BLOCK_BYTES if size < 0 else size)
         self._left -= len(block)
         if self._left < 0:
             raise PackError(f"{self._where} unpacks to more than {LARGEST_PACK >> 20} MiB.")

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import IO, NamedTuple, Protocol
 
-RECORD = 512
-BLOCK = 1 << 20
+RECORD_BYTES = 512
+BLOCK_BYTES = 1 << 20
 """Bytes that are read at once."""
 MOST_FILES = 8192
 _OCTAL = re.compile(rb" *[0-7]{1,12}[ \0]*")
@@ -49,7 +49,7 @@ def members(archive: Readable, most: int = MOST_FILES) -> Iterator[tuple[Member,
         A header is not that of a plain file, or the archive is cut short. Only what stands before it was read.
     """
     for _ in range(most + 1):
-        header = _read(archive, RECORD)
+        header = _read(archive, RECORD_BYTES)
         if header is None:
             return
         member = parse_header(header)
@@ -74,12 +74,12 @@ def require_plain(archive: IO[bytes]) -> None:
     at, count = 0, 0
     while at < end:
         archive.seek(at)
-        header = _read(archive, RECORD)
+        header = _read(archive, RECORD_BYTES)
         member = None if header is None else parse_header(header)
         if member is None:
             break
         count += 1
-        at += RECORD + _padding(member.size)
+        at += RECORD_BYTES + _padding(member.size)
         if at > end:
             raise NotPlainError("it is cut short")
         if count > MOST_FILES:
@@ -127,18 +127,18 @@ def _number(field: bytes) -> int:
 
 
 def _padding(size: int) -> int:
-    return size + -size % RECORD
+    return size + -size % RECORD_BYTES
 
 
 def _content(archive: Readable, member: Member) -> Iterator[bytes]:
     left = member.size
     while left:
-        block = archive.read(min(BLOCK, left))
+        block = archive.read(min(BLOCK_BYTES, left))
         if not block:
             raise NotPlainError("it is cut short")
         left -= len(block)
         yield block
-    if _read(archive, -member.size % RECORD) is None and member.size % RECORD:
+    if _read(archive, -member.size % RECORD_BYTES) is None and member.size % RECORD_BYTES:
         raise NotPlainError("it is cut short")
 
 

@@ -11,7 +11,7 @@ from backports.zstd import DecompressionParameter, ZstdDecompressor, ZstdError
 
 from auricle.packs.plain_tar import Readable
 
-FED = 1 << 15
+FED_BYTES = 1 << 15
 """Bytes that the decompressor is given at once."""
 MOST_FRAMES = 4096
 """Tools that compress in parallel write several; each costs a decompressor of its own."""
@@ -46,11 +46,11 @@ class Frames(io.RawIOBase):
         """At most so many bytes; none at the end, or at a cut."""
         while True:
             if self._frame.eof:
-                more = self._frame.unused_data or self._packed.read(FED)
+                more = self._frame.unused_data or self._packed.read(FED_BYTES)
                 if more:
                     self._next_frame()
             else:
-                more = self._packed.read(FED) if self._frame.needs_input else b""
+                more = self._packed.read(FED_BYTES) if self._frame.needs_input else b""
             if not more and (self._frame.eof or self._frame.needs_input):
                 return b""
             block: bytes = self._frame.decompress(more, size)

@@ -19,7 +19,7 @@ from auricle.errors import AuricleError, BrokerError, because
 from auricle.files import write_durably
 from auricle.mqtt_link.link import BrokerAddress
 
-EARLIEST = 1_767_225_600.0
+EARLIEST_SECONDS = 1_767_225_600.0
 """Seconds since 1970: a clock before 2026 was never set."""
 SLOW_SYNC = 0.1
 """Seconds that make a durable write slow."""
@@ -89,7 +89,7 @@ def _durable_write(scratch: Path) -> float:
 def clock(now: float) -> tuple[Verdict, str]:
     """Whether the clock has been set."""
     told = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
-    if now < EARLIEST:
+    if now < EARLIEST_SECONDS:
         return "bad", f"The clock says {told}, which is long past: set it, certificates fail otherwise."
     return "good", f"The clock says {told}."
 

@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperGroup
 
 from auricle import __version__
-from auricle.errors import INVALID, AuricleError, SettingsError, extra_command, nearest
+from auricle.errors import INVALID_CODE, AuricleError, SettingsError, extra_command, nearest
 from auricle.process.ending import begin_log, fail
 from auricle.process.interrupt import raise_again
 from auricle.process.options import CommandLineError
@@ -258,12 +258,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if COMPLETE in os.environ:
         return _complete()
     if (why := _not_text(given)) is not None:
-        return fail(why, INVALID, "--json" in given)
+        return fail(why, INVALID_CODE, "--json" in given)
     given = with_names_of_today(given)
     as_json = "--json" in given
     begin_log(as_json)
     if "--state=" in given or ("--state", "") in pairwise(given):
-        return fail("--state is empty: name a folder, or leave it out.", INVALID, as_json)
+        return fail("--state is empty: name a folder, or leave it out.", INVALID_CODE, as_json)
     part = given[0] if given else None
     if not given or (given == [part] and part in PARTS):
         given.append("--help")
@@ -280,11 +280,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group alone, as a part alone above
             print(error.format_message())
             return 0
-        return fail(wrong_line(error), INVALID, as_json)
+        return fail(wrong_line(error), INVALID_CODE, as_json)
     except UnicodeEncodeError as error:  # of a file that was listed
-        return fail(_rename(str(error.object)), INVALID, as_json)
+        return fail(_rename(str(error.object)), INVALID_CODE, as_json)
     except OSError as error:  # what no part has a sentence of its own for, such as a folder that may not be read
-        return fail(of_the_system(error), INVALID, as_json)
+        return fail(of_the_system(error), INVALID_CODE, as_json)
     except (typer.Abort, KeyboardInterrupt):
         return fail("Interrupted.", 130, as_json)
     return result if isinstance(result, int) else 0

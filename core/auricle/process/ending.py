@@ -10,7 +10,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-NARROW = 20
+NARROW_COLUMNS = 20
 """Columns that a sentence gets at least."""
 
 
@@ -61,7 +61,7 @@ def fit_to_terminal(text: str, *, stderr: bool = False) -> str:
     lines: list[str] = []
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip(" "))]
-        room = max(NARROW, width - len(indent))
+        room = max(NARROW_COLUMNS, width - len(indent))
         lines += [
             indent + part
             for part in textwrap.wrap(line.strip(" "), room, break_long_words=False, break_on_hyphens=False)

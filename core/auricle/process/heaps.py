@@ -7,7 +7,7 @@ import sys
 
 HEAPS = 2
 """From which all threads take memory; of itself the C library gives each thread its own, up to eight a core."""
-APART = 256 * 1024
+APART_BYTES = 256 * 1024
 """Bytes from which on memory is taken from the system, and given back to it, piece by piece."""
 _ARENA_MAX, _MMAP_THRESHOLD = -8, -3
 """Of `mallopt`, in glibc's `malloc.h`."""
@@ -20,7 +20,7 @@ def share_heaps() -> bool:
     of what it takes apart with the largest piece that was ever given back. Call it before threads are started.
     """
     mallopt = _of_glibc("mallopt")
-    return mallopt is not None and bool(mallopt(_ARENA_MAX, HEAPS)) and bool(mallopt(_MMAP_THRESHOLD, APART))
+    return mallopt is not None and bool(mallopt(_ARENA_MAX, HEAPS)) and bool(mallopt(_MMAP_THRESHOLD, APART_BYTES))
 
 
 def give_back() -> bool:

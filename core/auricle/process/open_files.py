@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 
-WANTED = 65536
+WANTED_DESCRIPTORS = 65536
 """Descriptors; systems that allow a billion make programs slow that close all of them."""
 OF_MACOS = 10240
 """OPEN_MAX: macOS has no hard limit and refuses more than this, or than kern.maxfilesperproc."""
@@ -43,19 +43,19 @@ def raise_open_files(pid: int = 0) -> int:
 def open_files_limit() -> int:
     """Descriptors that this process may hold open."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return WANTED if soft == resource.RLIM_INFINITY else soft
+    return WANTED_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
 
 
 def _soft_limit(soft: int, hard: int) -> int:
     """What the soft limit should be: never less than it is."""
-    most = WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED)
-    return WANTED if soft == resource.RLIM_INFINITY else max(soft, most)
+    most = WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, WANTED_DESCRIPTORS)
+    return WANTED_DESCRIPTORS if soft == resource.RLIM_INFINITY else max(soft, most)
 
 
 def _raise_ours() -> int:
     """As far as the system lets this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for most in (WANTED, OF_MACOS):
+    for most in (WANTED_DESCRIPTORS, OF_MACOS):
         wanted = min(_soft_limit(soft, hard), most)
         if soft == resource.RLIM_INFINITY or wanted <= soft:
             break

@@ -19,7 +19,7 @@ from auricle.mqtt_link.settings import LinkSettings
 from auricle.process.checkup import Verdict
 
 TOO_LARGE = "raise message_size_limit and max_packet_size (mosquitto) or mqtt.max_packet_size (EMQX) in its settings"
-SMALL = 16
+SMALL_BYTES = 16
 """Bytes."""
 
 
@@ -88,9 +88,12 @@ class _Trial:
         if self.comes_back:
             client.subscribe(self.topic, 0)  # nothing is acknowledged here: one message would hold up the next
             self._turn(lambda: self.granted)
-        small = self._publish(SMALL)
+        small = self._publish(SMALL_BYTES)
         if small != "taken":
-            return "doubtful", f"The broker at {address} takes no message of {SMALL} bytes: none of {size} was tried."
+            return (
+                "doubtful",
+                f"The broker at {address} takes no message of {SMALL_BYTES} bytes: none of {size} was tried.",
+            )
         large = self._publish(size)
         if large == "taken":
             sentence = f"The broker at {address} takes a message of {size} bytes."

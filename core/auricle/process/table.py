@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 UNSEEN_WIDTH = 200
 """Columns of a table that goes to a file or a pipe."""
-GAP = 2
+GAP_SPACES = 2
 """Spaces between two columns."""
-NARROW = 20
+NARROW_COLUMNS = 20
 """Columns that a sentence gets at least, where it is put on several lines."""
 
 
-INDENT = 4
+INDENT_SPACES = 4
 """Spaces before a sentence that stands below its row."""
 
 
@@ -91,7 +91,7 @@ class Grid:
     def _narrowest(self, i: int, rows: Sequence[Sequence[str]]) -> int:
         """Columns of a terminal in which a sentence breaks no word."""
         words = " ".join([self._columns[i].head, *(row[i] for row in rows)]).split()
-        return max(NARROW, *map(cell_len, words)) if words else NARROW
+        return max(NARROW_COLUMNS, *map(cell_len, words)) if words else NARROW_COLUMNS
 
     def _least(self, shown: Sequence[int] | range, rows: Sequence[Sequence[str]]) -> int:
         """Columns of a terminal that these columns of the table need at least."""
@@ -99,7 +99,7 @@ class Grid:
         for at, i in enumerate(shown):
             if self._columns[i].is_sentence:
                 widths[at] = min(widths[at], self._narrowest(i, rows))
-        return sum(widths) + GAP * (len(widths) - 1)
+        return sum(widths) + GAP_SPACES * (len(widths) - 1)
 
     def _choose_columns(self, rows: Sequence[Sequence[str]], width: int) -> list[int]:
         shown = list(range(len(self._columns)))
@@ -110,7 +110,7 @@ class Grid:
     def _laid_out(self, shown: Sequence[int], rows: Sequence[Sequence[str]], width: int) -> list[str]:
         widths = {i: self._natural(i, rows) for i in shown}
         sentences = [i for i in shown if self._columns[i].is_sentence]
-        over = sum(widths.values()) + GAP * (len(shown) - 1) - width
+        over = sum(widths.values()) + GAP_SPACES * (len(shown) - 1) - width
         for i in sorted(sentences, key=lambda i: -widths[i]):  # the longest gives room first
             given = max(0, min(over, widths[i] - self._narrowest(i, rows)))
             widths[i], over = widths[i] - given, over - given
@@ -122,10 +122,13 @@ class Grid:
             for at in range(max(len(part) for part in parts)):
                 texts = [part[at] if at < len(part) else "" for part in parts]
                 cells = (text + " " * (widths[i] - cell_len(text)) for i, text in zip(shown, texts, strict=True))
-                lines.append((" " * GAP).join(cells).rstrip())
+                lines.append((" " * GAP_SPACES).join(cells).rstrip())
             if full is not None:
                 lines += [
-                    " " * INDENT + line for i in below if full[i] != "-" for line in _fill(full[i], width - INDENT)
+                    " " * INDENT_SPACES + line
+                    for i in below
+                    if full[i] != "-"
+                    for line in _fill(full[i], width - INDENT_SPACES)
                 ]
         return lines
 

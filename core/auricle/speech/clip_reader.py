@@ -16,7 +16,7 @@ from auricle.speech.audio import CLIP_SAMPLES, Recording, fit_clip, read_recordi
 from auricle.speech.clip_folder import ClipFile
 from auricle.speech.row_store import RowStore
 from auricle.speech.sound_faults import Finding, SoundError, SoundFault
-from auricle.speech.speech_set import CUT, Progress, to_int16
+from auricle.speech.speech_set import CUT_SHARE, Progress, to_int16
 
 _READERS = 4
 _READ_AHEAD = 512
@@ -63,7 +63,7 @@ def _read_one(file: ClipFile, length: int) -> _Read:
     except SoundError as error:
         return None, (error.finding,), False
     clip = fit_clip(recording.samples, length)
-    return to_int16(clip), recording.findings, share_kept(recording.samples, clip) < 1 - CUT
+    return to_int16(clip), recording.findings, share_kept(recording.samples, clip) < 1 - CUT_SHARE
 
 
 def read_labelled(file: ClipFile) -> Recording:

@@ -199,7 +199,7 @@ def _covering(wanted: NDArray[np.int64], count: int, stride: int, last: int) -> 
     return firsts
 
 
-PIECE = 3_000
+PIECE_FRAMES = 3_000
 """Frames of a recording whose spectra are in memory at once."""
 
 
@@ -213,8 +213,8 @@ def stream_energies(task: Task, samples: NDArray[Any]) -> Energies:
     frames = len(samples) // f.hop
     padded = np.concatenate((np.zeros(f.window - f.hop, samples.dtype), samples))
     parts = [np.zeros((0, f.mels), np.float32)]
-    for first in range(0, frames, PIECE):
-        count = min(PIECE, frames - first)
+    for first in range(0, frames, PIECE_FRAMES):
+        count = min(PIECE_FRAMES, frames - first)
         covered = (count - 1) * f.hop + f.window
         piece = LogMel(msgspec.structs.replace(task, frames=count, clip_samples=covered))
         parts.append(piece.energies(padded[None, first * f.hop : first * f.hop + covered])[0])
@@ -233,11 +233,11 @@ def window_begin(task: Task, end: NDArray[np.int64] | int) -> NDArray[np.int64]:
     return begin
 
 
-PAUSE = 10
+PAUSE_FRAMES = 10
 """Frames of silence inside a word, such as before the last sound of "stop"."""
-RISE = 0.3
+RISE_SHARE = 0.3
 """Share of the way from the quietest to the loudest frame from which a frame is sound."""
-LEAST = 0.7
+LEAST_NEPERS = 0.7
 """Nepers of energy (3 dB) that a sound stands out at least."""
 
 
@@ -256,8 +256,8 @@ def word_span(energies: Energies, floor: float) -> tuple[int, int]:
     """First frame of the loudest sound, and the frame after its last.
 
     The level of a frame is the mean over the bands of the logarithm of its energy, averaged over three frames; a frame
-    is sound when it is above the tenth percentile by `RISE` of the range and by `LEAST`. From the loudest frame on, in
-    both directions, the word goes to the last such frame before a longer pause.
+    is sound when it is above the tenth percentile by `RISE_SHARE` of the range and by `LEAST_NEPERS`. From the
+    loudest frame on, in both directions, the word goes to the last such frame before a longer pause.
 
     Parameters
     ----------
@@ -275,14 +275,14 @@ def word_span(energies: Energies, floor: float) -> tuple[int, int]:
     padded = np.pad(levels, 1, mode="edge")
     levels = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
     quiet, peak = quantile(levels, 0.1), int(levels.argmax())
-    sounding = np.flatnonzero(levels >= quiet + max(LEAST, RISE * (levels[peak] - quiet)))
+    sounding = np.flatnonzero(levels >= quiet + max(LEAST_NEPERS, RISE_SHARE * (levels[peak] - quiet)))
     begin = end = peak
     for frame in sounding[sounding > peak]:
-        if frame - end > PAUSE:
+        if frame - end > PAUSE_FRAMES:
             break
         end = int(frame)
     for frame in sounding[sounding < peak][::-1]:
-        if begin - frame > PAUSE:
+        if begin - frame > PAUSE_FRAMES:
             break
         begin = int(frame)
     return begin, end + 1

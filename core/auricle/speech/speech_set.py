@@ -68,7 +68,7 @@ Progress = Callable[[int, int], None]
 FULL_SCALE = 32_768.0
 """The int16 step count of a sample of 1.0."""
 
-CUT = 0.02
+CUT_SHARE = 0.02
 """Share of a recording's energy outside its clip from which the clip counts as cut."""
 
 _QUIET = 1e-3
@@ -103,7 +103,7 @@ class SpeechSet:
     """Clips of words not chosen that stand for nothing, since `_unknown_` takes as many as a word has on average."""
 
     cut: Mapping[str, int] = field(default_factory=dict)
-    """By word, clips of which more than `CUT` of the recording's energy lies outside."""
+    """By word, clips of which more than `CUT_SHARE` of the recording's energy lies outside."""
 
     def __post_init__(self) -> None:
         clips = len(self.audio)

@@ -17,7 +17,7 @@ from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.speech.audio import CLIP_SAMPLES, SAMPLE_RATE, fit_clip, share_kept
 from auricle.speech.espeak import speak
 from auricle.speech.speech_set import (
-    CUT,
+    CUT_SHARE,
     Progress,
     SpeechSet,
     build_speech_set,
@@ -45,7 +45,7 @@ _SHIFT_SAMPLES = int(0.15 * SAMPLE_RATE)
 _GAIN_DB = 6.0
 
 
-MOST = 1_000_000
+MOST_SPEAKERS = 1_000_000
 """Speakers, takes and whatever else is counted: more is a slip of the hand."""
 
 
@@ -83,8 +83,8 @@ class SynthesisSettings:
             ("takes", self.takes),
             ("other_takes", 1 if self.other_takes is None else self.other_takes),
         ):
-            if not 1 <= value <= MOST:
-                raise SettingsError(f"{name} is {value}: it has to be 1 to {MOST:,}.")
+            if not 1 <= value <= MOST_SPEAKERS:
+                raise SettingsError(f"{name} is {value}: it has to be 1 to {MOST_SPEAKERS:,}.")
         if self.seed < 0:
             raise SettingsError(f"seed is {self.seed} and must not be negative.")
         if not (np.isfinite([self.snr_low, self.snr_high]).all() and self.snr_low <= self.snr_high):
@@ -203,7 +203,7 @@ def _speak_all(
 
 
 def _is_cut(take: NDArray[np.float32], length: int) -> bool:
-    return len(take) > length and share_kept(take, fit_clip(take, length)) < 1 - CUT
+    return len(take) > length and share_kept(take, fit_clip(take, length)) < 1 - CUT_SHARE
 
 
 def _mix(

@@ -12,7 +12,7 @@ from auricle.errors import AuricleError
 from auricle.wire.identity import PUBLIC_BYTES, SIGNATURE_BYTES, Identity, verify
 from auricle.wire.kinds import UNDECODABLE, FleetName, Sha256
 
-FORMAT: Literal[1] = 1
+FORMAT_VERSION: Literal[1] = 1
 MANIFEST_FILE, SIGNATURE_FILE = "bundle.json", "bundle.sig"
 DOMAIN = b"auricle-bundle-1\n"
 """Goes before the manifest's bytes, so that a signature made for anything else cannot serve a bundle."""
@@ -40,7 +40,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A `bundle.json`."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = FORMAT_VERSION
     name: Literal["auricle"] = "auricle"
     version: Word
     board: Word
@@ -58,7 +58,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A `bundle.sig`."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = FORMAT_VERSION
     keyid: Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{2 * PUBLIC_BYTES}}}\Z")]
     """The signer's public key, in hex."""
     signature: Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{2 * SIGNATURE_BYTES}}}\Z")]

@@ -26,7 +26,7 @@ MOST_EPOCHS, MOST_FEATURES = 200, 1000
 """Epochs that a classifier may be tuned for, and features of each class that it is tuned on."""
 MOST_CLASSES = 1 << 14
 """Of a classifier that is tuned: what is lent names some of them, and is refused before more are read."""
-BATCH = 64
+BATCH_FEATURES = 64
 """Features of a step on a classifier, as of MuPFL's training."""
 _ROUNDING = 1e-6
 
@@ -128,7 +128,7 @@ def in_turn(features: NDArray[Any], labels: Sequence[int]) -> tuple[Float64Array
 def classifier_epoch(
     weight: Float64Array, bias: Float64Array, features: Float64Array, labels: NDArray[np.int64], rate: float
 ) -> tuple[Float64Array, Float64Array]:
-    """W and b after an epoch of plain gradient descent, v <- v - rate ∇ mean CE, `BATCH` features a step in order.
+    """W and b after an epoch of gradient descent, v <- v - rate ∇ mean CE, `BATCH_FEATURES` features a step in order.
 
     Parameters
     ----------
@@ -139,8 +139,8 @@ def classifier_epoch(
     rate
         Learning rate.
     """
-    for start in range(0, len(features), BATCH):
-        batch, target = features[start : start + BATCH], labels[start : start + BATCH]
+    for start in range(0, len(features), BATCH_FEATURES):
+        batch, target = features[start : start + BATCH_FEATURES], labels[start : start + BATCH_FEATURES]
         errors = posteriors(batch, weight, bias)
         errors[np.arange(len(batch)), target] -= 1.0
         weight, bias = weight - rate * (errors.T @ batch / len(batch)), bias - rate * errors.mean(axis=0)

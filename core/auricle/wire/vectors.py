@@ -19,7 +19,7 @@ from auricle.wire.tensors import Flat, decode, digest, encode
 
 CODEC: Literal["float32"] = "float32"
 """The one codec of named vectors."""
-NUMBER = 4
+NUMBER_BYTES = 4
 """Bytes of a number in it."""
 
 
@@ -59,7 +59,7 @@ class Declared(NamedTuple):
 
 def bytes_of(declared: Sequence[Declared]) -> int:
     """Most bytes that the vectors of an update take."""
-    return NUMBER * sum(each.size for each in declared)
+    return NUMBER_BYTES * sum(each.size for each in declared)
 
 
 def append_vectors(block: bytes, vectors: Mapping[str, Flat]) -> tuple[bytes, tuple[VectorHeader, ...]]:
@@ -90,7 +90,7 @@ def require_headers(headers: Sequence[VectorHeader], declared: Sequence[Declared
             raise WireError(f"vectors: {header.name} is not one that the round's method declares")
         if names.count(header.name) > 1:
             raise WireError(f"vectors: {header.name} comes twice")
-        if header.length != NUMBER * known[header.name].size:
+        if header.length != NUMBER_BYTES * known[header.name].size:
             raise WireError(f"vectors: {header.name} does not have {known[header.name].size} numbers")
     missing = [each.name for each in declared if each.required and each.name not in names]
     if missing:
@@ -118,7 +118,7 @@ def split_vectors(body: bytes, weights: int, headers: Sequence[VectorHeader]) ->
         start += header.length
         if digest(data) != header.blob:
             raise WireError(f"{header.name} is not the vector that its header names.")
-        vectors[header.name] = decode(data, header.length // NUMBER, CODEC)
+        vectors[header.name] = decode(data, header.length // NUMBER_BYTES, CODEC)
     if start != len(body):
         raise WireError(f"An update has {len(body) - start:+d} bytes beside its weights and vectors.")
     return body[:weights], vectors

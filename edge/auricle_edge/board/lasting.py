@@ -12,7 +12,7 @@ from pathlib import Path
 
 IN_MEMORY = ("tmpfs", "ramfs", "rootfs", "zram")
 """File systems whose files end with the system; rootfs is the initial one."""
-DEEPEST = 8
+DEEPEST_OVERLAYS = 8
 """Overlays on overlays that are looked through."""
 
 
@@ -66,7 +66,7 @@ def _why(place: Path, mounts: list[Mount], hidden: bool, depth: int) -> str | No
         return None
     if mount.kind in IN_MEMORY or mount.source.startswith("/dev/zram"):
         return f"{mount.point} lies in memory ({mount.kind})"
-    if mount.kind != "overlay" or depth >= DEEPEST:
+    if mount.kind != "overlay" or depth >= DEEPEST_OVERLAYS:
         return None
     upper = next((each.removeprefix("upperdir=") for each in mount.options if each.startswith("upperdir=")), None)
     if upper is None:

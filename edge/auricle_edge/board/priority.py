@@ -8,7 +8,7 @@ import sys
 import threading
 
 NICENESS = 10
-SWITCH = 0.001
+SWITCH_SECONDS = 0.001
 """Seconds after which a thread that runs Python lets another one run that waits; Python's own value is 0.005."""
 
 
@@ -18,7 +18,7 @@ def yield_to_detection() -> None:
     On Linux a thread has a niceness of its own, and what it computes in batches (SCHED_BATCH) does not preempt who
     wakes up. Elsewhere, and where a sandbox forbids it, only Python's switching is quickened.
     """
-    sys.setswitchinterval(SWITCH)
+    sys.setswitchinterval(SWITCH_SECONDS)
     if not sys.platform.startswith("linux"):
         return
     thread = threading.get_native_id()

@@ -20,7 +20,7 @@ from auricle_edge.board.gate import GateSettings, Readings, Throttling
 
 T = TypeVar("T")
 
-COLDEST, HOTTEST = -40.0, 125.0
+COLDEST_CELSIUS, HOTTEST_CELSIUS = -40.0, 125.0
 """Degrees Celsius between which a thermal zone is believed."""
 PROCESSOR = ("*cpu*", "*soc*", "x86_pkg_temp", "tj-thermal")
 """Types of the zones that say how hot the processor is."""
@@ -32,11 +32,11 @@ FIRMWARE = (
     "sys/devices/platform/*firmware*",
 )
 COMMANDS = ("usr/bin", "usr/local/bin", "bin", "opt/vc/bin")
-PATIENCE = 3.0
+PATIENCE_SECONDS = 3.0
 """Seconds after which a command is given up."""
-MEMORY = 60.0
+MEMORY_SECONDS = 60.0
 """Seconds that NetworkManager's answer is used, and the time constant of the kernel's load average."""
-LONGEST = 4096
+LONGEST_BYTES = 4096
 
 
 def read(root: Path, settings: GateSettings) -> Readings:
@@ -87,7 +87,7 @@ class Sensors:
         place = self._root / path
         try:
             with place.open("rb") as file:
-                return file.read(LONGEST).decode("ascii", "replace").strip()
+                return file.read(LONGEST_BYTES).decode("ascii", "replace").strip()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -143,7 +143,7 @@ class Sensors:
         chosen = [zone for kind, zone in zones if _matches(kind, wanted or PROCESSOR)]
         if not wanted and not chosen:
             chosen = [zone for kind, zone in zones if not _matches(kind, BLIND)]
-        degrees = (self._number(zone / "temp", COLDEST, HOTTEST, 1000.0) for zone in chosen)
+        degrees = (self._number(zone / "temp", COLDEST_CELSIUS, HOTTEST_CELSIUS, 1000.0) for zone in chosen)
         return max((t for t in degrees if t is not None), default=None)
 
     def _throttling(self) -> Throttling | None:
@@ -175,7 +175,7 @@ class Sensors:
         moment, used = time.monotonic(), time.process_time()
         passed = moment - self._seen[0]
         if passed > 0:
-            part = math.exp(-passed / MEMORY)
+            part = math.exp(-passed / MEMORY_SECONDS)
             self._own = self._own * part + (used - self._seen[1]) / passed * (1 - part)
         self._seen = (moment, used)
         text, cores = self._text("proc/loadavg"), _count(self._text("sys/devices/system/cpu/online") or "")
@@ -210,7 +210,7 @@ class Sensors:
         if "DEVTYPE=wwan" in (self._text(f"sys/class/net/{name}/uevent") or ""):
             return "metered"
         asked, of, answer = self._asked
-        if of != name or time.monotonic() - asked >= MEMORY:
+        if of != name or time.monotonic() - asked >= MEMORY_SECONDS:
             answer = (self._run("nmcli", "-g", "GENERAL.METERED", "device", "show", name) or "").split(" ")[0]
             self._asked = (time.monotonic(), name, answer)
         return "metered" if answer == "yes" else "free" if answer == "no" else None
@@ -226,14 +226,14 @@ class Sensors:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                timeout=PATIENCE,
+                timeout=PATIENCE_SECONDS,
                 check=True,
                 env={**os.environ, "LC_ALL": "C"},
             )
         except (OSError, subprocess.SubprocessError) as error:
             self._problems.append(f"{program} does not answer ({type(error).__name__}).")
             return None
-        return done.stdout[:LONGEST].decode("ascii", "replace").strip()
+        return done.stdout[:LONGEST_BYTES].decode("ascii", "replace").strip()
 
 
 def _power(plugged: list[bool], states: list[str]) -> Literal["mains", "battery"] | None:

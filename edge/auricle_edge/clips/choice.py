@@ -68,13 +68,13 @@ def holds_out(clips: Sequence[Clip], word: str | None, source: Source, share: fl
     return drawn < share * (len(same) + 1) - sum(same)
 
 
-DAY = 86_400.0
+DAY_SECONDS = 86_400.0
 
 
 def past_age(clips: Sequence[Clip], settings: ClipSettings, now: float) -> list[Clip]:
     """Clips past their age: held-out ones too, for the age is a promise to whoever speaks."""
-    longest = settings.days * DAY if settings.days is not None else float("inf")
-    limits = dict.fromkeys(WORDLESS, min(longest, settings.unlabelled_days * DAY))
+    longest = settings.days * DAY_SECONDS if settings.days is not None else float("inf")
+    limits = dict.fromkeys(WORDLESS, min(longest, settings.unlabelled_days * DAY_SECONDS))
     return [c for c in clips if now - c.record.created > limits.get(c.record.source, longest)]
 
 
@@ -117,9 +117,9 @@ def _worth(clip: Clip) -> tuple[bool, int, float, str]:
 
 SANE = 1_735_689_600.0
 """2025-01-01: a clock that is behind it was never set."""
-JUMP = 86_400.0
+JUMP_SECONDS = 86_400.0
 """Seconds: more than that between two looks, or back by a minute, is a jump (or the device was off)."""
-STEADY = 3_600.0
+STEADY_SECONDS = 3_600.0
 """Seconds without a jump after which clips may be deleted for their age."""
 
 
@@ -134,15 +134,15 @@ class Clock:
 
     def looked(self, now: float) -> Clock:
         """The next look."""
-        jumped = now < self.seen - 60 or now - self.seen > JUMP
+        jumped = now < self.seen - 60 or now - self.seen > JUMP_SECONDS
         return Clock(now, now if jumped else self.since)
 
     @property
     def steady(self) -> bool:
         """Whether ages may be believed."""
-        return self.seen > SANE and self.seen - self.since >= STEADY
+        return self.seen > SANE and self.seen - self.since >= STEADY_SECONDS
 
 
 def has_wrong_date(record: Record, now: float) -> bool:
     """Whether a clip was dated by a clock that was wrong: before 2025, or in the future."""
-    return now > SANE and not SANE <= record.created <= now + JUMP
+    return now > SANE and not SANE <= record.created <= now + JUMP_SECONDS

@@ -20,7 +20,7 @@ from auricle_edge.clips.record import Record
 from auricle_edge.listening.sound import RATE
 
 AUDIO, FEATURES = ".flac", ".safetensors"
-LARGEST = 4 << 20
+LARGEST_BYTES = 4 << 20
 """No clip's file is larger; one that is, is damaged."""
 
 
@@ -122,7 +122,7 @@ def _decode_audio(data: bytes) -> Content:
 
     try:
         with _memory(data) as content, soundfile.SoundFile(content, closefd=False) as file:
-            if (file.format, file.samplerate, file.channels) != ("FLAC", RATE, 1) or file.frames > LARGEST:
+            if (file.format, file.samplerate, file.channels) != ("FLAC", RATE, 1) or file.frames > LARGEST_BYTES:
                 raise DataError("it is not mono FLAC at 16 kHz")
             comment, samples = file.comment, file.read(dtype="int16")
             if len(samples) != file.frames:

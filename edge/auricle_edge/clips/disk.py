@@ -15,7 +15,7 @@ from pathlib import Path
 from auricle.errors import StorageError
 from auricle.files import describe, sync_folder
 
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 
 
 class Disk:
@@ -89,7 +89,7 @@ class Disk:
             for end in sorted({min(first, size) or size, size}):
                 with self.announced("overwrite", path):
                     while file.tell() < end:
-                        file.write(os.urandom(min(end - file.tell(), BLOCK)))
+                        file.write(os.urandom(min(end - file.tell(), BLOCK_BYTES)))
                 with self.announced("fsync", path):
                     os.fsync(file.fileno())
 

@@ -73,7 +73,7 @@ _RAW = {
     "paplay": ["--raw", "--format=s16le", f"--rate={RATE}", "--channels=1"],
 }
 """Players that take raw samples on standard input."""
-LONGEST = 60.0
+LONGEST_SECONDS = 60.0
 """Seconds after which a player is given up."""
 
 
@@ -113,7 +113,7 @@ def _pipe(command: list[str], samples: NDArray[np.int16]) -> str | None:
     """What went wrong; None: nothing."""
     sound = samples.astype("<i2").tobytes()
     try:
-        done = subprocess.run(command, input=sound, capture_output=True, timeout=LONGEST, check=False)
+        done = subprocess.run(command, input=sound, capture_output=True, timeout=LONGEST_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return "it did not end"
     except OSError as error:

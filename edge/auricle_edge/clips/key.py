@@ -18,8 +18,8 @@ from auricle.files import describe, open_kept
 from auricle_edge.clips.disk import Disk
 
 _log = logging.getLogger(__name__)
-KEY = 32
-NONCE = 12
+KEY_BYTES = 32
+NONCE_BYTES = 12
 
 
 class Seal:
@@ -38,13 +38,13 @@ class Seal:
 
     def close(self, content: bytes, purpose: str) -> bytes:
         """Encrypt: 12 bytes of nonce, then the content with its tag; `purpose` must be named again to open it."""
-        nonce = os.urandom(NONCE)
+        nonce = os.urandom(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, content, purpose.encode())
 
     def open(self, box: bytes, purpose: str) -> bytes:
         """Decrypt; DataError when it was changed, or closed with another key or for another purpose."""
         try:
-            return self._cipher.decrypt(box[:NONCE], box[NONCE:], purpose.encode())
+            return self._cipher.decrypt(box[:NONCE_BYTES], box[NONCE_BYTES:], purpose.encode())
         except (InvalidTag, ValueError) as error:
             raise DataError("it does not open with the key of the store") from error
 
@@ -75,15 +75,17 @@ def read_key(path: Path) -> Seal | None:
     """
     try:
         with open_kept(path) as file:
-            mode, key = os.fstat(file.fileno()).st_mode, file.read(KEY + 1)
+            mode, key = os.fstat(file.fileno()).st_mode, file.read(KEY_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StorageError(f"The key {path} cannot be read ({error.strerror}).") from error
     if mode & 0o077:
         raise SettingsError(f"Others may read the key {path}: chmod 600 {path}")
-    if len(key) != KEY:
-        raise SettingsError(f"{path} is not a key of {KEY} bytes: name the right file, or remove it to draw a new key.")
+    if len(key) != KEY_BYTES:
+        raise SettingsError(
+            f"{path} is not a key of {KEY_BYTES} bytes: name the right file, or remove it to draw a new key."
+        )
     return Seal(key)
 
 
@@ -109,6 +111,6 @@ def destroy_key(path: Path, disk: Disk, *, ours: bool) -> bool:
 def draw_key(path: Path, disk: Disk) -> Seal:
     """Draw a key and keep it in a new file that only its owner can read."""
     disk.folder(path.parent) if not path.parent.is_dir() else None
-    key = os.urandom(KEY)
+    key = os.urandom(KEY_BYTES)
     disk.write(path, key)
     return Seal(key)

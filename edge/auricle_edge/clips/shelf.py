@@ -14,7 +14,7 @@ import msgspec
 from auricle.errors import DataError, StorageError
 from auricle.files import NotAFileError, describe, open_kept
 from auricle.wire.kinds import UNDECODABLE
-from auricle_edge.clips.coding import AUDIO, FEATURES, LARGEST, Content, decode
+from auricle_edge.clips.coding import AUDIO, FEATURES, LARGEST_BYTES, Content, decode
 from auricle_edge.clips.disk import Disk
 from auricle_edge.clips.index import Row
 from auricle_edge.clips.key import Plain, Seal
@@ -76,14 +76,14 @@ class Shelf:
         path = self.folder / file
         try:
             with open_kept(path) as opened:
-                box = opened.read(LARGEST + 1)
+                box = opened.read(LARGEST_BYTES + 1)
         except FileNotFoundError as error:
             raise GoneError("its file is missing") from error
         except NotAFileError as error:
             raise DataError(str(error)) from error
         except OSError as error:
             raise StorageError(describe(error, path)) from error
-        if len(box) > LARGEST or (sha256 is not None and hashlib.sha256(box).hexdigest() != sha256):
+        if len(box) > LARGEST_BYTES or (sha256 is not None and hashlib.sha256(box).hexdigest() != sha256):
             raise DataError("its file was changed or is not whole")
         if bool(found[3]) != bool(self.seal.mark):
             raise DataError("it was kept with encryption and there is no key" if found[3] else "it is not encrypted")

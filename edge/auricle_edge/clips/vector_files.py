@@ -20,15 +20,15 @@ from auricle.errors import AuricleError, DataError
 from auricle.files import open_kept
 from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.clips.shelf import SEALED, Shelf
-from auricle_learning.training.vector_shelf import NAME, Halves, Variant
+from auricle_learning.training.vector_shelf import NAME_BYTES, Halves, Variant
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(rf"([0-9a-f]{{12}})-((?:[0-9a-f]{{12}}\.)*)vectors(?:{re.escape(SEALED)})?")
-LARGEST = 1 << 20
+LARGEST_BYTES = 1 << 20
 """No file is larger; one that is, is damaged."""
-TOGETHER = 32
+TOGETHER_FILES = 32
 """Files that are written while others wait."""
-Digest = Annotated[bytes, msgspec.Meta(min_length=NAME, max_length=NAME)]
+Digest = Annotated[bytes, msgspec.Meta(min_length=NAME_BYTES, max_length=NAME_BYTES)]
 
 
 class _Made(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +36,7 @@ class _Made(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: Annotated[str, msgspec.Meta(max_length=20)]
     place: Annotated[int, msgspec.Meta(ge=0, le=1000)]
-    noise: Annotated[bytes, msgspec.Meta(max_length=NAME)]
+    noise: Annotated[bytes, msgspec.Meta(max_length=NAME_BYTES)]
     numbers: bytes
 
 
@@ -58,10 +58,10 @@ def encode(clip: bytes, maker: bytes, made: Mapping[Variant, Halves]) -> bytes:
 
 def decode(data: bytes, clip: bytes, maker: bytes, shape: tuple[int, ...]) -> dict[Variant, Halves]:
     """Read it again; DataError, a reason without a full stop, where it is not whole, or of another clip or maker."""
-    if checksum(data[NAME:]) != data[:NAME]:
+    if checksum(data[NAME_BYTES:]) != data[:NAME_BYTES]:
         raise DataError("it is not whole")
     try:
-        file = msgspec.msgpack.decode(data[NAME:], type=_File)
+        file = msgspec.msgpack.decode(data[NAME_BYTES:], type=_File)
     except UNDECODABLE as error:
         raise DataError("it does not hold vectors") from error
     if (file.clip, file.maker) != (clip, maker):
@@ -79,7 +79,7 @@ def decode(data: bytes, clip: bytes, maker: bytes, shape: tuple[int, ...]) -> di
 
 def checksum(data: bytes) -> bytes:
     """What a file begins with, of all that follows."""
-    return hashlib.blake2b(data, digest_size=NAME).digest()
+    return hashlib.blake2b(data, digest_size=NAME_BYTES).digest()
 
 
 def clips_in(file: str) -> tuple[str, ...]:
@@ -156,8 +156,8 @@ class ClipVectors:
     def _open(self, file: str, clip: bytes, maker: bytes) -> dict[Variant, Halves]:
         shelf = self._shelf()
         with open_kept(shelf.folder / file) as opened:
-            box = opened.read(LARGEST + 1)
-        if len(box) > LARGEST or file.endswith(SEALED) != bool(shelf.seal.mark):
+            box = opened.read(LARGEST_BYTES + 1)
+        if len(box) > LARGEST_BYTES or file.endswith(SEALED) != bool(shelf.seal.mark):
             raise DataError("it is not whole")
         return decode(shelf.seal.open(box, f"vectors {file}"), clip, maker, self._shape)
 
@@ -170,7 +170,7 @@ class ClipVectors:
                 if ids[0] in mine:
                     shelf.disk.destroy(shelf.folder / file)
             boxes = (self._seal(shelf, clip, name, maker, variants) for clip, (name, variants) in mine.items())
-            while some := dict(itertools.islice(boxes, TOGETHER)):
+            while some := dict(itertools.islice(boxes, TOGETHER_FILES)):
                 self._put(some)
         except AuricleError as error:
             _log.warning("What the network made of the clips is not kept: %s", error)

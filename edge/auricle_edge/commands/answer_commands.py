@@ -17,7 +17,7 @@ from rich.text import Text
 from auricle.process.ending import fit_to_terminal
 from auricle.process.times import iso_time
 from auricle_edge.commands.place import AsJson, Config, State, state_folder, why_absent
-from auricle_edge.commands.status_sentences import FLOOR, sentences
+from auricle_edge.commands.status_sentences import FLOOR_DBFS, sentences
 from auricle_edge.control.client import ControlClient
 from auricle_edge.service.answers import (
     LiveLine,
@@ -26,8 +26,8 @@ from auricle_edge.service.answers import (
     read_status,
 )
 
-BAR = 40
-SHOWN = 5
+BAR_COLUMNS = 40
+SHOWN_POSTERIORS = 5
 """Posteriors in the live view."""
 
 
@@ -101,18 +101,18 @@ def meter(line: LiveLine, last: str) -> Table:
     elif level is None or not line.running:
         table.add_row("level", Text(line.problem or "no sound"))
     else:
-        filled = round(BAR * min(1.0, max(0.0, 1 - level / FLOOR)))
+        filled = round(BAR_COLUMNS * min(1.0, max(0.0, 1 - level / FLOOR_DBFS)))
         colour = "red" if line.clipping > 0.001 else "green" if line.speaking else "blue"
-        bar = Text("█" * filled, style=colour) + Text("░" * (BAR - filled))
+        bar = Text("█" * filled, style=colour) + Text("░" * (BAR_COLUMNS - filled))
         table.add_row("level", bar, f"{level:.0f} dBFS" + (" speech" if line.speaking else ""))
         if line.problem is not None:
             table.add_row("", Text(line.problem))
     if line.state != "open":
         table.add_row("state", Text(line.state, style="green" if line.state == "awake" else "blue"))
-    best = sorted(line.posteriors.items(), key=lambda item: -item[1])[:SHOWN]
+    best = sorted(line.posteriors.items(), key=lambda item: -item[1])[:SHOWN_POSTERIORS]
     for word, posterior in best:
-        filled = round(BAR * posterior)
-        table.add_row(word, Text("█" * filled, style="cyan") + Text("░" * (BAR - filled)), f"{posterior:.2f}")
+        filled = round(BAR_COLUMNS * posterior)
+        table.add_row(word, Text("█" * filled, style="cyan") + Text("░" * (BAR_COLUMNS - filled)), f"{posterior:.2f}")
     table.add_row("heard", last or "nothing yet")
     return table
 

@@ -10,7 +10,7 @@ from auricle_edge.fleet.sent_updates import SentStatus
 from auricle_edge.service.answers import FleetStatus, ListeningStatus, TrainingStatus
 from auricle_edge.service.status import quote_words
 
-FLOOR = -70.0
+FLOOR_DBFS = -70.0
 """dBFS of silence, at which a meter is empty."""
 
 
@@ -28,7 +28,7 @@ def sentences(told: ListeningStatus | TrainingStatus) -> Iterator[str]:
         yield f"The microphone is muted ({sound.mute_reason})."
     elif sound.running:
         yield (
-            f"Listening to {sound.device} at {sound.native_rate} Hz, {sound.level_dbfs or FLOOR:.0f} dBFS, "
+            f"Listening to {sound.device} at {sound.native_rate} Hz, {sound.level_dbfs or FLOOR_DBFS:.0f} dBFS, "
             f"with the {told.model} model."
         )
         yield from filter(None, (sound.problem, sound.note))

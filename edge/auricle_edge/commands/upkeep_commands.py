@@ -54,7 +54,7 @@ from auricle_edge.service.systemd import in_a_home, unit_text
 MARKS = {"good": "ok", "doubtful": "?", "bad": "!!"}
 _PACE_SECONDS = 5.0
 """Seconds after which the pace of sound that comes too fast is known."""
-PATIENCE = 6.0
+PATIENCE_SECONDS = 6.0
 """Seconds more than the wanted ones that a microphone may take."""
 
 
@@ -144,7 +144,7 @@ def _record_sound(settings: CaptureSettings, seconds: float) -> Heard:
     """Listen for some seconds; DataError when no sound comes."""
     capture = Capture(settings)
     capture.start()
-    patience = threading.Timer(seconds + PATIENCE, capture.stop)
+    patience = threading.Timer(seconds + PATIENCE_SECONDS, capture.stop)
     patience.start()
     pieces, length, begun, live = [], 0, 0.0, not parse_source(settings).recorded
     try:
@@ -161,7 +161,7 @@ def _record_sound(settings: CaptureSettings, seconds: float) -> Heard:
         capture.stop()
     state = capture.state
     if not pieces or state.native_rate is None or state.channels is None:
-        raise DataError(state.problem or f"{settings.source} gave no sound within {seconds + PATIENCE:.0f} s.")
+        raise DataError(state.problem or f"{settings.source} gave no sound within {seconds + PATIENCE_SECONDS:.0f} s.")
     levels = Levels(state.noise_floor_dbfs, state.dc_offset, state.hum_share, state.hum_hz)
     device = state.device or settings.source
     samples = np.concatenate(pieces)[: math.ceil(max(seconds, 1) * RATE)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from http.client import HTTPResponse
 
 SOCKET = "control.sock"
-PATIENCE = 30.0
+PATIENCE_SECONDS = 30.0
 """Seconds within which the service says something."""
 
 
@@ -77,10 +77,10 @@ class ControlClient:
     def _ask(self, method: str, place: str, body: Mapping[str, object] | None) -> HTTPResponse:
         from http.client import HTTPConnection, HTTPException  # here: the service asks nobody
 
-        connection = HTTPConnection("localhost", timeout=PATIENCE)
+        connection = HTTPConnection("localhost", timeout=PATIENCE_SECONDS)
         try:
             connection.sock = socket.socket(socket.AF_UNIX)
-            connection.sock.settimeout(PATIENCE)
+            connection.sock.settimeout(PATIENCE_SECONDS)
             connection.sock.connect(str(self._folder / SOCKET))
             connection.request(method, place, None if body is None else json.dumps(body).encode())
             response = connection.getresponse()

@@ -54,7 +54,7 @@ TOKEN, FEEDBACK_TOKEN = "control.token", "feedback.token"
 LARGEST_BODY = 4096
 BACKLOG = 16
 PHRASES = {200: "OK", 400: "Bad Request", 404: "Not Found", 409: "Conflict"}
-SILENT = 30.0
+SILENT_SECONDS = 30.0
 """Seconds after which a client that says nothing is hung up on."""
 
 
@@ -171,7 +171,7 @@ class _Handler:
     @classmethod
     def answer(cls, connection: socket.socket, head: bytes, actions: Actions) -> None:
         """Answer the request that begins with what was read."""
-        connection.settimeout(SILENT)
+        connection.settimeout(SILENT_SECONDS)
         handler = cls(connection, head, actions)
         try:
             handler._answer()

@@ -32,7 +32,7 @@ WITHOUT: Mapping[str, str] = {"negative_test": "near phrases", "background_test"
 """Folders of clips that do not, and the kind of sound that they are."""
 CLIPS = "clips"
 """The kind of scene that positive clips make."""
-PAUSE = 1.5
+PAUSE_SECONDS = 1.5
 """Seconds of silence before and after a positive clip: longer than what still counts as a hit after it."""
 AT_ONCE = 50
 """Clips of a scene at most."""
@@ -112,7 +112,7 @@ def _without(files: Sequence[Path], kind: str, findings: list[Finding]) -> Itera
 
 def with_phrase(clips: Iterator[Clip], phrase: str) -> Iterator[Scene]:
     """Clips that say the phrase, with a pause before and after each."""
-    pause = pcm(silence(PAUSE))
+    pause = pcm(silence(PAUSE_SECONDS))
     for together in _of_a_scene(clips):
         yield end_to_end([Scene(pause), *(_clip_with(clip, phrase, pause) for clip in together)])
 

@@ -23,9 +23,9 @@ from auricle.hearing.wake_scenes import wake_over_speech, wake_then_command
 from auricle.speech.audio import SAMPLE_RATE
 from auricle_edge.evaluate.sources import Sources
 
-WORDS = 50
+SCENE_WORDS = 50
 """Keywords of a scene: about three minutes."""
-SECONDS = 300.0
+SCENE_SECONDS = 300.0
 """Of a scene without keywords."""
 
 Compose = Callable[[np.random.Generator], Scene]
@@ -179,16 +179,16 @@ def _noise(rng: np.random.Generator, *, noise: Sequence[Sound], seconds: float) 
 
 
 def _parts(takes: Sequence[Take]) -> list[list[Take]]:
-    """Takes of all words and speakers mixed, in parts of at most `WORDS`."""
+    """Takes of all words and speakers mixed, in parts of at most `SCENE_WORDS`."""
     if not takes:
         return []
     mixed = [takes[i] for i in np.random.default_rng(0).permutation(len(takes))]
-    count = -(-len(mixed) // WORDS)
+    count = -(-len(mixed) // SCENE_WORDS)
     return [mixed[i::count] for i in range(count)]
 
 
 def _lengths(seconds: float) -> list[float]:
-    count = max(1, round(seconds / SECONDS))
+    count = max(1, round(seconds / SCENE_SECONDS))
     return [seconds / count] * count
 
 
@@ -200,7 +200,7 @@ def _stretches(sounds: Sequence[Sound], seconds: float) -> list[list[Sound]]:
     for index in np.random.default_rng(0).permutation(len(sounds)):
         if length >= seconds:
             break
-        if not parts or part >= SECONDS:
+        if not parts or part >= SCENE_SECONDS:
             parts.append([])
             part = 0.0
         parts[-1].append(sounds[index])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from auricle.errors import DataError
 from auricle.files import normal_form, read_text
-from auricle.hearing.curve import WITHIN
+from auricle.hearing.curve import WITHIN_SECONDS
 from auricle.hearing.scenes import Piece, Scene, Spoken, Stretch
 from auricle.hearing.sounds import Sound, Take, fingerprint, pcm
 from auricle.hearing.splits import Part, clips_of, noises_of, readings_of, twin_groups
@@ -172,11 +172,11 @@ def _files(folders: Sequence[Path]) -> list[Path]:
 
 
 RECORDING = "recording"
-LONGEST = 2 * 3600
+LONGEST_SECONDS = 2 * 3600
 """Seconds of a recording with labels."""
 LONGEST_WORD = 10.0
 """Seconds of a label with a keyword."""
-LATE = 1.0
+LATE_SECONDS = 1.0
 """Seconds by which a label may end after its recording, as labels that are drawn by hand do."""
 
 
@@ -189,8 +189,8 @@ def read_labels(path: Path) -> list[tuple[float, float, str]]:
     Raises
     ------
     DataError
-        The file cannot be read, is not a text, or a line is not a label of the first `LONGEST` seconds; the sentence
-        names it.
+        The file cannot be read, is not a text, or a line is not a label of the first `LONGEST_SECONDS` seconds;
+        the sentence names it.
     """
     found = []
     for number, line in enumerate(read_text(path, "The labels", refusal=DataError).splitlines(), 1):
@@ -209,32 +209,35 @@ def _label(line: str, where: str) -> tuple[float, float, str]:
         raise DataError(f"{where} is not start<TAB>end<TAB>word in seconds: {line[:60]!r}.") from error
     if not (0 <= times[0] <= times[1] < math.inf and word.strip()):
         raise DataError(f"{where} needs a start, an end after it, and a word: {line[:60]!r}.")
-    if times[1] > LONGEST:
-        raise DataError(f"{where} ends after {LONGEST:,} seconds, which is as long as a recording may be: cut both.")
+    if times[1] > LONGEST_SECONDS:
+        raise DataError(
+            f"{where} ends after {LONGEST_SECONDS:,} seconds, which is as long as a recording may be: cut both."
+        )
     return *times, normal_form(word.strip())
 
 
 def read_scene(sound: Path, labels: Path, keywords: Sequence[str], findings: list[Finding] | None = None) -> Scene:
     """A recording as a scene: labels with a keyword are keywords; where none is, it is sound without keywords.
 
-    From a keyword's start to `WITHIN` after its end a detection is a hit or a wrong word, not a false accept. Labels
-    with another text are there for people. What is found in the recording, although it is used, goes to `findings`.
+    From a keyword's start to `WITHIN_SECONDS` after its end a detection is a hit or a wrong word, not a false accept.
+    Labels with another text are there for people. What is found in the recording, although it is used, goes to
+    `findings`.
 
     Raises
     ------
     DataError
-        One of the files cannot be read, a label begins after the recording's end or ends over `LATE` after it, or one
-        with a keyword is longer than `LONGEST_WORD`.
+        One of the files cannot be read, a label begins after the recording's end or ends over `LATE_SECONDS` after it,
+        or one with a keyword is longer than `LONGEST_WORD`.
     """
     spelling = Spelling(keywords)
     found = [(start, end, spelling.as_known(word)) for start, end, word in read_labels(labels)]
-    recording = read_recording(sound, LONGEST)
+    recording = read_recording(sound, LONGEST_SECONDS)
     if findings is not None:
         findings += recording.findings
     samples = pcm(recording.samples)
     seconds = len(samples) / SAMPLE_RATE
     for start, end, word in found:
-        if start >= seconds or end > seconds + LATE:
+        if start >= seconds or end > seconds + LATE_SECONDS:
             raise DataError(f'{labels} has "{word[:60]}" after the end of {sound}: are they of one recording?')
         if word in keywords and end - start > LONGEST_WORD:
             raise DataError(
@@ -251,5 +254,5 @@ def read_scene(sound: Path, labels: Path, keywords: Sequence[str], findings: lis
         if until > free:
             stretches.append(Stretch(RECORDING, free, until))
         if spoken is not None:
-            free = max(free, spoken.end + round(WITHIN * SAMPLE_RATE) + 1)
+            free = max(free, spoken.end + round(WITHIN_SECONDS * SAMPLE_RATE) + 1)
     return Scene(samples, words, tuple(stretches), (Piece(str(sound), 0, len(samples)),))

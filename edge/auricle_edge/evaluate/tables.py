@@ -25,7 +25,7 @@ from auricle_edge.evaluate.report import (
 _NAME, _COUNT, _CELL = 13, 6, 10
 _LONGEST = 66
 """Letters of a recording's name, of which the end is shown."""
-WORST = 5
+WORST_RECORDINGS = 5
 """Recordings that are named, of those with most false accepts."""
 
 
@@ -152,7 +152,7 @@ def _worst(recordings: Mapping[str, Recordings]) -> list[str]:
     found = recordings.get(EVERYWHERE)
     if found is None:
         return []
-    worst = list(found.false_accepts.items())[:WORST]
+    worst = list(found.false_accepts.items())[:WORST_RECORDINGS]
     return [
         f"    each recording once {once_text(found)}",
         *(f"      {number:4} x {_shorten(name)}" for name, number in worst),

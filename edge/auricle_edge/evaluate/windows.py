@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.hearing.second_stage import PROPOSAL, Levels, cascade, levels_of, proposals
+from auricle.hearing.second_stage import PROPOSAL_SHARE, Levels, cascade, levels_of, proposals
 from auricle.hearing.vote import add_vote
 from auricle.speech.features import Energies, LogMel
 from auricle_edge.listening.detect.hops import hop_frames
@@ -32,7 +32,7 @@ class Said:
     """(hops, L); 0 where the gate was closed."""
     second: Posteriors | None = None
     """The same by the second stage, of all windows; None without one."""
-    share: float = PROPOSAL
+    share: float = PROPOSAL_SHARE
     """Share of its threshold from which a keyword is proposed."""
 
     def counted(self, levels: Levels, smoothing: int) -> Posteriors:

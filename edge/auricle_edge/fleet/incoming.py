@@ -16,7 +16,7 @@ from auricle.wire.tensors import digest
 
 log = logging.getLogger("auricle.edge")
 
-REMEMBERED = 1024
+REMEMBERED_INVITATIONS = 1024
 """Invitations of which a copy is recognised."""
 
 
@@ -35,7 +35,7 @@ class Incoming:
         self._fleet, self._device, self._key = fleet, device, coordinator
         self._epoch = 0
         self._boot = ""
-        self._asked: deque[str] = deque(maxlen=REMEMBERED)
+        self._asked: deque[str] = deque(maxlen=REMEMBERED_INVITATIONS)
         """Nonces of invitations and questions: one that comes again was recorded by somebody, or is a redelivery."""
 
     def open(self, arrived: Delivery) -> Message:

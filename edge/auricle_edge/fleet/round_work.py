@@ -21,7 +21,7 @@ from auricle_learning.training.learn_settings import OWN_SWITCH
 from auricle_learning.training.speech_data import DataSource
 from auricle_learning.training.train import Trainer, TrainingStopped
 
-ROOM = 1 << 16
+ROOM_BYTES = 1 << 16
 """Bytes on disk beside a round's models: headers, folders, and what a file system rounds up."""
 
 
@@ -106,8 +106,8 @@ def require_room(folder: Path, needed: int) -> None:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise StorageError(describe(error, folder)) from error
-    if free < needed + ROOM:
-        raise StorageError(f"The disk that holds {folder} is full: a round needs {needed + ROOM} bytes.")
+    if free < needed + ROOM_BYTES:
+        raise StorageError(f"The disk that holds {folder} is full: a round needs {needed + ROOM_BYTES} bytes.")
 
 
 log = logging.getLogger("auricle.edge")

@@ -85,7 +85,7 @@ log = logging.getLogger("auricle.edge")
 
 LONGEST_WAIT = 300.0
 """Seconds between two sendings of an update that nobody answers."""
-UNANSWERED = 2
+UNANSWERED_SENDINGS = 2
 """Sendings in a row without an answer after which it is said what that may come from."""
 
 
@@ -174,7 +174,7 @@ class UpdateDelivery:
             if not await self._clock.wait_set(self._wake, wait * random.uniform(0.8, 1.2)):
                 wait = min(wait * 2, LONGEST_WAIT)
                 unanswered += 1
-                if unanswered == UNANSWERED:
+                if unanswered == UNANSWERED_SENDINGS:
                     self._say_unanswered(pending)
         self._uplink.enter("idle")
 
@@ -187,7 +187,7 @@ class UpdateDelivery:
             self._device,
             pending.update.round,
             len(pending.body),
-            UNANSWERED,
+            UNANSWERED_SENDINGS,
         )
 
     def send_again(self) -> None:

@@ -21,7 +21,7 @@ from auricle_edge.listening.sound import Block
 
 StepName = Literal["listen", "say", "kept", "again", "done"]
 
-ROOM = 50
+ROOM_FRAMES = 50
 """Frames of the room that are heard before the first prompt: half a second."""
 
 
@@ -166,7 +166,7 @@ class Enrolment:
     def _room(self, source: Iterator[Block]) -> float:
         """Level of half a second of the room."""
         self._heard = np.zeros(0, np.int16)
-        while len(self._heard) < ROOM * FRAME:
+        while len(self._heard) < ROOM_FRAMES * FRAME:
             self._listen(source)
         return room(levels(self._heard))
 

@@ -18,7 +18,7 @@ from auricle_edge.labels.keeping import Keeper, Labelled, overlap
 from auricle_edge.labels.missed import find_missed
 from auricle_edge.labels.near_misses import NearMisses, Standing
 from auricle_edge.labels.settings import LabelSettings
-from auricle_edge.labels.surroundings import HOUR, Chances, Ears, Place, Surroundings
+from auricle_edge.labels.surroundings import HOUR_SECONDS, Chances, Ears, Place, Surroundings
 from auricle_edge.listening.detect.decision import NearMiss
 from auricle_edge.listening.sound import Detection
 
@@ -69,7 +69,7 @@ class Labeller:
         self._around = Surroundings(store, self._keeper, ears, settings, self._chances)
         self._answers = Answers(settings.confirm_seconds)
         self._near = NearMisses(settings.near_seconds, ears.audio)
-        self._near_chances = Chances(HOUR, settings.near_per_hour, random.Random())
+        self._near_chances = Chances(HOUR_SECONDS, settings.near_per_hour, random.Random())
         self._lock = threading.RLock()
         self._answering = threading.Lock()
         """Of whoever answers, who may write to the disk; never waited for by the thread that listens."""
@@ -189,7 +189,7 @@ class Labeller:
         now = self._clock()
         done: list[Labelled] = []
         try:
-            if self._pruned is None or now - self._pruned >= HOUR / 6:
+            if self._pruned is None or now - self._pruned >= HOUR_SECONDS / 6:
                 self._pruned = now
                 self._store.prune()
             done += self._settle(now)

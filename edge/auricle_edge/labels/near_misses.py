@@ -14,7 +14,7 @@ from auricle.errors import DataError
 from auricle_edge.listening.detect.decision import NearMiss
 from auricle_edge.listening.sound import RATE, Detection
 
-MOST = 8
+MOST_NEAR_MISSES = 8
 """Near-misses that wait; of more, the oldest is forgotten."""
 
 Ending = Literal["near", "repeated"]
@@ -53,7 +53,7 @@ class NearMisses:
 
     def __init__(self, seconds: float, audio: Callable[[int, int], NDArray[np.int16]]) -> None:
         self._span, self._audio = round(seconds * RATE), audio
-        self._new: deque[NearMiss] = deque(maxlen=MOST)
+        self._new: deque[NearMiss] = deque(maxlen=MOST_NEAR_MISSES)
         self._waiting: list[Almost] = []
 
     def found(self, near: NearMiss) -> None:
@@ -76,7 +76,7 @@ class NearMisses:
             same = [each for each in self._waiting if each.near.word == near.word and near.end <= each.until]
             self._waiting = [replace(each, again=True) if each in same else each for each in self._waiting]
             self._waiting.append(Almost(near, samples, near.end + self._span, again=bool(same)))
-        del self._waiting[:-MOST]
+        del self._waiting[:-MOST_NEAR_MISSES]
 
     def accepted(self, detection: Detection) -> None:
         """A detection: what it has in common with a near-miss is not one; a later one of the same word repeats it."""

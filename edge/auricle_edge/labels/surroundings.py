@@ -18,7 +18,7 @@ from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.listening.detect.decision import NearMiss
 from auricle_edge.listening.sound import Detection
 
-HOUR = 3600.0
+HOUR_SECONDS = 3600.0
 
 
 class Chances:
@@ -51,7 +51,7 @@ class Chances:
 
     def allowed(self, now: float) -> bool:
         """Whether one more clip may be kept."""
-        while self._kept and now - self._kept[0] >= HOUR:
+        while self._kept and now - self._kept[0] >= HOUR_SECONDS:
             self._kept.popleft()
         return len(self._kept) < self._per_hour
 

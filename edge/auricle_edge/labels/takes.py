@@ -16,21 +16,21 @@ from auricle_edge.listening.sound import RATE
 FRAME = RATE // 100
 """Samples of a frame: 10 ms."""
 FULL_SCALE = 32_768.0
-SILENT = -96.0
+SILENT_DBFS = -96.0
 """dB of full scale: nothing is quieter in 16 bits."""
 
 
 def levels(samples: NDArray[np.int16]) -> NDArray[np.float64]:
     """Root mean square (F,) of each whole frame of (n,) samples, in dB of full scale."""
     frames = samples[: len(samples) // FRAME * FRAME].reshape(-1, FRAME).astype(np.float64) / FULL_SCALE
-    power = np.maximum(np.square(frames).mean(axis=1), 10 ** (SILENT / 10))
+    power = np.maximum(np.square(frames).mean(axis=1), 10 ** (SILENT_DBFS / 10))
     found: NDArray[np.float64] = 10 * np.log10(power)
     return found
 
 
 def room(found: NDArray[np.float64]) -> float:
     """The room's level: what a fifth of the frames stay below."""
-    return quantile(found, 0.2) if len(found) else SILENT
+    return quantile(found, 0.2) if len(found) else SILENT_DBFS
 
 
 def stretches(loud: NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:
@@ -84,11 +84,11 @@ ADVICE: dict[Fault, str] = {
     "noise": "The room is too loud. Come nearer, or wait.",
     "clipping": "That was too loud. Move away, or lower the microphone's gain.",
 }
-PAUSE = 30
+PAUSE_FRAMES = 30
 """Frames of quiet that end a word: 300 ms."""
-SHORTEST = 8
+SHORTEST_FRAMES = 8
 """Frames of the shortest word; what is shorter is a click, and waited out."""
-RANGE = 30.0
+RANGE_DB = 30.0
 """Decibels below the loudest frame at which a word begins and ends."""
 LOUD = 32_700
 """A sample is at full scale from here."""
@@ -122,15 +122,15 @@ def judge_take(samples: NDArray[np.int16], room_dbfs: float, length: int, settin
         Samples of a clip.
     """
     found = levels(samples)
-    loud = found > max(room_dbfs + settings.noise_db / 2, found.max(initial=SILENT) - RANGE)
-    words = stretches(loud, PAUSE)
+    loud = found > max(room_dbfs + settings.noise_db / 2, found.max(initial=SILENT_DBFS) - RANGE_DB)
+    words = stretches(loud, PAUSE_FRAMES)
     over = len(samples) >= settings.take_seconds * 100 * FRAME
     if not words:
-        return Take(None, "nothing", float(found.max(initial=SILENT)), 0.0) if over else None
-    first, after = next((word for word in words if word[1] - word[0] >= SHORTEST), words[-1])
-    if after - first < SHORTEST and not over:
+        return Take(None, "nothing", float(found.max(initial=SILENT_DBFS)), 0.0) if over else None
+    first, after = next((word for word in words if word[1] - word[0] >= SHORTEST_FRAMES), words[-1])
+    if after - first < SHORTEST_FRAMES and not over:
         return None
-    if len(found) - after < PAUSE and not over:
+    if len(found) - after < PAUSE_FRAMES and not over:
         return Take(None, "long", float(found.max()), 0.0) if (after - first) * FRAME > 1.5 * length else None
     word = samples[first * FRAME : after * FRAME]
     peak = float(found[first:after].max())
@@ -149,7 +149,7 @@ def _fault(
 ) -> Fault | None:
     faults: tuple[tuple[bool, Fault], ...] = (
         (first * FRAME < settings.early_seconds * 100 * FRAME, "early"),
-        (after - first < SHORTEST, "short"),
+        (after - first < SHORTEST_FRAMES, "short"),
         ((after - first) * FRAME > length, "long"),
         (clipping > settings.clipping, "clipping"),
         (peak < settings.quiet_dbfs, "quiet"),

@@ -15,9 +15,9 @@ from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.listening.sound import RATE
 
-CEPSTRA = 13
+CEPSTRA_COEFFICIENTS = 13
 """Coefficients that are compared, without the one of loudness."""
-ABOVE = 0.35
+ABOVE_SHARE = 0.35
 """Share of the way from the quietest to the loudest frame from which a frame belongs to the word."""
 
 Cepstra = NDArray[np.float64]
@@ -38,10 +38,10 @@ def cepstra(energies: Energies, floor: float) -> Cepstra:
     logs = np.log(energies.astype(np.float64) + noise)
     level = np.convolve(logs.mean(axis=1), np.full(3, 1 / 3), "same")
     quiet, peak = quantile(level, 0.1), level.max()
-    word = np.flatnonzero(level >= quiet + ABOVE * (peak - quiet))
+    word = np.flatnonzero(level >= quiet + ABOVE_SHARE * (peak - quiet))
     logs = logs[word[0] : word[-1] + 1]
     bands = np.arange(logs.shape[1]) + 0.5
-    cosines = np.cos(np.pi * np.arange(1, CEPSTRA + 1)[:, None] * bands / logs.shape[1])
+    cosines = np.cos(np.pi * np.arange(1, CEPSTRA_COEFFICIENTS + 1)[:, None] * bands / logs.shape[1])
     found = logs @ cosines.T * np.sqrt(2 / logs.shape[1])
     centred: Cepstra = found - found.mean(axis=0)
     return centred
@@ -76,11 +76,11 @@ Doubt = Literal["other", "unlike"]
 
 SHIFT = RATE // 10
 """Samples between two windows of a take: the hop of detection."""
-REACH = 3
+REACH_WINDOWS = 3
 """Windows before and after the one that has the word in its middle."""
-SMOOTHING = 3
+SMOOTHING_WINDOWS = 3
 """Windows whose posteriors are averaged, as in detection."""
-AGREEING = 2
+AGREEING_TAKES = 2
 """Other takes that a take must agree with where the model does not know the voice."""
 
 
@@ -164,7 +164,7 @@ class WordCheck:
     def listen(self, samples: NDArray[np.int16], start: int) -> Spoken:
         """What the model hears in a take, over the places that a window can have around it."""
         length, labels = self._frontend.task.clip_samples, self._frontend.task.labels
-        places = [start + step * SHIFT for step in range(-REACH, REACH + 1)]
+        places = [start + step * SHIFT for step in range(-REACH_WINDOWS, REACH_WINDOWS + 1)]
         windows = np.stack([samples[p : p + length] for p in places if 0 <= p <= len(samples) - length])
         energies = self._frontend.energies(windows)
         posteriors = np.nan_to_num(np.asarray(self._recognise(self._frontend.finish(energies)), np.float64))
@@ -198,7 +198,7 @@ class WordCheck:
             return distance(spoken.shape, other.shape) <= self._settings.takes_agree
 
         aside = tuple(other for other in self._aside if agrees(other))
-        return aside if len(aside) + sum(map(agrees, self._kept)) >= AGREEING else None
+        return aside if len(aside) + sum(map(agrees, self._kept)) >= AGREEING_TAKES else None
 
     def _accept(self, keep: Sequence[Spoken], said: str, spoken: Spoken, doubt: Doubt | None) -> Checked:
         self._aside = [other for other in self._aside if all(other is not each for each in keep)]
@@ -208,7 +208,7 @@ class WordCheck:
 
 def _smooth(posteriors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Means (W', L) of neighbouring rows of (W, L); of all rows where they are too few."""
-    width = min(SMOOTHING, len(posteriors))
+    width = min(SMOOTHING_WINDOWS, len(posteriors))
     means: NDArray[np.float64] = np.lib.stride_tricks.sliding_window_view(posteriors, width, axis=0).mean(axis=-1)
     return means
 

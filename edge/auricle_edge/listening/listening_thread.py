@@ -13,7 +13,7 @@ from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.detect import Detector
 from auricle_edge.listening.sound import Block, Event
 
-WAITING = 64
+WAITING_BLOCKS = 64
 """Blocks that may wait for one who listens along."""
 
 
@@ -50,7 +50,7 @@ class AudioBroadcast:
         AuricleError
             No sound came for `patience` seconds: the microphone is muted or gone.
         """
-        tap: queue.Queue[Block | None] = queue.Queue(WAITING)
+        tap: queue.Queue[Block | None] = queue.Queue(WAITING_BLOCKS)
         with self._lock:
             self._open = (*self._open, tap)
         try:

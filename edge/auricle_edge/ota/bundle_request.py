@@ -21,7 +21,7 @@ from auricle_edge.settings import EdgeSettings
 
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 3600.0
 """Seconds between two attempts, doubled each time."""
-BUSY = 5.0
+BUSY_SECONDS = 5.0
 """Seconds between two looks whether the device still trains."""
 
 
@@ -49,7 +49,7 @@ async def fetch_pack(
     attempt = 0
     while True:
         while busy():
-            await asyncio.sleep(BUSY)
+            await asyncio.sleep(BUSY_SECONDS)
         answer = await _ask_process(settings, wanted)
         if answer.state in ("staged", "refused"):
             return answer

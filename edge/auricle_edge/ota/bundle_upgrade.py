@@ -32,7 +32,7 @@ from auricle_edge.ota.installation import (
 from auricle_edge.ota.records import Answer, UpdateLaterError, UpdateRefusedError, Wanted, write_record
 from auricle_edge.ota.signed_targets import SignedTarget, SignedTargets, alone
 from auricle_edge.ota.update_server import UpdateServer, server_of
-from auricle_edge.settings import PATIENCE, EdgeSettings
+from auricle_edge.settings import PATIENCE_FACTOR, EdgeSettings
 
 
 class BundleSignature(msgspec.Struct, frozen=True):
@@ -92,9 +92,9 @@ def _vouches(signature: bytes, key: bytes, manifest: bytes) -> bool:
     return verify(key, bytes.fromhex(decoded.signature), DOMAIN + manifest)
 
 
-UNPACKED = 4.0
+UNPACKED_FACTOR = 4.0
 """How many times its size a bundle needs beside it: as a slot, and while it is unpacked."""
-REFUSED = 2
+REFUSED_CODE = 2
 """Exit code of the slots' guard for what it will never do; 1 is for a disk or system that did not let it."""
 NOTHING_NEWER = "There is no newer bundle for this device."
 
@@ -180,13 +180,13 @@ class BundleUpgrade:
     def _install(self, target: SignedTarget, server: UpdateServer, wanted: Wanted) -> None:
         folder = self._installation.place / "download"
         self._say(f"Fetching {target.path}, {target.length} bytes.")
-        archive = download(target, server, folder, unpacked=UNPACKED, progress=_Tenths(self._say))
+        archive = download(target, server, folder, unpacked=UNPACKED_FACTOR, progress=_Tenths(self._say))
         key = self._settings.updates.bundle_key
         require_bundle_file(archive, target.description, None if key is None else bytes.fromhex(key))
         self._say(f"Installing {target.description.version} into the other slot.")
         self._slots("stage", str(archive), "--identity", target.description.identity)
         archive.unlink()
-        deadline = round(PATIENCE * self._settings.updates.health_seconds)
+        deadline = round(PATIENCE_FACTOR * self._settings.updates.health_seconds)
         self._slots("try", f"--rollout={wanted.rollout}", f"--deadline={deadline}")
         self._say(f"{target.description.version} is on trial.")
 
@@ -197,7 +197,7 @@ class BundleUpgrade:
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode:
             said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-            kind = UpdateRefusedError if done.returncode == REFUSED else UpdateLaterError
+            kind = UpdateRefusedError if done.returncode == REFUSED_CODE else UpdateLaterError
             raise kind(said[-1] if said else f"slots.py {arguments[0]} ended with {done.returncode}.")
 
 

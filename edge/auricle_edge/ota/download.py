@@ -15,9 +15,9 @@ from auricle_edge.ota.records import UpdateLaterError, UpdateRefusedError
 from auricle_edge.ota.signed_targets import SignedTarget
 from auricle_edge.ota.update_server import UpdateServer
 
-SPARE = 16 << 20
+SPARE_BYTES = 16 << 20
 """Bytes that stay free."""
-ATTEMPTS = 5
+ATTEMPTS_CONNECTIONS = 5
 """Connections in one go; with more patience, whoever asked comes back later."""
 
 
@@ -86,7 +86,7 @@ def _fetch(target: SignedTarget, server: UpdateServer, part: Path, progress: Cal
     """Until all has come, over several connections as long as each of them brings something."""
     handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "r+b") as file:
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, ATTEMPTS_CONNECTIONS + 1):
             before = file.seek(0, os.SEEK_END)
             if before > target.length:
                 before = file.truncate(0)
@@ -95,7 +95,7 @@ def _fetch(target: SignedTarget, server: UpdateServer, part: Path, progress: Cal
                     _take(target, server, file.fileno(), before, progress)
                 break
             except UpdateLaterError:
-                if attempt == ATTEMPTS or os.fstat(handle).st_size <= before:
+                if attempt == ATTEMPTS_CONNECTIONS or os.fstat(handle).st_size <= before:
                     raise
             finally:
                 os.fsync(handle)
@@ -132,7 +132,8 @@ def _sound(path: Path, target: SignedTarget) -> bool:
 
 def _require_room(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
-    if free < needed + SPARE:
+    if free < needed + SPARE_BYTES:
         raise StorageError(
-            f"The disk of {folder} has {size(free)} free, and this update needs {size(needed + SPARE)}: free some."
+            f"The disk of {folder} has {size(free)} free, and this update needs {size(needed + SPARE_BYTES)}: "
+            "free some."
         )

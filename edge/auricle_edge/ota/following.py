@@ -28,11 +28,11 @@ from auricle_edge.ota.installation import Installation, Installed
 from auricle_edge.ota.pack_shelf import PackShelf
 from auricle_edge.ota.pack_trial import Trials
 from auricle_edge.ota.records import FAILED, FOLDER, Failed, Progress, Wanted, short, write_record
-from auricle_edge.settings import PATIENCE, EdgeSettings
+from auricle_edge.settings import PATIENCE_FACTOR, EdgeSettings
 
 log = logging.getLogger("auricle.edge")
 
-LOOK = 2.0
+LOOK_SECONDS = 2.0
 """Seconds between two looks at what root has written."""
 
 
@@ -141,7 +141,7 @@ class Following:
                         await changed()
                     said = now
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await within(self._news.wait(), LOOK)
+                    await within(self._news.wait(), LOOK_SECONDS)
         finally:
             await self._halt()
 
@@ -167,7 +167,7 @@ class Following:
         if healthy:
             self._trials.confirm()
             self._reread()
-        elif now - self._began > PATIENCE * self._settings.updates.health_seconds:
+        elif now - self._began > PATIENCE_FACTOR * self._settings.updates.health_seconds:
             self._trials.take_back("The device did not get healthy with it in time.")
             self._reread()
             self._restart()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from auricle.errors import REFUSED, AuricleError, PackError, because
+from auricle.errors import REFUSED_CODE, AuricleError, PackError, because
 from auricle.files import read_kept, write_durably
 from auricle.packs.archive import read_file
 from auricle.packs.pack import Pack, load_pack, pack_bytes
@@ -28,7 +28,7 @@ SWITCH = "current.json"
 class NoEarlierPackError(PackError):
     """There is no pack to go back to."""
 
-    exit_code = REFUSED
+    exit_code = REFUSED_CODE
 
 
 class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

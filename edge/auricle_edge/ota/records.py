@@ -23,7 +23,7 @@ from auricle_edge.fleet.agent_context import State
 FOLDER = "updates"
 """In a device's state folder."""
 WANTED, PROGRESS, TRIAL, KEPT, FAILED = "wanted.json", "progress.json", "trial.json", "kept.json", "failed.json"
-LARGEST = 64 << 10
+LARGEST_BYTES = 64 << 10
 """Bytes of a record."""
 LONGEST_REASON = 200
 
@@ -145,10 +145,10 @@ def read_plain(path: Path) -> bytes | None:
     except OSError as error:
         raise StorageError(f"{path} cannot be read ({error.strerror}).") from error
     try:
-        data = os.read(handle, LARGEST + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+        data = os.read(handle, LARGEST_BYTES + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
     finally:
         os.close(handle)
-    if not 0 < len(data) <= LARGEST:
+    if not 0 < len(data) <= LARGEST_BYTES:
         raise StorageError(f"{path} is not a regular file of the right size: remove it.")
     return data
 

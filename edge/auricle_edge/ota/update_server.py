@@ -18,7 +18,7 @@ from auricle.mqtt_link.private_link import FOLDER, IdentityFiles, is_loopback
 from auricle.wire.claims import UNREADABLE, pin
 from auricle_edge.ota.records import Named, UpdateLaterError, UpdateRefusedError, read_plain, read_record
 
-PIECE = 64 << 10
+PIECE_BYTES = 64 << 10
 CLAIM = "claim.json"
 
 
@@ -100,7 +100,7 @@ class UpdateServer:
     def _read(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
         """The body, unless it drips."""
         began, came = time.monotonic(), 0
-        while piece := answer.read1(PIECE):
+        while piece := answer.read1(PIECE_BYTES):
             yield piece
             came += len(piece)
             now = time.monotonic()

@@ -9,17 +9,17 @@ from auricle.process.checkup import Finding, Verdict, finding
 from auricle_edge.listening.capture.levels import Levels
 from auricle_edge.listening.capture.state import CaptureState
 
-QUIET = -65.0
+QUIET_DBFS = -65.0
 """dBFS: a microphone in a room hears more than this."""
-LOUD = 0.001
+LOUD_SHARE = 0.001
 """Share of samples at full scale from which speech is distorted."""
-NOISY = -40.0
+NOISY_DBFS = -40.0
 """dBFS of the quietest moments from which words at some distance do not stand out."""
-OFFSET = 0.02
+OFFSET_SHARE = 0.02
 """Share of full scale from which an offset costs room for the sound."""
-HUMS = 0.5
+HUMS_SHARE = 0.5
 """Share of a quiet second that is hum from which it is told."""
-HEARD = -60.0
+HEARD_DBFS = -60.0
 """dBFS of the quietest moments below which hum disturbs nobody."""
 
 
@@ -33,7 +33,7 @@ def level(samples: NDArray[np.int16]) -> tuple[Verdict, str]:
 def loudness(dbfs: float) -> tuple[Verdict, str]:
     """Whether a level is that of a room."""
     sentence = f"The sound is at {dbfs:.0f} dBFS."
-    if dbfs < QUIET:
+    if dbfs < QUIET_DBFS:
         return "doubtful", f"{sentence} That is quieter than a room: raise the capture level with alsamixer."
     return "good", sentence
 
@@ -46,7 +46,7 @@ def clipping(samples: NDArray[np.int16]) -> tuple[Verdict, str]:
 def judge_clipping(share: float) -> tuple[Verdict, str]:
     """Whether a share of samples at full scale is too much."""
     sentence = f"{share:.2%} of the samples are at full scale."
-    if share > LOUD:
+    if share > LOUD_SHARE:
         return "doubtful", f"{sentence} Speech is distorted: lower the capture level with alsamixer."
     return "good", sentence
 
@@ -54,7 +54,7 @@ def judge_clipping(share: float) -> tuple[Verdict, str]:
 def noise(floor: float) -> tuple[Verdict, str]:
     """Whether the quietest moments are quiet."""
     sentence = f"Its quietest moments are at {floor:.0f} dBFS."
-    if floor > NOISY:
+    if floor > NOISY_DBFS:
         return "doubtful", (
             f"{sentence} Words at some distance do not stand out: move it away from fans and loudspeakers, or lower "
             "the capture level with alsamixer if the room is quiet."
@@ -65,7 +65,7 @@ def noise(floor: float) -> tuple[Verdict, str]:
 def offset(share: float) -> tuple[Verdict, str]:
     """Whether the samples have a constant offset."""
     sentence = f"The samples have an offset of {abs(share):.1%} of full scale."
-    if abs(share) > OFFSET:
+    if abs(share) > OFFSET_SHARE:
         return "doubtful", (
             f"{sentence} It leaves less room for loud words: try another sound card or input. high_pass in [capture] "
             "keeps it from what is listened to."
@@ -76,7 +76,7 @@ def offset(share: float) -> tuple[Verdict, str]:
 def hum(share: float, mains: int, floor: float) -> tuple[Verdict, str]:
     """Whether the mains can be heard."""
     sentence = f"{share:.0%} of its quietest second is hum of {mains} Hz mains."
-    if share > HUMS and floor > HEARD:
+    if share > HUMS_SHARE and floor > HEARD_DBFS:
         return "doubtful", (
             f"{sentence} Use another power supply or a shorter cable, keep it away from mains leads, "
             "or set high_pass = 80 in [capture]."

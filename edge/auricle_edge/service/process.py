@@ -146,7 +146,7 @@ def main(arguments: Sequence[str]) -> int:
     from auricle_edge.board.memory import be_small
 
     be_small()
-    from auricle.errors import INVALID, AuricleError
+    from auricle.errors import INVALID_CODE, AuricleError
     from auricle.process import ending
     from auricle.process.ending import begin_log, fail
     from auricle_edge.fleet.fleet_word import say_of_fleet
@@ -166,7 +166,7 @@ def main(arguments: Sequence[str]) -> int:
             of_the_system,
         )  # a command line's library, which no device keeps in memory
 
-        return fail(of_the_system(error), INVALID, as_json)
+        return fail(of_the_system(error), INVALID_CODE, as_json)
     except KeyboardInterrupt:
         return fail("Interrupted.", 130, as_json)
     return 0

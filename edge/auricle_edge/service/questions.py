@@ -24,7 +24,7 @@ from auricle_edge.service.status import fleet_status, status
 
 log = logging.getLogger("auricle.edge")
 
-LIVE = 0.1
+LIVE_SECONDS = 0.1
 """Seconds between two lines of a live view."""
 
 
@@ -102,7 +102,7 @@ class Questions:
                 name = "timeout" if isinstance(seen, Timeout) else "detection"
                 line = msgspec.structs.replace(line, **{name: seen})
             yield line
-            time.sleep(LIVE)
+            time.sleep(LIVE_SECONDS)
 
     def enrol(self, word: str, takes: int, keep: bool) -> Iterator[Step]:
         """Record takes of a word from the sound that comes."""

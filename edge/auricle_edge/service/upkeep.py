@@ -20,11 +20,11 @@ from auricle_edge.service.systemd import Notifier, Pulse
 
 log = logging.getLogger("auricle.edge")
 
-TICK = 0.5
+TICK_SECONDS = 0.5
 """Seconds between two looks after labels, the watchdog and the memory."""
-SETTLED = 5.0
+SETTLED_SECONDS = 5.0
 """Seconds after the start, or after a round, from which on memory that only they needed is given back."""
-SILENCE = 30.0
+SILENCE_SECONDS = 30.0
 """Seconds without a sign of sound, though it is not muted, after which the device is not well."""
 
 
@@ -54,7 +54,7 @@ class Upkeep:
         silence = np.zeros((1, *task.input_shape), np.float32)
         await loop.run_in_executor(parts.labelling, parts.hearing.now.candidate.recognise, silence)
         while True:
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(TICK_SECONDS)
             for done in await loop.run_in_executor(parts.labelling, parts.labeller.tick):
                 log.info("%s", done.said)
             state, now = parts.capture.state, time.monotonic()
@@ -79,14 +79,14 @@ class Upkeep:
     async def give_back(self) -> None:
         """What only the start and the rounds needed of memory; until cancelled."""
         parts, loop = self._parts, asyncio.get_running_loop()
-        await asyncio.sleep(SETTLED)
+        await asyncio.sleep(SETTLED_SECONDS)
         await self._forget_sound()
         await loop.run_in_executor(parts.labelling, keep_start)
         while True:
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(TICK_SECONDS)
             if parts.works:
                 self.trained = time.monotonic()
-            elif self.trained is not None and time.monotonic() - self.trained >= SETTLED:
+            elif self.trained is not None and time.monotonic() - self.trained >= SETTLED_SECONDS:
                 self.trained = None
                 await self._forget_sound()
                 await loop.run_in_executor(parts.training, rest, parts.choice.runtime)
@@ -101,7 +101,7 @@ class Upkeep:
         """Tell the coordinator how well the device hears, where its owner has allowed it; until cancelled."""
         reporter = self._parts.reporter
         while True:
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(TICK_SECONDS)
             reporter.look(agent.base)
             if not reporter.due or not self._parts.reached:
                 continue
@@ -115,4 +115,4 @@ class Upkeep:
 
 def hears(state: CaptureState, now: float) -> bool:
     """Whether sound comes, unless it is not wanted."""
-    return state.muted or (state.last_progress is not None and now - state.last_progress < SILENCE)
+    return state.muted or (state.last_progress is not None and now - state.last_progress < SILENCE_SECONDS)

@@ -21,7 +21,7 @@ from auricle.files import describe, read_kept, sync_folder, write_whole
 from auricle.wire.tensors import Flat, TensorTable
 from auricle_learning.training.train import LocalState
 
-KEPT = 2
+KEPT_STATES = 2
 """States kept before the newest one."""
 
 
@@ -69,7 +69,7 @@ class LocalStore:
         self._path, self._pack, self._table = folder / "local.safetensors", pack, table
         self._durable = durable
         self._parked = self._parking(pack)
-        self._earlier = [folder / f"local.{i + 1}.safetensors" for i in range(KEPT)]
+        self._earlier = [folder / f"local.{i + 1}.safetensors" for i in range(KEPT_STATES)]
 
     def save(self, state: LocalState) -> None:
         """Keep the state, and the one before; StorageError when the disk cannot take it.

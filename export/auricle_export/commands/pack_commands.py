@@ -19,7 +19,7 @@ from auricle.wire.identity import Identity
 from auricle_export.packs.diff import describe, pack_differences
 from auricle_export.packs.facts import describe_pack, kilobytes, print_facts
 
-DIFFERENT = 1
+DIFFERENT_CODE = 1
 """Exit code of `diff` for packs that differ, as that of `diff` for files."""
 
 UNSEEN_WIDTH = 160
@@ -150,4 +150,4 @@ def diff(
         if not found:
             typer.echo(f"The same pack: {first.manifest.name} {first.identity[:12]}.")
     if found:
-        raise typer.Exit(DIFFERENT)
+        raise typer.Exit(DIFFERENT_CODE)

@@ -15,7 +15,7 @@ from auricle.speech.sound_faults import sentences_of
 from auricle_export.commands.command_line import given_options, import_for
 from auricle_export.commands.pretrain_options import DECIDED, PretrainOptions, pretrain_options
 from auricle_export.commands.recipe_commands import RecipeOptions, check_by_recipe, train_by_recipe
-from auricle_export.commands.training_run import INTERRUPTED, TrainingRun
+from auricle_export.commands.training_run import INTERRUPTED_CODE, TrainingRun
 from auricle_export.pretrain.settings import PretrainSettings
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _by_options(ctx: typer.Context, options: PretrainOptions) -> int:
         lambda view, stopped: work.pretrain_pack(base, task, modules=modules, watch=view, stopped=stopped)
     )
     if done is None:
-        return INTERRUPTED
+        return INTERRUPTED_CODE
     work.remove_state(run.folder, list(done.trained))
     facts = {**facts_of(done), "path": str(run.out)}
     return run.conclude(facts, done.speech.findings, lambda: run.show(done.pack))

@@ -14,8 +14,8 @@ from auricle.errors import SettingsError
 from auricle.packs.pack import load_pack
 from auricle.process.table import Column, Grid
 from auricle_export.commands.command_line import given_options, import_for
-from auricle_export.commands.pack_commands import DIFFERENT
-from auricle_export.commands.training_run import INTERRUPTED, Stopped, TrainingRun, until_stopped
+from auricle_export.commands.pack_commands import DIFFERENT_CODE
+from auricle_export.commands.training_run import INTERRUPTED_CODE, Stopped, TrainingRun, until_stopped
 
 if TYPE_CHECKING:
     from auricle.packs.pack import Pack
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from auricle_export.pretrain.settings import LiveSettings, PretrainSettings
     from auricle_export.pretrain.task import Pretrained
 
-WIDTH = 80
+WIDTH_COLUMNS = 80
 """Columns of the table of a comparison."""
 _VERDICTS = {True: "same", False: "DIFFERS", None: "not compared"}
 
@@ -63,7 +63,7 @@ def train_by_recipe(ctx: typer.Context, options: RecipeOptions) -> int:
         typer.echo(reminder, err=True)
     done = run.train(lambda view, stopped: _train(base, recipe, options, run.folder, view, stopped))
     if done is None:
-        return INTERRUPTED
+        return INTERRUPTED_CODE
     import_for("pretrain", "pretrain.task").remove_state(run.folder, list(done.trained))
     facts = run.facts_of(done.pack) | ({"reminder": reminder} if reminder else {})
     return run.conclude(facts, done.findings, lambda: run.show(done.pack))
@@ -100,12 +100,12 @@ def check_by_recipe(options: RecipeOptions) -> int:
     checked = until_stopped(options.as_json, lambda view, stopped: _check(pack, recipe, options, view, stopped))
     if checked is None:
         typer.echo(json.dumps({"interrupted": True}) if options.as_json else "Interrupted; nothing was compared.")
-        return INTERRUPTED
+        return INTERRUPTED_CODE
     if options.as_json:
         typer.echo(msgspec.json.encode(checked).decode())
     else:
-        show(checked, Console(width=WIDTH))
-    return 0 if checked.same else DIFFERENT
+        show(checked, Console(width=WIDTH_COLUMNS))
+    return 0 if checked.same else DIFFERENT_CODE
 
 
 def _check(pack: Pack, recipe: Recipe | ClipRecipe, options: RecipeOptions, view: View, stopped: Stopped) -> Checked:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from auricle.packs.pack import Pack
     from auricle.speech.sound_faults import Finding
 
-INTERRUPTED = 130
+INTERRUPTED_CODE = 130
 """Exit code of a command that SIGINT or SIGTERM ended."""
 Stopped = Callable[[], bool]
 """Whether a signal asked for the end."""

@@ -17,7 +17,7 @@ from auricle_export.commands.command_line import import_for
 if TYPE_CHECKING:
     from auricle_export.voices.overview import VoiceRow
 
-WIDTH = 80
+WIDTH_COLUMNS = 80
 """Columns of the table."""
 
 voices = typer.Typer(no_args_is_help=True)
@@ -35,7 +35,7 @@ def list_voices(as_json: bool = typer.Option(False, "--json", help="Print a JSON
     if as_json:
         typer.echo(json.dumps({"voices": [row.facts() for row in rows]}))
         return
-    console = Console(width=WIDTH)
+    console = Console(width=WIDTH_COLUMNS)
     columns = [
         Column("voice", 0),
         Column("there", 0),

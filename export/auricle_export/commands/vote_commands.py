@@ -11,7 +11,7 @@ import typer
 from auricle.errors import SettingsError
 from auricle.packs.pack import load_pack
 from auricle_export.commands.command_line import given_options, import_for
-from auricle_export.commands.training_run import INTERRUPTED, TrainingRun
+from auricle_export.commands.training_run import INTERRUPTED_CODE, TrainingRun
 
 if TYPE_CHECKING:
     from auricle_export.pretrain.third_vote import VotedPack, VoteTask
@@ -56,7 +56,7 @@ def vote(
     task: VoteTask = work.VoteTask(chosen, data, run.folder, frozen, settings)
     done: VotedPack | None = run.train(lambda view, stopped: work.train_vote(base, task, watch=view, stopped=stopped))
     if done is None:
-        return INTERRUPTED
+        return INTERRUPTED_CODE
     import_for("vote", "pretrain.task").remove_state(run.folder, [work.WIDE_HEAD])
     facts: dict[str, object] = {
         **run.facts_of(done.pack),

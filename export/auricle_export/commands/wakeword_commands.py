@@ -16,7 +16,7 @@ from auricle.packs.pack import pack_bytes
 from auricle.process.table import Column, Grid
 from auricle.speech.sources import Place, source_folders
 from auricle_export.commands.command_line import command, given_options, import_for, refuse_unwritable
-from auricle_export.commands.training_run import INTERRUPTED, Stopped, TrainingRun
+from auricle_export.commands.training_run import INTERRUPTED_CODE, Stopped, TrainingRun
 
 if TYPE_CHECKING:
     from auricle.packs.pack import Pack
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from auricle_export.wakeword.report import WakeReport
     from auricle_export.wakeword.task import WakeTask
 
-WIDTH = 80
+WIDTH_COLUMNS = 80
 """Columns of the table."""
 
 
@@ -142,7 +142,7 @@ def _make(run: TrainingRun, task: WakeTask, words: Sequence[str], page: Path) ->
 
     made = run.train(make, write)
     if made is None:
-        return INTERRUPTED
+        return INTERRUPTED_CODE
     states.remove_state(run.folder, made.done.models)
     facts = {**made.report.facts(), "identity": made.pack.identity, "page": str(page)}
     return run.conclude(facts, made.done.corpus.corpus.findings, lambda: show(made.report, page))
@@ -150,7 +150,7 @@ def _make(run: TrainingRun, task: WakeTask, words: Sequence[str], page: Path) ->
 
 def show(report: WakeReport, page: Path) -> None:
     """Print what was made as a table of 80 columns."""
-    console = Console(width=WIDTH)
+    console = Console(width=WIDTH_COLUMNS)
     columns = [Column("wake word", 0, is_sentence=True), Column("threshold"), Column("heard", 0), Column("of", 0)]
     rows = [
         (

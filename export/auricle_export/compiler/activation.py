@@ -30,14 +30,14 @@ def apply(function: type[torch.autograd.Function], *inputs: object) -> tuple[Ten
     return outputs
 
 
-LONG = 4096
+LONG_ROWS = 4096
 """Rows above which a sum is taken in two stages."""
 
 
 def sum_rows(x: Tensor) -> Tensor:
     """The sum of the rows of x (N, C); onnxruntime adds long columns one by one, which loses digits that this keeps."""
     rows = x.shape[0]
-    if rows < LONG:
+    if rows < LONG_ROWS:
         return x.sum(0)
     parts = next(size for size in range(isqrt(rows), 0, -1) if rows % size == 0)
     return x.reshape(parts, rows // parts, -1).sum(0).sum(0)

@@ -16,7 +16,7 @@ from torch import Tensor
 from auricle_export.compiler.activation import Saved
 from auricle_export.compiler.sequence import each_step, states_before
 
-UNROLLED = 50
+UNROLLED_STEPS = 50
 """Steps up to which a GRU's forward pass is written out, so that its gates need not be computed again going back."""
 
 
@@ -31,7 +31,7 @@ class Gru(torch.autograd.Function):
     def forward(
         x: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor, b_hh: Tensor, start: Tensor, reverse: bool
     ) -> tuple[Tensor, ...]:
-        if x.shape[0] <= UNROLLED:
+        if x.shape[0] <= UNROLLED_STEPS:
             return _unroll(x, w_ih, w_hh, b_ih, b_hh, start, reverse)
         states = torch.ops.auricle.gru_sequence(x, w_ih, w_hh, b_ih, b_hh, start, reverse)
         return states, states.select(0, 0 if reverse else x.shape[0] - 1).clone()

@@ -25,10 +25,10 @@ else:
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-LARGEST = 64 << 10
+LARGEST_BYTES = 64 << 10
 """Bytes: no document is longer."""
 THIRTY_TWO_BITS = ("armhf", "armel", "armv6l", "armv7l", "arm", "i386", "i686", "x86")
-SHOWN = 60
+SHOWN_CHARACTERS = 60
 SECRETS = ("psk", "password_hash")
 """Keys whose values are not repeated in a message."""
 
@@ -57,7 +57,7 @@ class DocumentError(SettingsError):
 
 def read_content(path: Path, noun: str, refusal: type[DocumentError]) -> bytes:
     """The bytes of a document, a `noun` such as "profile". `refusal`: it cannot be read, or is too long."""
-    return read_bytes(path, f"The {noun}", most=LARGEST, refusal=refusal)
+    return read_bytes(path, f"The {noun}", most=LARGEST_BYTES, refusal=refusal)
 
 
 def read_document(
@@ -213,7 +213,7 @@ def _with_full_stop(sentence: str) -> str:
 
 def quote(value: object) -> str:
     text = json.dumps(value, default=str)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
 def _dotted_path(path: KeyPath) -> str:

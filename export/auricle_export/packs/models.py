@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from auricle_export.compiler.layers import Bavd
 
-MELS = 40
+USUAL_MELS = 40
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Crnn(nn.Module):
         Whether MuPFL's activation dropout follows each convolution's ReLU: a map over time of each block.
     """
 
-    def __init__(self, shape: CrnnShape, labels: int, mels: int = MELS, *, bavd: bool = False) -> None:
+    def __init__(self, shape: CrnnShape, labels: int, mels: int = USUAL_MELS, *, bavd: bool = False) -> None:
         super().__init__()
         widths = (mels, *shape.channels)
         self.shape = shape
@@ -159,7 +159,7 @@ class ResNet(nn.Module):
         Whether MuPFL's activation dropout follows the last ReLU of the stem and of each block: a map over time of each.
     """
 
-    def __init__(self, shape: ResNetShape, labels: int, mels: int = MELS, *, bavd: bool = False) -> None:
+    def __init__(self, shape: ResNetShape, labels: int, mels: int = USUAL_MELS, *, bavd: bool = False) -> None:
         super().__init__()
         self.shape = shape
         self.drop = nn.ModuleList(Bavd() for _ in shape.channels if bavd)
@@ -234,11 +234,13 @@ class EmbeddingHead(nn.Module):
         return self.head(h)  # type: ignore[no-any-return]
 
 
-FRAMES = 100
+WINDOW_FRAMES = 100
 """Of a window of a second."""
 
 
-def make_module(name: str, labels: int, mels: int = MELS, frames: int = FRAMES, *, bavd: bool = False) -> nn.Module:
+def make_module(
+    name: str, labels: int, mels: int = USUAL_MELS, frames: int = WINDOW_FRAMES, *, bavd: bool = False
+) -> nn.Module:
     """The module of a built-in model, with weights as PyTorch draws them; with `bavd` its layers drop activations."""
     if name in HEADS:
         return EmbeddingHead(labels, frames, mels, HEADS[name])

@@ -23,7 +23,7 @@ LOG_MELS = Frontend(mels=32, low_hz=60.0, high_hz=3800.0, floor=5e-9, scale=floa
 noise at -90 dBFS."""
 SHIFT = 2 + 2 * float(np.log10(1 << 15))
 """They look at samples as whole numbers of 16 bits, and at a tenth of decibels plus 2."""
-CHECKED = 4
+CHECKED_VECTORS = 4
 """Vectors that are compared with those of the file."""
 
 
@@ -75,7 +75,7 @@ def frozen_network(data: bytes, name: str, attribution: str, where: str) -> Froz
         It breaks the contract (`frozen`), or its weights do not fit float16.
     """
     chain = read_chain(data, where)
-    mels = np.random.default_rng(0).normal(5, 2, (chain.field + (CHECKED - 1) * chain.stride, chain.mels))
+    mels = np.random.default_rng(0).normal(5, 2, (chain.field + (CHECKED_VECTORS - 1) * chain.stride, chain.mels))
     sound = mels.astype(np.float32)
     b, _ = run_through(chain, len(sound), remembers=False)
     names = {f"network/{part}": tensor for part, tensor in chain.tensors().items()}

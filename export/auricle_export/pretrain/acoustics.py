@@ -10,7 +10,7 @@ from auricle.speech.features import Energies
 Range = tuple[float, float]
 Values = NDArray[np.float32]
 
-FRAME = 0.01
+FRAME_SECONDS = 0.01
 """Seconds from one frame to the next."""
 
 
@@ -25,7 +25,7 @@ def echo(energies: Energies, rng: np.random.Generator, decay: Range, direct_db: 
         Level of the direct sound over that of the whole echo.
     """
     count = len(energies)
-    fall = 10 ** (-6 * FRAME / rng.uniform(*decay, count))
+    fall = 10 ** (-6 * FRAME_SECONDS / rng.uniform(*decay, count))
     share = 10 ** (-rng.uniform(*direct_db, count) / 10) * (1 - fall)
     kept, added = (values.astype(np.float32)[:, None] for values in (fall, share))
     ringing = np.zeros_like(energies[:, 0])

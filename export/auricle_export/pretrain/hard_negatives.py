@@ -15,7 +15,7 @@ from auricle_export.pretrain.windows import Bank
 
 Recognise = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
-HOP = 10
+HOP_FRAMES = 10
 """Frames between two windows that are judged."""
 _WINDOWS = 512
 
@@ -41,9 +41,9 @@ def mine(bank: Bank, frontend: LogMel, labels: Sequence[str], recognise: Recogni
         return np.maximum(worst(sounds, late, every), worst(sounds, sounds.begins - 20, every))
 
     def of_streams(sounds: Sounds) -> MinedWindows:
-        counts = np.maximum(1, (sounds.lengths - frontend.task.frames) // HOP + 1)
+        counts = np.maximum(1, (sounds.lengths - frontend.task.frames) // HOP_FRAMES + 1)
         chosen = np.repeat(np.arange(len(sounds)), counts)
-        frames = (np.arange(len(chosen)) - np.repeat(np.cumsum(counts) - counts, counts)) * HOP
+        frames = (np.arange(len(chosen)) - np.repeat(np.cumsum(counts) - counts, counts)) * HOP_FRAMES
         return MinedWindows(worst(sounds, frames, chosen), chosen, frames)
 
     none = MinedWindows(np.zeros(0, np.float32), np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -56,19 +56,19 @@ def mine(bank: Bank, frontend: LogMel, labels: Sequence[str], recognise: Recogni
     )
 
 
-SECONDS = 3_600
+WORDS_SECONDS = 3_600
 """Length of all rows of words together."""
-ROW = 1_500
+ROW_FRAMES = 1_500
 """Frames of a row at least."""
-GAP = 11
+GAP_FRAMES = 11
 """Frames between two words: fewer than this."""
-EDGE = 3
+EDGE_FRAMES = 3
 """Frames before and after a word that go with it."""
-LOUDER = 4.0
+LOUDER_DB = 4.0
 """Decibels that a word may be louder or quieter than those beside it."""
 
 
-def run_together(words: Sequence[Sounds], rng: np.random.Generator, frames: int = 100 * SECONDS) -> Sounds:
+def run_together(words: Sequence[Sounds], rng: np.random.Generator, frames: int = 100 * WORDS_SECONDS) -> Sounds:
     """Put single words in rows without the silence around them.
 
     Parameters
@@ -106,14 +106,14 @@ def _row(words: Sequence[Sounds], rng: np.random.Generator) -> tuple[Energies, f
     parts: list[NDArray[np.float32]] = []
     levels: list[float] = []
     length = 0
-    while length < ROW:
+    while length < ROW_FRAMES:
         sounds = words[int(rng.integers(len(words)))]
         chosen = int(rng.integers(len(sounds)))
-        begin = max(0, int(sounds.begins[chosen]) - EDGE)
-        end = min(int(sounds.lengths[chosen]), int(sounds.ends[chosen]) + EDGE)
+        begin = max(0, int(sounds.begins[chosen]) - EDGE_FRAMES)
+        end = min(int(sounds.lengths[chosen]), int(sounds.ends[chosen]) + EDGE_FRAMES)
         first = int(sounds.starts[chosen])
-        gain = np.float32(10 ** (rng.uniform(-LOUDER, LOUDER) / 10))
-        gap = int(rng.integers(GAP))
+        gain = np.float32(10 ** (rng.uniform(-LOUDER_DB, LOUDER_DB) / 10))
+        gap = int(rng.integers(GAP_FRAMES))
         parts.append(sounds.energies[first + begin : first + end] * gain)
         parts.append(np.zeros((gap, sounds.energies.shape[1]), np.float32))
         levels.append(float(sounds.levels[chosen] * gain))

@@ -33,7 +33,7 @@ from auricle_export.pretrain.teachers import Taught, Teachers, identity_of, unst
 from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted
 from auricle_export.pretrain.training import Report, Stopped, pytorch_threads
 from auricle_export.pretrain.vector_pool import VectorPool
-from auricle_export.pretrain.warm_start import CALIBRATED, WarmStart
+from auricle_export.pretrain.warm_start import CALIBRATED_WINDOWS, WarmStart
 from auricle_export.pretrain.windows import Composer
 
 SMOOTHING = 0.05
@@ -143,7 +143,7 @@ class _Live:
         self.note = Note(facts=self._facts(corpus, start, teachers))
 
     def _calibrating(self) -> Tensor:
-        x, _ = self.composer(CALIBRATED, np.random.default_rng([self.settings.seed, 14]))
+        x, _ = self.composer(CALIBRATED_WINDOWS, np.random.default_rng([self.settings.seed, 14]))
         return torch.from_numpy(x)
 
     def _facts(self, corpus: Corpus, start: WarmStart | None, teachers: Sequence[Taught]) -> Facts:

@@ -33,9 +33,9 @@ from auricle_export.pretrain.trained import Trained
 from auricle_export.pretrain.training import Stopped, pytorch_threads
 from auricle_export.pretrain.warm_start import WarmStart
 
-WATCHING = 10
+WATCHING_TIMES = 10
 """How often the sound without keywords is heard in other noise while training."""
-CARRIED = 120
+CARRIED_SECONDS = 120
 """Seconds of each kind of sound without keywords that the pack carries."""
 
 
@@ -93,7 +93,7 @@ def pretrain_live(
     step = watch_progress(watch, stopped)
     frontend = frontend_of(pack)
     corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
-    streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING)
+    streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING_TIMES)
     trained: dict[str, Trained] = {}
     total = sum(pack.table(name).size for name in models)
     for model in models:
@@ -193,7 +193,7 @@ def with_starts(pack: Pack, starts: Mapping[str, Start], trained: Mapping[str, T
     return Pack(manifest, files)
 
 
-def carried(streams: Streams, seconds: int = CARRIED) -> list[tuple[str, Energies]]:
+def carried(streams: Streams, seconds: int = CARRIED_SECONDS) -> list[tuple[str, Energies]]:
     """The first stretch of each kind of sound without keywords, for the pack: rounds on devices are judged on it."""
     found: dict[str, Energies] = {}
     frames = seconds * streams.frontend.task.sample_rate // streams.frontend.task.frontend.hop

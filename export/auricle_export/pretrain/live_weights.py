@@ -20,9 +20,9 @@ from auricle_export.pretrain.warm_start import WarmStart, begin_with
 
 DECAY, CLIP = 0.02, 5.0
 """AdamW's weight decay of matrices, and the largest gradient norm."""
-WARMUP = 300
+WARMUP_STEPS = 300
 """Steps in which the learning rate rises to its height."""
-AVERAGE = 0.999
+AVERAGE_SHARE = 0.999
 """Share of the mean of the weights that stays in each step."""
 
 
@@ -84,7 +84,7 @@ class LiveWeights:
         """One step of the optimizer against a loss of the twin's, and of the mean after it."""
         s = self.settings
         share = step / (s.epochs * s.steps)
-        rate = s.rate * min(1.0, (step + 1) / WARMUP) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * share)))
+        rate = s.rate * min(1.0, (step + 1) / WARMUP_STEPS) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * share)))
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
         self.optimizer.zero_grad()
@@ -94,7 +94,7 @@ class LiveWeights:
         self._average(step)
 
     def _average(self, step: int) -> None:
-        new = 1 - min(AVERAGE, (step + 1) / (step + 10))
+        new = 1 - min(AVERAGE_SHARE, (step + 1) / (step + 10))
         with torch.no_grad():
             for mean, now in zip(self.mean.parameters(), self.twin.parameters(), strict=True):
                 mean.lerp_(now, new)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-FLOOR = 0.02
+FLOOR_POSTERIOR = 0.02
 """Posterior that every window has at least when it is drawn: what was never mistaken is still met."""
 _LONG = ("running", "together", "noise")
 
@@ -70,7 +70,7 @@ class Mined:
 
 def draw(scores: NDArray[np.float32], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw so many places, each as often as its score says."""
-    weights = np.cumsum(np.maximum(scores, FLOOR), dtype=np.float64)
+    weights = np.cumsum(np.maximum(scores, FLOOR_POSTERIOR), dtype=np.float64)
     places: NDArray[np.int64] = np.minimum(
         np.searchsorted(weights, rng.random(count) * weights[-1], side="right"), len(scores) - 1
     )

@@ -10,13 +10,13 @@ from torch import nn
 from auricle.errors import PackError
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, TensorTable
-from auricle_export.packs.models import FRAMES, HEADS, MELS, WORD_MODELS, make_module
+from auricle_export.packs.models import HEADS, USUAL_MELS, WINDOW_FRAMES, WORD_MODELS, make_module
 
 Modules = Mapping[str, Callable[[int], nn.Module]]
 """Makes the module of each model for a number of labels."""
 
 
-def own_modules(frames: int = FRAMES, mels: int = MELS) -> Modules:
+def own_modules(frames: int = WINDOW_FRAMES, mels: int = USUAL_MELS) -> Modules:
     """The built-in models, for windows of so many frames and mel bands, or vectors and their numbers."""
 
     def make(name: str) -> Callable[[int], nn.Module]:

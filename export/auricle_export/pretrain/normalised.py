@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from auricle_export.packs.models import AudioBroadcast, Crnn, EmbeddingHead, ResNet
 
-MOMENTUM = 0.05
+MOMENTUM_SHARE = 0.05
 """Share of a batch in the running statistics."""
 
 
@@ -20,7 +20,7 @@ class NormalisedLinear(nn.Module):
         super().__init__()
         self.linear = nn.Linear(layer.in_features, layer.out_features, bias=False)
         nn.init.kaiming_normal_(self.linear.weight, nonlinearity="relu")
-        self.norm = nn.BatchNorm1d(layer.out_features, momentum=MOMENTUM)
+        self.norm = nn.BatchNorm1d(layer.out_features, momentum=MOMENTUM_SHARE)
 
     def forward(self, h: Tensor) -> Tensor:
         """Transform and normalise."""
@@ -41,7 +41,7 @@ class NormalisedConv(nn.Module):
             layer.in_channels, layer.out_channels, layer.kernel_size[0], padding=layer.kernel_size[0] // 2, bias=False
         )
         nn.init.kaiming_normal_(self.conv.weight, nonlinearity="relu")
-        self.norm = nn.BatchNorm1d(layer.out_channels, momentum=MOMENTUM)
+        self.norm = nn.BatchNorm1d(layer.out_channels, momentum=MOMENTUM_SHARE)
 
     def forward(self, h: Tensor) -> Tensor:
         """Convolve and normalise (B, C, T)."""

@@ -47,7 +47,7 @@ def _middle(sound: NDArray[np.float32], length: int) -> NDArray[np.float32]:
     return sound[-spare // 2 : -spare // 2 + length]
 
 
-CHOOSING, JUDGING = 16, 10
+CHOOSING_TIMES, JUDGING_TIMES = 16, 10
 """How often the sound without keywords is heard in other noise: to choose thresholds, and to judge."""
 VALIDATION, TEST = "validation streams", "test streams"
 """What a bar calls them."""
@@ -97,7 +97,7 @@ def choose(
         Told how far it is.
     """
     streams = make_streams(
-        corpus.validation, pack.labels, frontend, seed + 1, negatives=CHOOSING, what=VALIDATION, progress=progress
+        corpus.validation, pack.labels, frontend, seed + 1, negatives=CHOOSING_TIMES, what=VALIDATION, progress=progress
     )
     commands = command_streams(corpus.validation, streams, recipe.wake, seed) if recipe.wake else None
 
@@ -131,7 +131,7 @@ def judge(
 ) -> dict[str, Start]:
     """What the manifest says of each model, on people of the test part, heard by this rule."""
     streams = make_streams(
-        corpus.test, pack.labels, frontend, seed, negatives=JUDGING, rule=rule, what=TEST, progress=progress
+        corpus.test, pack.labels, frontend, seed, negatives=JUDGING_TIMES, rule=rule, what=TEST, progress=progress
     )
     starts = {}
     for model in models:

@@ -13,7 +13,7 @@ import msgspec
 
 from auricle.errors import SettingsError, nearest
 from auricle.files import NamesOnDisk, normal_form, read_text
-from auricle.settings import LARGEST
+from auricle.settings import LARGEST_BYTES
 from auricle.speech.clip_folder import refuse_both_roles
 from auricle.speech.sources import DOWNLOADED, Place, Steps, source_folders
 from auricle_export.pretrain.clip_recipe import MOST_NAMED, ClipRecipe, Folder, FromFolders, below
@@ -191,4 +191,4 @@ def _text(name: str) -> str:
         raise SettingsError(
             f'There is no recipe "{name}": name a TOML file, or one of {", ".join(SHIPPED)}; {nearest(name, SHIPPED)}'
         )
-    return read_text(path, "The recipe", most=LARGEST)
+    return read_text(path, "The recipe", most=LARGEST_BYTES)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from auricle.errors import SettingsError, nearest
-from auricle.speech.synthesis import MOST
+from auricle.speech.synthesis import MOST_SPEAKERS
 from auricle_export.pretrain.window_settings import WindowSettings
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class PretrainSettings(_OnDevice):
             ("batch", self.batch),
             ("threads", self.threads),
         ):
-            if not 1 <= value <= MOST:
-                raise SettingsError(f"--{name} is {value}: it has to be 1 to {MOST:,}.")
+            if not 1 <= value <= MOST_SPEAKERS:
+                raise SettingsError(f"--{name} is {value}: it has to be 1 to {MOST_SPEAKERS:,}.")
         if not 0 < self.rate <= 1:
             raise SettingsError(f"--rate is {self.rate:g}: it has to be above 0 and at most 1.")
         if not 0 <= self.seed < SEEDS:
@@ -113,8 +113,8 @@ class LiveSettings(_OnDevice):
         """Refuse what cannot be trained with."""
         for name in ("epochs", "steps", "batch", "judged", "mined", "composed", "threads"):
             value = getattr(self, name)
-            if not 1 <= value <= MOST:
-                raise SettingsError(f"{name} is {value}: it has to be 1 to {MOST:,}.")
+            if not 1 <= value <= MOST_SPEAKERS:
+                raise SettingsError(f"{name} is {value}: it has to be 1 to {MOST_SPEAKERS:,}.")
         if not (math.isfinite(self.rate) and 0 < self.rate <= 1):
             raise SettingsError(f"rate is {self.rate:g}: it has to be above 0 and at most 1.")
         for name, share in (("taught", self.taught), ("alone", self.alone)):

@@ -30,7 +30,7 @@ Features = NDArray[np.float32]
 Recognise = Callable[[Features], NDArray[np.float32]]
 """Posteriors (N, L) of log-mels (N, T, mels)."""
 
-RATE = 5.0
+RATE_PER_HOUR = 5.0
 """False accepts an hour at which a checkpoint's hits are compared."""
 _WINDOWS = 512
 
@@ -166,7 +166,7 @@ def streams_of(scenes: Sequence[Scene], labels: Sequence[str], frontend: LogMel,
     return Streams(tuple(scenes), energies, tuple(labels), frontend, rule or usual)
 
 
-def hits_at(counts: Counts, rate: float = RATE) -> float:
+def hits_at(counts: Counts, rate: float = RATE_PER_HOUR) -> float:
     """Share of keywords heard at so many false accepts an hour, the mean over the words, each at its own threshold.
 
     With one threshold for all, a single noise that sounds like a single word would decide between checkpoints. Where

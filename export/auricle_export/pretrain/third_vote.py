@@ -28,8 +28,8 @@ from auricle_export.packs.window import network_task
 from auricle_export.pretrain.corpus import Corpus, Progress, make_corpus
 from auricle_export.pretrain.listening import command_streams
 from auricle_export.pretrain.live import recogniser_of, train_live
-from auricle_export.pretrain.live_task import WATCHING, as_spelt, refuse_labels, with_starts
-from auricle_export.pretrain.outcome import CHOOSING, VALIDATION, heeding, judge
+from auricle_export.pretrain.live_task import WATCHING_TIMES, as_spelt, refuse_labels, with_starts
+from auricle_export.pretrain.outcome import CHOOSING_TIMES, VALIDATION, heeding, judge
 from auricle_export.pretrain.recipe import Recipe
 from auricle_export.pretrain.second_stage import Measured, Sound, compare_stages
 from auricle_export.pretrain.settings import LiveSettings
@@ -105,7 +105,7 @@ def train_vote(
     voter = voter_pack(pack, task.frozen)
     step, frontend = watch_progress(watch, stopped), frontend_of(voter)
     corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
-    streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING)
+    streams = make_streams(corpus.validation, pack.labels, frontend, seed, negatives=WATCHING_TIMES)
     size = voter.table(WIDE_HEAD).size
     watch.begin(WIDE_HEAD, size, size)
     settings = replace(task.settings, windows=replace(windows_of(recipe.windows), newest=1.0, crowd=0.5))
@@ -226,7 +226,7 @@ def _ears(
     rule = Rule(said.hop, said.smoothing, said.patience, refractory_of(pack.manifest.task.seconds))
     streams = make_streams(
         *(corpus.validation, pack.labels, frontend_of(pack), seed + 1),
-        negatives=CHOOSING,
+        negatives=CHOOSING_TIMES,
         rule=rule,
         what=VALIDATION,
         progress=progress,

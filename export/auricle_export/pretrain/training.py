@@ -28,7 +28,7 @@ from auricle_export.pretrain.trained import Epoch, Trained, TrainingInterrupted,
 
 DECAY, CLIP = 0.01, 5.0
 """AdamW's weight decay, and the largest gradient norm."""
-WARMUP = 2.0
+WARMUP_EPOCHS = 2.0
 """Epochs in which the learning rate rises to its height."""
 Report = Callable[[Epoch], None]
 Stopped = Callable[[], bool]
@@ -205,10 +205,10 @@ class _Training:
         return total / seen
 
     def _set_rate(self, epochs: float) -> None:
-        """Rise in a straight line for `WARMUP` epochs, and all along half a cosine down."""
+        """Rise in a straight line for `WARMUP_EPOCHS` epochs, and all along half a cosine down."""
         fall = 0.5 * (1 + math.cos(math.pi * epochs / self.settings.epochs))
         for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.rate * fall * min(1.0, (epochs + 0.1) / WARMUP)
+            group["lr"] = self.settings.rate * fall * min(1.0, (epochs + 0.1) / WARMUP_EPOCHS)
 
     def _batches(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Augmented batches (B, T, mels) with their targets (B,); the next one is made while one is trained on."""

@@ -10,7 +10,7 @@ import msgspec
 
 from auricle.errors import SettingsError, nearest
 from auricle_export.pretrain.settings import LiveSettings
-from auricle_export.pretrain.window_settings import LEAD, WindowSettings
+from auricle_export.pretrain.window_settings import LEAD_FRAMES, WindowSettings
 
 Number = int | float
 Value = float | tuple[float, float]
@@ -102,8 +102,8 @@ def _refuse_value(name: str, value: Value) -> None:
         if not isinstance(value, tuple) and low < 0:
             raise SettingsError(f"{where} is {value:g}: it has to be 0 or more.")
     elif isinstance(value, tuple):
-        if name == "shift" and (high > LEAD or low != int(low) or high != int(high)):
-            raise SettingsError(f"{where} has to be whole frames, at most {LEAD}.")
+        if name == "shift" and (high > LEAD_FRAMES or low != int(low) or high != int(high)):
+            raise SettingsError(f"{where} has to be whole frames, at most {LEAD_FRAMES}.")
         if (low < 0 and name != "led_gap") or (name == "decay" and low == 0):
             raise SettingsError(
                 f"{where} begins at {low:g}: it has to be {'above 0' if name == 'decay' else '0 or more'}."

@@ -19,11 +19,11 @@ from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.trained import TrainingInterrupted
 from auricle_export.pretrain.windows import Composer
 
-LONG = 180_000
+LONG_FRAMES = 180_000
 """Frames at most of each kind of sound without a keyword: half an hour."""
-PIECE = 1_000
+PIECE_FRAMES = 1_000
 """Frames of such sound that are equally loud."""
-MISTAKEN = 0.5
+MISTAKEN_SHARE = 0.5
 """Share of windows without a keyword that are drawn by how much they were mistaken for one."""
 MOVED = 0.5
 """Standard deviation of what is added to all numbers of a window: a network's numbers are a few tens."""
@@ -122,7 +122,7 @@ class VectorPool:
         """Windows (count, T', size) and labels (count,)."""
         alone = int(self._alone * count)
         chosen = [rng.integers(self._composed, size=count - alone)]
-        mistaken = 0 if self._scores is None else int(MISTAKEN * alone)
+        mistaken = 0 if self._scores is None else int(MISTAKEN_SHARE * alone)
         chosen.append(rng.integers(self._composed, len(self._starts), size=alone - mistaken))
         if self._scores is not None:
             chosen.append(self._others[draw(self._scores, mistaken, rng)])
@@ -133,7 +133,7 @@ class VectorPool:
 
 def _pieces(sounds: Sounds, rng: np.random.Generator) -> list[Energies]:
     """Some of the sounds one behind the other, in pieces of some seconds as loud as they may come."""
-    whole = sounds.energies[: min(LONG, len(sounds.energies))]
-    gains = 10 ** (rng.uniform(-18, 10, -(-len(whole) // PIECE)) / 10)
-    pieces = [whole[first : first + PIECE] for first in range(0, len(whole), PIECE)]
-    return [piece * np.float32(gain) for piece, gain in zip(pieces, gains, strict=True) if len(piece) == PIECE]
+    whole = sounds.energies[: min(LONG_FRAMES, len(sounds.energies))]
+    gains = 10 ** (rng.uniform(-18, 10, -(-len(whole) // PIECE_FRAMES)) / 10)
+    pieces = [whole[first : first + PIECE_FRAMES] for first in range(0, len(whole), PIECE_FRAMES)]
+    return [piece * np.float32(gain) for piece, gain in zip(pieces, gains, strict=True) if len(piece) == PIECE_FRAMES]

@@ -13,9 +13,9 @@ from auricle.packs.start import start_weights
 from auricle_export.pretrain.modules import Modules, module_for, tensors_of, write_flat
 from auricle_export.pretrain.normalised import NormalisedConv, NormalisedLinear
 
-CALIBRATED = 1_024
+CALIBRATED_WINDOWS = 1_024
 """Windows from which the statistics of each normalisation are taken."""
-BODY = 0.1
+BODY_SHARE = 0.1
 """Share of the learning rate for what comes before the classifier, where words are learnt that the start lacks."""
 
 
@@ -25,13 +25,13 @@ class WarmStart:
 
     pack: Pack
     """The pack that has them, for words of which some may be others."""
-    body: float = BODY
+    body: float = BODY_SHARE
     """Share of the learning rate for what comes before the classifier."""
 
     @property
     def identity(self) -> str:
         """What tells one start from another: a state of one does not go on from another."""
-        return self.pack.identity if self.body == BODY else f"{self.pack.identity} {self.body:g}"
+        return self.pack.identity if self.body == BODY_SHARE else f"{self.pack.identity} {self.body:g}"
 
 
 def begin_with(

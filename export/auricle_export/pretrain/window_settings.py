@@ -6,12 +6,12 @@ from dataclasses import dataclass, fields
 
 from auricle_export.pretrain.acoustics import Range
 
-LEAD = 30
+LEAD_FRAMES = 30
 """Frames before the window that are put together too: a room carries them into it. An earlier second window of a pair
 has so many fewer of them as it is earlier."""
 
 
-ENDED = 25
+ENDED_FRAMES = 25
 """Frames within which a keyword has just ended: some three hops of a front-end that steps by 80 ms, so that a detector
 which averages over as many windows sees whole ones."""
 _LATER = ("newest", "crowd", "crowd_db")
@@ -31,8 +31,8 @@ class WindowSettings:
     shift: Range = (0, 0)
     """How much earlier a second window of the same sound begins; both have the same label. (0, 0): no second window."""
     newest: float = 0.0
-    """Share of the keywords that have just ended, `ENDED` frames before their window's end at most. Of 1, a window in
-    which a keyword lies early, or outside for the most part, is never one with its label."""
+    """Share of the keywords that have just ended, `ENDED_FRAMES` frames before their window's end at most. Of 1, a
+    window in which a keyword lies early, or outside for the most part, is never one with its label."""
     noise_only: float = 0.16
     """Of the windows without a keyword: nobody speaks."""
     running: float = 0.27

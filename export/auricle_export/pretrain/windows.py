@@ -16,7 +16,7 @@ from auricle_export.pretrain.mined import Mined, draw
 from auricle_export.pretrain.neighbours import Neighbours, Places, Values, add_sounds
 from auricle_export.pretrain.sounds import Sounds
 from auricle_export.pretrain.surroundings import Surroundings
-from auricle_export.pretrain.window_settings import ENDED, LEAD, WindowSettings
+from auricle_export.pretrain.window_settings import ENDED_FRAMES, LEAD_FRAMES, WindowSettings
 
 
 class Kind(IntEnum):
@@ -72,7 +72,7 @@ class Composer:
         self.bank, self.frontend, self.settings = bank, frontend, settings or WindowSettings()
         self._unknown, self._silence = unknown, silence
         self._frames = frontend.task.frames
-        self._times = np.arange(-LEAD, self._frames)
+        self._times = np.arange(-LEAD_FRAMES, self._frames)
         self._labels = np.unique(np.concatenate([bank.keywords.targets, bank.spoken.targets]))
         self._recorded, self._synthetic = (
             {int(label): np.flatnonzero(sounds.targets == label) for label in np.unique(sounds.targets)}
@@ -96,12 +96,12 @@ class Composer:
         s = self.settings
         if not s.shift[1]:
             mixed, targets = self._mix(count, np.zeros(count), rng)
-            return self._finish(mixed[:, LEAD:], rng), targets
+            return self._finish(mixed[:, LEAD_FRAMES:], rng), targets
         shift = rng.integers(int(s.shift[0]), int(s.shift[1]) + 1, count // 2)
         mixed, targets = self._mix(count // 2, shift.astype(np.float64), rng)
-        places = LEAD - shift[:, None] + np.arange(self._frames)
+        places = LEAD_FRAMES - shift[:, None] + np.arange(self._frames)
         earlier = np.take_along_axis(mixed, places[:, :, None], axis=1)
-        both = np.concatenate([mixed[:, LEAD:], earlier])
+        both = np.concatenate([mixed[:, LEAD_FRAMES:], earlier])
         return self._finish(both, rng), np.concatenate([targets, targets])
 
     def _finish(self, window: Energies, rng: np.random.Generator) -> NDArray[np.float32]:
@@ -216,7 +216,7 @@ class Composer:
             anywhere = low + np.maximum(high - low, 0) * rng.random(count)
             if not s.newest:
                 return anywhere
-            just = frames - length - shift - ENDED * rng.random(count)
+            just = frames - length - shift - ENDED_FRAMES * rng.random(count)
             return np.where(rng.random(count) < s.newest, just, anywhere)
         if kind == Kind.CUT:
             visible = rng.uniform(0.05, s.visible, count) * length

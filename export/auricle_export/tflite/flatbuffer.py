@@ -13,7 +13,7 @@ from auricle.packs.manifest import Buffer
 from auricle_export.tflite.draft import Draft, DraftOperator, DraftTensor
 
 SCHEMA_VERSION = 3
-ALIGNMENT = 16
+ALIGNMENT_BYTES = 16
 """Bytes; TensorFlow Lite's kernels read constants in whole vectors."""
 VERSIONS = {"BROADCAST_TO": 2, "DEQUANTIZE": 5}
 """Operator versions above 1; dequantising is one per channel."""
@@ -119,7 +119,7 @@ class _Writer:
         if not content:
             return self._table("Buffer")
         builder = self.builder
-        builder.StartVector(1, len(content), ALIGNMENT)
+        builder.StartVector(1, len(content), ALIGNMENT_BYTES)
         builder.head = builder.Head() - len(content)
         builder.Bytes[builder.Head() : builder.Head() + len(content)] = content
         return self._table("Buffer", Data=builder.EndVector())

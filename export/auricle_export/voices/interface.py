@@ -15,7 +15,7 @@ from auricle.speech.synthesis import PEAK, SPEECH_RMS
 Sound = NDArray[np.float32]
 """(samples,) at 16 kHz, full scale at 1."""
 
-LONGEST = 60
+LONGEST_SECONDS = 60
 """Seconds of a take."""
 _MANY = 20
 """Languages that are not named one by one."""
@@ -105,14 +105,14 @@ def as_take(samples: object, rate: int, what: str) -> Sound:
     Raises
     ------
     DataError
-        It is no sound: empty, silent, longer than `LONGEST` seconds, or not finite.
+        It is no sound: empty, silent, longer than `LONGEST_SECONDS` seconds, or not finite.
     """
     found = np.asarray(samples)
     if found.dtype.kind != "f" or found.size != max(found.shape, default=0):
         raise DataError(f"{what} is no sound but {found.dtype.name} {found.shape}: choose another voice.")
     sound = found.ravel().astype(np.float32)
-    if len(sound) > LONGEST * rate:
-        raise DataError(f"{what} is longer than {LONGEST} seconds: choose another voice.")
+    if len(sound) > LONGEST_SECONDS * rate:
+        raise DataError(f"{what} is longer than {LONGEST_SECONDS} seconds: choose another voice.")
     if not np.isfinite(sound).all():
         raise DataError(f"{what} holds samples that are no number: choose another voice.")
     peak = float(np.abs(sound).max()) if len(sound) else 0.0

@@ -27,9 +27,9 @@ from auricle_export.voices.pronunciation import plain_signs, sounds_of, spelling
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-RATE = 24_000
+RATE_HZ = 24_000
 """Hz."""
-STYLE = 256
+STYLE_NUMBERS = 256
 """Numbers of a style, the timbre and then the prosody, for a text of each number of phonemes."""
 TIMBRE = 128
 MOST_PHONEMES = 400
@@ -114,7 +114,7 @@ class Kokoro:
             "speed": speed,
         }
         what = f'What Kokoro says for "{text}"'
-        return as_take(run_graph(self._load()[0], given, what), RATE, what)
+        return as_take(run_graph(self._load()[0], given, what), RATE_HZ, what)
 
     def _tokens(self, ipa: str) -> list[int]:
         """The numbers of phonemes; marks that the table lacks are finer than its phonemes are."""
@@ -132,7 +132,7 @@ class Kokoro:
         most = min(MOST_PHONEMES, len(styles[own[0]]) - 1)
         row = int(np.clip(phonemes + rng.integers(-3, 15), min(2, most), most))
         halves = []
-        for half in (slice(0, TIMBRE), slice(TIMBRE, STYLE)):
+        for half in (slice(0, TIMBRE), slice(TIMBRE, STYLE_NUMBERS)):
             names = [own if rng.random() < OWN.get(language, OWN_ELSEWHERE) else others for _ in range(2)]
             one, other = (styles[str(rng.choice(among))][row, half] for among in names)
             weight = np.float32(rng.uniform(*WEIGHTS))
@@ -151,4 +151,4 @@ class Kokoro:
         kokoro_files.check(self.folder, self._files)
         session = open_graph(self.folder / kokoro_files.MODEL, "tokens", "style", "speed")
         styles = {name: self.folder / kokoro_files.style_file(name) for name in self._files.styles}
-        return session, {name: np.fromfile(path, "<f4").reshape(-1, STYLE) for name, path in styles.items()}
+        return session, {name: np.fromfile(path, "<f4").reshape(-1, STYLE_NUMBERS) for name, path in styles.items()}

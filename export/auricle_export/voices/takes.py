@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from auricle.errors import StorageError
 from auricle.files import cache_folder, read_kept, write_whole
 from auricle.hearing.sounds import pcm
-from auricle_export.voices.interface import LONGEST, Sound, VoiceSource
+from auricle_export.voices.interface import LONGEST_SECONDS, Sound, VoiceSource
 
 FULL_SCALE = np.float32(32_767)
 
@@ -105,5 +105,5 @@ def _load_take(path: Path) -> NDArray[np.int16] | None:
         samples = np.load(io.BytesIO(read_kept(path)), allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError):
         return None
-    usable = samples.dtype == np.int16 and samples.ndim == 1 and 0 < len(samples) <= LONGEST * 16_000
+    usable = samples.dtype == np.int16 and samples.ndim == 1 and 0 < len(samples) <= LONGEST_SECONDS * 16_000
     return samples if usable else None

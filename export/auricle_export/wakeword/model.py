@@ -29,12 +29,12 @@ from auricle_export.pretrain.training import Stopped
 from auricle_export.pretrain.warm_start import WarmStart
 from auricle_export.wakeword.corpus import WakeCorpus, wake_corpus
 from auricle_export.wakeword.task import MODEL, WakeTask, labels_of, name_of
-from auricle_export.wakeword.voices_sound import MARGIN, SpokenPart, Texts
+from auricle_export.wakeword.voices_sound import MARGIN_SAMPLES, SpokenPart, Texts
 
-LONGEST = 2.0
+LONGEST_SECONDS = 2.0
 """Seconds of a window at most."""
 
-WATCHING = 2
+WATCHING_TIMES = 2
 """How often the sound without the phrases is heard in other noise while training."""
 
 
@@ -91,7 +91,7 @@ def train_wake_model(material: Material, frozen: Frozen | None, watch: Watch, st
     pack = starting_pack(base, labels, name_of(task.phrases), window_of(task, material.parts), frozen)
     model, frontend = pack.manifest.plugin, frontend_of(pack)
     corpus = wake_corpus(task, commands, pack, frontend, material.texts, material.parts, material.recorded)
-    heard = make_streams(corpus.corpus.validation, labels, frontend, task.settings.seed, negatives=WATCHING)
+    heard = make_streams(corpus.corpus.validation, labels, frontend, task.settings.seed, negatives=WATCHING_TIMES)
     table = pack.table(model)
     watch.begin(model, table.size, table.size)
     trained = train_live(
@@ -115,16 +115,16 @@ def window_of(task: WakeTask, parts: Mapping[Part, SpokenPart]) -> float:
     Raises
     ------
     SettingsError
-        Voices need longer than `LONGEST` for it.
+        Voices need longer than `LONGEST_SECONDS` for it.
     """
     longest = 1.0
     for phrase in task.phrases:
-        lengths = [len(take.sound) - 2 * MARGIN for take in parts["train"].phrases if take.word == phrase]
+        lengths = [len(take.sound) - 2 * MARGIN_SAMPLES for take in parts["train"].phrases if take.word == phrase]
         seconds = 0.9 * float(np.quantile(lengths, 0.9)) / 16_000
-        if seconds > LONGEST:
+        if seconds > LONGEST_SECONDS:
             raise SettingsError(
-                f'"{phrase}" takes {seconds / 0.9:.1f} s to say, more than the {LONGEST:g} s that a device looks at: '
-                "name a shorter phrase."
+                f'"{phrase}" takes {seconds / 0.9:.1f} s to say, more than the {LONGEST_SECONDS:g} s that a device '
+                "looks at: name a shorter phrase."
             )
         longest = max(longest, float(np.ceil(seconds * 10) / 10))
     return longest

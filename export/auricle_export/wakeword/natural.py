@@ -20,7 +20,7 @@ from auricle_export.voices.sources import code_of
 from auricle_export.voices.speakers import parts_of, speakers_for
 from auricle_export.voices.takes import TakeOrder, speak_all
 from auricle_export.wakeword.task import WakeTask
-from auricle_export.wakeword.voices_sound import MARGIN, SourceVoices, SpokenPart, Texts
+from auricle_export.wakeword.voices_sound import MARGIN_SAMPLES, SourceVoices, SpokenPart, Texts
 
 Progress = Callable[[str, int, int], None]
 
@@ -30,7 +30,7 @@ for one, so that all of this takes some four CPU-minutes."""
 LEAST = 60
 NEAR, LISTS, SENTENCES = 16, 8, 4
 """Takes of what sounds like the phrases, of lists of other words, and of everyday sentences, in training."""
-LIST = 5
+LIST_WORDS = 5
 """Words of a list: in one take they cost a third of what they cost alone."""
 LANGUAGES, LANGUAGE_TAKES = 8, 2
 """Other languages at most, and takes of each."""
@@ -105,7 +105,7 @@ def _speak_part(
     for turn, ((line, _), sound) in enumerate(zip(lines, sounds, strict=True)):
         if (mark := fingerprint(sound)) not in known:
             known.add(mark)
-            take = Take(line.text, f"{source.name} {part} {turn}", np.pad(sound, MARGIN))
+            take = Take(line.text, f"{source.name} {part} {turn}", np.pad(sound, MARGIN_SAMPLES))
             takes.setdefault(line.kind, []).append(take)
     return takes
 
@@ -142,7 +142,7 @@ def _lines(source: VoiceSource, speakers: Sequence[str], part: Part, task: WakeT
     yield from (_Line("alike", text, own) for text in near)
     if texts.words:
         yield from (
-            _Line("sentences", ", ".join(map(str, rng.choice(texts.words, LIST, replace=False))), own)
+            _Line("sentences", ", ".join(map(str, rng.choice(texts.words, LIST_WORDS, replace=False))), own)
             for _ in range(LISTS)
         )
     if texts.accent is None:

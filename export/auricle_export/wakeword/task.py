@@ -17,7 +17,7 @@ from auricle.packs.manifest import JOINERS, LONGEST_LABEL, SILENCE, SPECIAL_LABE
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.clip_folder import refuse_both_roles
 from auricle.speech.spelling import small_letters
-from auricle.speech.synthesis import MOST
+from auricle.speech.synthesis import MOST_SPEAKERS
 from auricle.wire.kinds import plain
 from auricle_export.pretrain.recipe import refuse_twice
 from auricle_export.pretrain.settings import LiveSettings
@@ -35,9 +35,9 @@ MODEL = "resnet-lite"
 INSIDE = f"-'’{JOINERS}"
 """Signs that stand inside of words."""
 ONE_NETWORK = "--frontend puts the model over a network, where --vote puts a second one: leave one of the two out."
-RATE = 0.5
+RATE_PER_HOUR = 0.5
 """False accepts an hour that are allowed for each phrase."""
-EPOCHS = 16
+TRAIN_EPOCHS = 16
 WINDOWS = WindowSettings(
     keywords=0.4,
     synthetic=0.5,
@@ -56,7 +56,7 @@ people do."""
 
 def usual_settings() -> LiveSettings:
     """How a wake word is trained where nothing else is asked for."""
-    return LiveSettings(epochs=EPOCHS, windows=WINDOWS)
+    return LiveSettings(epochs=TRAIN_EPOCHS, windows=WINDOWS)
 
 
 def head_settings() -> LiveSettings:
@@ -66,7 +66,7 @@ def head_settings() -> LiveSettings:
     without the phrase: of that there is most, and it is what a head is wrong about.
     """
     windows = replace(WINDOWS, newest=1.0, crowd=0.5)
-    return LiveSettings(epochs=EPOCHS, steps=250, batch=512, rate=2e-3, alone=0.75, windows=windows)
+    return LiveSettings(epochs=TRAIN_EPOCHS, steps=250, batch=512, rate=2e-3, alone=0.75, windows=windows)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class WakeTask:
     """Synthetic voices at most."""
     sources: tuple[VoiceSource, ...] = ()
     """Other voices, which speak beside espeak-ng's."""
-    rate: float = RATE
+    rate: float = RATE_PER_HOUR
     """False accepts an hour that are allowed for each phrase."""
     commands: str | None = None
     """A pack whose words come after the phrase; None: nothing does."""
@@ -113,8 +113,8 @@ class WakeTask:
             refuse_phrase(phrase)
             if phrase in self.phrases[:place]:
                 raise SettingsError(f'The phrase "{phrase}" is named twice: name it once.')
-        if not 1 <= self.speakers <= MOST:
-            raise SettingsError(f"--speakers is {self.speakers}: it has to be 1 to {MOST:,}.")
+        if not 1 <= self.speakers <= MOST_SPEAKERS:
+            raise SettingsError(f"--speakers is {self.speakers}: it has to be 1 to {MOST_SPEAKERS:,}.")
         if not (math.isfinite(self.rate) and 0.05 <= self.rate <= 20):
             raise SettingsError(f"--rate is {self.rate:g}: it has to be 0.05 to 20 false accepts an hour.")
         if self.frozen is not None and self.vote is not None:

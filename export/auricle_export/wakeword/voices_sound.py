@@ -40,7 +40,7 @@ FOREIGN_VOICES = 8
 ENGLISH_ACCENT = "en-us"
 SENTENCES = 700
 """Of everyday speech, one take of each."""
-MARGIN = 1_600
+MARGIN_SAMPLES = 1_600
 """Samples of silence around a take."""
 
 
@@ -225,4 +225,4 @@ class _Speaking:
 
 def _take(one: OtherTake) -> Take:
     samples = one.audio.astype(np.float32) / np.float32(32_768)
-    return Take(one.text, one.voice, np.pad(samples, MARGIN))
+    return Take(one.text, one.voice, np.pad(samples, MARGIN_SAMPLES))

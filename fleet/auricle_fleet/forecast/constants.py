@@ -15,7 +15,7 @@ RELAY_FILES = 3
 OF_FEATURES = 8
 """Times that a run has what devices are lent to tune classifiers by in memory, as float32: two models' and a match's of
 float64, what travels, and what a device tunes on. An estimate."""
-SPOKEN = 0.012
+SPOKEN_SECONDS = 0.012
 """CPU seconds in which a clip is synthesised: an estimate, as are `READ` and `start_seconds`."""
 READ = 0.0006
 """CPU seconds in which a clip is read."""

@@ -25,7 +25,7 @@ from auricle_fleet.forecast.constants import (
     OF_FEATURES,
     READ,
     RELAY_FILES,
-    SPOKEN,
+    SPOKEN_SECONDS,
 )
 from auricle_fleet.forecast.crowd import Crowd
 from auricle_fleet.forecast.speed import Speed
@@ -149,7 +149,7 @@ class Needed:
         judged = (crowd.unseen + self._windows(MEASURED_MINUTES)) * any_speed.plugin
         trained, beside = trains * client, trains * has.client_seconds + judged
         each = trained / cores + beside
-        made = crowd.clips * (SPOKEN / cores if crowd.synthetic else READ)
+        made = crowd.clips * (SPOKEN_SECONDS / cores if crowd.synthetic else READ)
         used = float(crowd.trained.sum() + crowd.held_out.sum()) + crowd.unseen
         prepare = made + used * any_speed.features + has.start_seconds
         central = 0.0

@@ -33,7 +33,7 @@ _LOOK = 0.05
 """Seconds between two looks whether the round is over, while a slow device waits."""
 MOST_STEPS = 1 << 40
 """Steps that a message has room for."""
-REMEMBERED = 1024
+REMEMBERED_DEVICES = 1024
 """Devices whose clips stay ready."""
 _PLAIN = Group(name="all others")
 """What a device is like that is in no group."""
@@ -246,7 +246,7 @@ class FleetDevices:
             targets = np.concatenate([data.train.targets, data.held_out.targets])
             begins = fresh_labels(targets, len(labels), settings.partition.fresh, seed)
             clips = self._clips[device] = RoundClips(data, group, labels, share, seed, begins)
-            if len(self._clips) > REMEMBERED:
+            if len(self._clips) > REMEMBERED_DEVICES:
                 self._clips.popitem(last=False)
             if share > 0 and not len(clips.at(1).train):
                 raise DataError(

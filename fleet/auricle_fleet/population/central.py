@@ -15,7 +15,7 @@ from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import Trainer
 
-RATE, DECAY, WARMUP = 3e-3, 0.01, 3
+RATE, DECAY, WARMUP_EPOCHS = 3e-3, 0.01, 3
 
 
 def train_centrally(
@@ -58,7 +58,7 @@ def train_centrally(
     state = trainer.first_state()
     weights = state.weights if start is None else start
     for epoch in range(epochs):
-        rate = RATE * min(1.0, (epoch + 1) / WARMUP) * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
+        rate = RATE * min(1.0, (epoch + 1) / WARMUP_EPOCHS) * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
         plan = Plan(mode="supervised", optimizer="adamw", rate=rate, decay=DECAY, keep_state=True, augment=True)
         result = trainer.run(plan, epoch, weights, state)
         weights, state = result.plugin, result.local

@@ -42,7 +42,7 @@ FEWEST_CLIPS = 5
 """Of which a device can hold one out."""
 HELD_OUT = 0.2
 """Share of a device's clips that it never trains on."""
-PIECE = 256
+PIECE_CLIPS = 256
 """Clips whose features are computed at once."""
 
 
@@ -232,9 +232,9 @@ def _of_devices(
         rows, order = np.unique(places, return_inverse=True)
     task = frontend.task
     store = RowStore(len(rows), (task.frames, task.frontend.mels), np.float32, spill)
-    for i in range(0, len(rows), PIECE):
+    for i in range(0, len(rows), PIECE_CLIPS):
         progress("computing features", i, len(rows))
-        store.put(frontend.energies(speech.audio[rows[i : i + PIECE]]))
+        store.put(frontend.energies(speech.audio[rows[i : i + PIECE_CLIPS]]))
     progress("computing features", len(rows), len(rows))
     speakers = tuple(each.speaker for each in split.devices)
     targets = speech.targets[rows]

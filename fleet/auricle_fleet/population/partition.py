@@ -16,7 +16,7 @@ from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Fresh, Partition
 
 Places = NDArray[np.int64]
-FEWEST = 5
+FEWEST_CLIPS = 5
 """Clips that a device gets at least where clips are dealt out: it can hold one out."""
 DRAWS = 1000
 """So often is a draw made again in which a device has fewer."""
@@ -69,10 +69,10 @@ def divided(
         labelled = held[taken(speech.targets[held], share, np.random.default_rng([seed, 43]))]
         own = [replace(each, clips=np.setdiff1d(each.clips, labelled)) for each in own]
     short = min(own, key=lambda device: len(device.clips))
-    if len(short.clips) < FEWEST:
+    if len(short.clips) < FEWEST_CLIPS:
         raise DataError(
-            f'The device "{short.speaker}" would have {len(short.clips)} clips and needs {FEWEST}: lower --devices, or '
-            "imbalance or sigma of the partition, or the share of --labelled."
+            f'The device "{short.speaker}" would have {len(short.clips)} clips and needs {FEWEST_CLIPS}: lower '
+            "--devices, or imbalance or sigma of the partition, or the share of --labelled."
         )
     if partition.fresh is not None:
         _require_first(own, speech, partition.fresh, seed)
@@ -94,10 +94,10 @@ def _require_first(own: Sequence[DeviceClips], speech: SpeechSet, fresh: Fresh, 
         targets = speech.targets[device.clips]
         begins = fresh_labels(targets, len(speech.labels), fresh, device_seed(seed, place))
         first = int((begins[targets] == 1).sum())
-        if first < FEWEST:
+        if first < FEWEST_CLIPS:
             raise DataError(
-                f'The device "{device.speaker}" would begin with {first} clips and needs {FEWEST}: lower labels of '
-                "fresh, or --devices."
+                f'The device "{device.speaker}" would begin with {first} clips and needs {FEWEST_CLIPS}: lower '
+                "labels of fresh, or --devices."
             )
 
 
@@ -137,10 +137,11 @@ def _dealt(
     """The clips of the pool on so many devices; `own` says whose they are."""
     if partition.kind == "voices":
         return drawn_voices(own, count, partition.clips, partition.warp, rng)
-    if count * FEWEST > len(pool):
+    if count * FEWEST_CLIPS > len(pool):
         raise DataError(
-            f"{len(pool):,} clips are too few for {count:,} devices, of which each needs {FEWEST}: lower --devices to "
-            f"{len(pool) // FEWEST:,} or less."
+            f"{len(pool):,} clips are too few for {count:,} devices, of which each needs {FEWEST_CLIPS}: lower "
+            "--devices to "
+            f"{len(pool) // FEWEST_CLIPS:,} or less."
         )
     if partition.kind == "split":
         return split_speakers(own, targets, count)
@@ -208,9 +209,11 @@ def drawn_voices(
     Each hears so many clips of its speaker at most, drawn for it; a stretch of the mel axis is drawn from 1 - `warp` to
     1 + `warp` (vocal tract length perturbation, Jaitly and Hinton 2013). Devices of one speaker may share recordings.
     """
-    able = [each for each in own if len(each.clips) >= FEWEST]
+    able = [each for each in own if len(each.clips) >= FEWEST_CLIPS]
     if not able:
-        raise DataError(f"No speaker has the {FEWEST} clips that a device needs: lower --unseen, or take more speech.")
+        raise DataError(
+            f"No speaker has the {FEWEST_CLIPS} clips that a device needs: lower --unseen, or take more speech."
+        )
     drawn = []
     for device in range(count):
         turn, place = divmod(device, len(able))
@@ -239,10 +242,10 @@ def by_dirichlet(targets: Places, count: int, alpha: float, rng: np.random.Gener
     order = [rng.permutation(np.flatnonzero(targets == label)) for label in np.unique(targets)]
     for _ in range(DRAWS):
         counts = np.stack([apportioned(rng.dirichlet(np.full(count, alpha)), len(clips)) for clips in order])
-        if counts.sum(axis=0).min() >= FEWEST:
+        if counts.sum(axis=0).min() >= FEWEST_CLIPS:
             return _collect(order, counts)
     raise DataError(
-        f"In {DRAWS:,} draws with alpha {alpha:g} some of {count:,} devices had fewer than {FEWEST} clips: raise "
+        f"In {DRAWS:,} draws with alpha {alpha:g} some of {count:,} devices had fewer than {FEWEST_CLIPS} clips: raise "
         "alpha, or lower --devices."
     )
 

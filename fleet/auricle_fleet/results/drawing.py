@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from auricle.wire.kinds import escape
 
-WIDTH, MARGIN = 720, 16
+WIDTH_PX, MARGIN = 720, 16
 PLOT = 270
 """Height of the plot of a line chart."""
-TOP, AXIS, KEY = 72, 44, 20
+TOP_PX, AXIS, KEY_PX = 72, 44, 20
 """Heights above a plot (title, subtitle, name of the value axis), below it (its ticks), and of a line of the key."""
-LEFT, RIGHT = 56, 24
+LEFT_PX, RIGHT_PX = 56, 24
 """Beside a plot."""
 INK, SOFT, GRID, PAPER = "#1c2330", "#5c6675", "#d8dde5", "#ffffff"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc5fa0", "#7a5195", "#b07d00", "#3fa7e0", "#444b57")
@@ -22,7 +22,7 @@ DASHES = ("", "7 4", "2 3", "9 3 2 3")
 MANY = 5
 """Lines above which their bands are lighter."""
 FONTS = "Helvetica, Arial, DejaVu Sans, Liberation Sans, Noto Sans, Roboto, Segoe UI, sans-serif"
-BAR = 18
+BAR_PX = 18
 LARGEST_CELL, MAP = 36, 460
 """Side of a heat map's cell at the most, and about the side of its whole."""
 FEWEST_PIXELS = 22
@@ -95,19 +95,21 @@ def line_chart(title: str, subtitle: str, series: Sequence[Series], x: Axis, y: 
     x
         Where it is of rounds, `low` is 1, which has a tick too.
     """
-    key, rows = _key([line.name for line in series], TOP + PLOT + AXIS)
-    parts = [_title(title, subtitle), text(MARGIN, TOP - 12, y.title, "start", SOFT)]
+    key, rows = _key([line.name for line in series], TOP_PX + PLOT + AXIS)
+    parts = [_title(title, subtitle), text(MARGIN, TOP_PX - 12, y.title, "start", SOFT)]
     for tick in ticks(y.low, y.high):
         level = _up(y, tick)
-        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{level:.1f}" y2="{level:.1f}" stroke="{GRID}"/>')
-        parts.append(text(LEFT - 6, level + 4, y.shown(tick), "end", SOFT))
+        parts.append(
+            f'<line x1="{LEFT_PX}" x2="{WIDTH_PX - RIGHT_PX}" y1="{level:.1f}" y2="{level:.1f}" stroke="{GRID}"/>'
+        )
+        parts.append(text(LEFT_PX - 6, level + 4, y.shown(tick), "end", SOFT))
     for tick in sorted({x.low, *ticks(x.low, x.high)}):
         if x.is_share or float(tick).is_integer():
-            parts.append(text(_right(x, tick), TOP + PLOT + 18, x.shown(tick), "middle", SOFT))
-    parts.append(text(LEFT + (WIDTH - LEFT - RIGHT) / 2, TOP + PLOT + 36, x.title, "middle", SOFT))
+            parts.append(text(_right(x, tick), TOP_PX + PLOT + 18, x.shown(tick), "middle", SOFT))
+    parts.append(text(LEFT_PX + (WIDTH_PX - LEFT_PX - RIGHT_PX) / 2, TOP_PX + PLOT + 36, x.title, "middle", SOFT))
     for number, line in enumerate(series):
         parts += _line(line, x, y, *style(number), 0.13 if len(series) <= MANY else 0.06)
-    return _svg(f"{title}, {subtitle}", WIDTH, TOP + PLOT + AXIS + rows * KEY + MARGIN, [*parts, *key])
+    return _svg(f"{title}, {subtitle}", WIDTH_PX, TOP_PX + PLOT + AXIS + rows * KEY_PX + MARGIN, [*parts, *key])
 
 
 def bar_chart(title: str, blocks: Sequence[tuple[str, Sequence[Bar]]], most: float) -> str:
@@ -120,7 +122,7 @@ def bar_chart(title: str, blocks: Sequence[tuple[str, Sequence[Bar]]], most: flo
     """
     names = [bar.name for _, bars in blocks for bar in bars]
     left = MARGIN + max(map(text_width, names), default=0) + 10
-    room = WIDTH - left - MARGIN - max((text_width(bar.text) for _, bars in blocks for bar in bars), default=0) - 8
+    room = WIDTH_PX - left - MARGIN - max((text_width(bar.text) for _, bars in blocks for bar in bars), default=0) - 8
     number = {name: i for i, name in enumerate(dict.fromkeys(names))}
     parts, y = [_title(title, "")], 44.0
     for heading, bars in blocks:
@@ -131,13 +133,13 @@ def bar_chart(title: str, blocks: Sequence[tuple[str, Sequence[Bar]]], most: flo
             parts.append(text(left - 8, y + 13, bar.name, "end", SOFT))
             if bar.value is not None:
                 parts.append(
-                    f'<rect x="{left:.1f}" y="{y + 2:.1f}" width="{max(length, 1.0):.1f}" height="{BAR - 4}" '
+                    f'<rect x="{left:.1f}" y="{y + 2:.1f}" width="{max(length, 1.0):.1f}" height="{BAR_PX - 4}" '
                     f'fill="{style(number[bar.name])[0]}"/>'
                 )
             parts.append(text(left + length + 6, y + 13, bar.text, "start", INK))
-            y += BAR
+            y += BAR_PX
         y += 10
-    return _svg(title, WIDTH, y + MARGIN, parts)
+    return _svg(title, WIDTH_PX, y + MARGIN, parts)
 
 
 def heat_map(title: str, subtitle: str, labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
@@ -203,12 +205,12 @@ def _title_width(title: str, subtitle: str) -> float:
 
 def _key(names: Sequence[str], top: float) -> tuple[list[str], int]:
     """The key below a chart, a name behind the other as they fit, and its lines."""
-    parts, x, row = [], float(LEFT), 0
+    parts, x, row = [], float(LEFT_PX), 0
     for number, name in enumerate(names):
         wide = 32 + text_width(name) + 18
-        if x > LEFT and x + wide > WIDTH:
-            x, row = float(LEFT), row + 1
-        y, (colour, dash) = top + row * KEY + 8, style(number)
+        if x > LEFT_PX and x + wide > WIDTH_PX:
+            x, row = float(LEFT_PX), row + 1
+        y, (colour, dash) = top + row * KEY_PX + 8, style(number)
         parts.append(
             f'<line x1="{x:.1f}" x2="{x + 26:.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="{colour}" stroke-width="2.5" '
             f'stroke-dasharray="{dash}"/>'
@@ -234,11 +236,11 @@ def _line(line: Series, x: Axis, y: Axis, colour: str, dash: str, opacity: float
 
 
 def _right(axis: Axis, value: float) -> float:
-    return LEFT + (WIDTH - LEFT - RIGHT) * axis.at(value)
+    return LEFT_PX + (WIDTH_PX - LEFT_PX - RIGHT_PX) * axis.at(value)
 
 
 def _up(axis: Axis, value: float) -> float:
-    return TOP + PLOT * (1 - axis.at(value))
+    return TOP_PX + PLOT * (1 - axis.at(value))
 
 
 def _shade(share: float) -> str:

@@ -19,7 +19,7 @@ from auricle_fleet.results.result import RoundRow, Summary
 from auricle_fleet.settings.units import duration, false_accepts, percent, size
 
 SHOWN = 14
-BAR = 8
+BAR_CHARACTERS = 8
 """Characters of an accuracy of 1: the table fits 80 columns."""
 COLUMNS = ("round", "unseen", "", "personal", "counted", "up", "down", "seconds", "left")
 SPARED = ("down", "up", "", "seconds", "counted", "personal", "left")
@@ -179,7 +179,7 @@ def _cells(row: RoundRow) -> tuple[str, ...]:
     return (
         f"{row.round}/{row.rounds}",
         percent(row.plugin_accuracy_unseen),
-        "█" * round(BAR * (row.plugin_accuracy_unseen or 0.0)),
+        "█" * round(BAR_CHARACTERS * (row.plugin_accuracy_unseen or 0.0)),
         percent(row.personal_accuracy),
         f"{row.counted}/{row.invited}",
         size(row.bytes_up),

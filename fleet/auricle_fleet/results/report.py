@@ -14,7 +14,7 @@ from auricle_fleet.results.report_tables import by_device, by_finding, by_group,
 from auricle_fleet.results.result import HEARD_BEFORE, DeviceRow, RoundRow, Summary, prolonged
 from auricle_fleet.settings.units import duration, false_accepts, percent, size
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 300, 52, 36, 14, 14
+WIDTH_PX, HEIGHT_PX, LEFT_PX, BOTTOM_PX, TOP_PX, RIGHT_PX = 720, 300, 52, 36, 14, 14
 FIRST = 95
 """Width of the words below the first round, on a phone too."""
 
@@ -74,27 +74,27 @@ def chart(
     high = heights[-1]
 
     def x_of(x: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (x - 1) / max(1.0, last - 1)
+        return LEFT_PX + (WIDTH_PX - LEFT_PX - RIGHT_PX) * (x - 1) / max(1.0, last - 1)
 
     def y_of(y: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * min(y, high) / high
+        return HEIGHT_PX - BOTTOM_PX - (HEIGHT_PX - BOTTOM_PX - TOP_PX) * min(y, high) / high
 
-    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">']
+    parts = [f'<svg viewBox="0 0 {WIDTH_PX} {HEIGHT_PX}" role="img" aria-label="{escape(title)}">']
     for tick in heights:
         shown = f"{100 * tick:.0f} %" if unit == "%" else f"{tick:g} {unit}"
         y = y_of(tick)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{shown}</text>')
-    parts.append(f'<text x="{LEFT}" y="{HEIGHT - 12}">round 1</text>')
-    for tick in sorted({t for t in map(int, ticks(1, last)) if x_of(t) >= LEFT + FIRST}):
-        parts.append(f'<text x="{x_of(tick):.1f}" y="{HEIGHT - 12}" text-anchor="middle">{tick}</text>')
+        parts.append(f'<line class="grid" x1="{LEFT_PX}" x2="{WIDTH_PX - RIGHT_PX}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{LEFT_PX - 6}" y="{y + 4:.1f}" text-anchor="end">{shown}</text>')
+    parts.append(f'<text x="{LEFT_PX}" y="{HEIGHT_PX - 12}">round 1</text>')
+    for tick in sorted({t for t in map(int, ticks(1, last)) if x_of(t) >= LEFT_PX + FIRST}):
+        parts.append(f'<text x="{x_of(tick):.1f}" y="{HEIGHT_PX - 12}" text-anchor="middle">{tick}</text>')
     if level is not None:
         y = y_of(level[1])
         parts.append(
-            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" '
+            f'<line x1="{LEFT_PX}" x2="{WIDTH_PX - RIGHT_PX}" y1="{y:.1f}" y2="{y:.1f}" '
             'stroke="var(--c)" stroke-dasharray="6 5"/>'
         )
-        parts.append(f'<text x="{LEFT + 6}" y="{y - 5:.1f}">{escape(level[0])}</text>')
+        parts.append(f'<text x="{LEFT_PX + 6}" y="{y - 5:.1f}">{escape(level[0])}</text>')
     for _, colour, line in series:
         path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in line)
         dots = "".join(f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="2.2" fill="{colour}"/>' for x, y in line)

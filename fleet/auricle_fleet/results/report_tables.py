@@ -12,7 +12,7 @@ from auricle.wire.kinds import escape
 from auricle_fleet.results.result import DeviceRow, RoundRow
 from auricle_fleet.settings.units import false_accepts, percent, size
 
-WORST = 5
+WORST_DEVICES = 5
 """Devices that are named at most, of the worse half."""
 AGAIN = "auricle fleet run --config THIS_FOLDER/settings.json"
 
@@ -94,7 +94,7 @@ def by_device(devices: Sequence[DeviceRow]) -> str:
     quantiles = np.quantile([accuracy for accuracy, _, _ in known], [0, 0.1, 0.25, 0.5, 0.75, 0.9, 1])
     head = ("least", "10 %", "25 %", "median", "75 %", "90 %", "most")
     worst = []
-    for accuracy, name, i in known[: min(WORST, (len(known) + 1) // 2)]:
+    for accuracy, name, i in known[: min(WORST_DEVICES, (len(known) + 1) // 2)]:
         device = devices[i]
         worst.append(
             [name, device.speaker, device.model, str(device.training_clips), str(device.rounds), percent(accuracy)]
@@ -177,26 +177,27 @@ SOME: tuple[tuple[str, Callable[[RoundRow], str | None]], ...] = (
     ("epsilon", lambda r: None if r.epsilon is None else f"{r.epsilon:.3g}"),
 )
 """Columns of a second table, of runs that have one such value at least."""
-WHOLE = 20
+WHOLE_ROUNDS = 20
 """Rounds of a run, up to which its table shows all of them at once."""
-ENDS = 5
+ENDS_ROUNDS = 5
 """Rounds at either end that are seen of a longer run."""
 
 
 def by_round(rounds: Sequence[RoundRow]) -> str:
     """A row for each round, and again for what only some rules, attacks and engines have, where the run has it.
 
-    Of more than `WHOLE` rounds the first and the last `ENDS` are seen, and all of them unfold.
+    Of more than `WHOLE_ROUNDS` rounds the first and the last `ENDS_ROUNDS` are seen, and all of them unfold.
     """
     some = [column for column in SOME if any(column[1](row) is not None for row in rounds)]
 
     def shown(part: Sequence[RoundRow]) -> str:
         return _columns(ALWAYS, part) + (_columns([ALWAYS[0], *some], part) if some else "")
 
-    if len(rounds) <= WHOLE:
+    if len(rounds) <= WHOLE_ROUNDS:
         return shown(rounds)
     return (
-        f"<p>The first {ENDS} and the last {ENDS}.</p>{shown([*rounds[:ENDS], *rounds[-ENDS:]])}"
+        f"<p>The first {ENDS_ROUNDS} and the last "
+        f"{ENDS_ROUNDS}.</p>{shown([*rounds[:ENDS_ROUNDS], *rounds[-ENDS_ROUNDS:]])}"
         f"<details><summary>All {len(rounds):,} rounds</summary>{shown(rounds)}</details>"
     )
 

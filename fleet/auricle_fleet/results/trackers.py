@@ -16,7 +16,7 @@ from auricle_fleet.settings.fleet_settings import FleetSettings
 PACKAGES = {"tensorboard": "tensorboardX", "mlflow": "mlflow", "wandb": "wandb"}
 """What each tracker is imported as."""
 PROJECT = "auricle"
-LONGEST = 250
+LONGEST_CHARACTERS = 250
 """Characters of a setting that every tracker takes."""
 
 
@@ -118,7 +118,9 @@ class Tracking:
 
     def of(self, folder: Path, settings: FleetSettings) -> None:
         """Say which run it is; nothing is begun yet. The broker's address, which may hold a password, stays here."""
-        told = {name: str(value)[:LONGEST] for name, value in settings.changed().items() if name not in HIDDEN}
+        told = {
+            name: str(value)[:LONGEST_CHARACTERS] for name, value in settings.changed().items() if name not in HIDDEN
+        }
         self._begin = lambda: TRACKERS[self._kind](self._package, folder, told)
 
     def round(self, row: RoundRow) -> None:

@@ -18,7 +18,7 @@ from auricle_learning.aggregation.server_optimizer import KINDS
 from auricle_learning.methods import get_rule, rule_names
 from auricle_learning.presets import Preset, get_preset
 
-LONGEST = 1e9
+LONGEST_SECONDS = 1e9
 """Seconds that an invitation can say."""
 LARGEST_SEED = 1 << 40
 """What a plan can say."""
@@ -126,8 +126,8 @@ def check_learning(learning: str | None, preset: Preset) -> None:
 
 def check_compute(told: FleetSettings) -> None:
     """SettingsError for a time of a step that is not allowed, and for groups that are slow in what takes no time."""
-    if not 0 <= told.step_seconds <= LONGEST:
-        raise SettingsError(f"--step-seconds is {told.step_seconds:g}: it takes seconds, 0 to {LONGEST:.0f}.")
+    if not 0 <= told.step_seconds <= LONGEST_SECONDS:
+        raise SettingsError(f"--step-seconds is {told.step_seconds:g}: it takes seconds, 0 to {LONGEST_SECONDS:.0f}.")
     slow = next((group.name for group in told.groups if group.compute != 1), None)
     if slow is not None and not told.step_seconds:
         raise SettingsError(
@@ -185,8 +185,8 @@ def check_run(told: FleetSettings) -> None:
     told.privacy.require(chosen.rule, mode=told.mode, detection=told.detect)
     told.secure_sum.require(chosen.rule, chosen.rule_options, mode=told.mode, detection=told.detect)
     check_groups(told.groups)
-    if not 0 <= told.round_every <= LONGEST:
-        raise SettingsError(f"--round-every is {told.round_every:g}: it takes seconds, 0 to {LONGEST:.0f}.")
+    if not 0 <= told.round_every <= LONGEST_SECONDS:
+        raise SettingsError(f"--round-every is {told.round_every:g}: it takes seconds, 0 to {LONGEST_SECONDS:.0f}.")
     check_compute(told)
     if told.devices is not None:
         require_room(told.groups, told.devices)
@@ -212,8 +212,10 @@ def check_run(told: FleetSettings) -> None:
     for option, share in (("participation", told.participation), ("quorum", told.quorum)):
         if not 0 < share <= 1:
             raise SettingsError(f"--{option} is {share:g}: it is a share, above 0 and at most 1.")
-    if not 0 < told.deadline <= LONGEST:
-        raise SettingsError(f"--deadline is {told.deadline:g}: it takes seconds, above 0, at most {LONGEST:.0f}.")
+    if not 0 < told.deadline <= LONGEST_SECONDS:
+        raise SettingsError(
+            f"--deadline is {told.deadline:g}: it takes seconds, above 0, at most {LONGEST_SECONDS:.0f}."
+        )
     if not 0 <= told.seed <= LARGEST_SEED:
         raise SettingsError(f"--seed is {told.seed}: it has to be from 0 to {LARGEST_SEED}.")
     if told.broker is not None and told.broker not in BROKERS and (near := slip(told.broker)):

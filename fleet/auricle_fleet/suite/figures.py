@@ -17,9 +17,9 @@ ROUNDS = "rounds"
 """The figure that a suite has beside those that it names, where it has a target."""
 BACK = 0.02
 """So near to the accuracy of before an attack is recovered."""
-AFTERMATH = 3
+AFTERMATH_ROUNDS = 3
 """Rounds after an attack's in which its harm is measured: detection can repair from the first of them on."""
-WORST = 10
+WORST_PERCENTILE = 10
 """Percentile of the devices' accuracies that stands for the worst of them."""
 
 
@@ -105,12 +105,12 @@ def recovery(summary: Summary, rows: Rows) -> float | None:
 
 
 def after_attack(summary: Summary, rows: Rows) -> float | None:
-    """The plug-in's mean accuracy in the `AFTERMATH` rounds after each round with an attack, and its mean over these.
+    """The plug-in's mean accuracy in `AFTERMATH_ROUNDS` rounds after each one with an attack, and its mean over these.
 
     Rounds that the run does not have are left out. None without a group that attacks in certain rounds.
     """
     accuracy, attacks = _accuracy_and_attacks(summary, rows)
-    told = [[accuracy.get(n) for n in range(attack + 1, attack + 1 + AFTERMATH)] for attack in attacks]
+    told = [[accuracy.get(n) for n in range(attack + 1, attack + 1 + AFTERMATH_ROUNDS)] for attack in attacks]
     known = [_mean([value for value in values if value is not None]) for values in told]
     return _mean([value for value in known if value is not None])
 
@@ -122,9 +122,9 @@ def _accuracy_and_attacks(summary: Summary, rows: Rows) -> tuple[dict[int, float
 
 
 def worst_device(_: Summary, rows: Rows) -> float | None:
-    """The percentile `WORST` of the devices' newest accuracies, between two of them in proportion."""
+    """The percentile `WORST_PERCENTILE` of the devices' newest accuracies, between two of them in proportion."""
     newest = {name: value for row in rows for name, value in row.personal.items() if value is not None}
-    return float(np.percentile(list(newest.values()), WORST)) if newest else None
+    return float(np.percentile(list(newest.values()), WORST_PERCENTILE)) if newest else None
 
 
 def angle(_: Summary, rows: Rows) -> float | None:

@@ -19,7 +19,7 @@ from auricle_fleet.suite.folder import Ended, SuiteFolder
 from auricle_fleet.suite.plan import Cell
 from auricle_fleet.suite.worker import Order, Report
 
-PATIENCE = 60.0
+PATIENCE_SECONDS = 60.0
 """Seconds that a run has to end after it was asked to."""
 
 
@@ -149,7 +149,7 @@ class WorkerProcess:
                 process.send_signal(signal.SIGTERM)
         rest = asyncio.ensure_future(process.communicate())  # closes its pipes, too, while there is a loop to do it
         try:
-            await asyncio.wait_for(asyncio.shield(rest), PATIENCE)
+            await asyncio.wait_for(asyncio.shield(rest), PATIENCE_SECONDS)
         except asyncio.TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

@@ -24,9 +24,9 @@ from pathlib import Path
 from auricle.errors import AuricleError, pip_command
 from auricle_learning.native import compiling, library
 
-LONGEST = 120.0
-"""Seconds that a library may take until it has computed; a compiler takes longer, see `COMPILING`."""
-COMPILING = 400.0
+LONGEST_SECONDS = 120.0
+"""Seconds that a library may take until it has computed; a compiler takes longer, see `COMPILE_SECONDS`."""
+COMPILE_SECONDS = 400.0
 PRODUCT = (
     "CAo6UQoRCgF4CgF4EgF5IgZNYXRNdWwKDwoBeRIBeiIHU2lnbW9pZBIBZ1oTCgF4Eg4KDAgBEggKAggQCgIIEGITCgF6Eg4KDAgBEggKAggQCgII"
     "EEIECgAQEg=="
@@ -106,7 +106,7 @@ def _tried(name: str, fingerprint: str, notes: str) -> str | None:
 def _ended(name: str) -> str | None:
     """How a child ends that uses the library."""
     program = f"import sys, json; sys.path[:] = json.loads(sys.argv[1]); {TRIALS[name].program}"
-    limit = COMPILING if name == "native" else LONGEST
+    limit = COMPILE_SECONDS if name == "native" else LONGEST_SECONDS
     try:
         done = subprocess.run(
             [sys.executable, "-c", program, json.dumps(sys.path)],

@@ -19,7 +19,7 @@ AXES = 4
 OPERANDS_FROM, OPERAND_WORDS = 7, 5
 MOST_VALUES, MOST_TEMPORARY, MOST_STEPS = 24, 10, 40
 """In the arena, outside it, and kernels of a group: `step.h` has room for so many."""
-FAR = 160
+FAR_INSTRUCTIONS = 160
 """Instructions after the first of a group among which others are looked for."""
 Span = tuple[int, int]
 Touch = tuple[Store, Span]
@@ -179,7 +179,7 @@ def grouped(instructions: Sequence[Instruction], kept: Iterable[Store]) -> list[
 
 def _gathered(at: int, first: Step, uses: Uses, steps: Sequence[Step | None], taken: set[int]) -> Group:
     """The instruction at a place with later ones that may run then too: those that follow, or share values with it."""
-    group, end = Group(first.sizes), min(at + FAR, len(steps))
+    group, end = Group(first.sizes), min(at + FAR_INSTRUCTIONS, len(steps))
     if not group.take(first):  # it reads what it changes: nothing can be made between
         return Group(first.sizes, [first])
     i = at + 1

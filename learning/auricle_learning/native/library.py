@@ -23,9 +23,9 @@ from auricle_learning.native.compiling import FLAGS, HERE, LEVELS, SOURCES, X86_
 log = logging.getLogger("auricle.edge")
 
 COMPILERS = ("cc", "gcc", "clang")
-LONGEST = 300.0
+LONGEST_SECONDS = 300.0
 """Seconds that a compiler may take."""
-FORMAT = 2
+FORMAT_VERSION = 2
 """Of programs, as in `step.h`."""
 _BATCHES = (
     *(ctypes.c_int64, ctypes.c_void_p),
@@ -72,7 +72,7 @@ class Library:
                 f"The library of the runtime native, {path}, does not load: delete it, and see that programs may run "
                 "from its disk (noexec)."
             ) from error
-        if functions.step_format() != FORMAT:
+        if functions.step_format() != FORMAT_VERSION:
             raise AuricleError(f"The library of the runtime native, {path}, is of another version: delete it.")
         self.functions = functions
         self.pad: int = functions.step_pad()
@@ -189,12 +189,19 @@ def compile_library(found: str, folder: Path, extra: tuple[str, ...] = ()) -> Pa
 def _call(command: list[str]) -> None:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=LONGEST, env={**os.environ, "LC_ALL": "C"}
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LONGEST_SECONDS,
+            env={**os.environ, "LC_ALL": "C"},
         )
     except OSError as error:
         raise AuricleError(f"{command[0]} cannot be run for the runtime native: {because(error)}.") from error
     except subprocess.TimeoutExpired:
-        raise AuricleError(f"{command[0]} takes longer than {LONGEST:.0f} seconds for the runtime native.") from None
+        raise AuricleError(
+            f"{command[0]} takes longer than {LONGEST_SECONDS:.0f} seconds for the runtime native."
+        ) from None
     if done.returncode != 0:
         said = next((line for line in done.stderr.splitlines() if "error" in line), "it does not say why")
         raise AuricleError(f"{command[0]} cannot compile the runtime native ({said.strip()}): choose --runtime step.")

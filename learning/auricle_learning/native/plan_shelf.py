@@ -22,7 +22,7 @@ from auricle.checks.interface_facts import InterfaceFacts
 from auricle.errors import AuricleError, StorageError
 from auricle.files import open_kept, read_kept, write_whole
 from auricle.packs.pack import Graph, Pack
-from auricle_learning.native.library import FORMAT, native_folder, refuse_foreign
+from auricle_learning.native.library import FORMAT_VERSION, native_folder, refuse_foreign
 from auricle_learning.native.plan import LARGEST_FILE, Plan, UnsoundPlanError, plan_bytes, plan_of
 
 log = logging.getLogger("auricle.edge")
@@ -45,7 +45,7 @@ class PlanShelf:
         facts = InterfaceFacts(pack, graph, batch)
         self._file, self._inputs, self._outputs = graph.file, facts.inputs(), facts.outputs()
         entry = next(entry for entry in pack.manifest.files if entry.path == graph.file)
-        made_of = (entry.sha256, graph, self._inputs, self._outputs, facts.batch, FORMAT, _sources())
+        made_of = (entry.sha256, graph, self._inputs, self._outputs, facts.batch, FORMAT_VERSION, _sources())
         self.made_of = hashlib.sha256(msgspec.json.encode(made_of)).hexdigest()
         self.path = native_folder() / f"plan-{self.made_of[:32]}"
 

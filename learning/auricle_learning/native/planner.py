@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from auricle.checks.graph_check import Followed, check_graph
-from auricle.checks.interface_facts import EVALUATED
+from auricle.checks.interface_facts import EVALUATED_BATCH
 from auricle.checks.onnx_reader import Node
 from auricle.checks.operator_call import UnsoundNodeError
 from auricle.packs.graph_interface import Graph as PackGraph
@@ -30,7 +30,7 @@ COMPUTED = {
 """How many inputs of an operator are numbers that it computes with; None: all."""
 
 
-def plan_graph(pack: Pack, graph: PackGraph, batch: int = EVALUATED) -> Plan:
+def plan_graph(pack: Pack, graph: PackGraph, batch: int = EVALUATED_BATCH) -> Plan:
     """Plan a graph of a pack; one for any batch, for that many samples.
 
     Raises

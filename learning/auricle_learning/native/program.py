@@ -16,7 +16,7 @@ from auricle_learning.native.views import Instruction, Store, View
 
 LARGEST_ARENA = 1 << 30
 """Floats, as in `step_core.c`."""
-LINE = 16
+LINE_FLOATS = 16
 """Floats of a cache line: stores begin on one."""
 
 
@@ -104,7 +104,7 @@ def _words(instructions: Sequence[Instruction]) -> NDArray[np.int32]:
 
 def _room(store: Store) -> int:
     """Whole cache lines and one more: stores a page apart would hinder each other in the processor's store buffer."""
-    return (-(-store.size // LINE) + 1) * LINE
+    return (-(-store.size // LINE_FLOATS) + 1) * LINE_FLOATS
 
 
 def _placed(stores: list[Store], bottom: int) -> int:

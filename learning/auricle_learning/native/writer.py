@@ -27,7 +27,7 @@ PRODUCT, REDUCE, SOFTMAX, ARGMAX = range(2, 6)
 REDUCTIONS = ("sum", "squares", "max", "min")
 MOST_APART, MOST_TOGETHER = 64, 1024
 """Places of an axis more, each with an instruction of its own, and of all such axes together."""
-REPEATED = 8
+REPEATED_TIMES = 8
 """Times that a value is repeated at least for a copy of it to pay."""
 
 
@@ -122,7 +122,7 @@ class Writer:
         few = view
         for axis, stride in enumerate(view.strides):
             few = few.cut(axis, 0, 1) if stride == 0 else few
-        if few.size * REPEATED > view.size:
+        if few.size * REPEATED_TIMES > view.size:
             return view
         order = [axis for axis in range(len(view.shape)) if axis != inner] + [inner]
         closed = self.dense(few.transposed(order)).transposed([order.index(axis) for axis in range(len(order))])

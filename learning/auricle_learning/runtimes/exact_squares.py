@@ -15,7 +15,7 @@ import numpy as np
 
 from auricle.checks.onnx_reader import Node
 
-SHORTEST = 4096
+SHORTEST_NUMBERS = 4096
 """Numbers from which a sum is made in two stages; below, float32 in one is exact to 5e-7."""
 WIDEST = 8
 """How far a stage may be from the square root of the length, as a factor, before the vector is padded instead."""
@@ -49,7 +49,7 @@ def _is_long(node: Node, shapes: Mapping[str, Sequence[int]]) -> bool:
     whole = not given.get("axes") and not given.get("noop_with_empty_axes") and given.get("keepdims", 1) == 0
     if node.operator != "ReduceSumSquare" or len(node.inputs) != 1 or not whole:
         return False
-    return math.prod(shapes[node.inputs[0]]) > SHORTEST
+    return math.prod(shapes[node.inputs[0]]) > SHORTEST_NUMBERS
 
 
 def _rewritten(graph: bytes, nodes: Sequence[Node], shapes: Mapping[str, Sequence[int]], chosen: set[int]) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-LARGEST = 700.0
+LARGEST_EPSILON = 700.0
 """Epsilon above which this says infinity: it promises nothing, and e^epsilon is no number any more."""
 
 
@@ -27,14 +27,14 @@ def gaussian_epsilon(precision: float, delta: float) -> float:
     Returns
     -------
     float
-        0 without mechanisms; infinity above `LARGEST`. Never below the true one, and above it by 1e-6 at most.
+        0 without mechanisms; infinity above `LARGEST_EPSILON`. Never below the true one, and above it by 1e-6 at most.
     """
     if precision <= 0:
         return 0.0
     mu = math.sqrt(precision)
-    if not math.isfinite(mu) or _delta(LARGEST, mu) > delta:
+    if not math.isfinite(mu) or _delta(LARGEST_EPSILON, mu) > delta:
         return math.inf
-    low, high = 0.0, LARGEST
+    low, high = 0.0, LARGEST_EPSILON
     while high - low > 1e-7:
         middle = (low + high) / 2
         low, high = (low, middle) if _delta(middle, mu) <= delta else (middle, high)

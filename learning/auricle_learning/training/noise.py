@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.wire.plan import Noise, Plan
-from auricle.wire.secure_sum.masks import KEY, stream
+from auricle.wire.secure_sum.masks import KEY_BYTES, stream
 from auricle.wire.tensors import Flat
 from auricle_learning.training.train import RoundResult
 
@@ -57,7 +57,7 @@ def cryptographic_normals(size: int) -> NDArray[np.float64]:
     array (size,)
     """
     half = -(-size // 2)
-    bits = stream(secrets.token_bytes(KEY), 4 * half).view(np.uint64)
+    bits = stream(secrets.token_bytes(KEY_BYTES), 4 * half).view(np.uint64)
     uniform = ((bits >> np.uint64(11)) + 0.5) * 2.0**-53
     radius, angle = np.sqrt(-2 * np.log(uniform[:half])), 2 * np.pi * uniform[half:]
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size]

@@ -18,7 +18,7 @@ from auricle_learning.training.vector_shelf import Halves, Variant, VectorShelf,
 
 VARIANTS = 4
 """Of a clip, when clips are augmented."""
-MOST = 4_000
+MOST_CLIPS = 4_000
 """Clips of which variants are kept in memory; 4 of 12 vectors of 96 numbers take 9 kB."""
 Vectors = NDArray[np.float32]
 Augmented = Callable[[Energies, "np.random.Generator"], Vectors]
@@ -53,7 +53,7 @@ class Memory:
         if made is None:
             made = make()
             self._unkept.add(clip)
-            while len(self.known) >= MOST * (1 + VARIANTS):
+            while len(self.known) >= MOST_CLIPS * (1 + VARIANTS):
                 del self.known[next(iter(self.known))]
         self.known[clip, variant] = made  # the newest last: the first one was not asked for the longest
         return made

@@ -18,7 +18,7 @@ from auricle.speech.features import Energies
 
 RECIPE = 1
 """Another number where clips are augmented otherwise than before: what was kept then is made again."""
-NAME = 16
+NAME_BYTES = 16
 """Bytes of a name."""
 Halves = NDArray[np.float16]
 
@@ -46,7 +46,7 @@ class VectorShelf(Protocol):
 
 def clip_name(energies: Energies) -> bytes:
     """The name of a clip's energies (T, mels): the same for the same numbers."""
-    return hashlib.blake2b(np.ascontiguousarray(energies, np.float32).data, digest_size=NAME).digest()
+    return hashlib.blake2b(np.ascontiguousarray(energies, np.float32).data, digest_size=NAME_BYTES).digest()
 
 
 def maker_of(pack: Pack, runtime: str, weak: Augmentation) -> bytes:
@@ -57,4 +57,4 @@ def maker_of(pack: Pack, runtime: str, weak: Augmentation) -> bytes:
     digests = {entry.path: entry.sha256 for entry in pack.manifest.files}
     files = [digests[path] for path in (network.file, *(pack.network_graph(kind).file for kind in FRONTENDS))]
     told = [RECIPE, runtime, task.sample_rate, task.clip_samples, task.frames, task.frontend, files]
-    return hashlib.blake2b(msgspec.json.encode([*told, Augmentation(), weak]), digest_size=NAME).digest()
+    return hashlib.blake2b(msgspec.json.encode([*told, Augmentation(), weak]), digest_size=NAME_BYTES).digest()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from auricle.errors import DataError
-from auricle.hearing.second_stage import PROPOSAL, cascade, levels_of, proposals
+from auricle.hearing.second_stage import PROPOSAL_SHARE, cascade, levels_of, proposals
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.detect.decision import Decider
 
@@ -81,7 +81,7 @@ def test_levels_are_of_keywords_that_have_a_threshold() -> None:
 
 
 def test_what_is_proposed_is_what_a_device_proposes_that_is_told_nothing() -> None:
-    assert DetectSettings().proposal == PROPOSAL
+    assert DetectSettings().proposal == PROPOSAL_SHARE
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:

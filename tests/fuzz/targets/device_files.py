@@ -42,7 +42,7 @@ from auricle_learning.native.plan import (
 )
 from auricle_learning.native.program import Program
 from auricle_learning.training.train import LocalState
-from auricle_learning.training.vector_shelf import NAME, Variant
+from auricle_learning.training.vector_shelf import NAME_BYTES, Variant
 from tests.core import tiny_pack
 from tests.fuzz.scratch import scratch, written
 from tests.fuzz.target import target
@@ -145,7 +145,7 @@ def _vectors() -> bytes:
 @target(
     "clip-vectors",
     "auricle_edge.clips.vector_files",
-    examples=lambda: {"two": _vectors()[NAME:]},
+    examples=lambda: {"two": _vectors()[NAME_BYTES:]},
     refusals=(DataError,),
 )
 def clip_vectors(data: bytes) -> object:

@@ -9,7 +9,7 @@ import numpy as np
 from auricle.errors import WireError
 from auricle.wire.secure_sum.device import Keys, Revealed, Share
 from auricle.wire.secure_sum.kinds import BOX, sum_name
-from auricle.wire.secure_sum.masks import BYTES
+from auricle.wire.secure_sum.masks import SHARE_BYTES
 from auricle.wire.secure_sum.quantised import Words, words_of
 from auricle.wire.secure_sum.server import ServerSum
 from auricle.wire.tensors import Flat, TensorTable
@@ -70,7 +70,7 @@ def box_for(row: SumRow, seat: int) -> bytes:
 def _share(owner: SumRow, holder: int, shares: bytes, place: int) -> Share:
     """A revealed share of a device's secret: its place is that of its holder among the device's neighbours."""
     near = owner.near or []
-    return Share(near.index(holder) + 1, shares[BYTES * place : BYTES * (place + 1)])
+    return Share(near.index(holder) + 1, shares[SHARE_BYTES * place : SHARE_BYTES * (place + 1)])
 
 
 def mean_of(start: Flat, moved: Float64Array, devices: Sequence[str], table: TensorTable) -> Aggregate:

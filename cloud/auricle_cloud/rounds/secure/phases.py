@@ -14,7 +14,7 @@ import msgspec
 from auricle.errors import WireError
 from auricle.wire.messages import Asked, Invite
 from auricle.wire.plan import Plan, SecureSum
-from auricle.wire.secure_sum.kinds import FEWEST
+from auricle.wire.secure_sum.kinds import FEWEST_DEVICES
 from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumBoxes, SumNeighbours
 from auricle.wire.secure_sum.quantised import Words, sum_of
 from auricle_cloud.rounds.closing import RoundAbortedError, obey
@@ -46,7 +46,7 @@ class Seats:
         """Those that have a seat."""
         found = {row.seat: row for row in rows if row.seat is not None}
         near = {seat: row.near or [] for seat, row in found.items()}
-        return cls(found, near, threshold_among(near) if near else FEWEST)
+        return cls(found, near, threshold_among(near) if near else FEWEST_DEVICES)
 
     def named(self, names: set[str] | frozenset[str]) -> set[int]:
         """Seats of these devices."""
@@ -79,7 +79,7 @@ class SecureRounds:
     @property
     def _needed(self) -> int:
         """Devices without which there is no model."""
-        return self._progress.quorum(self._site.settings.quorum, FEWEST)
+        return self._progress.quorum(self._site.settings.quorum, FEWEST_DEVICES)
 
     async def _rows(self, number: int) -> list[SumRow]:
         return await asyncio.to_thread(self._site.store.sums.rows, self._task, number)

@@ -10,7 +10,7 @@ import msgspec
 
 from auricle.errors import WireError
 from auricle.wire.secure_sum.kinds import PrivateKey
-from auricle.wire.secure_sum.masks import BYTES, KEY, agree_key, public_of, seal, split, stream, unseal
+from auricle.wire.secure_sum.masks import KEY_BYTES, SHARE_BYTES, agree_key, public_of, seal, split, stream, unseal
 from auricle.wire.secure_sum.quantised import Words
 
 
@@ -36,7 +36,7 @@ class Secrets(msgspec.Struct, frozen=True):
     @classmethod
     def drawn(cls) -> Secrets:
         """Fresh ones."""
-        return cls(*(secrets.token_bytes(KEY) for _ in range(3)))
+        return cls(*(secrets.token_bytes(KEY_BYTES) for _ in range(3)))
 
     @property
     def keys(self) -> Keys:
@@ -120,9 +120,13 @@ class DeviceSum:
             if name not in self._known:
                 raise WireError(f"{name} is not a neighbour of {self._name} in this secure sum.")
             content = unseal(self._box_key(name, name, self._name), box)
-            if len(content) != 2 + 2 * BYTES:
-                raise WireError(f"The shares of {name} have {len(content)} bytes where {2 + 2 * BYTES} are due.")
-            place, first, second = int.from_bytes(content[:2], "big"), content[2 : 2 + BYTES], content[2 + BYTES :]
+            if len(content) != 2 + 2 * SHARE_BYTES:
+                raise WireError(f"The shares of {name} have {len(content)} bytes where {2 + 2 * SHARE_BYTES} are due.")
+            place, first, second = (
+                int.from_bytes(content[:2], "big"),
+                content[2 : 2 + SHARE_BYTES],
+                content[2 + SHARE_BYTES :],
+            )
             self._held[name] = (Share(place, first), Share(place, second))
         if len(self._held) < self._threshold:
             raise WireError(f"{self._name} holds the shares of {len(self._held)} neighbours: too few to mask with.")

@@ -10,10 +10,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from auricle.errors import WireError
-from auricle.wire.secure_sum.masks import BYTES, KEY, TAG
+from auricle.wire.secure_sum.masks import KEY_BYTES, SHARE_BYTES, TAG_BYTES
 from auricle.wire.secure_sum.quantised import MOST
 
-FEWEST = 3
+FEWEST_DEVICES = 3
 """Devices of a sum: of two each would know what the other sent."""
 MOST_NEIGHBOURS = 30
 """What one message holds; enough for some thousand devices."""
@@ -48,7 +48,7 @@ def neighbours(names: Collection[str], degree: int, generator: random.Random) ->
         There are fewer than 3 devices, a name twice, or the degree is odd or below 2.
     """
     circle = sorted(names)
-    if len(circle) < FEWEST or len(set(circle)) < len(circle):
+    if len(circle) < FEWEST_DEVICES or len(set(circle)) < len(circle):
         raise WireError("A secure sum needs at least 3 devices, each once.")
     if degree < 2 or degree % 2:
         raise WireError(f"A device of a secure sum cannot have {degree} neighbours: name an even number from 2 on.")
@@ -62,12 +62,12 @@ def neighbours(names: Collection[str], degree: int, generator: random.Random) ->
 
 SumId = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z", max_length=32)]
 """Drawn for each attempt of a round: keys, shares and masks of another one are of no use."""
-PublicKey = Annotated[bytes, Meta(min_length=KEY, max_length=KEY)]
+PublicKey = Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 PrivateKey = PublicKey
-BOX = 2 + 2 * BYTES + TAG
+BOX = 2 + 2 * SHARE_BYTES + TAG_BYTES
 """Bytes of a sealed box: a place, and a share of each of two secrets."""
 Box = Annotated[bytes, Meta(min_length=BOX, max_length=BOX)]
-ShareBytes = Annotated[bytes, Meta(min_length=BYTES, max_length=BYTES)]
+ShareBytes = Annotated[bytes, Meta(min_length=SHARE_BYTES, max_length=SHARE_BYTES)]
 Seat = Annotated[int, Meta(ge=1, le=MOST)]
 """A device's number in a sum: its neighbours learn no name."""
 PublicKeys = Annotated[tuple[PublicKey, ...], Meta(max_length=MOST_NEIGHBOURS)]

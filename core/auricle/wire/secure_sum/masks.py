@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from auricle.errors import WireError
 from auricle.wire.secure_sum.quantised import Words
 
-KEY = 32
-TAG = 16
+KEY_BYTES = 32
+TAG_BYTES = 16
 """Bytes by which sealing makes a message longer."""
 _ONCE = bytes(12)
 """A nonce for a key that encrypts one message."""
@@ -40,9 +40,9 @@ def agree_key(private: bytes, public: bytes, purpose: bytes) -> bytes:
         secret = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError as error:
         raise WireError("A device's public key for a secure sum is not an X25519 key.") from error
-    return HKDF(algorithm=hashes.SHA256(), length=KEY, salt=None, info=b"auricle-secure-sum-1\n" + purpose).derive(
-        secret
-    )
+    return HKDF(
+        algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=b"auricle-secure-sum-1\n" + purpose
+    ).derive(secret)
 
 
 def stream(seed: bytes, size: int) -> Words:
@@ -66,9 +66,9 @@ def unseal(key: bytes, box: bytes) -> bytes:
 
 PRIME = (1 << 256) + 297
 """The smallest prime above 2^256: every 32 bytes are an element of its field."""
-BYTES = 33
+SHARE_BYTES = 33
 """Of a share."""
-SECRET = 32
+SECRET_BYTES = 32
 
 
 def split(secret: bytes, threshold: int, count: int) -> dict[int, bytes]:
@@ -79,10 +79,10 @@ def split(secret: bytes, threshold: int, count: int) -> dict[int, bytes]:
     WireError
         The secret is not of 32 bytes, or no `threshold` of `count` shares exist.
     """
-    if len(secret) != SECRET or not 1 <= threshold <= count:
+    if len(secret) != SECRET_BYTES or not 1 <= threshold <= count:
         raise WireError(f"{threshold} of {count} shares cannot hold a secret of {len(secret)} bytes.")
     terms = [int.from_bytes(secret, "big"), *(secrets.randbelow(PRIME) for _ in range(threshold - 1))]
-    return {place: _value(terms, place).to_bytes(BYTES, "big") for place in range(1, count + 1)}
+    return {place: _value(terms, place).to_bytes(SHARE_BYTES, "big") for place in range(1, count + 1)}
 
 
 def _value(terms: list[int], place: int) -> int:
@@ -103,7 +103,7 @@ def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
     if len(shares) < threshold:
         raise WireError(f"{len(shares)} shares are fewer than the {threshold} that a secret needs.")
     points = [(place, int.from_bytes(share, "big")) for place, share in sorted(shares.items())[:threshold]]
-    if any(len(share) != BYTES for share in shares.values()) or any(value >= PRIME for _, value in points):
+    if any(len(share) != SHARE_BYTES for share in shares.values()) or any(value >= PRIME for _, value in points):
         raise WireError("A share is not of 33 bytes below the prime.")
     total = 0
     for place, value in points:
@@ -115,4 +115,4 @@ def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
         total = (total + value * above * pow(below, -1, PRIME)) % PRIME
     if total >= 1 << 256:
         raise WireError("The shares do not belong together.")
-    return total.to_bytes(SECRET, "big")
+    return total.to_bytes(SECRET_BYTES, "big")

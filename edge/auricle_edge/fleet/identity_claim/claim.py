@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from auricle.errors import REFUSED, DataError, SettingsError, StorageError, because
+from auricle.errors import REFUSED_CODE, DataError, SettingsError, StorageError, because
 from auricle.files import read_kept, sync_folder, write_durably
 from auricle.mqtt_link.private_link import FOLDER, IdentityFiles
 from auricle.process.times import Time
@@ -38,7 +38,7 @@ TOKEN = "token.sha256"
 class AnotherTokenError(ClaimError):
     """A token that this device did not use, where it has a certificate already."""
 
-    exit_code = REFUSED
+    exit_code = REFUSED_CODE
 
 
 class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

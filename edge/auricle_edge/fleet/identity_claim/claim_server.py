@@ -11,14 +11,14 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from auricle.errors import LATER, AuricleError, SettingsError, because
+from auricle.errors import LATER_CODE, AuricleError, SettingsError, because
 from auricle.mqtt_link.private_link import is_loopback
 from auricle.wire.claims import UNREADABLE, AuthorityShown, Certified, Claim, Renewal, pin
 from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.board.trusted_time import is_synchronised
 
-SECONDS = 30.0
-LARGEST = 64 << 10
+ANSWER_SECONDS = 30.0
+LARGEST_BYTES = 64 << 10
 """Bytes of an answer."""
 BUSY = (408, 429, 500, 502, 503, 504)
 
@@ -30,7 +30,7 @@ class ClaimError(AuricleError):
 class TryLaterError(ClaimError):
     """The coordinator cannot be reached or cannot answer now, or this device's clock is not set yet."""
 
-    exit_code = LATER
+    exit_code = LATER_CODE
 
 
 NOT_YET_VALID, EXPIRED = 9, 10
@@ -119,14 +119,14 @@ class ClaimServer:
 
     def _ask(self, method: str, path: str, body: bytes | None, context: ssl.SSLContext) -> bytes:
         connection = (
-            http.client.HTTPSConnection(self._host, self._port, timeout=SECONDS, context=context)
+            http.client.HTTPSConnection(self._host, self._port, timeout=ANSWER_SECONDS, context=context)
             if self._tls
-            else http.client.HTTPConnection(self._host, self._port, timeout=SECONDS)
+            else http.client.HTTPConnection(self._host, self._port, timeout=ANSWER_SECONDS)
         )
         try:
             connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
             answer = connection.getresponse()
-            content = answer.read(LARGEST + 1)
+            content = answer.read(LARGEST_BYTES + 1)
         except ssl.SSLCertVerificationError as error:
             if may_hold_later(error.verify_code, is_synchronised()):
                 raise TryLaterError(
@@ -151,7 +151,7 @@ class ClaimServer:
             raise TryLaterError(f"The coordinator at {self._named} does not answer: {because(error)}.") from error
         finally:
             connection.close()
-        if answer.status == 200 and len(content) <= LARGEST:
+        if answer.status == 200 and len(content) <= LARGEST_BYTES:
             return content
         kind = TryLaterError if answer.status in BUSY else ClaimError
         raise kind(f"{self._host} refuses: {_detail(content) or answer.status}")
@@ -160,7 +160,7 @@ class ClaimServer:
 def _detail(content: bytes) -> str:
     """The sentence of a refusal, without anything that a terminal would obey."""
     try:
-        text = msgspec.json.decode(content[:LARGEST], type=_Problem).detail[:500]
+        text = msgspec.json.decode(content[:LARGEST_BYTES], type=_Problem).detail[:500]
     except UNDECODABLE:
         return ""
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -13,7 +13,7 @@ from auricle_edge.listening.detect.figures import DetectFigures
 
 STEPS: tuple[Rounded, ...] = get_args(Rounded)
 DECIBELS = 3
-QUIETEST = -96
+QUIETEST_DBFS = -96
 """dB of full scale: 16 bits hold nothing quieter."""
 
 
@@ -27,7 +27,7 @@ def round_count(count: int) -> Rounded:
 
 def decibels(level: float) -> int:
     """A level in dB of full scale, to the nearest 3 dB from -96 to 0."""
-    return max(QUIETEST, min(0, DECIBELS * round(level / DECIBELS)))
+    return max(QUIETEST_DBFS, min(0, DECIBELS * round(level / DECIBELS)))
 
 
 def full_scale(share: float) -> Literal["none", "trace", "some", "much"]:
@@ -64,9 +64,9 @@ def reading_of(state: CaptureState) -> Reading:
     return Reading(state.level_dbfs, state.clipping, noise=state.noise_floor_dbfs, offset=state.dc_offset)
 
 
-QUARTER = 900.0
+QUARTER_SECONDS = 900.0
 """Seconds of a quarter hour."""
-LONGEST = 96
+LONGEST_QUARTERS = 96
 """Quarter hours that one report can cover: a day."""
 FINE = 10_000
 """Offsets are noted in parts of it."""
@@ -139,8 +139,8 @@ class Period:
             Those of which the counts are said one by one, in the pack's order; usually none.
         """
         before = self._before
-        span = min(LONGEST, max(1, round((now - self.began) / QUARTER)))
-        heard = min(span, round((after.hours - before.hours) * 3600 / QUARTER))
+        span = min(LONGEST_QUARTERS, max(1, round((now - self.began) / QUARTER_SECONDS)))
+        heard = min(span, round((after.hours - before.hours) * 3600 / QUARTER_SECONDS))
         if heard < 1:
             return None
         each = (after.by_word.get(word, 0) - before.by_word.get(word, 0) for word in keywords[:MOST_KEYWORDS])

@@ -11,7 +11,7 @@ import msgspec
 from auricle.errors import StorageError
 from auricle.files import read_kept, write_durably
 from auricle.process.clock import SYSTEM_CLOCK, Clock
-from auricle_edge.fleet.report.period import LONGEST, QUARTER, HearingFigures, Period, reading_of
+from auricle_edge.fleet.report.period import LONGEST_QUARTERS, QUARTER_SECONDS, HearingFigures, Period, reading_of
 from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect.figures import DetectFigures
 
@@ -78,7 +78,7 @@ class HearingReporter:
     @property
     def due(self) -> bool:
         """Whether the period is over."""
-        return self._clock.monotonic() - self._period.began >= self._settings.minutes / 15 * QUARTER
+        return self._clock.monotonic() - self._period.began >= self._settings.minutes / 15 * QUARTER_SECONDS
 
     def end(self) -> tuple[int, HearingFigures] | None:
         """End the period and begin the next: the report's number and figures.
@@ -92,7 +92,7 @@ class HearingReporter:
         """
         now, counted = self._clock.monotonic(), self._figures()
         ended, self._period = self._period, Period(now, counted, self._base)
-        if now - ended.began >= (LONGEST + 1) * QUARTER:
+        if now - ended.began >= (LONGEST_QUARTERS + 1) * QUARTER_SECONDS:
             return None
         figures = ended.figures(now, counted, self._keywords)
         if figures is None:

@@ -15,7 +15,7 @@ from auricle.errors import AuricleError, WireError
 from auricle.wire.messages import Abort, Invite
 from auricle.wire.plan import SecureSum
 from auricle.wire.secure_sum.device import Secrets
-from auricle.wire.secure_sum.kinds import FEWEST
+from auricle.wire.secure_sum.kinds import FEWEST_DEVICES
 from auricle.wire.secure_sum.messages import (
     JoinSum,
     RevealSum,
@@ -94,7 +94,7 @@ class SumPart:
         keys = None if kept.secrets is None else kept.secrets.keys
         if (
             keys is None
-            or len(told.seats) < FEWEST - 1
+            or len(told.seats) < FEWEST_DEVICES - 1
             or not len(told.seats) == len(told.boxes) == len(told.masks)
             or list(told.seats) != sorted({*told.seats} - {told.seat})
             or len({*told.boxes, *told.masks, keys.boxes, keys.masks}) != 2 * len(told.seats) + 2

@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-OPPOSITE, AGREED = -0.9, -0.5
+OPPOSITE_CORRELATION, AGREED_CORRELATION = -0.9, -0.5
 """Correlation below which two channels are opposite, and from which they no longer are."""
-FLOOR = 10.0
+FLOOR_POWER = 10.0
 """Power, in steps of int16 squared, below which two channels say nothing of each other."""
-MEMORY = 1.0
+MEMORY_SECONDS = 1.0
 """Seconds over which the correlation is taken, and which it takes until a person is told."""
 
 
@@ -66,7 +66,7 @@ class Downmix:
                 f"{device} has {self.channels} channels, 0 to {last}: channel 0 is listened to. Write channel = 0 to "
                 f"{last} in [capture] for the one that is meant."
             )
-        if self._opposite and self._evidence >= MEMORY:
+        if self._opposite and self._evidence >= MEMORY_SECONDS:
             return (
                 f"The two channels of {device} are opposite to each other, and their mean is next to silence: channel "
                 f"{self.louder}, the louder one, is listened to. Write channel = {self.louder} in [capture] to keep it."
@@ -78,15 +78,18 @@ class Downmix:
         pair = native.astype(np.float64) - native.mean(axis=0)
         first, second = pair.T
         powers = np.array([first @ first, second @ second, first @ second]) / max(1, len(native))
-        if powers[:2].max() < FLOOR:
+        if powers[:2].max() < FLOOR_POWER:
             return
         seconds = len(native) / self.rate
-        share = 1 - math.exp(-seconds / MEMORY) if self._evidence else 1.0
+        share = 1 - math.exp(-seconds / MEMORY_SECONDS) if self._evidence else 1.0
         self._powers += share * (powers - self._powers)
         self._evidence += seconds
         both = math.sqrt(self._powers[0] * self._powers[1])
         correlation = self._powers[2] / both if both else 0.0
-        before, self._opposite = self._opposite, correlation < (AGREED if self._opposite else OPPOSITE)
+        before, self._opposite = (
+            self._opposite,
+            correlation < (AGREED_CORRELATION if self._opposite else OPPOSITE_CORRELATION),
+        )
         if not before or self._powers[1 - self.louder] > 2 * self._powers[self.louder]:
             self.louder = int(self._powers[1] > self._powers[0])
         if not self._opposite:

@@ -87,7 +87,7 @@ class Meter:
         return round(max(-120.0, 10 * math.log10(max(self._power, 1e-12))), 1)
 
 
-CHUNK = 32
+CHUNK_SAMPLES = 32
 """Samples that are worked out at once, counted from the stream's first, so that cuts change nothing."""
 
 
@@ -95,7 +95,7 @@ class HighPass:
     """A filter of one pole and one zero: y[n] = a y[n-1] + g (x[n] - x[n-1]), with the gain 1 at high frequencies.
 
     a = (1 - t) / (1 + t), g = (1 + a) / 2, t = tan(pi cutoff / rate): the bilinear transform of s / (s + w). The first
-    sample is taken for what was always there, so that an offset makes no click. Within a chunk of `CHUNK` samples,
+    sample is taken for what was always there, so that an offset makes no click. Within a chunk of `CHUNK_SAMPLES`,
     y[i] = a^(i+1) y[-1] + sum_j a^(i-j) g (x[j] - x[j-1]), always summed over the whole chunk with zeros for what has
     not come yet: the same sound gives the same samples, bit for bit, however it is cut.
 
@@ -110,7 +110,7 @@ class HighPass:
     def __init__(self, cutoff: float, rate: int = RATE) -> None:
         tangent = math.tan(math.pi * cutoff / rate)
         pole = (1 - tangent) / (1 + tangent)
-        powers = np.arange(CHUNK)
+        powers = np.arange(CHUNK_SAMPLES)
         self._gain = (1 + pole) / 2
         self._decay = pole ** (powers + 1.0)
         self._whole = float(self._decay[-1])
@@ -130,13 +130,13 @@ class HighPass:
         waiting: NDArray[np.float64] = np.concatenate((self._begun, samples.astype(np.float64)))
         if self._before is None:
             self._before = float(waiting[0])
-        steps = np.zeros(-(-len(waiting) // CHUNK) * CHUNK)
+        steps = np.zeros(-(-len(waiting) // CHUNK_SAMPLES) * CHUNK_SAMPLES)
         steps[: len(waiting)] = np.diff(waiting, prepend=self._before) * self._gain
-        filtered, carried = self._chunks(steps.reshape(-1, CHUNK))
-        whole = len(waiting) // CHUNK
+        filtered, carried = self._chunks(steps.reshape(-1, CHUNK_SAMPLES))
+        whole = len(waiting) // CHUNK_SAMPLES
         if whole:
-            self._before, self._carried = float(waiting[whole * CHUNK - 1]), carried[whole]
-        given, self._begun = len(self._begun), waiting[whole * CHUNK :]
+            self._before, self._carried = float(waiting[whole * CHUNK_SAMPLES - 1]), carried[whole]
+        given, self._begun = len(self._begun), waiting[whole * CHUNK_SAMPLES :]
         found: NDArray[np.int16] = np.clip(np.rint(filtered[given : len(waiting)]), -32_768, 32_767).astype(np.int16)
         return found
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from auricle_edge.listening.capture.channels import Downmix
 from auricle_edge.listening.capture.frames import Sound
 
-SECONDS = 10
+MEMORY_SECONDS = 10
 """Seconds that are remembered."""
 MAINS = (50, 60)
 """Hz of the mains in one country or another."""
@@ -61,7 +61,7 @@ class LevelMeter:
         self._downmix: Downmix | None = None
         self._pieces: list[NDArray[np.float32]] = []
         self._count, self._rate = 0, 0
-        self._seconds: deque[_Second] = deque(maxlen=SECONDS)
+        self._seconds: deque[_Second] = deque(maxlen=MEMORY_SECONDS)
 
     def take(self, frame: Sound) -> None:
         """Count a frame in; a second across which sound was lost, or of another device, is left out."""

@@ -7,11 +7,11 @@ from collections import deque
 from auricle_edge.listening.capture.child_parts import RATES
 from auricle_edge.listening.capture.frames import Sound
 
-WINDOW = 1.0
+WINDOW_SECONDS = 1.0
 """Seconds over which the pace is measured."""
 WINDOWS = 3
 """In a row that must agree."""
-SPREAD = 1.3
+SPREAD_FACTOR = 1.3
 """How many times the slowest the fastest of them may be."""
 SLOW, FAST = 0.75, 1.3
 """Paces that fit lie between: 22,050 Hz that are taken for 16,000 come 1.38 times as fast."""
@@ -43,7 +43,7 @@ class Pace:
             return
         self._seconds += frame.size / frame.rate
         passed = frame.time - self._begun
-        if passed >= WINDOW:
+        if passed >= WINDOW_SECONDS:
             if not self._late:
                 self._found.append(self._seconds / passed)
             self._late = False
@@ -52,7 +52,7 @@ class Pace:
     @property
     def times(self) -> float | None:
         """How many times as much sound comes; None while it fits, or is not steady, or is not known yet."""
-        if len(self._found) < WINDOWS or max(self._found) > SPREAD * min(self._found):
+        if len(self._found) < WINDOWS or max(self._found) > SPREAD_FACTOR * min(self._found):
             return None
         mean = sum(self._found) / WINDOWS
         return None if SLOW < mean < FAST else mean

@@ -83,7 +83,7 @@ def read_posteriors(
 
 GRID = np.round(np.arange(0.3, 0.996, 0.01), 2)
 """Thresholds that are tried; below the first, noise alone would do."""
-CAREFUL = 20
+CAREFUL_STEPS = 20
 """Steps from the highest thresholds to those that one part of the sound never reaches."""
 LARGEST_PART = 0.6
 """Share of all sound above which one recording is cut into two."""
@@ -211,8 +211,8 @@ def _by_word(rises: NDArray[np.int64]) -> Iterator[Steps]:
     """From the highest thresholds to those that are never reached, then to those reached once, twice, ... by each."""
     highest = len(GRID) - 1
     never = _lowest_steps(rises, 0)
-    for step in range(CAREFUL):
-        yield np.rint(highest + (never - highest) * step / CAREFUL).astype(np.int64)
+    for step in range(CAREFUL_STEPS):
+        yield np.rint(highest + (never - highest) * step / CAREFUL_STEPS).astype(np.int64)
     for times in range(int(rises.max()) + 1):
         yield _lowest_steps(rises, times)
 

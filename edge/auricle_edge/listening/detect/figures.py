@@ -11,7 +11,7 @@ import numpy as np
 from auricle.speech.features import quantile
 from auricle_edge.listening.sound import RATE, Detection
 
-REMEMBERED = 1_000
+REMEMBERED_DETECTIONS = 1_000
 """Detections of which latency and denials are kept."""
 
 
@@ -57,7 +57,7 @@ class Tally:
         self.cpu = 0.0
         self._words: Counter[str] = Counter()
         self._denied = 0
-        self._latencies: deque[float] = deque(maxlen=REMEMBERED)
+        self._latencies: deque[float] = deque(maxlen=REMEMBERED_DETECTIONS)
         self._open: OrderedDict[str, None] = OrderedDict()
 
     def sound(self, samples: int, cpu: float) -> None:
@@ -77,7 +77,7 @@ class Tally:
         self.wakes += detection.kind == "wake"
         self._latencies.append(detection.latency)
         self._open[detection.id] = None
-        if len(self._open) > REMEMBERED:
+        if len(self._open) > REMEMBERED_DETECTIONS:
             self._open.popitem(last=False)
 
     def deny(self, identity: str) -> bool:

@@ -11,11 +11,11 @@ from auricle_edge.listening.sound import RATE
 
 TENTH = RATE // 10
 """Samples of a tenth of a second."""
-WORD = 3
+WORD_TENTHS = 3
 """Tenths, the loudest of the window in a row, that are taken for the word."""
-QUIETEST = 10
+QUIETEST_PERCENTILE = 10
 """Percentile of all tenths that is taken for the noise of the room."""
-SILENT = -120.0
+SILENT_DBFS = -120.0
 
 
 def loudness(samples: NDArray[np.int16], window: int) -> tuple[float, float]:
@@ -36,16 +36,16 @@ def loudness(samples: NDArray[np.int16], window: int) -> tuple[float, float]:
     """
     tenths = len(samples) // TENTH
     if tenths == 0:
-        return SILENT, 0.0
+        return SILENT_DBFS, 0.0
     pieces = samples[len(samples) - tenths * TENTH :].astype(np.float32).reshape(tenths, TENTH)
     powers = np.square(pieces / np.float32(32_768)).mean(axis=1, dtype=np.float64)
     heard = powers[-max(1, min(tenths, math.ceil(window / TENTH))) :]
-    width = min(WORD, len(heard))
+    width = min(WORD_TENTHS, len(heard))
     level = _decibels(float(np.convolve(heard, np.full(width, 1 / width), "valid").max()))
     there = powers[powers > 0]
-    noise = _decibels(float(np.percentile(there, QUIETEST))) if len(there) else level
+    noise = _decibels(float(np.percentile(there, QUIETEST_PERCENTILE))) if len(there) else level
     return round(level, 1), round(max(0.0, level - noise), 1)
 
 
 def _decibels(power: float) -> float:
-    return max(SILENT, 10 * math.log10(max(power, 1e-12)))
+    return max(SILENT_DBFS, 10 * math.log10(max(power, 1e-12)))

@@ -29,7 +29,7 @@ def ensemble(parts: Sequence[Recognise]) -> Recognise:
     return recognise
 
 
-SINGLE = 0.5
+SINGLE_POSTERIOR = 0.5
 """Posterior from which a keyword counts in a clip that is judged alone."""
 
 
@@ -39,7 +39,7 @@ class Cascade:
 
     A detector decides by its own averages and thresholds what is proposed (`Decider.proposes`); a window that was
     proposed counts with the mean of both posteriors, every other with those of the first stage alone. Called like any
-    other recogniser, on clips that stand alone, it takes `SINGLE` for the threshold of every keyword.
+    other recogniser, on clips that stand alone, it takes `SINGLE_POSTERIOR` for the threshold of every keyword.
     """
 
     first: Recognise
@@ -57,15 +57,15 @@ class Cascade:
     def __call__(self, features: Features) -> Posteriors:
         """Posteriors (N, L) of clips (N, T, mels)."""
         found: Posteriors = self.first(features).copy()
-        asked = (found[:, self.keywords] >= self.share * SINGLE).any(axis=1)
+        asked = (found[:, self.keywords] >= self.share * SINGLE_POSTERIOR).any(axis=1)
         if asked.any():
             found[asked] = self.judged(features[asked], found[asked])
         return found
 
 
-ENOUGH = 10
+ENOUGH_CLIPS = 10
 """Held-out clips of keywords without which nothing can be said."""
-PROPOSED = 0.1
+PROPOSED_SHARE = 0.1
 """Share of the windows that a second stage is taken to judge, where costs are compared."""
 
 
@@ -121,7 +121,7 @@ def cascade(plugin: Candidate, personal: Candidate, labels: Sequence[str], share
     """The plug-in, and the other one as its second stage, as another candidate (`Cascade`)."""
     keywords = np.array([is_keyword(label) for label in labels])
     recognise = Cascade(plugin.recognise, personal.recognise, keywords, share)
-    cost = plugin.cost + round(PROPOSED * personal.cost)
+    cost = plugin.cost + round(PROPOSED_SHARE * personal.cost)
     return Candidate("cascade", recognise, cost, plugin.trained and personal.trained, rival=plugin.name)
 
 
@@ -174,7 +174,7 @@ def choose_model(
     features: Features,
     targets: NDArray[np.int64],
     labels: Sequence[str],
-    threshold: float = SINGLE,
+    threshold: float = SINGLE_POSTERIOR,
 ) -> ModelChoice:
     """Take the candidate with the most hits less false accepts on held-out clips; of equals the cheapest.
 
@@ -200,7 +200,7 @@ def choose_model(
         the safer one as long as nothing is known.
     """
     keywords = sum(is_keyword(labels[target]) for target in targets)
-    if keywords < ENOUGH:
+    if keywords < ENOUGH_CLIPS:
         return _choose_unmeasured(candidates, keywords)
     candidates = [c for c in candidates if c.trained] or candidates
     found = {c.name: c.recognise(features) for c in candidates}
@@ -231,7 +231,7 @@ def _choose_unmeasured(candidates: Sequence[Candidate], keywords: int) -> ModelC
     order = ("plugin", "personal", "ensemble")
     chosen = min(candidates, key=lambda c: (not c.trained, order.index(c.name) if c.name in order else len(order)))
     why = "it comes trained" if chosen.trained else "none of the models is trained yet"
-    few = f"{keywords} of {ENOUGH} held-out keyword clips are too few to compare models"
+    few = f"{keywords} of {ENOUGH_CLIPS} held-out keyword clips are too few to compare models"
     reason = f"The model {chosen.name} listens, since {why}: {few}."
     return ModelChoice(chosen, reason, {})
 

@@ -21,9 +21,9 @@ from auricle_edge.listening.detect.recognisers import Posteriors
 from auricle_edge.listening.detect.rules import is_keyword
 from auricle_edge.listening.detect.settings import DetectSettings, DetectTable
 
-HIGHEST = 0.2
+HIGHEST_SHARE = 0.2
 """Share of the seconds, those with the highest averages, that decide: lower ones say nothing of what is accepted."""
-LEAST = 60
+LEAST_SECONDS = 60
 """Seconds of sound without which thresholds stay where they are."""
 FARTHEST = 3.0
 """Most by which a threshold moves, in logits: 0.9 becomes 0.31 at the lowest."""
@@ -109,9 +109,9 @@ def _highest(steady: Sequence[NDArray[np.float64]], columns: Sequence[int], hop:
         best, whole = rows[:, columns].max(axis=1, initial=0.0), len(rows) // hops * hops
         peaks.append(best[:whole].reshape(-1, hops).max(axis=1))
     seconds = np.sort(np.concatenate([np.zeros(0), *peaks]))
-    if len(seconds) < LEAST:
+    if len(seconds) < LEAST_SECONDS:
         return None
-    highest = np.clip(seconds[-round(HIGHEST * len(seconds)) :], 1e-6, 1 - 1e-6)
+    highest = np.clip(seconds[-round(HIGHEST_SHARE * len(seconds)) :], 1e-6, 1 - 1e-6)
     return float(np.mean(np.log(highest / (1 - highest))))
 
 

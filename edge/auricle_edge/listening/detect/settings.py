@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from auricle.hearing.second_stage import PROPOSAL
+from auricle.hearing.second_stage import PROPOSAL_SHARE
 from auricle.packs.manifest import LevelDrop
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -28,7 +28,7 @@ class DeviceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Whether the device's own model judges what the plug-in proposes; `auto`: where that is known to be better."""
     vote: VoteUse = "auto"
     """Whether the pack's vote has its share in every posterior; `auto`: where the pack has one."""
-    proposal: Share = PROPOSAL
+    proposal: Share = PROPOSAL_SHARE
     """Share of a keyword's threshold from which the plug-in proposes it to the second stage."""
     follow: bool = True
     """Whether thresholds of the pack move with the model that listens, so that it is as strict as the pack's was."""

@@ -25,7 +25,7 @@ from auricle_edge.listening.sound import Detection, Event, Feedback
 
 log = logging.getLogger("auricle.events")
 
-PATIENCE = 10.0
+PATIENCE_SECONDS = 10.0
 """Seconds that an event may wait for the broker; an older one is no news."""
 
 
@@ -117,9 +117,9 @@ class HomeMqtt:
 
     async def deliver(self, event: Event) -> None:
         """Publish one event."""
-        await self.link.publish(self._topic, line_of(event, self._device).encode(), expiry=PATIENCE)
+        await self.link.publish(self._topic, line_of(event, self._device).encode(), expiry=PATIENCE_SECONDS)
         if self._presence is not None and isinstance(event, Detection):
-            await self._presence.heard(self.link, event, PATIENCE)
+            await self._presence.heard(self.link, event, PATIENCE_SECONDS)
 
     async def close(self) -> None:
         """Disconnect."""
@@ -167,6 +167,6 @@ class HomeMqtt:
         except AuricleError as error:
             told = msgspec.json.encode({"error": str(error)})
         try:
-            await self.link.publish(f"{self._topic}/answer", told, expiry=PATIENCE)
+            await self.link.publish(f"{self._topic}/answer", told, expiry=PATIENCE_SECONDS)
         except AuricleError as error:
             log.warning("The home's broker was not told what became of an answer: %s", error)

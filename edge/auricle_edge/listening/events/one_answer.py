@@ -38,21 +38,21 @@ from auricle_edge.listening.sound import Detection, Event
 
 log = logging.getLogger("auricle.events")
 
-WINDOW = 0.15
+WINDOW_SECONDS = 0.15
 """Seconds from the first bid until the round is closed."""
-LIMIT = 0.3
+LIMIT_SECONDS = 0.3
 """Seconds after which a device decides by the bids that it has seen, where the broker says no more."""
-ANSWER = 0.3
+ANSWER_SECONDS = 0.3
 """Seconds from the end of a round in which its winner says that it answers, or the second does, and so on."""
-LATE = 1.0
+LATE_SECONDS = 1.0
 """Seconds after a round in which a bid of another device is for the same utterance, and too late."""
-LARGEST = 1024
+LARGEST_BYTES = 1024
 """Bytes of a message."""
 MOST_BIDS = 64
 """Of a round: no home has as many devices that hear one word."""
 MOST_IDS = 4096
 """Ids of bids that are remembered: one that comes a second time was recorded by somebody."""
-KEPT = 2 * LIMIT + LATE
+KEPT = 2 * LIMIT_SECONDS + LATE_SECONDS
 """Seconds after which nothing that comes belongs to a round any more."""
 
 
@@ -126,7 +126,7 @@ class OneAnswer:
     async def answers(self, event: Event) -> bool:
         """Whether this device answers an event: a command after a wake word as the wake word.
 
-        Known within `LIMIT` where the winner answers, and within `LIMIT + 2 * ANSWER` where nobody does.
+        Known within `LIMIT_SECONDS` where the winner answers, and within `LIMIT + 2 * ANSWER` where nobody does.
         """
         if event.wake is not None:
             return event.wake not in self._left
@@ -150,7 +150,7 @@ class OneAnswer:
 
     def heard(self, arrived: Delivery) -> None:
         """Take in a message of the broker, in the order in which they come; pass over what is not a bid or an end."""
-        if arrived.retain or len(arrived.payload) > LARGEST:
+        if arrived.retain or len(arrived.payload) > LARGEST_BYTES:
             return
         try:
             said = decode(arrived.payload, self._key)
@@ -173,7 +173,7 @@ class OneAnswer:
     async def _wins(self, waiting: Waiting) -> bool:
         """Whether an own bid wins its round; where the broker is too slow, whether it is the best of what was seen."""
         try:
-            return await asyncio.wait_for(asyncio.shield(waiting.decided), LIMIT)
+            return await asyncio.wait_for(asyncio.shield(waiting.decided), LIMIT_SECONDS)
         except (asyncio.TimeoutError, TimeoutError):
             return waiting.round is None or self._first(waiting.round).id == waiting.bid.id
 
@@ -182,7 +182,7 @@ class OneAnswer:
         current = waiting.round
         assert current is not None, "who has not lost a round has won"
         ended = self._clock() if current.ended is None else current.ended
-        if await _within(current.answered, ended + ANSWER - self._clock()):
+        if await _within(current.answered, ended + ANSWER_SECONDS - self._clock()):
             return True
         first = self._first(current)
         if self._answerers.silent(first.device):
@@ -193,7 +193,7 @@ class OneAnswer:
                 first.device,
             )
         second = self._answerers.second([*current.bids, *current.late], waiting.bid)
-        return second.id != waiting.bid.id and await _within(current.answered, ANSWER)
+        return second.id != waiting.bid.id and await _within(current.answered, ANSWER_SECONDS)
 
     def _first(self, current: Round) -> Bid:
         return self._answerers.first(current.bids)
@@ -233,8 +233,8 @@ class OneAnswer:
     def _over(self, current: Round, bid: Bid, now: float) -> bool:
         """Whether a bid is for another utterance than this round: time has passed, or its device was in that one."""
         if current.ended is None:
-            return current.began + 2 * LIMIT < now
-        return current.ended + LATE < now or any(other.device == bid.device for other in current.bids)
+            return current.began + 2 * LIMIT_SECONDS < now
+        return current.ended + LATE_SECONDS < now or any(other.device == bid.device for other in current.bids)
 
     def _close(self, said: Close) -> None:
         current = self._rounds.get(said.word)
@@ -259,7 +259,7 @@ class OneAnswer:
 
     def _later(self, current: Round, word: str) -> None:
         """Say that a round is closed once its window has passed; the first who says it closes it."""
-        left = max(0.0, current.began + WINDOW - self._clock())
+        left = max(0.0, current.began + WINDOW_SECONDS - self._clock())
 
         def say() -> None:
             if current.ended is None:

@@ -28,7 +28,7 @@ from auricle_edge.listening.sound import Detection
 
 log = logging.getLogger("auricle.events")
 
-LOOK = 1.0
+LOOK_SECONDS = 1.0
 """Seconds between two looks at the device's state; what has changed is published."""
 LEVEL_EVERY = 30.0
 """Seconds between two messages of which only the level is news."""
@@ -113,7 +113,7 @@ class Presence:
 
     async def _watch(self, link: MqttLink) -> None:
         while True:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(LOOK_SECONDS)
             state, said = await asyncio.to_thread(self._now), self._said
             if said is None or not link.connected:
                 continue

@@ -6,9 +6,9 @@ import logging
 import time
 from collections.abc import Callable
 
-EVERY = 60.0
+EVERY_SECONDS = 60.0
 """Seconds between two warnings with the same sentence and the same first argument."""
-KINDS = 64
+KINDS_WARNINGS = 64
 """Warnings that are told apart; of more, the oldest is forgotten."""
 
 
@@ -30,12 +30,12 @@ class SparseLog:
     def warning(self, sentence: str, *arguments: object) -> None:
         """Warn, or only count where the same was said less than a minute ago."""
         kind, now = (sentence, arguments[:1]), self._clock()
-        said, passed_over = self._kinds.get(kind, (-EVERY, 0))
-        if said + EVERY > now:
+        said, passed_over = self._kinds.get(kind, (-EVERY_SECONDS, 0))
+        if said + EVERY_SECONDS > now:
             self._kinds[kind] = said, passed_over + 1
             return
         self._kinds.pop(kind, None)
-        if len(self._kinds) >= KINDS:
+        if len(self._kinds) >= KINDS_WARNINGS:
             del self._kinds[next(iter(self._kinds))]
         self._kinds[kind] = now, 0
         more = f" ({passed_over:,} more like it since it was last said.)" if passed_over else ""

@@ -30,13 +30,13 @@ from auricle_edge.listening.sound import Detection, Event
 log = logging.getLogger("auricle.events")
 
 MOST_CLIENTS = 8
-SPEAKING = 2.0
+SPEAKING_SECONDS = 2.0
 """Seconds since its last sound within which a client keeps its place; of the others the newest come first: who waits
 for a word of the device's microphone asks again when it is hung up on, and who only holds a place loses it."""
-SILENCE = 30.0
+SILENCE_SECONDS = 30.0
 """Seconds after which a client that sends nothing is hung up on, unless it waits for the device's own microphone; also
 what an event may take to come whole, and an answer to be taken."""
-PAUSE = 600.0
+PAUSE_SECONDS = 600.0
 """The same for one that asked to detect and has begun to send sound: a satellite that is muted, or streams a command to
 somebody else, sends nothing meanwhile."""
 HOME = "https://github.com/auricle-kws/auricle"
@@ -76,7 +76,7 @@ class WyomingService:
     spotter
         Makes a detector for the sound of one client.
     silence, pause
-        Seconds; see `SILENCE` and `PAUSE`.
+        Seconds; see `SILENCE_SECONDS` and `PAUSE_SECONDS`.
     """
 
     name = "wyoming"
@@ -87,8 +87,8 @@ class WyomingService:
         words: Sequence[str],
         model: str,
         spotter: Callable[[], Spotter],
-        silence: float = SILENCE,
-        pause: float = PAUSE,
+        silence: float = SILENCE_SECONDS,
+        pause: float = PAUSE_SECONDS,
     ) -> None:
         self._host, self._port = wyoming_place(url)
         self._words, self._model = tuple(words), model
@@ -154,7 +154,7 @@ class WyomingService:
         going = [
             client
             for client in self._clients
-            if now - client.sounded > SPEAKING or held[client.address] > held[address] + 1
+            if now - client.sounded > SPEAKING_SECONDS or held[client.address] > held[address] + 1
         ]
         if not going:
             return False

@@ -80,7 +80,7 @@ async def _read_from(reader: asyncio.StreamReader, first: bytes) -> tuple[str, d
     return header.type, data, payload
 
 
-LEAVING = 2.0
+LEAVING_SECONDS = 2.0
 """Seconds for what was sent last to be taken, when a connection is closed."""
 KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 """A client that waits and is gone without a word gives its place back after two minutes."""
@@ -192,7 +192,7 @@ class Client:
         """Close the connection, also to one that does not take what it was sent."""
         self._writer.close()
         try:
-            await asyncio.wait_for(self._writer.wait_closed(), min(LEAVING, self._offer.silence))
+            await asyncio.wait_for(self._writer.wait_closed(), min(LEAVING_SECONDS, self._offer.silence))
         except (OSError, asyncio.TimeoutError):
             self._writer.transport.abort()
 

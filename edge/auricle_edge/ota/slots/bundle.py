@@ -16,7 +16,7 @@ from typing import IO
 from auricle.packs.plain_tar import require_plain
 from auricle_edge.ota.slots.files import LONGEST_TEXT
 
-FORMAT = 1
+FORMAT_VERSION = 1
 AGENT = "auricle-edge.service"
 NEEDED = ("slots.py", "pack.tar.zst", "etc/edge.toml", f"systemd/{AGENT}")
 MOST_FILES, LARGEST_FILE = 4096, 1 << 30
@@ -66,7 +66,7 @@ def read_manifest(text: bytes) -> Manifest:
     """
     try:
         data = json.loads(text)
-        if data["format"] != FORMAT:
+        if data["format"] != FORMAT_VERSION:
             raise Refused(f"This bundle has format {data['format']!r}: it needs another installer than this one.")
         words = {key: data[key] for key in ("version", "board", "os", "base", "python", "architecture", "fleet")}
         files = tuple(Entry(each["path"], each["size"], each["sha256"], each["mode"]) for each in data["files"])

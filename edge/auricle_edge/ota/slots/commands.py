@@ -28,7 +28,7 @@ from auricle_edge.ota.slots.journal import (
 from auricle_edge.ota.slots.settling import TOKENS, erase, remove_unit, settle, sweep, unit_files
 from auricle_edge.ota.slots.trial import check, confirm, revert, starting, try_staged
 
-DEADLINE = 300
+DEADLINE_SECONDS = 300
 
 
 def install(place: Place, source: Path, identity: str | None) -> str:
@@ -158,7 +158,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     command.add_argument("--identity", type=sha256, required=True, help="refuse any bundle but this")
     command = add("try", "switch to the staged version, on trial")
     command.add_argument("--rollout", type=sentence, default="", help="what to call it in the journal")
-    command.add_argument("--deadline", type=int, default=DEADLINE, help="seconds to become healthy [%(default)s]")
+    command.add_argument(
+        "--deadline", type=int, default=DEADLINE_SECONDS, help="seconds to become healthy [%(default)s]"
+    )
     add("starting", "count a start of a trial; for the agent's unit")
     add("confirm", "say that the version on trial works")
     command = add("revert", "go back to the version before")

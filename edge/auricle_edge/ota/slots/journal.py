@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from auricle_edge.ota.slots.bundle import FORMAT, Manifest, Refused, read_manifest
+from auricle_edge.ota.slots.bundle import FORMAT_VERSION, Manifest, Refused, read_manifest
 from auricle_edge.ota.slots.files import write_file
 
 HOME = "opt/auricle"
@@ -143,7 +143,7 @@ def readable_journal(place: Place) -> Journal | None:
 def decode_journal(text: bytes) -> Journal:
     """A journal from JSON; ValueError, TypeError, KeyError, AttributeError or RecursionError when it is not one."""
     data = json.loads(text)
-    if data.pop("format") != FORMAT:
+    if data.pop("format") != FORMAT_VERSION:
         raise ValueError("another format")
     trial, last = data.pop("trial"), data.pop("last")
     journal = Journal(
@@ -157,7 +157,9 @@ def decode_journal(text: bytes) -> Journal:
 
 def write_journal(place: Place, journal: Journal) -> Journal:
     """Replace the journal: from here on this is what is installed."""
-    write_file(place.home / "slots.json", json.dumps({"format": FORMAT, **asdict(journal)}, indent=1).encode() + b"\n")
+    write_file(
+        place.home / "slots.json", json.dumps({"format": FORMAT_VERSION, **asdict(journal)}, indent=1).encode() + b"\n"
+    )
     return journal
 
 

@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import replace
 
-from auricle_edge.ota.slots.bundle import FORMAT, Refused
+from auricle_edge.ota.slots.bundle import FORMAT_VERSION, Refused
 from auricle_edge.ota.slots.files import read_small
 from auricle_edge.ota.slots.journal import (
     Journal,
@@ -89,7 +89,7 @@ def healthy(place: Place, trial: Trial) -> bool:
     text = read_small(place.runtime[0] / "health.json")
     try:
         said = json.loads(text or b"{}")
-        return said["format"] == FORMAT and said["identity"] == trial.identity and said["healthy"] is True
+        return said["format"] == FORMAT_VERSION and said["identity"] == trial.identity and said["healthy"] is True
     except (ValueError, TypeError, KeyError, RecursionError):
         return False
 

@@ -21,7 +21,7 @@ from auricle_learning.runtimes import Runtime, frontend_of, recogniser
 from auricle_learning.training.carried import LEAST_WINDOWS, judged_part
 from auricle_learning.training.speech_data import Clips
 
-REMEMBERED = 8
+REMEMBERED_MODELS = 8
 """Models whose answers are kept, so that a state that is compared again is not played to again."""
 
 
@@ -49,7 +49,7 @@ class Negatives:
         with self._lock:
             self._answers[key] = known
             self._answers.move_to_end(key)
-            while len(self._answers) > REMEMBERED:
+            while len(self._answers) > REMEMBERED_MODELS:
                 self._answers.popitem(last=False)
         return known
 

@@ -19,8 +19,8 @@ from auricle.process.checkup import size
 from auricle_export.flash.image.partitions import ImageError
 from auricle_export.flash.write.image import Image
 
-PIECE = 1 << 20
-HOLE = 1 << 16
+PIECE_BYTES = 1 << 20
+HOLE_BYTES = 1 << 16
 """Bytes: runs of zeros from this size on take no room."""
 FICLONE = 0x40049409
 """Linux: let a file share the content of another."""
@@ -47,7 +47,7 @@ def unpack(source: Image, target: Path, progress: Progress | None = None) -> Non
     done = 0
     try:
         with source.open() as stream, _writing(target) as out:
-            while piece := stream.read(PIECE):
+            while piece := stream.read(PIECE_BYTES):
                 _put_sparse(out, piece)
                 done += len(piece)
                 if progress is not None:
@@ -68,7 +68,7 @@ def copy(source: Path, target: Path) -> None:
                 original.seek(first)
                 out.seek(first)
                 while first < last:
-                    piece = original.read(min(PIECE, last - first))
+                    piece = original.read(min(PIECE_BYTES, last - first))
                     out.write(piece)
                     first += len(piece)
             out.truncate(end)
@@ -93,7 +93,7 @@ def sha256(path: Path) -> str:
     """SHA-256 of a file, holes included, 64 hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(PIECE):
+        while piece := file.read(PIECE_BYTES):
             digest.update(piece)
     return digest.hexdigest()
 
@@ -112,8 +112,8 @@ def _writing(target: Path) -> Iterator[BinaryIO]:
 
 def _put_sparse(out: BinaryIO, piece: bytes) -> None:
     """Write what is not zero, and pass over what is."""
-    for at in range(0, len(piece), HOLE):
-        part = piece[at : at + HOLE]
+    for at in range(0, len(piece), HOLE_BYTES):
+        part = piece[at : at + HOLE_BYTES]
         if any(part):
             out.write(part)
         else:

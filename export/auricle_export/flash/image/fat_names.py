@@ -14,12 +14,12 @@ LAST = 0x40
 SIGNS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'()-@^_`{}~")
 """What a short name is written in."""
 FORBIDDEN = frozenset('"*/:<>?\\|')
-LONGEST = 255
+LONGEST_CHARACTERS = 255
 
 
 def is_valid_name(name: str) -> bool:
     """Whether a file can have this name."""
-    if not 0 < len(name) <= LONGEST or name.strip(". ") == "" or name[-1] in ". " or name[0] == " ":
+    if not 0 < len(name) <= LONGEST_CHARACTERS or name.strip(". ") == "" or name[-1] in ". " or name[0] == " ":
         return False
     return all(" " <= sign < "\x7f" and sign not in FORBIDDEN for sign in name)
 

@@ -8,7 +8,7 @@ from typing import BinaryIO, NamedTuple
 
 from auricle.errors import DataError
 
-SECTOR = 512
+SECTOR_BYTES = 512
 FAT_TYPES = (0x04, 0x06, 0x0B, 0x0C, 0x0E, 0xEF)
 """Types of a master boot record that hold a FAT file system."""
 PROTECTIVE = 0xEE
@@ -61,20 +61,20 @@ def partitions(file: BinaryIO, name: str) -> list[Partition]:
     """
     total = file.seek(0, 2)
     file.seek(0)
-    record = file.read(SECTOR)
-    if len(record) < SECTOR or record[510:] != b"\x55\xaa":
+    record = file.read(SECTOR_BYTES)
+    if len(record) < SECTOR_BYTES or record[510:] != b"\x55\xaa":
         raise ImageError(f"{name} has no partition table: give the image of a whole card, not of one partition.")
     entries = [struct.unpack_from("<B3xB3xII", record, 446 + 16 * index) for index in range(4)]
     if any(kind == PROTECTIVE for _, kind, _, _ in entries):
         found = _gpt(file, name)
     else:
         found = [
-            Partition(number, start * SECTOR, sectors * SECTOR, kind in FAT_TYPES)
+            Partition(number, start * SECTOR_BYTES, sectors * SECTOR_BYTES, kind in FAT_TYPES)
             for number, (_, kind, start, sectors) in enumerate(entries, 1)
             if kind and sectors
         ]
     for partition in found:
-        if partition.start < SECTOR or partition.start + partition.size > total:
+        if partition.start < SECTOR_BYTES or partition.start + partition.size > total:
             raise ImageError(
                 f"Partition {partition.number} of {name} reaches beyond its end: it is not whole, fetch it again."
             )
@@ -99,19 +99,19 @@ def root_partition(file: BinaryIO, name: str) -> Partition:
 
 
 def _gpt(file: BinaryIO, name: str) -> list[Partition]:
-    file.seek(SECTOR)
-    header = file.read(SECTOR)
+    file.seek(SECTOR_BYTES)
+    header = file.read(SECTOR_BYTES)
     broken = ImageError(f"The GPT of {name} is damaged: fetch the image again.")
-    if len(header) < SECTOR:
+    if len(header) < SECTOR_BYTES:
         raise broken
     signature, _, size, check, _, _, _, _, _, _, where, count, length, entries_check = GPT_HEADER.unpack_from(header)
-    if signature != b"EFI PART" or not GPT_HEADER.size <= size <= SECTOR or length < 128 or length % 8:
+    if signature != b"EFI PART" or not GPT_HEADER.size <= size <= SECTOR_BYTES or length < 128 or length % 8:
         raise broken
     if zlib.crc32(header[:16] + bytes(4) + header[20:size]) != check or count * length > LARGEST_GPT:
         raise broken
-    if where * SECTOR >= file.seek(0, 2):
+    if where * SECTOR_BYTES >= file.seek(0, 2):
         raise broken
-    file.seek(where * SECTOR)
+    file.seek(where * SECTOR_BYTES)
     entries = file.read(count * length)
     if len(entries) < count * length or zlib.crc32(entries) != entries_check:
         raise broken
@@ -122,5 +122,5 @@ def _gpt(file: BinaryIO, name: str) -> list[Partition]:
             if last < first:
                 raise broken
             fat = kind in (EFI_SYSTEM, BASIC_DATA)
-            found.append(Partition(index + 1, first * SECTOR, (last - first + 1) * SECTOR, fat))
+            found.append(Partition(index + 1, first * SECTOR_BYTES, (last - first + 1) * SECTOR_BYTES, fat))
     return found

@@ -18,7 +18,7 @@ from auricle.files import open_kept
 from auricle_export.flash.push.hosts import Host
 
 MOST_OUTPUT = 1 << 20
-PIECE = 1 << 18
+PIECE_BYTES = 1 << 18
 LONGEST_CONTROL_PATH = 40
 """Characters of the folder: the socket's whole name has to fit into 108."""
 OPTIONS = (
@@ -114,7 +114,7 @@ class Session:
         def feed(pipe: IO[bytes]) -> None:
             sent = 0
             with open_kept(file) as content:
-                while piece := content.read(PIECE):
+                while piece := content.read(PIECE_BYTES):
                     _write(pipe, piece)
                     sent += len(piece)
                     heard(sent)

@@ -25,7 +25,7 @@ from auricle.errors import AuricleError, DataError
 from auricle_export.flash.write.disks import DiskError
 from auricle_export.flash.write.image import Image
 
-CHUNK = 4 << 20
+CHUNK_BYTES = 4 << 20
 """Bytes written at once: the size of a card's erase blocks, or a multiple of it."""
 BLOCK_OF_FILES = 4096
 BLKFLSBUF = 0x1261
@@ -136,7 +136,7 @@ def _write(image: Image, target: Target, heard: Heard) -> tuple[str, list[bytes]
     """Write all chunks, the first one last; SHA-256 of the whole and of each."""
     whole, sums = hashlib.sha256(), []
     first, place = b"", 0
-    _put(target, memoryview(bytes(min(CHUNK, image.size))), 0)
+    _put(target, memoryview(bytes(min(CHUNK_BYTES, image.size))), 0)
     with image.open() as stream, closing(_chunks(stream, image.size)) as chunks:
         for chunk in chunks:
             whole.update(chunk)
@@ -163,13 +163,13 @@ def _chunks(stream: BufferedIOBase, size: int) -> Generator[memoryview, None, No
     EOFError
         There is more or less of it than was announced.
     """
-    buffers = [memoryview(mmap.mmap(-1, CHUNK)) for _ in range(2)]
-    places = range(0, size, CHUNK)
+    buffers = [memoryview(mmap.mmap(-1, CHUNK_BYTES)) for _ in range(2)]
+    places = range(0, size, CHUNK_BYTES)
     with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(_fill, stream, buffers[0][: min(CHUNK, size)])
+        coming = reader.submit(_fill, stream, buffers[0][: min(CHUNK_BYTES, size)])
         for turn, place in enumerate(places):
             ready = coming.result()
-            left = min(CHUNK, size - place - CHUNK)
+            left = min(CHUNK_BYTES, size - place - CHUNK_BYTES)
             if left > 0:
                 coming = reader.submit(_fill, stream, buffers[(turn + 1) % 2][:left])
             yield ready
@@ -201,10 +201,10 @@ def _put(target: Target, data: memoryview, place: int) -> None:
 def _check(target: Target, size: int, sums: list[bytes], heard: Heard) -> None:
     """Read everything back and compare."""
     _forget(target.descriptor)
-    with mmap.mmap(-1, CHUNK) as aligned, memoryview(aligned) as view:
+    with mmap.mmap(-1, CHUNK_BYTES) as aligned, memoryview(aligned) as view:
         for number, expected in enumerate(sums):
-            place = number * CHUNK
-            wanted = min(CHUNK, size - place)
+            place = number * CHUNK_BYTES
+            wanted = min(CHUNK_BYTES, size - place)
             with view[: _get(target.descriptor, view, place, wanted)] as back:
                 if hashlib.sha256(back[:wanted]).digest() != expected:
                     raise DiskError(

@@ -12,7 +12,7 @@ import msgspec
 
 from auricle.errors import AuricleError
 
-SECTOR = 512
+SECTOR_BYTES = 512
 """Bytes; sysfs counts in these whatever the disk's own are."""
 OPTICAL = re.compile(r"sr\d+\Z")
 OF_EMMC = re.compile(r"mmcblk\d+(boot\d+|rpmb|gp\d+)\Z")
@@ -101,8 +101,8 @@ class Machine:
             device=_device(name),
             model=_model(path),
             bus=bus,
-            size=(_number(path / "size") or 0) * SECTOR,
-            block=_number(path / "queue/logical_block_size") or SECTOR,
+            size=(_number(path / "size") or 0) * SECTOR_BYTES,
+            block=_number(path / "queue/logical_block_size") or SECTOR_BYTES,
             removable=_number(path / "removable") == 1 or bus == "usb" or _text(path / "device/type") == "SD",
             read_only=_number(path / "ro") == 1,
             sequence=_number(path / "diskseq") or 0,

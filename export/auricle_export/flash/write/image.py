@@ -17,7 +17,7 @@ from auricle.errors import DataError
 
 MAGIC = b"\xfd7zXZ\x00"
 FOOTER_MAGIC = b"YZ"
-ENDS = 12
+ENDS_BYTES = 12
 """Bytes of a stream's header, and of its footer."""
 LARGEST_INDEX = 1 << 26
 
@@ -35,7 +35,7 @@ def measure_unpacked(file: BinaryIO) -> int:
     while end > 0:
         blocks, index = _stream(file, end)
         total += sum(unpacked for _, unpacked in blocks)
-        end -= 2 * ENDS + index + sum((packed + 3) & ~3 for packed, _ in blocks)
+        end -= 2 * ENDS_BYTES + index + sum((packed + 3) & ~3 for packed, _ in blocks)
         if _read(file, end, len(MAGIC)) != MAGIC:
             raise lzma.LZMAError("it is cut off or damaged")
     return total
@@ -43,13 +43,13 @@ def measure_unpacked(file: BinaryIO) -> int:
 
 def _stream(file: BinaryIO, end: int) -> tuple[list[tuple[int, int]], int]:
     """Packed and unpacked sizes of the blocks of the stream that ends here, and the bytes of its index."""
-    footer = _read(file, end - ENDS, ENDS)
+    footer = _read(file, end - ENDS_BYTES, ENDS_BYTES)
     if footer[10:] != FOOTER_MAGIC or zlib.crc32(footer[4:10]) != int.from_bytes(footer[:4], "little"):
         raise lzma.LZMAError("it is cut off")
     size = (int.from_bytes(footer[4:8], "little") + 1) * 4
     if size > LARGEST_INDEX:
         raise lzma.LZMAError("its index is too large")
-    index = _read(file, end - ENDS - size, size)
+    index = _read(file, end - ENDS_BYTES - size, size)
     if index[0] or zlib.crc32(index[:-4]) != int.from_bytes(index[-4:], "little"):
         raise lzma.LZMAError("its index is damaged")
     count, place = _number(index, 1)
