@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from auricle.errors import AuricleError
-from auricle_edge.listening.listening_thread import WAITING, AudioBroadcast
+from auricle_edge.listening.listening_thread import WAITING_BLOCKS, AudioBroadcast
 from auricle_edge.listening.sound import Block
 
 
@@ -29,9 +29,9 @@ def test_all_who_listen_along_get_the_blocks_in_order_until_the_end() -> None:
 def test_who_is_behind_misses_blocks_and_holds_up_nobody() -> None:
     taps = AudioBroadcast()
     with taps.listening() as blocks:
-        for number in range(WAITING + 5):
+        for number in range(WAITING_BLOCKS + 5):
             taps.push(block(number))
-        assert [next(blocks).start for _ in range(WAITING)][-1] == (WAITING - 1) * 10
+        assert [next(blocks).start for _ in range(WAITING_BLOCKS)][-1] == (WAITING_BLOCKS - 1) * 10
     taps.push(block(0))
 
 

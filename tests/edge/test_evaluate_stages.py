@@ -12,7 +12,7 @@ from tests.core.bare_pack import bare_pack, with_own_model
 from tests.edge.evaluate_sounds import spoken_sources, waking_pack
 
 from auricle.errors import AuricleError
-from auricle.hearing.rule import detect, smoothed
+from auricle.hearing.rule import detect, smooth
 from auricle.hearing.scenes import Scene, end_to_end
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack, load_pack, pack_bytes
@@ -20,10 +20,10 @@ from auricle.packs.start import start_weights
 from auricle.process.cli import main
 from auricle.speech.features import LogMel
 from auricle_edge.evaluate.listeners import ListenerUnderTest, listeners_of, rule_of, waking_of
-from auricle_edge.evaluate.plan import Plan, composed, planned
+from auricle_edge.evaluate.plan import Plan, compose_scene, plan_scenes
 from auricle_edge.evaluate.run import Judged, hear, reports, thresholds_from
 from auricle_edge.evaluate.sources import Sources
-from auricle_edge.evaluate.windows import said_of, waiting_levels
+from auricle_edge.evaluate.windows import judge_windows, waiting_levels
 from auricle_edge.listening.detect import Cascade, Detector, DetectSettings, DetectTable, detect_settings
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import choose_runtime
@@ -54,8 +54,8 @@ def sources() -> Sources:
 
 @pytest.fixture(scope="module")
 def scene(sources: Sources) -> Scene:
-    plan = planned(sources, (), Plan(minutes=0.5))
-    return end_to_end([composed(plan, number, seed=1) for number in (2, 5)])
+    plan = plan_scenes(sources, (), Plan(minutes=0.5))
+    return end_to_end([compose_scene(plan, number, seed=1) for number in (2, 5)])
 
 
 @pytest.mark.slow
@@ -71,9 +71,9 @@ def test_the_cascade_at_once_is_the_detectors_own_hop_by_hop(
         heard += [(number, d.word) for d in detector.feed(Block(scene.samples[start : start + hop], start, 0.0))]
         averages.append(list(detector.posteriors.values()))
     levels = waiting_levels(PACK.labels, settings)
-    said = said_of(scene.samples, FRONTEND, [cascade], settings, len(PACK.labels))[0]
+    said = judge_windows(scene.samples, FRONTEND, [cascade], settings, len(PACK.labels))[0]
     rows = said.counted(levels, settings.smoothing)
-    np.testing.assert_allclose(smoothed(rows, settings.smoothing), averages, atol=5e-6)
+    np.testing.assert_allclose(smooth(rows, settings.smoothing), averages, atol=5e-6)
     asked = said.proposed(levels, settings.smoothing)
     assert int(asked.sum()) == detector.figures.second_windows
     found = detect(rows, PACK.labels, levels[None], rule_of(settings))
@@ -91,8 +91,8 @@ def _judged(sources: Sources, pack: Pack, listeners: list[ListenerUnderTest]) ->
     settings = detect_settings(DetectTable(), pack)
     judged = Judged(pack.labels, FRONTEND, settings, waking_of(pack.labels, settings))
     wake = () if judged.waking is None else judged.waking.wake
-    made = planned(sources, wake, Plan(minutes=0.5))
-    scenes = [composed(made, number, 0) for number in range(0, len(made), 3)]
+    made = plan_scenes(sources, wake, Plan(minutes=0.5))
+    scenes = [compose_scene(made, number, 0) for number in range(0, len(made), 3)]
     stream = hear(scenes, listeners, judged, events=judged.waking is not None)
     found = [msgspec.to_builtins(report) for report in reports(stream, listeners, judged, sources, 600)]
     return [{k: v for k, v in facts.items() if k not in ("name", "second")} for facts in found]
@@ -115,8 +115,8 @@ def test_a_setting_is_what_a_device_with_these_thresholds_hears(sources: Sources
     settings = DetectSettings()
     judged = Judged(PACK.labels, FRONTEND, settings, None)
     listener = ListenerUnderTest("both", cascade, 1, 2)
-    made = planned(sources, (), Plan(minutes=0.5))
-    stream = hear([composed(made, number, 0) for number in (0, 3, 4, 5, 6)], [listener], judged)
+    made = plan_scenes(sources, (), Plan(minutes=0.5))
+    stream = hear([compose_scene(made, number, 0) for number in (0, 3, 4, 5, 6)], [listener], judged)
     chosen = thresholds_from(stream, [listener], judged, 600)
     report = reports(stream, [listener], judged, sources, 600, chosen)[0]
     assert report.second is not None and report.second.weights == 2 and 0 < report.second.windows.share < 0.5

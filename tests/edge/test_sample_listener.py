@@ -10,10 +10,10 @@ from tests.edge.evaluate_sounds import spoken_sources, waking_pack
 from tests.edge.test_hearing_model import nothing
 
 from auricle.errors import DataError, PackError
-from auricle.packs.first_weights import chosen_weights
+from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle_edge import Listener
-from auricle_edge.evaluate.plan import Plan, composed, planned
+from auricle_edge.evaluate.plan import Plan, compose_scene, plan_scenes
 from auricle_edge.listening.detect import Detector, DetectTable
 from auricle_edge.listening.sound import Block, Detection
 from auricle_edge.runtimes import choose_runtime
@@ -30,7 +30,7 @@ def device(pack: Pack, folder: Path) -> Detector:
     """The detector of a new device, as its parts make it."""
     runtime = choose_runtime("auto", pack, training=False).runtime
     own = own_model(pack)
-    first, plugin = (chosen_weights(None, pack, model, 0) for model in (own, pack.manifest.plugin))
+    first, plugin = (choose_weights(None, pack, model, 0) for model in (own, pack.manifest.plugin))
     hearing = HearingModel(folder, runtime, own, first, plugin)
     now = hearing.choose(nothing(pack)).candidate
     return Detector(frontend_of(runtime), pack.labels, now.recognise, hearing.detect, model=now.name)
@@ -39,7 +39,7 @@ def device(pack: Pack, folder: Path) -> Detector:
 @pytest.fixture(scope="module")
 def sound() -> np.ndarray:
     """Half a minute in which two keywords and other words are said in noise."""
-    return composed(planned(spoken_sources(), (), Plan(minutes=0.5)), 2, seed=1).samples
+    return compose_scene(plan_scenes(spoken_sources(), (), Plan(minutes=0.5)), 2, seed=1).samples
 
 
 @pytest.mark.parametrize("name", ["gsc12", "home", "waking"])

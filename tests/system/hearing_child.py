@@ -14,7 +14,7 @@ from auricle_edge.settings import read_settings
 
 def main(config: str, quarter: str) -> None:
     """Run the service of a settings file with quarter hours of so many seconds."""
-    period.QUARTER_SECONDS = reporter.QUARTER = float(quarter)  # type: ignore[misc, unused-ignore]
+    period.QUARTER_SECONDS = reporter.QUARTER_SECONDS = float(quarter)  # type: ignore[misc, unused-ignore]
     serve(msgspec.json.encode(read_settings(Path(config), {})), as_json=True)
 
 

@@ -16,11 +16,11 @@ from auricle.hearing.waking import Heard, Waking
 from auricle.hearing.word_thresholds import WordThresholds, threshold_for, thresholds_for
 from auricle.speech.features import LogMel
 from auricle_edge.evaluate.clips import Share, clip_accuracy
-from auricle_edge.evaluate.device import device_events, heard_by_detector
+from auricle_edge.evaluate.device import device_events, hear_by_detector
 from auricle_edge.evaluate.listeners import ListenerUnderTest, rule_of, thresholds_of
-from auricle_edge.evaluate.report import Report, Row, SecondStage, Setting, named, rows_of, setting_of, swept
+from auricle_edge.evaluate.report import Report, Row, SecondStage, Setting, name_recordings, rows_of, setting_of, swept
 from auricle_edge.evaluate.sources import Sources
-from auricle_edge.evaluate.windows import Said, said_of, waiting_levels
+from auricle_edge.evaluate.windows import Said, judge_windows, waiting_levels
 from auricle_edge.listening.detect.settings import DetectSettings
 
 _WAYS: Mapping[str, Callable[[Counts, float], WordThresholds]] = {
@@ -77,11 +77,11 @@ def hear(
     recognisers, votes = [each.recognise for each in listeners], [each.vote for each in listeners]
     labels, settings = judged.labels, judged.settings
     for scene in scenes:
-        heard = said_of(scene.samples, judged.frontend, recognisers, settings, len(labels), votes)
+        heard = judge_windows(scene.samples, judged.frontend, recognisers, settings, len(labels), votes)
         for mine, said in zip(found, heard, strict=True):
             mine.append(said)
         for each, own in zip(listeners, happened, strict=False):
-            own.append(heard_by_detector(scene.samples, judged.frontend, labels, each.recognise, settings, each.vote))
+            own.append(hear_by_detector(scene.samples, judged.frontend, labels, each.recognise, settings, each.vote))
         seconds += scene.hours * 3600
         kept.append(replace(scene, samples=np.zeros(0, np.int16)))
     return Stream(tuple(kept), tuple(map(tuple, found)), seconds, tuple(map(tuple, happened)))
@@ -165,7 +165,7 @@ def reports(
             device = device_events(
                 stream.scenes, stream.events[number], judged.waking.wake, judged.waking.window, clear
             )
-        made.append(named(replace(report, note=note, clips=clips, device=device), sources.names))
+        made.append(name_recordings(replace(report, note=note, clips=clips, device=device), sources.names))
     return made
 
 

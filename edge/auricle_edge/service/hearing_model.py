@@ -17,7 +17,7 @@ from auricle_edge.listening.detect.recognisers import (
     choose_model,
     packs_candidate,
 )
-from auricle_edge.listening.detect.score_level import ScoreLevel, levelled, moved_by, score_level
+from auricle_edge.listening.detect.score_level import ScoreLevel, describe_shift, level, score_level
 from auricle_edge.training.judge.streams import Streams
 from auricle_edge.training.local_store import LocalStore
 from auricle_learning.runtimes import Runtime, frontend_of, recogniser
@@ -60,7 +60,7 @@ class ThresholdFollower:
         now = self._level(streams, recognise)
         if self._packs is None or now is None:
             return self._usual
-        return levelled(self._usual, self._said, pack.labels, self._packs, now)
+        return level(self._usual, self._said, pack.labels, self._packs, now)
 
     def _level(self, streams: Streams, recognise: Recognise) -> ScoreLevel | None:
         return score_level(list(streams.posteriors(recognise)), self._runtime.pack.labels, self._usual)
@@ -134,7 +134,7 @@ class HearingModel:
         """
         chosen = self._chosen(held_out)
         self.detect = self._detect if self._as_it_came else self._follower.settings(chosen.candidate.recognise)
-        self.now = replace(chosen, reason=chosen.reason + moved_by(self._detect, self.detect))
+        self.now = replace(chosen, reason=chosen.reason + describe_shift(self._detect, self.detect))
         return self.now
 
     def _chosen(self, held_out: Clips) -> ModelChoice:

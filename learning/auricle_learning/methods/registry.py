@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auricle.errors import SettingsError, nearest, refuse_misfits
-from auricle.process.plugins import offered
+from auricle.process.plugins import entry_points_of
 from auricle_learning.aggregation.rules.acmu import acmu, acmu_plan, acmu_tuning, check_acmu
 from auricle_learning.aggregation.rules.declaration import check_declaration
 from auricle_learning.aggregation.rules.dnc import check_dnc, dnc
@@ -91,7 +91,7 @@ RULES: dict[str, Rule] = {name: method.rule_for_rounds for name, method in METHO
 
 def rule_names() -> list[str]:
     """Names of all rules, those of other packages included; nothing of theirs is imported."""
-    return sorted({*RULES, *offered(plugins.GROUP)})
+    return sorted({*RULES, *entry_points_of(plugins.GROUP)})
 
 
 def get_rule(name: str, /, **options: object) -> Rule:
@@ -135,7 +135,7 @@ def get_method(name: str, /, **options: object) -> Method:
 
 
 def _of_another_package(name: str) -> Method:
-    others = offered(plugins.GROUP)
+    others = entry_points_of(plugins.GROUP)
     if name not in others:
         raise SettingsError(f'there is no method "{name}"; {nearest(name, rule_names())}')
     return plugins.load(name, others[name])
