@@ -130,13 +130,13 @@ import os, sys
 from auricle.process import ending
 ending.ours = True
 print(os.getpid(), flush=True)
-ending.become("goes_on", b'{"secret": 1}', "--json")
+ending.become_module("goes_on", b'{"secret": 1}', "--json")
 """
 AFTER = """
 import json, os, sys
-from auricle.process.ending import given
+from auricle.process.ending import read_settings
 loaded = "auricle.process.ending" in sys.modules
-print(json.dumps([os.getpid(), json.loads(given(sys.argv[1])), sys.argv[2:], loaded]))
+print(json.dumps([os.getpid(), json.loads(read_settings(sys.argv[1])), sys.argv[2:], loaded]))
 """
 
 

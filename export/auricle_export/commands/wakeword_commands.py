@@ -129,7 +129,7 @@ def _make(run: TrainingRun, task: WakeTask, words: Sequence[str], page: Path) ->
     states = import_for("wakeword", "pretrain.task")
 
     def make(view: View, stopped: Stopped) -> _Written:
-        heeded = states.heeded(view, stopped)
+        heeded = states.watch_progress(view, stopped)
         whole = replace(task, words=tuple(source_folders(words, Place(), heeded))) if words else task
         done = import_for("wakeword", "wakeword.build").build_wake_pack(whole, watch=view, stopped=stopped)
         content = pack_bytes(done.pack)

@@ -119,7 +119,7 @@ class Offer:
     spotter: Callable[[], Spotter]
     """Makes a detector for the sound of one client."""
     silence: float
-    """Seconds after which a client that sends nothing is hung up on, see `wyoming.SILENCE`."""
+    """Seconds after which a client that sends nothing is hung up on, see `wyoming.SILENCE_SECONDS`."""
     pause: float
     """The same for one that asked to detect and has begun to send sound."""
 
