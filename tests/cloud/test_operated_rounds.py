@@ -164,7 +164,7 @@ async def test_a_round_in_which_all_devices_fail_does_not_end_the_service(site: 
 async def test_a_device_that_declined_is_left_alone_for_a_while(
     site: Site, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auricle_cloud.storage.round_records.PAUSE", 1e6)
+    monkeypatch.setattr("auricle_cloud.storage.round_records.PAUSE_SECONDS", 1e6)
 
     key = Identity.create()
     coordinator = site.coordinator(None, FEDAVG, devices=1)
