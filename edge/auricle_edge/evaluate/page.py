@@ -10,10 +10,10 @@ from auricle.hearing.curve import RATES, Point
 from auricle.hearing.hits_chart import HitsChart, key
 from auricle.hearing.origins import Recordings
 from auricle.speech.sound_faults import FindingCount
-from auricle.wire.kinds import escaped, plain
+from auricle.wire.kinds import escape, plain
 from auricle_edge.evaluate.files import Judgement
 from auricle_edge.evaluate.report import DRAWN, EVERYWHERE, Report, Row
-from auricle_edge.evaluate.tables import WORST, accepts_text, once_text, text_of
+from auricle_edge.evaluate.tables import WORST_RECORDINGS, accepts_text, once_text, text_of
 
 CHART = HitsChart(
     rates=(0.1, 0.5, 1, 2, 5, 10, 20, 100),
@@ -69,7 +69,7 @@ def page_of(judgement: Judgement) -> str:
     names = key(plain(report.name) for report in reports)
     parts = [
         "<h1>How well it hears</h1>",
-        f"<p>{escaped(facts)}</p>",
+        f"<p>{escape(facts)}</p>",
         f'<h2>Hits over false accepts an hour</h2><p class="key">{names}</p><div class="charts">{charts}</div>'
         if charts
         else "",
@@ -104,7 +104,7 @@ def _chart(kind: str, reports: Sequence[Report], hours: float) -> str:
     picture = CHART.svg(
         f"Hits in percent over false accepts an hour, {plain(kind)}", [CHART.unknown(hours), CHART.grid(), *lines]
     )
-    return f"<figure><figcaption>{escaped(kind)}, hits</figcaption>{picture}</figure>"
+    return f"<figure><figcaption>{escape(kind)}, hits</figcaption>{picture}</figure>"
 
 
 def _listener(report: Report) -> str:
@@ -117,7 +117,7 @@ def _listener(report: Report) -> str:
     )
     made = "".join(_table(title, rows) for title, rows in tables if rows)
     return (
-        f"<h2>{escaped(report.name)}</h2><p>{report.weights:,} weights{_second(report)}.</p>{made}"
+        f"<h2>{escape(report.name)}</h2><p>{report.weights:,} weights{_second(report)}.</p>{made}"
         f"{_false_accepts(report)}"
         f"<details><summary>Everything as text</summary><pre>{_lines(text_of(report))}</pre></details>"
     )
@@ -133,10 +133,10 @@ def _second(report: Report) -> str:
 def _table(title: str, rows: Sequence[Row]) -> str:
     head = "".join(f"<th>{rate:g}/h</th>" for rate in RATES)
     body = "".join(
-        f"<tr><td>{escaped(row.what)}</td><td>{row.words}</td>{''.join(map(_cell, row.points))}</tr>" for row in rows
+        f"<tr><td>{escape(row.what)}</td><td>{row.words}</td>{''.join(map(_cell, row.points))}</tr>" for row in rows
     )
     return (
-        f'<div class="wide"><table><caption>{escaped(title)}</caption>'
+        f'<div class="wide"><table><caption>{escape(title)}</caption>'
         f"<tr><th></th><th>words</th>{head}</tr>{body}</table></div>"
     )
 
@@ -150,7 +150,7 @@ def _cell(point: Point) -> str:
 def _false_accepts(report: Report) -> str:
     if not report.hours:
         return ""
-    head = "".join(f"<th>{escaped(setting.name)}</th>" for setting in report.settings)
+    head = "".join(f"<th>{escape(setting.name)}</th>" for setting in report.settings)
     kinds = [*report.hours, EVERYWHERE]
     body = ""
     for kind in kinds:
@@ -172,12 +172,12 @@ def _false_accepts(report: Report) -> str:
 
 
 def _lines(text: str) -> str:
-    return "\n".join(map(escaped, text.splitlines()))
+    return "\n".join(map(escape, text.splitlines()))
 
 
 def _row(head: str, cells: Sequence[str]) -> str:
-    return f"<tr><td>{escaped(head)}</td>{''.join(f'<td>{escaped(cell)}</td>' for cell in cells)}</tr>"
+    return f"<tr><td>{escape(head)}</td>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
 def _worst(recordings: Recordings) -> str:
-    return "; ".join(f"{count} x {name}" for name, count in list(recordings.false_accepts.items())[:WORST])
+    return "; ".join(f"{count} x {name}" for name, count in list(recordings.false_accepts.items())[:WORST_RECORDINGS])

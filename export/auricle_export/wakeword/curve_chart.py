@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auricle.hearing.hits_chart import HitsChart, colour
-from auricle.wire.kinds import escaped, plain
+from auricle.wire.kinds import escape, plain
 from auricle_export.wakeword.report import WakeReport
 
 CHART = HitsChart(rates=(0.1, 0.2, 0.5, 1, 2, 5, 10, 20))
@@ -38,7 +38,7 @@ def _mark(report: WakeReport) -> str:
     anchor = "start" if x < CHART.width / 3 else "end" if x > 2 * CHART.width / 3 else "middle"
     dots = [
         f'<circle cx="{x:.1f}" cy="{CHART.y(report.chosen.hits[kind]):.1f}" r="4.5" fill="{colour(number)}">'
-        f"<title>{escaped(scene_name(kind))}: {report.chosen.hits[kind]:.1%}</title></circle>"
+        f"<title>{escape(scene_name(kind))}: {report.chosen.hits[kind]:.1%}</title></circle>"
         for number, kind in enumerate(report.kinds)
         if kind in report.chosen.hits
     ]

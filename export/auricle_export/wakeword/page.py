@@ -10,7 +10,7 @@ from auricle.hearing.hits_chart import key
 from auricle.hearing.intervals import Interval
 from auricle.packs.manifest import HeardAt
 from auricle.process.times import about, how_many
-from auricle.wire.kinds import escaped
+from auricle.wire.kinds import escape
 from auricle_export.wakeword.curve_chart import curve_chart, scene_name
 from auricle_export.wakeword.report import Negative, Threshold, TrainingSound, WakeReport
 
@@ -70,11 +70,11 @@ pre { background: var(--box); border-radius: .5rem; padding: .7rem .8rem; font-s
 
 
 def wake_page(report: WakeReport) -> str:
-    """The page as HTML: it loads nothing, runs no script, and every text of the report is escaped."""
+    """The page as HTML: it loads nothing, runs no script, and every text of the report is escape."""
     title = " and ".join(f"“{phrase}”" for phrase in report.phrases)
     parts = [
-        f"<h1>{escaped(title)}</h1>",
-        f'<p class="faint">{escaped(_lead(report))}</p>',
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="faint">{escape(_lead(report))}</p>',
         _banner(report),
         _tiles(report),
         _curve(report),
@@ -88,7 +88,7 @@ def wake_page(report: WakeReport) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escaped(title)}</title><style>{STYLE}</style></head><body><main>{''.join(parts)}</main></body></html>\n"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>{''.join(parts)}</main></body></html>\n"
     )
 
 
@@ -105,10 +105,10 @@ def _banner(report: WakeReport) -> str:
     """Whose voices the figures below are of, and what was measured on people, where no person judged."""
     if not report.caution:
         return ""
-    rows = "".join(f"<li>{escaped(row.sentence)}</li>" for row in report.people)
-    told = f"<p><strong>{escaped(report.caution)}</strong></p><p>Of people other packs heard:</p><ul>{rows}</ul>"
-    advice = f"<p>{escaped(report.advice)}</p>" if report.advice else ""
-    return f'<aside class="banner">{told}{advice}<small>{escaped(SOURCE)}</small></aside>'
+    rows = "".join(f"<li>{escape(row.sentence)}</li>" for row in report.people)
+    told = f"<p><strong>{escape(report.caution)}</strong></p><p>Of people other packs heard:</p><ul>{rows}</ul>"
+    advice = f"<p>{escape(report.advice)}</p>" if report.advice else ""
+    return f'<aside class="banner">{told}{advice}<small>{escape(SOURCE)}</small></aside>'
 
 
 def _tiles(report: WakeReport) -> str:
@@ -133,7 +133,7 @@ def _tiles(report: WakeReport) -> str:
     tiles.append(("Size of the pack", _size(report.size), f"{report.size:,} bytes"))
     tiles.append(("Made in", about(report.seconds), "with synthesis and judging"))
     items = (
-        f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}<small>{escaped(more)}</small></dd></div>"
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(more)}</small></dd></div>"
         for name, value, more in tiles
     )
     return f'<dl class="tiles">{"".join(items)}</dl>'
@@ -184,7 +184,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], texts: Sequence[i
 
     def cell(tag: str, column: int, words: str) -> str:
         name = ' class="text"' if column in texts else ""
-        return f"<{tag}{name}>{escaped(words)}</{tag}>"
+        return f"<{tag}{name}>{escape(words)}</{tag}>"
 
     def row(tag: str, cells: Sequence[str]) -> str:
         return f"<tr>{''.join(cell(tag, column, words) for column, words in enumerate(cells))}</tr>"
@@ -207,7 +207,7 @@ def _thresholds(report: WakeReport) -> str:
     )
     return (
         "<h2>Thresholds</h2><p>From this mean posterior on a word counts as heard; "
-        f"<code>[detect.thresholds]</code> in a device's settings overrides it. {escaped(report.threshold_sound)}</p>"
+        f"<code>[detect.thresholds]</code> in a device's settings overrides it. {escape(report.threshold_sound)}</p>"
         + _table(head, rows, (1,))
     )
 
@@ -228,16 +228,16 @@ def _confusions(report: WakeReport) -> str:
 
 def _training(report: WakeReport) -> str:
     training = report.training
-    parts = [f"<h2>What it was trained on</h2><p>{escaped(_speakers(training))}</p>"]
+    parts = [f"<h2>What it was trained on</h2><p>{escape(_speakers(training))}</p>"]
     if training.sources:
         said = [
             (each.name, each.about, f"{each.voices:,}", f"{each.takes:,}", each.licence) for each in training.sources
         ]
         head = ("voices", "what they are", "how many", "takes of it", "licence")
-        parts.append(f"<h3>Voices that said it</h3>{_table(head, said, (1, 4))}<p>{escaped(VOICES)}</p>")
+        parts.append(f"<h3>Voices that said it</h3>{_table(head, said, (1, 4))}<p>{escape(VOICES)}</p>")
     if training.near_words:
         shown = training.near_words[:NEAR_WORDS]
-        words = "".join(f"<li>{escaped(word)}</li>" for word in shown)
+        words = "".join(f"<li>{escape(word)}</li>" for word in shown)
         rest = f", the first {len(shown)}" if len(shown) < len(training.near_words) else ""
         parts.append(
             f'<h3>Words that sound like it ({len(training.near_words):,}{rest})</h3><ul class="words">{words}</ul>'
@@ -246,7 +246,7 @@ def _training(report: WakeReport) -> str:
         rows = [*map(_negative, training.negatives), _negative_sum(training.negatives)]
         parts.append(f"<h3>Sound without it</h3>{_table(('kind', 'hours', 'by'), rows, (2,))}")
     if report.attribution:
-        parts.append(f"<h3>Recordings by</h3><p>{escaped('; '.join(report.attribution))}</p>")
+        parts.append(f"<h3>Recordings by</h3><p>{escape('; '.join(report.attribution))}</p>")
     return "".join(parts)
 
 
@@ -280,7 +280,7 @@ def _judges(report: WakeReport) -> str:
         f"{' and '.join(filter(None, who)) or 'Voices'} that were not trained on said it {hearing.words:,} times: "
         f"{spoken}. Sound without it: {hearing.hours:.2f} hours."
     )
-    return f"<h2>Who judged</h2><p>{escaped(told)}</p><p>Judged by {escaped(hearing.data)}.</p>"
+    return f"<h2>Who judged</h2><p>{escape(told)}</p><p>Judged by {escape(hearing.data)}.</p>"
 
 
 def _next(report: WakeReport) -> str:
@@ -308,8 +308,8 @@ def _next(report: WakeReport) -> str:
             f"{report.again or f'auricle export wakeword {wake} --out {pack}'} --voices takes",
         ),
     )
-    return "<h2>Next</h2>" + "".join(f"<h3>{escaped(what)}</h3><pre>{_lines(text)}</pre>" for what, text in steps)
+    return "<h2>Next</h2>" + "".join(f"<h3>{escape(what)}</h3><pre>{_lines(text)}</pre>" for what, text in steps)
 
 
 def _lines(text: str) -> str:
-    return "\n".join(map(escaped, text.splitlines()))
+    return "\n".join(map(escape, text.splitlines()))
