@@ -80,8 +80,8 @@ def _reference_after(detection: Document) -> tuple[float | None, int | None]:
 class Suspect:
     """The model that a round begins with, and how it was made."""
 
-    weights: Flat
-    """(P,)"""
+    weights: Callable[[], Flat]
+    """Reads it (P,); StorageError where it is not kept any more."""
     origin: str
     """What made it: a round, a repair, an operator, ..."""
     number: int = 0
@@ -114,7 +114,7 @@ def inquire(judge: Judge | None, number: int, suspect: Suspect, progress: Progre
     if suspect.cohort is None:
         return last_good(suspect.number, suspect.before, gone)
     try:
-        cohort = suspect.cohort()
+        cohort, weights = suspect.cohort(), suspect.weights()
     except StorageError:  # an operator went back to a model whose updates retention has given up
         return last_good(suspect.number, suspect.before, gone)
-    return judge.find(cohort, suspect.number, suspect.before, suspect.weights, suspect.server, progress)
+    return judge.find(cohort, suspect.number, suspect.before, weights, suspect.server, progress)

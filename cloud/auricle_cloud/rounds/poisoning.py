@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -84,7 +85,7 @@ class Judgement:
         """The model of this version, with the round that made it."""
         site, models = self.site, self.site.store.models
         current = models.get(self._task, version)
-        weights = site.weights(current.blob)
+        weights = partial(site.weights, current.blob)
         if current.origin != "round" or current.round is None:
             return Suspect(weights, current.origin)
         judged = site.store.rounds.get(self._task, current.round)

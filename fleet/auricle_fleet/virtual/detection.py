@@ -151,11 +151,11 @@ class VirtualDetection:
     def _suspect(self, model: Model) -> Suspect:
         maker, size = self._maker, model.weights.size
         if maker.before is None:
-            return Suspect(model.weights, maker.origin, maker.number)
+            return Suspect(lambda: model.weights, maker.origin, maker.number)
         weights, kept = decode(maker.before[0], size), maker.before[1] or None
         again = None if maker.updates is None else lambda: self._cohort(maker, Model(weights, kept))
         before = Before(maker.version, weights, kept)
-        return Suspect(model.weights, maker.origin, maker.number, before, again, self._server_of(maker.number))
+        return Suspect(lambda: model.weights, maker.origin, maker.number, before, again, self._server_of(maker.number))
 
     def _cohort(self, maker: Maker, start: Model) -> Cohort:
         """The updates of a round that has made a model, as it counted them."""
