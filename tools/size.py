@@ -10,7 +10,8 @@ Of every `.py` file below `core`, `learning`, `edge`, `cloud`, `export` and `fle
 lines               of text, empty ones and comments included
 statements          nodes of the syntax tree that are a statement; a docstring is one
 files
-long_functions      functions, methods and nested ones of more than 50 lines, from `def` to the last line
+long_functions      functions, methods and nested ones of more than 50 lines, from `def` to the last line,
+                    without the examples of its docstring
 wide_functions      those of 8 or more arguments without `self`, `cls` and `*`; not those whose arguments are options of
                     a command
 long_files          files of more than 300 lines
@@ -102,7 +103,8 @@ def places(source: Source) -> Iterator[Place]:
 
 
 def _of_function(node: ast.FunctionDef | ast.AsyncFunctionDef, place: str) -> Iterator[Place]:
-    own = (node.end_lineno or 0) - node.lineno + 1
+    _, _, examples = (ast.get_docstring(node) or "").partition("\nExamples\n")
+    own = (node.end_lineno or 0) - node.lineno + 1 - (len(examples.splitlines()) + 2 if examples else 0)
     if own > FUNCTION_LINES:
         yield own, "long_functions", place
     given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]

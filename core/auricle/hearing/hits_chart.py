@@ -84,7 +84,7 @@ class HitsChart:
         axis = self.text((self.left + self.width) / 2, self.height - 6, self.axis, "middle")
         return "".join([*across, *shares, *upright, *rates, axis])
 
-    def unknown(self, hours: float) -> str:
+    def shade_unknown(self, hours: float) -> str:
         """Shade the rates that so many hours cannot show: no false accept in T hours shows only a rate under 3/T."""
         end = self.x(3 / hours) if hours else self.width - self.right
         size = f'width="{end - self.left:.1f}" height="{self.height - self.top - self.bottom}"'

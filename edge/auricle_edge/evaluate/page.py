@@ -102,7 +102,7 @@ def _chart(kind: str, reports: Sequence[Report], hours: float) -> str:
         if kind in report.curves
     ]
     picture = CHART.svg(
-        f"Hits in percent over false accepts an hour, {plain(kind)}", [CHART.unknown(hours), CHART.grid(), *lines]
+        f"Hits in percent over false accepts an hour, {plain(kind)}", [CHART.shade_unknown(hours), CHART.grid(), *lines]
     )
     return f"<figure><figcaption>{escape(kind)}, hits</figcaption>{picture}</figure>"
 

@@ -29,7 +29,7 @@ def curve_chart(report: WakeReport) -> str:
             bands.append(CHART.band([(rate, each.low, each.high) for rate, each in intervals], number))
             lines.append(CHART.line(points, number, scene_name(kind)))
     name = "Hits in percent over false accepts an hour, a line for each kind of scene"
-    return CHART.svg(name, [CHART.unknown(report.hearing.hours), CHART.grid(), *bands, *lines, _mark(report)])
+    return CHART.svg(name, [CHART.shade_unknown(report.hearing.hours), CHART.grid(), *bands, *lines, _mark(report)])
 
 
 def _mark(report: WakeReport) -> str:

@@ -70,7 +70,7 @@ def assemble(written: Sequence[Instruction], kept: Sequence[View], lasting: Sequ
     for store in stores:
         if store.kept:
             store.offset, top = top, top + _room(store)
-    top = _placed([store for store in stores if not store.kept and store.instead is None], top)
+    top = _place([store for store in stores if not store.kept and store.instead is None], top)
     if top > LARGEST_ARENA:
         raise UnsupportedError(f"it needs room for {top} numbers")
     for store in stores:
@@ -107,7 +107,7 @@ def _room(store: Store) -> int:
     return (-(-store.size // LINE_FLOATS) + 1) * LINE_FLOATS
 
 
-def _placed(stores: list[Store], bottom: int) -> int:
+def _place(stores: list[Store], bottom: int) -> int:
     """Give each store the first gap that is free while it is needed; returns the end of the arena."""
     free: list[tuple[int, int]] = [(bottom, 1 << 40)]
     ending: dict[int, list[Store]] = {}
@@ -115,7 +115,7 @@ def _placed(stores: list[Store], bottom: int) -> int:
     for store in sorted(stores, key=lambda each: each.first):
         while now < store.first:
             for done in ending.pop(now, []):
-                free = _freed(free, done.offset, done.offset + _room(done))
+                free = _free_gap(free, done.offset, done.offset + _room(done))
             now += 1
         wanted = _room(store)
         i = next(i for i, (low, high) in enumerate(free) if high - low >= wanted)
@@ -127,7 +127,7 @@ def _placed(stores: list[Store], bottom: int) -> int:
     return top
 
 
-def _freed(free: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
+def _free_gap(free: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
     """The gaps with one more, joined with its neighbours."""
     merged: list[tuple[int, int]] = []
     for gap in sorted([*free, (low, high)]):

@@ -106,13 +106,13 @@ class Writer:
         if any(after > before for before, after in pairwise(inner)):
             order.sort(key=lambda axis: -inner[axis])
         fastest = next((axis for axis in reversed(order) if shape[axis] != 1), None)
-        wide = [view if fastest is None else self._closed_up(view, fastest) for view in wide]
+        wide = [view if fastest is None else self._close_up(view, fastest) for view in wide]
         views = [view.transposed(order) for view in (out, *wide)]
         axes = joined_axes(views[0].shape, *(view.strides for view in views))
         self._walk(KINDS.index(kind), axes, views)
         return out
 
-    def _closed_up(self, view: View, inner: int) -> View:
+    def _close_up(self, view: View, inner: int) -> View:
         """A repeated view whose numbers lie apart along the innermost axis, as a depthwise kernel's do: side by side.
 
         A copy of the few numbers, so that each of the many rows need not gather them.

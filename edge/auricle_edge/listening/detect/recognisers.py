@@ -142,15 +142,15 @@ def packs_candidate(runtime: Runtime, share: float, *, second_stage: bool = True
     """
     pack = runtime.pack
 
-    def trained(name: str, model: str) -> Candidate:
+    def load(name: str, model: str) -> Candidate:
         weights = start_weights(pack, model)
         return Candidate(name, recogniser(runtime, model, weights), len(weights))
 
-    plugin = trained("plugin", pack.manifest.plugin)
+    plugin = load("plugin", pack.manifest.plugin)
     second = UNSET if pack.listening is None else pack.listening.second_stage
     if not second_stage or second is UNSET or second not in pack.manifest.start:
         return plugin
-    return cascade(plugin, trained("personal", second), pack.labels, share)
+    return cascade(plugin, load("personal", second), pack.labels, share)
 
 
 def merit(
