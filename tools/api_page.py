@@ -1,4 +1,4 @@
-"""The tables of docs/api.md, made of the code: `python tools/api_page.py` writes them, `--check` compares."""
+"""Tables of docs/api.md and docs/runtimes.md, made of the code: `python tools/api_page.py`; `--check` compares."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Union, get_args, get_origin
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+RUNTIMES = PAGE.with_name("runtimes.md")
 PARTS = ("auricle", "auricle_fleet", "auricle_learning", "auricle_cloud", "auricle_edge")
 METHODS = {
     "FleetRun": ("run", "run_async", "resume", "stop"),
@@ -120,34 +121,60 @@ def field_table(kind: type) -> str:
     return "\n".join(rows)
 
 
+def operator_table() -> str:
+    """Return a table of a pack's operators by the runtimes that have them; `step` has all that a pack may hold."""
+    known = importlib.import_module("auricle.checks.layout_shapes").RULES.keys()
+    ours = importlib.import_module("auricle_learning.native.planner").HANDLERS.keys()
+    translated = importlib.import_module("auricle_export.tflite.pack").OPERATORS.keys()
+    rows = {
+        "`step`, `native`, `tflite`": ours & translated,
+        "`step`, `native`": ours - translated,
+        "`step`, `tflite`": translated - ours,
+        "`step`": known - ours - translated,
+    }
+    made = [f"| {runtimes} | {', '.join(sorted(operators))} |" for runtimes, operators in rows.items()]
+    return "\n".join(["| runtimes | operators |", "|---|---|", *made])
+
+
 def filled(page: str) -> str:
-    """The page with every table between its marks written new."""
+    """The page of the API with every table between its marks written new."""
     results = importlib.import_module("auricle_fleet.results.result")
-    tables = {part: table(part) for part in PARTS}
-    tables |= {mark: field_table(getattr(results, kind)) for mark, kind in FIELDS.items()}
-    for mark, made in tables.items():
-        begin, end = f"<!-- {mark} -->", f"<!-- end {mark} -->"
-        if begin not in page or end not in page:
-            raise SystemExit(f"{PAGE.name} has no place for {mark}: add {begin} and {end}.")
-        before, rest = page.split(begin)
-        _, after = rest.split(end)
-        page = f"{before}{begin}\n{made}\n{end}{after}"
+    for part in PARTS:
+        page = _put(page, part, table(part))
+    for mark, kind in FIELDS.items():
+        page = _put(page, mark, field_table(getattr(results, kind)))
     return page
+
+
+def filled_runtimes(page: str) -> str:
+    """Return the page of runtimes with its table of operators written new."""
+    return _put(page, "operators", operator_table())
+
+
+def _put(page: str, mark: str, made: str) -> str:
+    begin, end = f"<!-- {mark} -->", f"<!-- end {mark} -->"
+    if begin not in page or end not in page:
+        raise SystemExit(f"The page has no place for {mark}: add {begin} and {end}.")
+    before, rest = page.split(begin)
+    _, after = rest.split(end)
+    return f"{before}{begin}\n{made}\n{end}{after}"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the tables, or say that they are not those of the code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 where the page is out of date")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 where a page is out of date")
     given = parser.parse_args(arguments)
-    page = PAGE.read_text(encoding="utf-8")
-    new = filled(page)
-    if given.check and new != page:
-        print("docs/api.md is not what the code promises: run python tools/api_page.py", file=sys.stderr)
-        return 1
-    if not given.check:
-        PAGE.write_text(new, encoding="utf-8")
-    return 0
+    wrong = 0
+    for path, fill in ((PAGE, filled), (RUNTIMES, filled_runtimes)):
+        page = path.read_text(encoding="utf-8")
+        new = fill(page)
+        if given.check and new != page:
+            print(f"docs/{path.name} is not what the code has: run python tools/api_page.py", file=sys.stderr)
+            wrong = 1
+        if not given.check:
+            path.write_text(new, encoding="utf-8")
+    return wrong
 
 
 if __name__ == "__main__":
