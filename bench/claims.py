@@ -105,7 +105,7 @@ def honest(method: Method, devices: int, seed: int) -> Cohort:
     clips = rng.integers(20, 61, devices).astype(float)
     by_class = rng.multinomial(20, np.full(CLASSES, 1 / CLASSES), devices) * clips[:, None] / 20
     target = start + 3 * common
-    plan = method.plan_for(Plan(), {**method.rule.defaults, **method.rule.options})
+    plan = method.plan_for(Plan(), method.rule.options)
     sent = {vector.name: vector.numbers(PACK, plan) for vector in method.needs.up}
     about = {name: unit(size) + unit(devices, size) / 2 for name, size in sent.items()}
     about |= {name: by_class for name in sent if sent[name] == CLASSES}

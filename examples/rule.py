@@ -5,27 +5,29 @@ pip install --no-deps ./examples        # pyproject.toml beside it names the rul
 auricle fleet run --method nearest-half
 """
 
+from typing import Annotated
+
 import numpy as np
+from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Layer
-from auricle_learning.aggregation.options import check_number
+from auricle_learning.aggregation.options import Options, Part
 from auricle_learning.aggregation.rules import Rule
 from auricle_learning.aggregation.rules.average import average, sample_share, unchanged
 from auricle_learning.methods import get_rule
 
 
-def check(*, part: float) -> None:
-    check_number("part", part, below=1.0)
+class NearestHalf(Options, frozen=True):
+    part: Annotated[Part, Meta(description="Of the clients, those that moved least.")] = 0.5
 
 
-def nearest_half(cohort: Cohort, *, part: float = 0.5) -> Aggregate:
+def nearest_half(cohort: Cohort, options: NearestHalf) -> Aggregate:
     """Average the part of the clients that moved least."""
-    check(part=part)
     if not cohort.ids:
         return unchanged(cohort)
     whole = [(slice(0, cohort.start.size),)]
     moved = cohort.matrix.layer_norms(whole, centre=cohort.start.astype(np.float64))[:, 0]
-    nearest = np.argsort(moved, kind="stable")[: max(1, int(part * len(moved)))]
+    nearest = np.argsort(moved, kind="stable")[: max(1, int(options.part * len(moved)))]
     kept = np.zeros((len(cohort.ids), len(cohort.layers)), bool)
     kept[nearest] = True
     share = sample_share(cohort.samples, kept)
@@ -41,7 +43,7 @@ def nearest_half(cohort: Cohort, *, part: float = 0.5) -> Aggregate:
     )
 
 
-rule = Rule("nearest-half", nearest_half, check, mean=True)
+rule = Rule("nearest-half", nearest_half, NearestHalf(), mean=True)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The methods in docs/methods.md, made of the code: `python tools/methods_page.py` writes them, `--check` compares.
 
 Everything below `MARK` in the page is made of `METHODS`: of the docstrings of a method's module and functions, of its
-rule's options and needs, and of the vectors that it has travel.
+rule's options (their struct) and needs, and of the vectors that it has travel.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from auricle.errors import SettingsError
 from auricle.wire.plan import Plan
+from auricle_learning.aggregation.options import describe_values, list_fields
 from auricle_learning.aggregation.rules.rule import WHAT, Rule, check_needs
 from auricle_learning.methods import METHODS, get_method
 from auricle_learning.methods.method import Method, Vector, nothing_after, of_the_plugin, unchanged_before
@@ -93,7 +94,9 @@ def source(method: Method) -> str:
     functions = [each for each in (method.before, method.after) if each not in (unchanged_before, nothing_after)]
     modules = dict.fromkeys(sys.modules[each.__module__] for each in (*functions, method.rule.function))
     told = next(inspect.getdoc(module) or "" for module in modules)
-    text = f"{told}\n{inspect.getdoc(method.rule.function) or ''}"
+    options = type(method.rule.options)
+    own = [each.description for each in list_fields(options) if each.name in options.__annotations__]
+    text = "\n".join([told, *(inspect.getdoc(each) or "" for each in (method.rule.function, options)), *own])
     title = told.split("\n\n")[0].replace("\n", " ")
     equations = [each for each in dict.fromkeys(SOURCE.findall(text)) if each not in title]
     decisions = sorted(set(DECISION.findall(text)), key=lambda each: int(each[1:]))
@@ -159,7 +162,7 @@ def _chosen(method: Method) -> Iterator[tuple[str, Method]]:
     """The method with its defaults, then with one switch after the other set; a text for the last one set."""
     yield "", get_method(method.name)
     on: dict[str, object] = {}
-    for name, default in method.rule.defaults.items():
+    for name, default in method.rule.settings.items():
         if default is False:
             on[name] = True
             try:
@@ -182,28 +185,12 @@ def _allowed(vector: Vector) -> str:
 
 
 def _options(rule: Rule) -> str:
-    if not rule.defaults:
+    if not rule.settings:
         return "No options.\n"
-    told, rows = described(rule.function), []
-    for names, text in told.items():
-        own = [name for name in names if name in rule.defaults]
-        if own:
-            values = [_value(rule.defaults[name]) for name in own]
-            shown = values[:1] if len(set(values)) == 1 else values
-            rows.append(f"| {', '.join(f'`{name}`' for name in own)} | {', '.join(shown)} | {_cell(text)} |")
-    known = {name for names in told for name in names}
-    rows += [f"| `{name}` | {_value(v)} | |" for name, v in rule.defaults.items() if name not in known]
-    return "\n".join(["| option | default | what it says |", "|---|---|---|", *rows]) + "\n"
-
-
-def described(function: Callable[..., object]) -> dict[tuple[str, ...], str]:
-    """What a docstring's table of parameters says, by the names that share a text."""
-    _, _, told = (inspect.getdoc(function) or "").partition("\nParameters\n----------\n")
-    found: dict[tuple[str, ...], str] = {}
-    for part in re.split(r"\n(?=\S)", re.split(r"\n\n", told)[0]):
-        names, _, text = part.partition("\n")
-        found[tuple(name.strip() for name in names.split(","))] = " ".join(text.split())
-    return found
+    fields = list_fields(type(rule.options))
+    cells = ((_value(rule.settings[each.name]), describe_values(each), _cell(each.description)) for each in fields)
+    rows = (f"| `{each.name}` | {' | '.join(told)} |" for each, told in zip(fields, cells, strict=True))
+    return "\n".join(["| option | default | allowed | what it says |", "|---|---|---|---|", *rows]) + "\n"
 
 
 def _value(value: object) -> str:

@@ -18,7 +18,8 @@ from auricle.wire.plan import Plan
 from auricle_cloud.detection.alarm import Alarm, alarm, next_reference
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_learning.aggregation.cohort import Cohort, FloatArray, layers_of
-from auricle_learning.aggregation.rules.fedvsa import fedvsa, limit_losses, softmax_share
+from auricle_learning.aggregation.rules.fedvsa import limit_losses, softmax_share
+from auricle_learning.methods import get_rule
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, Trainer
@@ -57,7 +58,7 @@ class PoisonedFleet:
         self.reference = next_reference(self.reference, losses, verdict.fires)
         if not verdict.fires:
             self.cohort = self._train(losses, attacked)
-            self.weights = fedvsa(self.cohort).weights
+            self.weights = get_rule("fedvsa")(self.cohort).weights
             self.number += 1
         return verdict
 

@@ -16,8 +16,7 @@ from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.rules import Rule
-from auricle_learning.aggregation.rules.fedavg import fedavg
-from auricle_learning.methods import METHODS, RULES
+from auricle_learning.methods import METHODS, RULES, get_rule
 from auricle_learning.methods.method import Kept, Method, Needs, Sent, Trained, Vector
 from auricle_learning.presets import Preset
 
@@ -50,7 +49,7 @@ def moves_of(cohort: Cohort) -> Aggregate:
     """FedAvg by what clients say that they moved, and not by their weights."""
     moves = np.stack([np.asarray(one, np.float64) for one in cohort.extras.vectors["moves"] if one is not None])
     assert len(moves) == len(cohort.ids) and "whole" not in cohort.extras.vectors
-    return replace(fedavg(cohort), weights=(cohort.start + moves.mean(axis=0)).astype(np.float32))
+    return replace(get_rule("fedavg")(cohort), weights=(cohort.start + moves.mean(axis=0)).astype(np.float32))
 
 
 def told_moves(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
@@ -90,7 +89,7 @@ async def test_vectors_of_a_method_reach_its_rule_and_only_where_the_owner_lets_
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs = Needs(up=(Vector("moves", allowed_by="moves"), Vector("whole", required=False)))
-    rule = Rule("moves", moves_of, lambda: None, needs=("steps",))
+    rule = Rule("moves", moves_of, needs=("steps",))
     monkeypatch.setitem(METHODS, "moves", Method(rule, needs, after=told_moves))
     monkeypatch.setitem(RULES, "moves", METHODS["moves"].rule_for_rounds)
     preset = Preset(PLAN, "fedavg").with_rule("moves", {})

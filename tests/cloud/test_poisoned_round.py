@@ -18,8 +18,8 @@ from auricle_cloud.detection.shapley import Shapley, shapley
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_learning.aggregation.cohort import FloatArray
-from auricle_learning.aggregation.rules.fedvsa import fedvsa
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.methods import get_rule
 
 RECORDED = Path(os.environ.get("AURICLE_SPEECH", Path(__file__).parents[3] / "shared" / "data")) / "gsc"
 NONE = OptimizerSettings()
@@ -41,8 +41,8 @@ def _attack_and_repair(fleet: PoisonedFleet, validation: ValidationSet, at: int,
     game = worth(cohort, fedvsa_models(cohort), lambda models: evaluator.scores(models).accuracy)
     found: Shapley = shapley(cohort.ids, game, np.random.default_rng(0), permutations=permutations, margin=0.01)
     repairs: dict[str, Repair] = {
-        "aggregated again": reaggregate(cohort, found.bad, fedvsa, NONE, None),
-        "hotfix": hotfix(cohort, fedvsa(cohort), found.bad, NONE, None),
+        "aggregated again": reaggregate(cohort, found.bad, get_rule("fedvsa"), NONE, None),
+        "hotfix": hotfix(cohort, get_rule("fedvsa")(cohort), found.bad, NONE, None),
     }
     after = {name: accuracy(repair.weights) for name, repair in repairs.items()}
     phi = dict(zip(found.ids, found.phi, strict=True))

@@ -13,14 +13,13 @@ from auricle.errors import SettingsError
 from auricle_cloud.detection.coalitions import subset
 from auricle_cloud.detection.repair import hotfix, reaggregate
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Layer
-from auricle_learning.aggregation.rules.fedavg import fedavg
-from auricle_learning.aggregation.rules.fedvsa import fedvsa, limit_losses, softmax_share
-from auricle_learning.aggregation.rules.lpa_fedvsa import lpa_fedvsa
+from auricle_learning.aggregation.rules.fedvsa import limit_losses, softmax_share
 from auricle_learning.aggregation.server_optimizer import KINDS, OptimizerSettings, OptimizerState, first_state, step
 from auricle_learning.methods import get_rule
 
 NONE = OptimizerSettings()
-RULES: list[Callable[[Cohort], Aggregate]] = [fedavg, fedvsa, lpa_fedvsa]
+FEDAVG, FEDVSA = get_rule("fedavg"), get_rule("fedvsa")
+RULES: list[Callable[[Cohort], Aggregate]] = [FEDAVG, FEDVSA, get_rule("lpa+fedvsa")]
 
 
 def _cohort(clients: int = 5, size: int = 6) -> Cohort:
@@ -40,7 +39,7 @@ def test_aggregating_again_is_the_round_of_those_who_are_kept() -> None:
     kept = [0, 2, 4]
     share = np.exp(cohort.losses[kept]) / np.exp(cohort.losses[kept]).sum()
 
-    repair = reaggregate(cohort, {"k1", "k3"}, fedvsa, NONE, None)
+    repair = reaggregate(cohort, {"k1", "k3"}, FEDVSA, NONE, None)
 
     assert repair.weights == pytest.approx(share @ cohort.weights[kept], rel=1e-6)
     assert (repair.kept, repair.removed) == (("k0", "k2", "k4"), ("k1", "k3"))
@@ -51,7 +50,7 @@ def test_aggregating_again_is_the_round_of_those_who_are_kept() -> None:
 def test_a_hotfix_takes_the_weighted_updates_off_and_never_the_weights() -> None:
     """By hand: w - τ p_1 (w_1 - w^{t-1})."""
     cohort = _cohort()
-    aggregate = fedavg(cohort)
+    aggregate = FEDAVG(cohort)
     share = cohort.samples / cohort.samples.sum()
     expected = aggregate.weights - 0.5 * share[1] * (cohort.weights[1] - cohort.start)
 
@@ -99,9 +98,9 @@ def test_without_the_bad_clients_the_round_is_as_if_they_had_never_been_there(
 
 def test_the_first_round_begins_with_a_fresh_optimizer() -> None:
     cohort, server = _cohort(), OptimizerSettings(kind="adam")
-    honest = fedavg(subset(cohort, np.array([False, True, True, True, True])))
+    honest = FEDAVG(subset(cohort, np.array([False, True, True, True, True])))
 
-    repair = reaggregate(cohort, {"k0"}, fedavg, server, None)
+    repair = reaggregate(cohort, {"k0"}, FEDAVG, server, None)
 
     due = step(first_state(6, server), cohort.start, honest.weights, server)[1]
     assert repair.weights == pytest.approx(due, abs=1e-6)
@@ -113,8 +112,8 @@ def test_when_nobody_is_kept_the_model_before_the_round_stands_again(kind: str) 
     before = first_state(6, server)
 
     for repair in (
-        reaggregate(cohort, set(cohort.ids), fedvsa, server, before),
-        hotfix(cohort, fedvsa(cohort), set(cohort.ids), server, before),
+        reaggregate(cohort, set(cohort.ids), FEDVSA, server, before),
+        hotfix(cohort, FEDVSA(cohort), set(cohort.ids), server, before),
     ):
         assert np.array_equal(repair.weights, cohort.start)
         assert repair.optimizer is before
@@ -124,23 +123,26 @@ def test_when_nobody_is_kept_the_model_before_the_round_stands_again(kind: str) 
 def test_nobody_bad_changes_nothing() -> None:
     cohort = _cohort()
 
-    for repair in (reaggregate(cohort, (), fedvsa, NONE, None), hotfix(cohort, fedvsa(cohort), (), NONE, None)):
-        assert repair.weights == pytest.approx(fedvsa(cohort).weights, abs=1e-7)
+    for repair in (
+        reaggregate(cohort, (), FEDVSA, NONE, None),
+        hotfix(cohort, FEDVSA(cohort), (), NONE, None),
+    ):
+        assert repair.weights == pytest.approx(FEDVSA(cohort).weights, abs=1e-7)
         assert repair.removed == ()
 
 
 def test_who_took_no_part_cannot_be_left_out() -> None:
     with pytest.raises(CohortError, match='"k9"'):
-        reaggregate(_cohort(), {"k9"}, fedavg, NONE, None)
+        reaggregate(_cohort(), {"k9"}, FEDAVG, NONE, None)
 
 
 def test_a_hotfix_wants_a_sensible_strength_and_the_rounds_own_aggregate() -> None:
     cohort = _cohort()
 
     with pytest.raises(SettingsError, match="tau"):
-        hotfix(cohort, fedavg(cohort), {"k0"}, NONE, None, tau=-1)
+        hotfix(cohort, FEDAVG(cohort), {"k0"}, NONE, None, tau=-1)
     with pytest.raises(CohortError, match="not one of this round"):
-        hotfix(cohort, fedavg(_cohort(4)), {"k0"}, NONE, None)
+        hotfix(cohort, FEDAVG(_cohort(4)), {"k0"}, NONE, None)
 
 
 @pytest.mark.parametrize("rule", ["fedavg", "fedvsa"])

@@ -14,8 +14,7 @@ from auricle.errors import DataError
 from auricle_cloud.detection.coalitions import fedvsa_models, rule_models, worth
 from auricle_cloud.detection.shapley import Shapley, Values, shapley
 from auricle_learning.aggregation.cohort import BoolArray, Cohort, Float64Array, Layer
-from auricle_learning.aggregation.rules.fedavg import fedavg
-from auricle_learning.aggregation.rules.fedvsa import fedvsa
+from auricle_learning.methods import get_rule
 
 RNG = np.random.default_rng(0)
 
@@ -193,7 +192,7 @@ def test_a_coalitions_model_is_the_softmax_inside_it_by_hand() -> None:
     lacking = fedvsa_models(_cohort([1.0, math.nan, 2.0]))
     with_it, without, alone = lacking(np.array([[True, True, True], [True, False, True], [False, True, False]]))
     assert np.array_equal(with_it, without) and np.array_equal(alone, cohort.start), "a client without a loss"
-    others = rule_models(cohort, fedavg)(np.array([[True, False, True], [False, False, False]]))
+    others = rule_models(cohort, get_rule("fedavg"))(np.array([[True, False, True], [False, False, False]]))
     assert others[0] == pytest.approx(0.25 * cohort.weights[0] + 0.75 * cohort.weights[2], rel=1e-6)
     assert np.array_equal(others[1], cohort.start)
 
@@ -205,7 +204,7 @@ def test_everybodys_model_is_the_rounds(limit: str) -> None:
 
     made = fedvsa_models(cohort, clip=3.0, limit=limit)(everyone)
 
-    assert made[0] == pytest.approx(fedvsa(cohort, clip=3.0, limit=limit).weights, abs=1e-6)
+    assert made[0] == pytest.approx(get_rule("fedvsa", clip=3.0, limit=limit)(cohort).weights, abs=1e-6)
 
 
 def test_what_a_coalition_is_worth_is_the_accuracy_of_its_model_and_the_empty_one_is_the_model_before() -> None:

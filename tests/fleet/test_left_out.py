@@ -61,7 +61,7 @@ def nearest(cohort):
     kept[2, 1] = True
     return Aggregate(cohort.start, cohort.ids, cohort.names, kept, kept / kept.sum(0), dropped=cohort.dropped)
 
-rule = Rule("nearest", nearest, lambda: None)
+rule = Rule("nearest", nearest)
 """
 
 

@@ -100,7 +100,7 @@ def vectors_of(method: str | None) -> dict[str, int]:
     if method is None or not METHODS[method].needs.up:
         return {}
     known = METHODS[method]
-    plan = known.plan_for(Plan(), {**known.rule.defaults, **known.rule.options})
+    plan = known.plan_for(Plan(), known.rule.options)
     return {vector.name: vector.numbers(PACK, plan) for vector in known.needs.up}
 
 

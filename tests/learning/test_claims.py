@@ -167,7 +167,7 @@ def test_planned_steps_are_those_of_clips_epochs_and_passes() -> None:
     """Of 40 clips in batches of 16 three steps an epoch at the fewest, and 40 at the most."""
     batch = max(graph.batch or 0 for graph in PACK.manifest.graphs)
     plain, told = planned_steps(PACK, Plan(epochs=2)), get_method("fedrep", head_epochs=3, body_epochs=2)
-    passes = planned_steps(PACK, told.plan_for(Plan(epochs=2), {**told.rule.defaults, **told.rule.options}))
+    passes = planned_steps(PACK, told.plan_for(Plan(epochs=2), told.rule.options))
     free = planned_steps(PACK, Plan(mode="supervised", fixmatch=FixMatch()))
 
     assert (plain.fewest_epochs, plain.most_epochs, plain.batch) == (2, 2, batch)

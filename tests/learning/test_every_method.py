@@ -46,7 +46,7 @@ CASES: list[tuple[str, dict[str, object]]] = [
     for options in (
         {},
         *VARIANTS.get(name, ()),
-        *([{"weighting": "fedvsa"}] if {"weighting", "clip"} <= set(method.rule.defaults) else []),
+        *([{"weighting": "fedvsa"}] if {"weighting", "clip"} <= set(method.rule.settings) else []),
     )
 ]
 EVERY = pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def same_as_numpy(name: str, options: dict[str, object], opener: Opener) -> None
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_registered_defaults_are_accepted(name: str) -> None:
-    told = made(name, METHODS[name].rule.defaults, whole_round(method=name)).aggregate
+    told = made(name, METHODS[name].rule.settings, whole_round(method=name)).aggregate
 
     same(told, made(name, {}, whole_round(method=name)).aggregate)
 

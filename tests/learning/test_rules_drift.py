@@ -171,7 +171,7 @@ def test_clients_of_feddyn_train_with_its_pull_and_a_limit(clip: float, limited:
     rule = get_rule("feddyn", alpha=0.25)
     assert rule.plan is not None
 
-    plan = rule.plan(Plan(clip=clip), {**rule.defaults, **rule.options})
+    plan = rule.plan(Plan(clip=clip), rule.options)
 
     assert (plan.mu, plan.method, plan.clip) == (0.25, "feddyn", limited)
 
@@ -180,7 +180,7 @@ def test_clients_of_fedprox_train_with_its_pull() -> None:
     rule = get_rule("fedprox", mu=0.5)
     assert rule.plan is not None
 
-    assert rule.plan(Plan(), {**rule.defaults, **rule.options}) == Plan(mu=0.5)
+    assert rule.plan(Plan(), rule.options) == Plan(mu=0.5)
 
 
 def test_feddc_of_the_paper_is_the_authors_with_all_clients_of_equal_size() -> None:

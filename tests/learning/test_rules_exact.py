@@ -11,7 +11,7 @@ from tests.learning.rule_cases import agrees, in_one_layer
 
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Cohort, Layer
-from auricle_learning.methods import RULES, get_rule
+from auricle_learning.methods import get_rule
 
 NAN, INF = math.nan, math.inf
 FRONT_AND_HEAD = (Layer("front", (slice(0, 1), slice(2, 3))), Layer("head", (slice(1, 2),)))
@@ -221,6 +221,3 @@ def test_a_mistake_in_the_settings_is_named_before_any_round(
 ) -> None:
     with pytest.raises(SettingsError, match=sentence):
         get_rule(name, **options)
-    if sentence == "sum":
-        with pytest.raises(SettingsError, match=sentence):
-            RULES[name].function(five_clients(), **options)

@@ -10,7 +10,7 @@ from tests.learning.rule_cases import in_one_layer
 
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Cohort
-from auricle_learning.aggregation.rules.geometric_median import FEW, geometric_median
+from auricle_learning.aggregation.rules.geometric_median import FEW
 from auricle_learning.methods import get_rule
 
 STEPS = 5
@@ -41,7 +41,7 @@ def test_the_steps_are_those_of_the_paper(clients: int, spread: str) -> None:
     elif spread == "one at the median":
         weights[3] = plain(weights, np.full(clients, 1 / clients), 1e-6)[0]
     samples = rng.integers(1, 90, clients)
-    result = geometric_median(cohort_of(weights, samples), ftol=0.0, iterations=STEPS)
+    result = get_rule("geometric-median", ftol=0.0, iterations=STEPS)(cohort_of(weights, samples))
 
     point, distances = plain(weights, samples / samples.sum(), 1e-6)
     np.testing.assert_allclose(result.weights, point, rtol=1e-6, atol=1e-6)
@@ -52,7 +52,7 @@ def test_the_steps_are_those_of_the_paper(clients: int, spread: str) -> None:
 def test_steps_end_when_the_point_is_still_and_it_is_said_when_they_ran_out(iterations: int, settled: bool) -> None:
     corners = np.array([[0, 0], [4, 0], [1, 3]], np.float64)
 
-    result = geometric_median(cohort_of(corners, np.ones(3)), iterations=iterations)
+    result = get_rule("geometric-median", iterations=iterations)(cohort_of(corners, np.ones(3)))
 
     assert result.warnings == (() if settled else ("the geometric median was still moving after 1 steps.",))
     with pytest.raises(SettingsError, match="iterations is None"):

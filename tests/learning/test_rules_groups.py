@@ -50,7 +50,7 @@ def test_a_target_of_ones_own() -> None:
     assert far.tolist() == [0.0, 1.0]
     with pytest.raises(CohortError, match="target has 3 classes"):
         discrepancies(np.array([[3.0, 1.0]]), "kl", [1, 1, 1])
-    with pytest.raises(SettingsError, match="target is 0"):
+    with pytest.raises(SettingsError, match=r"target is \[1, 0\]"):
         get_rule("feddisco", target=[1, 0])
 
 

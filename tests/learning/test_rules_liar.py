@@ -23,8 +23,8 @@ CHOSEN = ("krum", "multi-krum", "dnc", "median", "trimmed-mean")
 WEIGHED = [
     (name, weighting)
     for name, rule in RULES.items()
-    for weighting in ([None] if "weighting" not in rule.defaults else WEIGHTINGS)
-    if name not in CHOSEN and not (weighting == "fedvsa" and "clip" not in rule.defaults)
+    for weighting in ([None] if "weighting" not in rule.settings else WEIGHTINGS)
+    if name not in CHOSEN and not (weighting == "fedvsa" and "clip" not in rule.settings)
 ]
 
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Annotated, Any, Literal
 
 import pytest
-from tests.learning.rule_cases import NEEDY, whole_round
+from msgspec import Meta
+from tests.learning.rule_cases import NEEDY
 
 from auricle.errors import SettingsError
 from auricle.wire.prior_knowledge import Tuning
+from auricle_learning.aggregation.options import (
+    Count,
+    Options,
+    Part,
+    Positive,
+    list_changes,
+    list_fields,
+    read_options,
+)
 from auricle_learning.methods import RULES, get_rule
 
 LIMITED = {"clip": 0.0, "limit": "clmap"}
@@ -58,17 +69,74 @@ CASES = [(name, option, value) for name, options in WRONG.items() for option, va
 
 def test_every_option_of_every_rule_is_tried() -> None:
     assert {name: set(options) for name, options in WRONG.items()} == {
-        name: set(rule.defaults) for name, rule in RULES.items()
+        name: set(rule.settings) for name, rule in RULES.items()
     }
 
 
 @pytest.mark.parametrize(("name", "option", "value"), CASES)
-def test_a_wrong_value_is_refused_by_its_name_before_a_round_and_in_one(name: str, option: str, value: object) -> None:
+def test_a_wrong_value_is_refused_by_its_name_however_options_are_made(name: str, option: str, value: object) -> None:
     with pytest.raises(SettingsError, match=rf"^{option} is "):
         get_rule(name, **{option: value})
     wrong: dict[str, Any] = {option: value}
     with pytest.raises(SettingsError, match=rf"^{option} is "):
-        RULES[name].function(whole_round(), **wrong)
+        type(RULES[name].options)(**wrong)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_option_says_what_it_is(name: str) -> None:
+    assert all(option.description for option in list_fields(type(RULES[name].options)))
+
+
+class Several(Options, frozen=True):
+    """An option of each kind that there is."""
+
+    part: Part = 0.5
+    even: Annotated[float, Meta(ge=-1, le=0)] = -1.0
+    above: Annotated[Positive | None, Meta(description="Something.")] = None
+    times: Count = 1
+    few: Annotated[int, Meta(ge=1, le=9)] = 1
+    on: bool = False
+    word: Literal["clamp", "norm"] | None = None
+    list: Annotated[tuple[Positive, ...], Meta(min_length=1)] | None = None
+    name: str = ""
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        *(
+            ("part", value, "a number at least 0 and less than 1")
+            for value in (1.0, -1e-300, True, "1", None, math.nan)
+        ),
+        *(("even", value, "a number from -1 to 0") for value in (1e-9, -math.inf, 10**400)),
+        *(("above", value, "a number greater than 0") for value in (0, math.inf)),
+        *(("times", value, "a whole number of at least 1") for value in (0, 1.0, True, None, -(10**400))),
+        ("few", 10, "a whole number from 1 to 9"),
+        ("on", 1, "true or false"),
+        *(("list", value, "a list of numbers greater than 0") for value in ([], [0], ["a"], [math.inf], "12", 1)),
+        ("name", 7, "a word"),
+    ],
+)
+def test_what_an_option_is_not_is_said_in_one_sentence(option: str, value: object, sentence: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        Several(**{option: value})  # type: ignore[arg-type]
+    assert str(error.value) == f"{option} is {value!r}; it must be {sentence}."
+
+
+def test_options_are_read_over_those_that_there_are() -> None:
+    first = Several(part=0.25, list=(2.0,))
+
+    changed = read_options(first, {"times": 3, "above": 2, "list": [1, 2], "word": "norm"}, "it")
+
+    assert changed == Several(0.25, above=2.0, times=3, list=(1.0, 2.0), word="norm")
+    assert list_changes(changed) == {"part": 0.25, "above": 2.0, "times": 3, "list": (1.0, 2.0), "word": "norm"}
+    assert (type(changed.above), list_changes(Several())) == (float, {})
+    with pytest.raises(SettingsError, match=r'^it has no option "tims"; did you mean "times"\?$'):
+        read_options(first, {"tims": 3}, "it")
+    with pytest.raises(SettingsError, match=r'^word is "norn"; did you mean "norm"\?$'):
+        read_options(first, {"word": "norn"}, "it")
+    with pytest.raises(SettingsError, match=r'^it has no option "a"; it has none\.$'):
+        read_options(Options(), {"a": 1}, "it")
 
 
 @pytest.mark.parametrize(("name", "option"), [(name, option) for name, option, _ in CASES])
@@ -94,7 +162,7 @@ def test_every_word_of_the_documentation_is_taken(name: str, option: str, words:
 
 @pytest.mark.parametrize("value", [1, 2.5, True, "1,2"])
 def test_a_target_is_a_list(value: object) -> None:
-    with pytest.raises(SettingsError, match=r"^target is a list of one positive number for each class\.$"):
+    with pytest.raises(SettingsError, match=r"^target is .*; it must be a list of numbers greater than 0\.$"):
         get_rule("feddisco", target=value)
 
 
@@ -108,7 +176,7 @@ def test_the_defaults_of_rules_that_need_more_are_those_of_the_documentation() -
     even = {"weighting": "uniform", **limited}
     own = dict.fromkeys(("lr", "beta1", "beta2", "tau", "v0", "bias_correction"))
 
-    assert {name: rule.defaults for name, rule in NEEDY.items()} == {
+    assert {name: rule.settings for name, rule in NEEDY.items()} == {
         "fedopt": {"variant": "adam", **own, "weighting": "samples", **limited},
         "fednova": {"momentum": 0.0, "mu": 0.0, "lr": None, "tau_eff": "normalised", "weighting": "samples", **limited},
         "scaffold": {"lr": 1.0, "momentum": 0.0, **even},

@@ -33,7 +33,7 @@ def options_in(cell: str) -> set[str]:
 @pytest.mark.parametrize("name", RULES)
 def test_the_page_names_the_options_of_each_rule(name: str) -> None:
     cell = rows_under("## What there is")[name][0]
-    expected = set(RULES[name].defaults)
+    expected = set(RULES[name].settings)
 
     if name == "lpa+fedvsa":
         assert cell == "those of both"

@@ -17,6 +17,8 @@ from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.rules import Rule
 from auricle_learning.aggregation.rules.declaration import check_declaration, check_mean
 from auricle_learning.methods import METHODS, RULES, get_method, get_rule, rule_names
+from auricle_learning.methods.feddc import FedDcOptions
+from auricle_learning.methods.feddyn import FedDynOptions
 from auricle_learning.methods.plugins import RuleError
 from auricle_learning.training.device_half import DeviceHalf
 
@@ -24,30 +26,36 @@ GOOD = """
 import numpy as np
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Aggregate
+from auricle_learning.aggregation.options import Options
 from auricle_learning.aggregation.rules import Rule
 
-def first(cohort, *, place=0):
+class Place(Options, frozen=True):
+    place: int = 0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.place < 0:
+            raise SettingsError("place is negative; count from 0.")
+        1 / (self.place - 7)
+
+def first(cohort, options):
     kept = np.zeros((len(cohort.ids), len(cohort.layers)), bool)
-    kept[place] = True
-    return Aggregate(cohort.weights[place].copy(), cohort.ids, cohort.names, kept, kept.astype(float))
+    kept[options.place] = True
+    return Aggregate(cohort.weights[options.place].copy(), cohort.ids, cohort.names, kept, kept.astype(float))
 
-def check(*, place):
-    if place < 0:
-        raise SettingsError("place is negative; count from 0.")
-
-rule = Rule("whatever it says", first, check)
+rule = Rule("whatever it says", first, Place())
 no_rule = first
-wrong = Rule("wrong", lambda cohort: cohort.weights[0], lambda: None)
+wrong = Rule("wrong", lambda cohort: cohort.weights[0])
 short = Rule("short", lambda cohort: Aggregate(
-    cohort.weights[0, :1], cohort.ids, cohort.names, np.ones((2, 1), bool), np.ones((2, 1))), lambda: None)
-raising = Rule("raising", lambda cohort: 1 / 0, lambda: None)
+    cohort.weights[0, :1], cohort.ids, cohort.names, np.ones((2, 1), bool), np.ones((2, 1))))
+raising = Rule("raising", lambda cohort: 1 / 0)
 
 def warns(cohort, text):
     table = np.ones((len(cohort.ids), len(cohort.layers)), bool)
     return Aggregate(cohort.start, cohort.ids, cohort.names, table, table * 0.5, warnings=("b is alone", text))
 
-warning = Rule("warning", lambda cohort: warns(cohort, "a is odd"), lambda: None)
-numbers = Rule("numbers", lambda cohort: warns(cohort, 7), lambda: None)
+warning = Rule("warning", lambda cohort: warns(cohort, "a is odd"))
+numbers = Rule("numbers", lambda cohort: warns(cohort, 7))
 """
 
 Install = Callable[..., None]
@@ -82,12 +90,14 @@ def test_a_rule_of_another_package_is_found_by_its_name_and_takes_options(instal
     rule = get_rule("first", place=1)
 
     assert rule.name == "first"
-    assert rule.defaults == {"place": 0}
+    assert rule.settings == {"place": 1}
     assert rule(two_clients()).weights.tolist() == [3, 4]
     with pytest.raises(SettingsError, match="plase"):
         get_rule("first", plase=1)
     with pytest.raises(SettingsError, match="place is negative"):
         get_rule("first", place=-1)
+    with pytest.raises(SettingsError, match=r'the method "first" failed \(division by zero\)'):
+        get_rule("first", place=7)
 
 
 def test_the_rule_of_the_documentation_works(install: Install) -> None:
@@ -148,7 +158,7 @@ def test_our_rules_cannot_be_replaced(install: Install) -> None:
         ("acme_rules:rule", "this is no Python", "loaded"),
         ("acme_rules:none", GOOD, "loaded"),
         ("acme_rules:no_rule", GOOD, "a function"),
-        ("acme_rules:odd", GOOD + '\nodd = Rule("odd", first, lambda *, place: 1 / 0)\n', "division by zero"),
+        ("acme_rules:odd", GOOD + '\nodd = Rule("odd", first, Place(place=7))\n', "division by zero"),
     ],
 )
 def test_a_broken_package_is_one_sentence(install: Install, target: str, code: str, sentence: str) -> None:
@@ -178,35 +188,37 @@ def test_a_rule_that_does_not_do_what_a_rule_does_is_named(install: Install, tar
 
 
 MEAN = """
+class Weighed(Options, frozen=True):
+    weighting: str = "samples"
+
+class Limited(Options, frozen=True):
+    clip: float | None = 5.0
+    limit: str = "clamp"
+
+class Far(Options, frozen=True):
+    prune_high: float = 0.1
+
 def shares(value):
-    def rule(cohort, *, place=0):
+    def rule(cohort):
         table = np.full((len(cohort.ids), len(cohort.layers)), value(len(cohort.ids)))
         return Aggregate(cohort.start.copy(), cohort.ids, cohort.names, table > 0, table)
     return rule
 
-def losses(cohort, *, weighting="samples"):
-    return first(cohort)
-
-def limited(cohort, *, clip=5.0, limit="clamp"):
-    return first(cohort)
-
-def far(cohort, *, prune_high=0.1):
-    return first(cohort)
-
-def unchecked(**options): pass
+def nobody(cohort, options):
+    return first(cohort, Place())
 """
 
 
 @pytest.mark.parametrize(
     ("declared", "sentence"),
     [
-        ('first, unchecked, weight="fedvsa"', r'weighs by "fedvsa" and has no option "clip": give it clip and limit'),
-        ("far, unchecked", r'has an option "prune_high" and no "prune_low": give it both'),
-        ('first, unchecked, weight="sample"', r'weighs by "sample"; did you mean "samples"'),
-        ('lambda cohort, *, weighting="loss": first(cohort), unchecked', r'weighs by "loss"; '),
-        ('lambda cohort, *, clip=None, limit="clamp": 0, unchecked, weight="fedvsa"', r"clip is None; it must be"),
-        ("shares(lambda k: 0.5 / k), unchecked, mean=True", r'shares in the layer "front" sum to 0.5: report shares'),
-        ("shares(lambda k: 1.0), unchecked, mean=True", r'shares in the layer "front" sum to 5: report shares'),
+        ('first, Place(), weight="fedvsa"', r'weighs by "fedvsa" and has no option "clip": give it clip and limit'),
+        ("nobody, Far()", r'has an option "prune_high" and no "prune_low": give it both'),
+        ('first, Place(), weight="sample"', r'weighs by "sample"; did you mean "samples"'),
+        ('nobody, Weighed(weighting="loss")', r'weighs by "loss"; '),
+        ('nobody, Limited(clip=None), weight="fedvsa"', r"clip is None; it must be"),
+        ("shares(lambda k: 0.5 / k), mean=True", r'shares in the layer "front" sum to 0.5: report shares'),
+        ("shares(lambda k: 1.0), mean=True", r'shares in the layer "front" sum to 5: report shares'),
     ],
 )
 def test_what_a_rule_says_of_itself_is_checked_when_it_is_loaded(
@@ -222,11 +234,11 @@ def test_what_a_rule_says_of_itself_is_checked_when_it_is_loaded(
 
 def test_a_rule_that_says_of_itself_what_it_does_is_taken(install: Install) -> None:
     code = [
-        'one = Rule("odd", limited, unchecked, weight="fedvsa")',
-        'two = Rule("odd", shares(lambda k: 1 / k), unchecked, mean=True)',
-        'three = Rule("odd", shares(lambda k: 0.0), unchecked, mean=True)',
-        'four = Rule("odd", losses, unchecked)',
-        'late = Rule("odd", shares(lambda k: 1 / k if k == 5 else 0.25), unchecked, mean=True)',
+        'one = Rule("odd", nobody, Limited(), weight="fedvsa")',
+        'two = Rule("odd", shares(lambda k: 1 / k), mean=True)',
+        'three = Rule("odd", shares(lambda k: 0.0), mean=True)',
+        'four = Rule("odd", nobody, Weighed())',
+        'late = Rule("odd", shares(lambda k: 1 / k if k == 5 else 0.25), mean=True)',
     ]
     names = ["one", "two", "three", "four", "late"]
     install("acme-rules", "\n".join(f"{n} = acme_rules:{n}" for n in names), "\n".join([GOOD, MEAN, *code]))
@@ -247,7 +259,7 @@ def test_our_own_say_of_themselves_what_they_do(name: str) -> None:
 
 def test_a_bound_refuses_a_rule_that_it_could_not_go_by() -> None:
     with pytest.raises(SettingsError, match='the rule "a" weighs by "fedvsa"'):
-        BoundedRule(Rule("a", lambda cohort: cohort, lambda: None, weight="fedvsa"))
+        BoundedRule(Rule("a", lambda cohort: cohort, weight="fedvsa"))
 
 
 def test_a_rules_warnings_are_texts(install: Install) -> None:
@@ -265,46 +277,37 @@ def test_two_packages_with_one_name_are_told_apart_by_the_operator(install: Inst
 
 
 def test_a_rule_says_what_clients_are_weighed_by() -> None:
-    """By its option `weighting`, the option's default, or else what the rule itself says."""
+    """By its option `weighting`, or else what the rule itself says."""
 
-    def weighing(cohort: Cohort, *, weighting: str = "uniform") -> Aggregate:
+    def plain(cohort: Cohort, *_: object) -> Aggregate:
         raise NotImplementedError
 
-    def open_to(cohort: Cohort, *, weighting: str | None = None) -> Aggregate:
-        raise NotImplementedError
-
-    def plain(cohort: Cohort) -> Aggregate:
-        raise NotImplementedError
-
-    def unchecked(**_: object) -> None: ...
-
-    assert Rule("a", weighing, unchecked, {"weighting": "fedvsa"}).weighed_by == "fedvsa"
-    assert Rule("a", weighing, unchecked).weighed_by == "uniform"
-    assert Rule("a", open_to, unchecked, weight="uniform").weighed_by == "uniform"
-    assert Rule("a", plain, unchecked).weighed_by == "samples"
-    assert Rule("a", plain, unchecked, weight="fedvsa").weighed_by == "fedvsa"
-    assert not Rule("a", plain, unchecked).mean
+    assert Rule("a", plain, FedDynOptions(weighting="fedvsa")).weighed_by == "fedvsa"
+    assert Rule("a", plain, FedDynOptions()).weighed_by == "uniform"
+    assert Rule("a", plain, FedDcOptions(), weight="uniform").weighed_by == "uniform"
+    assert Rule("a", plain).weighed_by == "samples"
+    assert Rule("a", plain, weight="fedvsa").weighed_by == "fedvsa"
+    assert not Rule("a", plain).mean
 
 
 ODD = """
-odd = Rule("odd", first, check, {})
+odd = Rule("odd", first, {})
 """
 
 
 @pytest.mark.parametrize(
     ("declared", "sentence"),
     [
-        ('needs=("moon",)', 'needs "moon", which no coordinator has; there is: device-half, labelled-clips, '),
-        ('needs="steps"', "needs='steps', which is no tuple of words: there is: device-half"),
-        ("needs=None", "needs=None, which is no tuple of words"),
-        ("needs=(7,)", "needs 7, which no coordinator has"),
-        ('options={"plase": 1}', 'sets an option "plase", which its function does not take; did you mean "place"?'),
-        ('options={"weighting": "samples"}', "which its function does not take; there is: place."),
-        ("options=7", "options=7, which is no dict of names and values"),
-        ('mean="yes"', "mean='yes'; it must be True or False"),
-        ("plan=7", "plan=7, which is no function"),
-        ("tunes=7", "tunes=7, which is no function"),
-        ('weight="moons"', 'weighs by "moons"; there is: fedvsa, samples, uniform.'),
+        ('Place(), needs=("moon",)', 'needs "moon", which no coordinator has; there is: device-half, labelled-clips, '),
+        ('Place(), needs="steps"', "needs='steps', which is no tuple of words: there is: device-half"),
+        ("Place(), needs=None", "needs=None, which is no tuple of words"),
+        ("Place(), needs=(7,)", "needs 7, which no coordinator has"),
+        ("7", "has options=7; give it a struct that is made of Options"),
+        ("Place", "give it a struct that is made of Options"),
+        ('Place(), mean="yes"', "mean='yes'; it must be True or False"),
+        ("Place(), plan=7", "plan=7, which is no function"),
+        ("Place(), tunes=7", "tunes=7, which is no function"),
+        ('Place(), weight="moons"', 'weighs by "moons"; there is: fedvsa, samples, uniform.'),
     ],
 )
 def test_what_a_rule_says_of_itself_is_refused_with_what_there_is(
@@ -320,11 +323,10 @@ def test_what_a_rule_says_of_itself_is_refused_with_what_there_is(
 @pytest.mark.parametrize(
     ("made", "sentence"),
     [
-        ("Rule('x', lambda: 0, lambda: None)", "has a function that is not called with a cohort alone"),
-        ("Rule('x', lambda cohort, *, a: 0, lambda *, a: None)", 'has an option "a" without a default'),
-        ("Rule('x', lambda cohort, *, a=1: 0, lambda: None)", "does not take its function's options; they are: a."),
-        ("Rule('x', 7, lambda: None)", "has function=7, which is no function"),
-        ("Rule('x', lambda cohort: 0, None)", "has check=None, which is no function"),
+        ("Rule('x', lambda: 0)", "has a function that is not called with a cohort alone"),
+        ("Rule('x', lambda cohort, *, a: 0)", "has a function that is not called with a cohort alone"),
+        ("Rule('x', lambda cohort: 0, Place())", "has a function that is not called with a cohort and its options"),
+        ("Rule('x', 7)", "has function=7, which is no function"),
     ],
 )
 def test_functions_that_could_not_be_called_are_refused(install: Install, made: str, sentence: str) -> None:
@@ -363,7 +365,7 @@ def test_vectors_and_halves_that_could_not_travel_are_refused(install: Install, 
 
 
 def test_options_that_a_package_sets_are_its_rules_defaults(install: Install) -> None:
-    install("acme-rules", "odd = acme_rules:odd", GOOD + ODD.format('options={"place": 1}'))
+    install("acme-rules", "odd = acme_rules:odd", GOOD + ODD.format("Place(place=1)"))
 
     assert get_rule("odd")(two_clients()).weights.tolist() == [3, 4]
     assert get_rule("odd", place=0)(two_clients()).weights.tolist() == [1, 2]

@@ -12,10 +12,10 @@ from tests.learning.rule_cases import PLAIN, in_one_layer
 
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Cohort
-from auricle_learning.aggregation.options import check_choice, check_count, check_number
+from auricle_learning.aggregation.options import check_choice, check_number
 from auricle_learning.aggregation.rules.average import ascending, fraction_of, sample_share, ten_digits
 from auricle_learning.aggregation.rules.fedvsa import limit_losses, softmax_share
-from auricle_learning.aggregation.rules.lpa import check_pruning
+from auricle_learning.aggregation.rules.lpa import LpaOptions
 from auricle_learning.methods import get_rule
 
 
@@ -117,16 +117,6 @@ def test_a_number_beyond_its_limits_is_refused(value: object, limits: dict[str, 
     assert str(error.value).startswith(f"x is {value!r};") and str(error.value).endswith(says)
 
 
-def test_a_count_is_a_whole_number() -> None:
-    for value, limits in ((0, {}), (None, {}), (3, {"least": 3}), (1, {"least": 1, "optional": False})):
-        check_count("x", value, **limits)  # type: ignore[arg-type]
-    cases: list[tuple[object, dict[str, Any]]] = [(value, {}) for value in (-1, True, 1.0, "1")]
-    for value, limits in [*cases, (2, {"least": 3}), (None, {"optional": False})]:
-        with pytest.raises(SettingsError) as error:
-            check_count("x", value, **limits)
-        assert str(error.value).endswith(f"at least {limits.get('least', 0)}.")
-
-
 def test_a_choice_is_one_of_its_words() -> None:
     check_choice("limit", "norm", ("clamp", "norm"))
 
@@ -138,10 +128,10 @@ def test_a_choice_is_one_of_its_words() -> None:
 def test_lpa_leaves_a_client_in_every_layer(rest: float, allowed: bool) -> None:
     """Each floor may take 1e-9 too much: what is left has to be more than both."""
     if allowed:
-        check_pruning(prune_low=0.5, prune_high=0.5 - rest)
+        LpaOptions(0.5, 0.5 - rest)
         return
     with pytest.raises(SettingsError, match="sum to 1 or more"):
-        check_pruning(prune_low=0.5, prune_high=0.5 - rest)
+        LpaOptions(0.5, 0.5 - rest)
 
 
 # -- how many attackers Krum withstands
@@ -168,7 +158,7 @@ def test_the_options_of_each_rule_are_those_of_the_documentation() -> None:
 
     median = {"nu": 1e-6, "ftol": 1e-6, "iterations": 100, "weighting": "samples", **limited}
 
-    assert {name: rule.defaults for name, rule in PLAIN.items()} == {
+    assert {name: rule.settings for name, rule in PLAIN.items()} == {
         "fedavg": {"weighting": "samples"},
         "fedprox": {"mu": 0.01, "weighting": "samples", "clip": 5.0, "limit": "clamp"},
         "lpa": pruning,

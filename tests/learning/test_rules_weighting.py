@@ -10,10 +10,10 @@ from tests.learning.rule_cases import PLAIN, line, whole_round
 
 from auricle_learning.aggregation.cohort import NO_UPDATE
 from auricle_learning.aggregation.extras import RuleState
-from auricle_learning.aggregation.rules.weighting import client_share, update_norms
+from auricle_learning.aggregation.rules.weighting import WEIGHTINGS, WeightedOptions, client_share, update_norms
 from auricle_learning.methods import RULES, get_rule
 
-OPEN = [name for name, rule in RULES.items() if {"weighting", "clip", "limit"} <= set(rule.defaults)]
+OPEN = [name for name, rule in RULES.items() if {"weighting", "clip", "limit"} <= set(rule.settings)]
 WHOLE = [name for name in OPEN if name not in ("krum", "multi-krum", "geometric-median", "raf")]
 """Those whose `share` shows the weights of the clients; the others weigh one client, or points on the way."""
 LOSSES = np.array([3.0, 4.0, 0.0, 1.0, math.nan, 2.0, 0.5])
@@ -124,8 +124,8 @@ def test_fedvsas_weights_in_the_rules_of_its_table_9(
 def test_nobody_who_is_kept_is_no_weight_at_all() -> None:
     cohort = line([1.0, 2.0])
 
-    for weighting in ("samples", "uniform", "fedvsa"):
-        assert client_share(cohort, weighting, kept=np.zeros(2, bool)).tolist() == [0, 0]
+    for weighting in WEIGHTINGS:
+        assert client_share(cohort, WeightedOptions(weighting=weighting), kept=np.zeros(2, bool)).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("name", PLAIN)

@@ -40,7 +40,7 @@ def test_a_page_that_is_out_of_date_is_named_and_its_part_by_hand_stays(
 def test_a_section_has_every_option_a_formula_a_source_and_files_that_are_there(name: str) -> None:
     text, method = section(name), METHODS[name]
     rows = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
-    assert {option for row in rows for option in re.findall(r"`([^`]+)`", row)} == set(method.rule.defaults)
+    assert {option for row in rows for option in re.findall(r"`([^`]+)`", row)} == set(method.rule.settings)
     (formula,) = re.findall(r"```text\n(.+?)\n```", text, re.DOTALL)
     assert formula.strip() and max(map(len, formula.splitlines())) <= methods_page.WIDTH
     files = re.findall(r"\[\w+\.py\]\(\.\./(.+?)\)", text)
@@ -74,11 +74,7 @@ def test_needs_are_told_with_what_they_exclude() -> None:
     assert "Not with asynchronous rounds or detection. It is the server's step itself" in section("scaffold")
 
 
-def test_an_option_without_a_text_and_a_half_of_another_module_have_a_place() -> None:
-    def bare(cohort: object, *, depth: int = 3) -> None:
-        """Do nothing."""
-
+def test_a_half_of_another_module_has_a_place() -> None:
     method = METHODS["scaffold"]
-    assert "| `depth` | 3 | |" in methods_page.section(replace(method, rule=replace(method.rule, function=bare)))
     halves = replace(METHODS["fedavg"], before=method.before)
     assert "[scaffold.py](" in methods_page.source(halves) and "[fedavg.py](" in methods_page.source(halves)

@@ -40,7 +40,7 @@ class MethodCommand(OnceCommand):
             return super().parse_args(ctx, args)
         except CommandLineError as error:
             name = str(getattr(error, "option_name", None) or "").lstrip("-").replace("-", "_")
-            if not (having := [rule for rule in rule_names() if name in get_rule(rule).defaults]):
+            if not (having := [rule for rule in rule_names() if name in get_rule(rule).settings]):
                 raise
             whose = f"the methods {', '.join(having)}" if len(having) > 1 else f"the method {having[0]}"
             raise SettingsError(f"{name} is an option of {whose}: say --method-option {name}=VALUE.") from error

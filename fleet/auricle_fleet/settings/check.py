@@ -116,7 +116,7 @@ def check_learning(learning: str | None, preset: Preset) -> None:
     rule = get_rule(preset.rule, **preset.rule_options)
     if learning is None or (decided := rule.plan_for(structs.replace(preset.plan, mode=learning)).mode) == learning:
         return
-    if "mutual" not in rule.defaults:
+    if "mutual" not in rule.settings:
         raise SettingsError(f"With the method {rule.name} devices learn by {decided} training: leave out --learning.")
     raise SettingsError(
         f'How devices learn is an option of the method "{rule.name}": leave out --learning, or say --method-option '

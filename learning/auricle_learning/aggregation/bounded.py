@@ -16,7 +16,7 @@ import numpy as np
 from auricle_learning.aggregation.caps import FEWEST, SLACK, ceiling
 from auricle_learning.aggregation.claims import ENOUGH, changes, hold
 from auricle_learning.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, FloatArray
-from auricle_learning.aggregation.options import check_number
+from auricle_learning.aggregation.options import check_number, list_changes
 from auricle_learning.aggregation.rules.average import average, fraction_of
 from auricle_learning.aggregation.rules.declaration import check_declaration
 from auricle_learning.aggregation.rules.rule import Rule
@@ -78,12 +78,12 @@ class BoundedRule:
 
     @property
     def options(self) -> dict[str, object]:
-        """The rule's, as they were set."""
-        return dict(self.rule.options)
+        """The rule's that differ from their defaults, by name."""
+        return list_changes(self.rule.options)
 
     def __call__(self, cohort: Cohort) -> Aggregate:
         """Aggregate a round; `bounded` of the result says whose numbers counted for less than was said."""
-        fitted = self._fitted(len(cohort.ids))
+        fitted = self._convert(len(cohort.ids))
         capped, found = self._capped(cohort, fitted)
         aggregate = _bounded(capped, self.factor, fitted.rule, said_less=bool(found))
         two = len(cohort.ids) == 2 and bool((aggregate.share > (1 + SLACK) / 2).any())
@@ -92,20 +92,20 @@ class BoundedRule:
 
     def game(self, cohort: Cohort) -> tuple[Cohort, Callable[[Cohort], Aggregate]]:
         """A round as it was counted, and the rule that its coalitions are aggregated by: both fitted to all of it."""
-        fitted = self._fitted(len(cohort.ids))
+        fitted = self._convert(len(cohort.ids))
         capped, found = self._capped(cohort, fitted)
         return capped, lambda part: _bounded(part, self.factor, fitted.rule, said_less=bool(found))
 
-    def _fitted(self, count: int) -> _Fitted:
+    def _convert(self, count: int) -> _Fitted:
         """The rule for a cohort of this size, and what is to be said of it."""
-        settings, few = self.rule.defaults | self.options, count < ENOUGH
+        settings, few = self.rule.settings, count < ENOUGH
         high = settings.get("prune_high") if settings.get("lpa", True) else 0
         if not self.prune_few or count < FEWEST or not isinstance(high, float | int) or not high:
             return _Fitted(self.rule)
         if fraction_of(high, FEWEST if few else count):
             return _Fitted(self.rule)
         left = 0 if few else max(1, math.ceil(FEW * count - SLACK))
-        fitted = replace(self.rule, options={**self.options, "prune_low": 0.0, "prune_high": left / count})
+        fitted = self.rule.with_options({"prune_low": 0.0, "prune_high": left / count})
         if few:
             sentence = (
                 f"An update longer than {LONGEST:g} times the middle one was shortened to that, and none of the "

@@ -103,7 +103,7 @@ def _held_losses(cohort: Cohort, rule: Rule, factor: float) -> tuple[Float64Arra
     """Losses (K,), and whose were cut; those of a rule that does not weigh by them are from 0 to `LOSS`, or NaN."""
     if rule.weighed_by != "fedvsa":
         return limit_losses(cohort.losses, clip=LOSS, limit="clamp"), []
-    settings = rule.defaults | dict(rule.options)
+    settings = rule.settings
     limited = limit_losses(cohort.losses, clip=float(str(settings["clip"])), limit=str(settings["limit"]))
     losses = cap_losses(limited, factor)
     lower = losses < limited

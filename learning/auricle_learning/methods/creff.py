@@ -6,10 +6,11 @@ until their gradients at v point where the devices' do, and trains a fresh v on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from auricle.wire.prior_knowledge import MOST_FEATURES, Tuning, classifier_epoch, in_turn
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, FloatArray
@@ -23,8 +24,8 @@ from auricle_learning.aggregation.feature_synthesis import (
     creff_match,
     synthesised,
 )
-from auricle_learning.aggregation.options import check_count, check_number
-from auricle_learning.aggregation.rules.fedavg import check_fedavg, fedavg
+from auricle_learning.aggregation.options import Positive
+from auricle_learning.aggregation.rules.fedavg import FedAvgOptions, fedavg
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.methods.method import Method
 
@@ -32,35 +33,17 @@ NAME = "creff"
 MOST_EPOCHS, MOST_STEPS = 1_000, 1_000
 
 
-def check_creff(
-    *, weighting: str, features: int, match_steps: int, match_rate: float, epochs: int, rate: float
-) -> None:
-    """Refuse a weighting that FedAvg does not know, counts that are too large, and rates that are not above 0.
+class CreffOptions(FedAvgOptions, frozen=True):
+    """Options of `creff`; the classifier begins with zeros and takes 64 features of the known classes a step."""
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-    """
-    check_fedavg(weighting=weighting)
-    counts = (("features", features, MOST_FEATURES), ("match_steps", match_steps, MOST_STEPS))
-    for name, value, most in (*counts, ("epochs", epochs, MOST_EPOCHS)):
-        check_count(name, value, least=1, optional=False)
-        check_number(name, value, below=most + 1)
-    check_number("match_rate", match_rate, above=True)
-    check_number("rate", rate, above=True, below=10.0)
+    features: Annotated[int, Meta(ge=1, le=MOST_FEATURES, description="m of each class.")] = 100
+    match_steps: Annotated[int, Meta(ge=1, le=MOST_STEPS, description="Steps of H.")] = MATCH_STEPS
+    match_rate: Annotated[Positive, Meta(description="Rate of H.")] = MATCH_RATE
+    epochs: Annotated[int, Meta(ge=1, le=MOST_EPOCHS, description="Of the classifier.")] = 300
+    rate: Annotated[float, Meta(gt=0, lt=10, description="Of the classifier.")] = 0.01
 
 
-def creff(
-    cohort: Cohort,
-    *,
-    weighting: str = "samples",
-    features: int = 100,
-    match_steps: int = MATCH_STEPS,
-    match_rate: float = MATCH_RATE,
-    epochs: int = 300,
-    rate: float = 0.01,
-) -> Aggregate:
+def creff(cohort: Cohort, options: CreffOptions) -> Aggregate:
     """Average as FedAvg does, and train a classifier for evaluation on features that have the devices' gradients.
 
     H <- H - `match_rate` ∇ Σ_k [Σ_rows (1 - cos(z_W^k, ẑ_W^k)) + 1 - cos(z_b^k, ẑ_b^k)], `match_steps` times, with
@@ -70,14 +53,6 @@ def creff(
     ----------
     cohort
         K updates, with `extras.gradients` of those that say some, at the classifier of `extras.state`.
-    weighting
-        As in `fedavg`.
-    features
-        m of each class.
-    match_steps, match_rate
-        Of H.
-    epochs, rate
-        Of the classifier, which begins with zeros and takes 64 features of the known classes a step.
 
     Returns
     -------
@@ -87,26 +62,18 @@ def creff(
 
     Raises
     ------
-    SettingsError
-        An option is not allowed.
     CohortError
         The gradients are of no classifier of this model.
     """
-    check_creff(
-        weighting=weighting,
-        features=features,
-        match_steps=match_steps,
-        match_rate=match_rate,
-        epochs=epochs,
-        rate=rate,
-    )
-    averaged = fedavg(cohort, weighting=weighting)
+    averaged = fedavg(cohort, options)
     if not cohort.ids:
         return replace(averaged, state=cohort.extras.state)
-    made = synthesised(cohort, NAME, m=features, steps=match_steps, rate=match_rate, match=creff_match)
+    steps, rate = options.match_steps, options.match_rate
+    made = synthesised(cohort, NAME, m=options.features, steps=steps, rate=rate, match=creff_match)
     state = made.state if made.state is not None and made.state.rule == NAME else None
     if made.found is not None and state is not None:
-        state = replace(state, arrays={**state.arrays, HEAD: fresh_classifier(state, epochs=epochs, rate=rate)})
+        head = fresh_classifier(state, epochs=options.epochs, rate=options.rate)
+        state = replace(state, arrays={**state.arrays, HEAD: head})
     return replace(
         averaged,
         state=state,
@@ -127,9 +94,9 @@ def fresh_classifier(state: RuleState, *, epochs: int, rate: float) -> FloatArra
     return np.column_stack([weight, bias]).astype(np.float32)
 
 
-def creff_tuning(options: Mapping[str, object]) -> Tuning:
+def creff_tuning(options: CreffOptions) -> Tuning:
     """Devices are lent the classifier that they say gradients of, and no feature: nothing is tuned."""
-    return Tuning(features=1, epochs=1, rate=float(str(options["rate"])))
+    return Tuning(features=1, epochs=1, rate=options.rate)
 
 
 def _judged(weights: FloatArray, state: RuleState | None) -> FloatArray | None:
@@ -147,4 +114,4 @@ def _by_rows(found: Synthesis, state: RuleState) -> Synthesis:
     return replace(found, before=found.before / parts, after=found.after / parts)
 
 
-CREFF = Method(Rule(NAME, creff, check_creff, needs=("server-state", "device-half"), tunes=creff_tuning))
+CREFF = Method(Rule(NAME, creff, CreffOptions(), needs=("server-state", "device-half"), tunes=creff_tuning))

@@ -6,14 +6,14 @@ v stays on the device and begins with the first w^t; the server averages the w_k
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from auricle.wire.plan import Plan
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
-from auricle_learning.aggregation.options import check_number
-from auricle_learning.aggregation.rules.fedavg import check_fedavg, fedavg
+from auricle_learning.aggregation.rules.fedavg import FedAvgOptions, fedavg
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.methods.method import JobChanges, Kept, Method, Received, Sent, Trained
 
@@ -21,45 +21,31 @@ NAME = "ditto"
 PERSONAL = "personal"
 
 
-def check_ditto(*, lam: float, weighting: str) -> None:
-    """Refuse a pull that is not a number from 0 to 100, or a weighting that FedAvg does not know.
+class DittoOptions(FedAvgOptions, frozen=True):
+    """Options of `ditto`."""
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-    """
-    check_number("lam", lam, below=100 + 1e-9)
-    check_fedavg(weighting=weighting)
+    lam: Annotated[
+        float, Meta(ge=0, le=100, description="λ, from 0 (each for itself) to 100; the average does not use it.")
+    ] = 1.0
 
 
-def ditto(cohort: Cohort, *, lam: float = 1.0, weighting: str = "samples") -> Aggregate:
+def ditto(cohort: Cohort, options: DittoOptions) -> Aggregate:
     """Average the clients' models: w = Σ p_k w_k; their personal models follow by ∇F_k(v) + λ (v - w^t).
 
     Parameters
     ----------
     cohort
         K updates: `weights` (K, P), `samples` (K,).
-    lam
-        λ, from 0 (each for itself) to 100; the average does not use it.
-    weighting
-        As in `fedavg`.
 
     Returns
     -------
     Aggregate
         As of `fedavg`.
-
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
     """
-    check_ditto(lam=lam, weighting=weighting)
-    return fedavg(cohort, weighting=weighting)
+    return fedavg(cohort, options)
 
 
-def ditto_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
+def ditto_plan(plan: Plan, options: DittoOptions) -> Plan:
     """Clients train the plug-in itself."""
     return msgspec.structs.replace(plan, mode="supervised")
 
@@ -71,7 +57,7 @@ def before(received: Received, kept: Kept) -> JobChanges:
     personal = JobChanges(
         terms=("drift",),
         vectors={"anchor": received.plugin},
-        scalars={"mu": float(received.options["lam"])},
+        scalars={"mu": received.options(DittoOptions).lam},
         trains="personal",
         begin=begin,
     )
@@ -83,4 +69,4 @@ def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
     return {}, {} if trained.personal is None else {PERSONAL: trained.personal}
 
 
-DITTO = Method(Rule(NAME, ditto, check_ditto, mean=True, plan=ditto_plan), before=before, after=after)
+DITTO = Method(Rule(NAME, ditto, DittoOptions(), mean=True, plan=ditto_plan), before=before, after=after)

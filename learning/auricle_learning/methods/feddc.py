@@ -8,44 +8,38 @@ mean_all h_i and g ← g + (1/N) Σ_S ω_i (g_i⁺ - g_i).
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Float64Array
 from auricle_learning.aggregation.extras import RuleState
-from auricle_learning.aggregation.options import check_choice, check_number
+from auricle_learning.aggregation.options import Positive
 from auricle_learning.aggregation.rules.average import unchanged
 from auricle_learning.aggregation.rules.client_steps import fleet_size, mean_gradients, steps_of
-from auricle_learning.aggregation.rules.fedvsa import NO_LOSS
+from auricle_learning.aggregation.rules.fedvsa import NO_LOSS, FedVsaOptions
 from auricle_learning.aggregation.rules.rule import Rule
-from auricle_learning.aggregation.rules.weighting import check_weighting, client_share, moved, of_clients
+from auricle_learning.aggregation.rules.weighting import WeightedOptions, Weighting, client_share, moved, of_clients
 from auricle_learning.methods.method import JobChanges, Kept, Method, Needs, Received, Sent, Trained, Vector
 
 NAME = "feddc"
 
 
-def check_feddc(*, mode: str, alpha: float, weighting: str | None, clip: float, limit: str) -> None:
-    """Refuse a mode that does not exist, or an α that is not a positive number.
+class FedDcOptions(FedVsaOptions, frozen=True):
+    """Options of `feddc`."""
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-    """
-    check_choice("mode", mode, ("official", "paper"))
-    check_number("alpha", alpha, above=True)
-    check_weighting(weighting="uniform" if weighting is None else weighting, clip=clip, limit=limit)
+    mode: Annotated[
+        Literal["official", "paper"], Meta(description='Which server step; "paper" keeps a vector for each client.')
+    ] = "official"
+    alpha: Annotated[Positive, Meta(description="α of the clients; the server's step does not use it.")] = 0.01
+    weighting: Annotated[
+        Weighting | None,
+        Meta(description='None for "uniform" in the official mode and "samples" in the paper\'s; or "fedvsa".'),
+    ] = None
 
 
-def feddc(
-    cohort: Cohort,
-    *,
-    mode: str = "official",
-    alpha: float = 0.01,
-    weighting: str | None = None,
-    clip: float = 5.0,
-    limit: str = "clamp",
-) -> Aggregate:
+def feddc(cohort: Cohort, options: FedDcOptions) -> Aggregate:
     """Average the clients together with the drift that each of them has had over all its rounds.
 
     With h_i ← h_i + θ_i - w on the clients: w ← mean_S θ_i + mean_all h_i ("official", the authors' code, A46) or
@@ -56,12 +50,6 @@ def feddc(
     ----------
     cohort
         K updates with `extras.steps`, `rate` (η), `clients` (N), `total_samples` (Σ n) and in `state` the drifts and g.
-    mode
-        Which server step; "paper" keeps a vector for each client.
-    alpha
-        α of the clients, greater than 0; the server's step does not use it.
-    weighting, clip, limit
-        None for "uniform" in the official mode and "samples" in the paper's; or "fedvsa", as in `fedvsa`.
 
     Returns
     -------
@@ -70,15 +58,12 @@ def feddc(
 
     Raises
     ------
-    SettingsError
-        An option is not allowed.
     CohortError
         Steps or rate are not known.
     """
-    if weighting is None:
-        weighting = "samples" if mode == "paper" else "uniform"
-    check_feddc(mode=mode, alpha=alpha, weighting=weighting, clip=clip, limit=limit)
-    share = client_share(cohort, weighting, clip=clip, limit=limit) if cohort.ids else np.zeros(0)
+    weighting = options.weighting or ("samples" if options.mode == "paper" else "uniform")
+    weighted = WeightedOptions(options.clip, options.limit, weighting)
+    share = client_share(cohort, weighted) if cohort.ids else np.zeros(0)
     if not share.any():
         return replace(unchanged(cohort, NO_LOSS) if cohort.ids else unchanged(cohort), state=cohort.extras.state)
     size, clients, kept = cohort.start.size, fleet_size(cohort), cohort.extras.kept_by(NAME)
@@ -86,7 +71,7 @@ def feddc(
     gradients = mean_gradients(cohort, steps, relative_sizes(cohort))
     arrays = {**kept.arrays, "size": mean_size(cohort), "g": g + (gradients - (steps > 0).sum() * g) / clients}
     mean = moved(cohort, share)
-    if mode == "official":
+    if options.mode == "official":
         drift = moved(cohort, np.ones(share.size)) - cohort.start
         arrays["h_sum"] = kept.array("h_sum", size) + drift
         weights = mean + arrays["h_sum"] / clients
@@ -119,7 +104,7 @@ def before(received: Received, kept: Kept) -> JobChanges:
     return JobChanges(
         terms=("drift",),
         vectors={"anchor": received.plugin - drift, "linear": received.vector("g") - own},
-        scalars={"mu": float(received.options["alpha"]) / _relative_size(received)},
+        scalars={"mu": received.options(FedDcOptions).alpha / _relative_size(received)},
     )
 
 
@@ -142,7 +127,7 @@ def _relative_size(received: Received) -> float:
 
 FEDDC = Method(
     # Whatever the mean's weights: ω_i are the clients' samples.
-    Rule(NAME, feddc, check_feddc, needs=("server-state", "steps", "device-half"), step=True),
+    Rule(NAME, feddc, FedDcOptions(), needs=("server-state", "steps", "device-half"), step=True),
     Needs(down=(Vector("g"), Vector("size", 1))),
     before,
     after,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
 
-from auricle.errors import SettingsError, WireError
+from auricle.errors import WireError
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
-from auricle_learning.aggregation.options import check_choice, check_number
+from auricle_learning.aggregation.options import NotNegative, Options, Positive
 from auricle_learning.aggregation.rules.average import average, sample_share, unchanged
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.aggregation.rules.weighting import of_clients
@@ -19,30 +21,21 @@ from auricle_learning.methods.method import Kept, Method, Needs, Sent, Trained, 
 NAME = "feddisco"
 SCORE = "discrepancy of the client's classes"
 MOST_CLIPS = 1e9
-METRICS = ("kl", "l2", "l1", "cosine")
 
 
-def check_feddisco(*, a: float, b: float, metric: str, target: Sequence[float] | None) -> None:
-    """Refuse constants that are not numbers, and a target that is not a distribution without zeros.
+class FedDiscoOptions(Options, frozen=True):
+    """Options of `feddisco`."""
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-    """
-    check_number("a", a)
-    check_number("b", b)
-    check_choice("metric", metric, METRICS)
-    if target is not None:
-        if not isinstance(target, list | tuple) or not target:
-            raise SettingsError("target is a list of one positive number for each class.")
-        for share in target:
-            check_number("target", share, above=True)
+    a: Annotated[NotNegative, Meta(description="By how much a client counts less for its d.")] = 0.5
+    b: Annotated[NotNegative, Meta(description="What every client has beside its size.")] = 0.1
+    metric: Annotated[Literal["kl", "l2", "l1", "cosine"], Meta(description="d.")] = "kl"
+    target: Annotated[
+        Annotated[tuple[Positive, ...], Meta(min_length=1)] | None,
+        Meta(description="T, one positive number a class in any scale; None for all equal."),
+    ] = None
 
 
-def feddisco(
-    cohort: Cohort, *, a: float = 0.5, b: float = 0.1, metric: str = "kl", target: Sequence[float] | None = None
-) -> Aggregate:
+def feddisco(cohort: Cohort, options: FedDiscoOptions) -> Aggregate:
     """Average the models by size, less for clients whose classes are far from the target's.
 
     w = Σ p_k w_k with p_k ∝ ReLU(n_k - a d_k + b), n_k relative to the cohort; d_k is KL(D_k ‖ T) divided by its sum
@@ -54,12 +47,6 @@ def feddisco(
     cohort
         K updates with `extras.class_counts` (K, C), or `extras.vectors` with the histogram of each. A
         client without clips counts as even, d = 0.
-    a, b
-        At least 0.
-    metric
-        "kl", "l2", "l1" or "cosine".
-    target
-        T, one positive number a class in any scale; None for all equal.
 
     Returns
     -------
@@ -68,18 +55,15 @@ def feddisco(
 
     Raises
     ------
-    SettingsError
-        An option is not allowed.
     CohortError
         The class counts are not known, negative, or of another number of classes than the target.
     """
-    check_feddisco(a=a, b=b, metric=metric, target=target)
     if not cohort.ids:
         return unchanged(cohort)
-    far = discrepancies(class_counts_of(cohort), metric, target)
+    far = discrepancies(class_counts_of(cohort), options.metric, options.target)
     everyone = np.ones((len(cohort.ids), 1), np.bool_)
     sizes = sample_share(cohort.samples, everyone)[:, 0]
-    wanted = np.maximum(0.0, sizes - a * far + b)
+    wanted = np.maximum(0.0, sizes - options.a * far + options.b)
     share = sample_share(wanted if wanted.any() else sizes, everyone)[:, 0]
     by_layer = np.repeat(share[:, None], len(cohort.layers), axis=1)
     return of_clients(cohort, average(cohort, by_layer), share, score=far, score_of=SCORE)
@@ -131,5 +115,5 @@ HISTOGRAM = Vector("histogram", lambda pack, plan: len(pack.labels), allowed_by=
 """Training clips of each word, in the order of the pack's labels."""
 
 FEDDISCO = Method(
-    Rule(NAME, feddisco, check_feddisco, mean=True, needs=("device-half",)), Needs(up=(HISTOGRAM,)), after=after
+    Rule(NAME, feddisco, FedDiscoOptions(), mean=True, needs=("device-half",)), Needs(up=(HISTOGRAM,)), after=after
 )

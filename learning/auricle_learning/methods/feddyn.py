@@ -6,21 +6,22 @@ server sets h ← h - (α/N) Σ_S (θ_i - θ^t) and θ ← mean_S θ_i - h/α.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from typing import Annotated
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from auricle.wire.plan import Plan
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.extras import RuleState
-from auricle_learning.aggregation.options import check_number
+from auricle_learning.aggregation.options import Positive
 from auricle_learning.aggregation.rules.average import unchanged
 from auricle_learning.aggregation.rules.client_steps import fleet_size
 from auricle_learning.aggregation.rules.fedvsa import NO_LOSS
 from auricle_learning.aggregation.rules.rule import Rule
-from auricle_learning.aggregation.rules.weighting import check_weighting, client_share, moved, of_clients
+from auricle_learning.aggregation.rules.weighting import WeightedOptions, Weighting, client_share, moved, of_clients
 from auricle_learning.methods.method import JobChanges, Kept, Method, Received, Sent, Trained
 
 NAME = "feddyn"
@@ -28,21 +29,14 @@ CLIP = 10.0
 """Largest norm of a gradient on the clients, where the plan has no limit; the authors'."""
 
 
-def check_feddyn(*, alpha: float, weighting: str, clip: float, limit: str) -> None:
-    """Refuse an α that is not a positive number, or a weighting that does not exist.
+class FedDynOptions(WeightedOptions, frozen=True):
+    """Options of `feddyn`; what is weighed is the mean of θ_i."""
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-    """
-    check_number("alpha", alpha, above=True)
-    check_weighting(weighting=weighting, clip=clip, limit=limit)
+    alpha: Annotated[Positive, Meta(description="α, the same as on the clients.")] = 0.01
+    weighting: Weighting = "uniform"
 
 
-def feddyn(
-    cohort: Cohort, *, alpha: float = 0.01, weighting: str = "uniform", clip: float = 5.0, limit: str = "clamp"
-) -> Aggregate:
+def feddyn(cohort: Cohort, options: FedDynOptions) -> Aggregate:
     """Average the clients and take off what they drift by, so that their stationary points become the fleet's.
 
     h ← h - (α/N) Σ_S (θ_i - θ^t), θ ← mean_S θ_i - h/α. Clients minimise L - ⟨g_i, θ⟩ + α/2 ‖θ - θ^t‖² and then set
@@ -52,34 +46,26 @@ def feddyn(
     ----------
     cohort
         K updates with `extras.clients` (N) and in `extras.state` the sum h.
-    alpha
-        α, greater than 0, the same as on the clients.
-    weighting, clip, limit
-        "uniform", "samples" or "fedvsa" for the mean of θ_i; `clip` and `limit` as in `fedvsa`.
 
     Returns
     -------
     Aggregate
         `weights` (P,), `share` of the mean, and h in `state`.
-
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
     """
-    check_feddyn(alpha=alpha, weighting=weighting, clip=clip, limit=limit)
-    share = client_share(cohort, weighting, clip=clip, limit=limit) if cohort.ids else np.zeros(0)
+    share = client_share(cohort, options) if cohort.ids else np.zeros(0)
     if not share.any():
         return replace(unchanged(cohort, NO_LOSS) if cohort.ids else unchanged(cohort), state=cohort.extras.state)
     kept = cohort.extras.kept_by(NAME)
     drift = moved(cohort, np.ones(share.size)) - cohort.start  # Σ_S (θ_i - θ^t)
-    h = kept.array("h", cohort.start.size) - alpha / fleet_size(cohort) * drift
-    return of_clients(cohort, moved(cohort, share) - h / alpha, share, state=RuleState(NAME, {"h": h}, kept.step + 1))
+    h = kept.array("h", cohort.start.size) - options.alpha / fleet_size(cohort) * drift
+    return of_clients(
+        cohort, moved(cohort, share) - h / options.alpha, share, state=RuleState(NAME, {"h": h}, kept.step + 1)
+    )
 
 
-def feddyn_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
+def feddyn_plan(plan: Plan, options: FedDynOptions) -> Plan:
     """Clients train with the pull of strength α towards θ^t, and with a limit to their gradients."""
-    return msgspec.structs.replace(plan, mu=float(str(options["alpha"])), clip=plan.clip or CLIP)
+    return msgspec.structs.replace(plan, mu=options.alpha, clip=plan.clip or CLIP)
 
 
 def before(received: Received, kept: Kept) -> JobChanges:
@@ -96,7 +82,13 @@ def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
 
 FEDDYN = Method(
     Rule(
-        NAME, feddyn, check_feddyn, weight="uniform", needs=("server-state", "device-half"), plan=feddyn_plan, step=True
+        NAME,
+        feddyn,
+        FedDynOptions(),
+        weight="uniform",
+        needs=("server-state", "device-half"),
+        plan=feddyn_plan,
+        step=True,
     ),
     before=before,
     after=after,

@@ -8,22 +8,34 @@ the server makes F^c = Σ n_k^c f̄_k^c / Σ n_k^c. A client's loss is CE +
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
-from auricle.errors import SettingsError, WireError
+from auricle.errors import WireError
 from auricle.packs.pack import Pack
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
 from auricle_learning.aggregation.extras import COUNTS, RuleState
-from auricle_learning.aggregation.options import check_choice, check_count, check_number
 from auricle_learning.aggregation.rules.average import unchanged
+from auricle_learning.aggregation.rules.fedavg import FedAvgOptions
 from auricle_learning.aggregation.rules.rule import Rule
-from auricle_learning.aggregation.rules.weighting import client_share, of_clients
+from auricle_learning.aggregation.rules.weighting import WeightedOptions, client_share, of_clients
 from auricle_learning.methods.feddisco import HISTOGRAM
 from auricle_learning.methods.local_only import local_plan, travels
-from auricle_learning.methods.method import JobChanges, Kept, Method, Needs, Received, Sent, Trained, Vector
+from auricle_learning.methods.method import (
+    JobChanges,
+    Kept,
+    Method,
+    Needs,
+    Received,
+    Sent,
+    Trained,
+    Vector,
+    method_options,
+)
 from auricle_learning.methods.projection import lifted, projected
 
 NAME = "fedkad"
@@ -32,34 +44,27 @@ MOST = 1e4
 MOST_DIMENSIONS = 4096
 
 
-def check_fedkad(*, beta: float, projection: int, weighting: str) -> None:
-    """Refuse a β below 0, a common space without dimensions or with too many, or a weighting that does not exist.
+class FedKadOptions(FedAvgOptions, frozen=True):
+    """Options of `fedkad`; what is weighed are the clients that have the class."""
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-    """
-    check_number("beta", beta, below=1e6)
-    check_count("projection", projection, least=1, optional=False)
-    if projection > MOST_DIMENSIONS:
-        raise SettingsError(f"projection is {projection}; at most {MOST_DIMENSIONS} are allowed.")
-    check_choice("weighting", weighting, ("samples", "uniform"))
+    beta: Annotated[float, Meta(ge=0, lt=1e6, description="β of the clients; the means do not use it.")] = 1.0
+    projection: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MOST_DIMENSIONS,
+            description="D: features are compared in a common space of so many dimensions, whatever the architecture.",
+        ),
+    ] = 64
 
 
-def fedkad(cohort: Cohort, *, beta: float = 1.0, projection: int = 64, weighting: str = "samples") -> Aggregate:
+def fedkad(cohort: Cohort, options: FedKadOptions) -> Aggregate:
     """Average the class means, F^c = Σ n_k^c f̄_k^c / Σ n_k^c; a class that nobody has keeps its mean.
 
     Parameters
     ----------
     cohort
         K updates with `extras.vectors`: `means` (C D) and `counts` (C,) of each.
-    beta
-        β of the clients; the means do not use it.
-    projection
-        D: features are compared in a common space of so many dimensions (`projected`), whatever the architecture.
-    weighting
-        "samples", or "uniform" for the mean over the clients that have the class.
 
     Returns
     -------
@@ -68,16 +73,13 @@ def fedkad(cohort: Cohort, *, beta: float = 1.0, projection: int = 64, weighting
 
     Raises
     ------
-    SettingsError
-        An option is not allowed.
     CohortError
         Means or counts are missing, or do not fit one another.
     """
-    check_fedkad(beta=beta, projection=projection, weighting=weighting)
     if not cohort.ids:
         return replace(unchanged(cohort), state=cohort.extras.state)
-    means, counts = _brought(cohort, projection)
-    weights = counts if weighting == "samples" else (counts > 0).astype(np.float64)
+    means, counts = _brought(cohort, options.projection)
+    weights = counts if options.weighting == "samples" else (counts > 0).astype(np.float64)
     total = weights.sum(axis=0)
     kept = cohort.extras.kept_by(NAME)
     before, known = kept.arrays.get(MEANS), kept.arrays.get(VALID)
@@ -86,7 +88,9 @@ def fedkad(cohort: Cohort, *, beta: float = 1.0, projection: int = 64, weighting
     mean = np.einsum("kc,kcd->cd", weights, means) / np.where(total > 0, total, 1.0)[:, None]
     valid = np.maximum(known, total > 0)
     state = RuleState(NAME, {MEANS: np.where(total[:, None] > 0, mean, before), VALID: valid}, kept.step + 1)
-    return of_clients(cohort, cohort.start, client_share(cohort, weighting), state=state)
+    return of_clients(
+        cohort, cohort.start, client_share(cohort, WeightedOptions(weighting=options.weighting)), state=state
+    )
 
 
 def before(received: Received, kept: Kept) -> JobChanges:
@@ -96,7 +100,7 @@ def before(received: Received, kept: Kept) -> JobChanges:
     mine = np.zeros(shape) if own is None or own.size != valid.size * received.width else own.reshape(shape)
     common = received.vectors[MEANS].astype(np.float64).reshape(valid.size, -1)
     means = lifted(common, mine.astype(np.float64)).astype(np.float32)
-    scalars = {"beta": float(received.options["beta"])}
+    scalars = {"beta": received.options(FedKadOptions).beta}
     return JobChanges(trains="local", kind="distill", inputs={"means": means, "valid": valid}, scalars=scalars)
 
 
@@ -107,7 +111,7 @@ def after(trained: Trained, kept: Kept) -> tuple[Sent, Kept]:
     means = np.zeros((counts.size, trained.received.width))
     for label in np.unique(targets):
         means[label] = features[targets == label].astype(np.float64).mean(axis=0)
-    common = projected(means, int(trained.received.options["projection"]))
+    common = projected(means, trained.received.options(FedKadOptions).projection)
     return {MEANS: common.astype(np.float32).ravel(), COUNTS: counts}, {MEANS: means.astype(np.float32).ravel()}
 
 
@@ -126,7 +130,7 @@ def _brought(cohort: Cohort, size: int) -> tuple[Float64Array, Float64Array]:
 
 
 def _numbers(pack: Pack, plan: Plan) -> int:
-    return len(pack.labels) * int(plan.options["projection"])
+    return len(pack.labels) * method_options(FedKadOptions, plan).projection
 
 
 def _check(pack: Pack, vector: Flat, largest: float) -> None:
@@ -135,7 +139,7 @@ def _check(pack: Pack, vector: Flat, largest: float) -> None:
 
 
 FEDKAD = Method(
-    Rule(NAME, fedkad, check_fedkad, needs=("server-state",), plan=local_plan, step=True),
+    Rule(NAME, fedkad, FedKadOptions(), needs=("server-state",), plan=local_plan, step=True),
     Needs(
         down=(Vector(MEANS, _numbers), Vector(VALID, HISTOGRAM.size)),
         up=(

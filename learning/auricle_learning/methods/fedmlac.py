@@ -7,15 +7,15 @@ the plug-ins layer by layer (eq. 9-13, `lpa`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from auricle.wire.plan import Plan
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
-from auricle_learning.aggregation.options import check_number, check_switch
-from auricle_learning.aggregation.rules.fedavg import fedavg
-from auricle_learning.aggregation.rules.lpa import check_pruning
+from auricle_learning.aggregation.rules.fedavg import FedAvgOptions, fedavg
+from auricle_learning.aggregation.rules.lpa import LpaOptions
 from auricle_learning.aggregation.rules.lpa import lpa as pruned
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.methods.method import Method
@@ -23,63 +23,45 @@ from auricle_learning.methods.method import Method
 NAME = "fedmlac"
 
 
-def check_fedmlac(*, alpha: float, prune_low: float, prune_high: float, mutual: bool, lpa: bool) -> None:
-    """Refuse an α outside [0, 1], fractions that `lpa` refuses, and switches that are neither true nor false.
+class FedMlacOptions(LpaOptions, frozen=True):
+    """Options of `fedmlac`; v_l and v_h are those of `lpa` (A14)."""
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-    """
-    check_number("alpha", alpha, below=1.0 + 1e-12)
-    check_pruning(prune_low=prune_low, prune_high=prune_high)
-    check_switch("mutual", mutual)
-    check_switch("lpa", lpa)
+    alpha: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="α of the devices, the weight of labels in their own models' loss (A4); the average does not "
+            "use it.",
+        ),
+    ] = 0.5
+    mutual: Annotated[bool, Meta(description="Whether devices learn mutually; the average does not use it.")] = True
+    lpa: Annotated[
+        bool, Meta(description="Whether the coordinator prunes; without, it averages as `fedavg` does by samples (A9).")
+    ] = True
 
 
-def fedmlac(
-    cohort: Cohort,
-    *,
-    alpha: float = 0.5,
-    prune_low: float = 0.1,
-    prune_high: float = 0.1,
-    mutual: bool = True,
-    lpa: bool = True,
-) -> Aggregate:
+def fedmlac(cohort: Cohort, options: FedMlacOptions) -> Aggregate:
     """Average the plug-ins layer by layer without those that deviate least and most (Algorithm 2, eq. 9-13).
 
     Parameters
     ----------
     cohort
         K updates: `weights` (K, P), `samples` (K,), `layers` L groups.
-    alpha
-        α of the devices, the weight of labels in their own models' loss (A4); the average does not use it.
-    prune_low, prune_high
-        v_l and v_h, as in `lpa` (A14).
-    mutual
-        Whether devices learn mutually (`fedmlac_plan`); the average does not use it.
-    lpa
-        Whether the coordinator prunes; without, it averages as `fedavg` does by samples (A9).
 
     Returns
     -------
     Aggregate
         As of `lpa`, or of `fedavg`.
-
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
     """
-    check_fedmlac(alpha=alpha, prune_low=prune_low, prune_high=prune_high, mutual=mutual, lpa=lpa)
-    return pruned(cohort, prune_low=prune_low, prune_high=prune_high) if lpa else fedavg(cohort)
+    return pruned(cohort, options) if options.lpa else fedavg(cohort, FedAvgOptions())
 
 
-def fedmlac_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
+def fedmlac_plan(plan: Plan, options: FedMlacOptions) -> Plan:
     """Devices learn mutually with this α (eq. 5-8), or train the plug-in alone by cross-entropy (A9)."""
-    if not options["mutual"]:
+    if not options.mutual:
         return msgspec.structs.replace(plan, mode="supervised")
-    return msgspec.structs.replace(plan, mode="mutual", alpha=float(str(options["alpha"])))
+    return msgspec.structs.replace(plan, mode="mutual", alpha=options.alpha)
 
 
-FEDMLAC = Method(Rule(NAME, fedmlac, check_fedmlac, mean=True, plan=fedmlac_plan))
+FEDMLAC = Method(Rule(NAME, fedmlac, FedMlacOptions(), mean=True, plan=fedmlac_plan))

@@ -6,18 +6,17 @@ the body. The server averages the bodies; its classifier stays the common initia
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
-from auricle.errors import SettingsError
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
-from auricle_learning.aggregation.options import check_count
 from auricle_learning.aggregation.rules.average import average, sample_share, unchanged
-from auricle_learning.aggregation.rules.fedavg import check_fedavg
+from auricle_learning.aggregation.rules.fedavg import FedAvgOptions
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.methods.method import JobChanges, Kept, Method, Received, Sent, Trained
 
@@ -26,53 +25,39 @@ HEAD = "head"
 MOST_EPOCHS = 1000
 
 
-def check_fedrep(*, head_epochs: int | None, body_epochs: int, weighting: str) -> None:
-    """Refuse numbers of epochs below 1 or above 1000, as a plan has them, or a weighting that FedAvg does not know.
-
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-    """
-    check_count("head_epochs", head_epochs, least=1)
-    check_count("body_epochs", body_epochs, least=1, optional=False)
-    for name, value in (("head_epochs", head_epochs), ("body_epochs", body_epochs)):
-        if value is not None and value > MOST_EPOCHS:
-            raise SettingsError(f"{name} is {value}; at most {MOST_EPOCHS} are allowed.")
-    check_fedavg(weighting=weighting)
+Epochs = Annotated[int, Meta(ge=1, le=MOST_EPOCHS)]
 
 
-def fedrep(
-    cohort: Cohort, *, head_epochs: int | None = None, body_epochs: int = 1, weighting: str = "samples"
-) -> Aggregate:
+class FedRepOptions(FedAvgOptions, frozen=True):
+    """Options of `fedrep`."""
+
+    head_epochs: Annotated[
+        Epochs | None,
+        Meta(
+            description="Of the clients' classifiers; None: one less than the plan's, at least 1. The average does not "
+            "use it."
+        ),
+    ] = None
+    body_epochs: Annotated[Epochs, Meta(description="Of the clients' bodies.")] = 1
+
+
+def fedrep(cohort: Cohort, options: FedRepOptions) -> Aggregate:
     """Average the bodies, w_body = Σ p_k w_k,body; the classifier stays that of w^t, whatever is sent of it.
 
     Parameters
     ----------
     cohort
         K updates: `weights` (K, P), `samples` (K,).
-    head_epochs
-        Of the clients' classifiers; None: one less than the plan's, at least 1. The average does not use it.
-    body_epochs
-        Of the clients' bodies.
-    weighting
-        As in `fedavg`.
 
     Returns
     -------
     Aggregate
         `weights` (P,); `share` 0 in the classifier's layers.
-
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
     """
-    check_fedrep(head_epochs=head_epochs, body_epochs=body_epochs, weighting=weighting)
     if not cohort.ids:
         return unchanged(cohort)
     kept = np.ones((len(cohort.ids), len(cohort.layers)), np.bool_)
-    share = sample_share(cohort.samples if weighting == "samples" else np.ones_like(cohort.samples), kept)
+    share = sample_share(cohort.samples if options.weighting == "samples" else np.ones_like(cohort.samples), kept)
     kept[:, head_layers(cohort)] = False
     share[~kept] = 0.0
     return Aggregate(average(cohort, share), cohort.ids, cohort.names, kept, share, dropped=cohort.dropped)
@@ -86,21 +71,22 @@ def head_layers(cohort: Cohort) -> list[int]:
     return same or [last]
 
 
-def fedrep_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
+def fedrep_plan(plan: Plan, options: FedRepOptions) -> Plan:
     """Clients train the plug-in itself."""
     return msgspec.structs.replace(plan, mode="supervised")
 
 
 def before(received: Received, kept: Kept) -> JobChanges:
     """Clients put their classifier on the body, train it, and then the body."""
-    head_epochs = int(received.options.get("head_epochs") or max(1, received.plan.epochs - 1))
+    options = received.options(FedRepOptions)
+    head_epochs = options.head_epochs or max(1, received.plan.epochs - 1)
     own, begin = kept.get(HEAD), received.plugin.copy()
     if own is not None and own.shape == (received.head,):
         begin[-received.head :] = own
     body = np.ones(begin.size, np.float32)
     body[-received.head :] = 0.0
     head = np.ones_like(body) - body
-    second = JobChanges(terms=("freeze",), vectors={"keep": body}, epochs=int(received.options["body_epochs"]))
+    second = JobChanges(terms=("freeze",), vectors={"keep": body}, epochs=options.body_epochs)
     return JobChanges(terms=("freeze",), vectors={"keep": head}, begin=begin, epochs=head_epochs, then=(second,))
 
 
@@ -116,5 +102,5 @@ def travels(trained: Trained) -> Flat:
 
 
 FEDREP = Method(
-    Rule(NAME, fedrep, check_fedrep, mean=True, plan=fedrep_plan), before=before, after=after, travels=travels
+    Rule(NAME, fedrep, FedRepOptions(), mean=True, plan=fedrep_plan), before=before, after=after, travels=travels
 )

@@ -5,23 +5,18 @@ That is the baseline of personalised learning ([MLAC], "Local"): what federation
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
+from auricle_learning.aggregation.options import Options
 from auricle_learning.aggregation.rules.average import unchanged
 from auricle_learning.aggregation.rules.rule import Rule
-from auricle_learning.aggregation.rules.weighting import client_share, of_clients
+from auricle_learning.aggregation.rules.weighting import WeightedOptions, client_share, of_clients
 from auricle_learning.methods.method import JobChanges, Kept, Method, Received, Trained
 
 NAME = "local"
-
-
-def check_local() -> None:
-    """Nothing to refuse: it has no options."""
 
 
 def local(cohort: Cohort) -> Aggregate:
@@ -39,10 +34,10 @@ def local(cohort: Cohort) -> Aggregate:
     """
     if not cohort.ids:
         return unchanged(cohort)
-    return of_clients(cohort, cohort.start, client_share(cohort, "samples"))
+    return of_clients(cohort, cohort.start, client_share(cohort, WeightedOptions()))
 
 
-def local_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
+def local_plan(plan: Plan, options: Options) -> Plan:
     """Clients train one model alone."""
     return msgspec.structs.replace(plan, mode="supervised")
 
@@ -57,6 +52,4 @@ def travels(trained: Trained) -> Flat:
     return trained.received.plugin
 
 
-LOCAL = Method(
-    Rule(NAME, local, check_local, plan=local_plan, step=True), before=before, travels=travels, own_model=True
-)
+LOCAL = Method(Rule(NAME, local, plan=local_plan, step=True), before=before, travels=travels, own_model=True)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from auricle.packs.pack import Pack
@@ -17,12 +18,17 @@ from auricle.wire.tensors import Flat
 from auricle.wire.vectors import Declared
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.extras import Extras, Objective, RuleState
+from auricle_learning.aggregation.options import Kind, Options, read_options
 from auricle_learning.aggregation.rules.rule import Rule
 
 Trains = Literal["plugin", "personal", "local"]
-Options = Mapping[str, bool | int | float | str]
 Kept = Mapping[str, Flat]
 """What a device keeps of a method from round to round, by name; empty at first, and after another method's round."""
+
+
+def method_options(kind: type[Kind], plan: Plan) -> Kind:
+    """Options of a plan's method; those that the plan does not say have this version's default."""
+    return read_options(kind(), plan.options, f'the method "{plan.method}"')
 
 
 def of_the_plugin(pack: Pack, plan: Plan) -> int:
@@ -84,10 +90,9 @@ class Received:
     width: int = 0
     """d, how many features the classifier of the device's own model sees."""
 
-    @property
-    def options(self) -> Options:
-        """The method's, all of them."""
-        return self.plan.options
+    def options(self, kind: type[Kind]) -> Kind:
+        """The method's, as its rule has them."""
+        return method_options(kind, self.plan)
 
     def vector(self, name: str) -> Flat:
         """A `down` vector; zeros (P,) where the round brought none of that name."""
@@ -260,12 +265,12 @@ class Method:
         """Whether devices have to know it."""
         return self.before is not unchanged_before or self.after is not nothing_after or bool(self.needs.down)
 
-    def plan_for(self, plan: Plan, options: Mapping[str, object]) -> Plan:
+    def plan_for(self, plan: Plan, options: Options) -> Plan:
         """The devices' plan in its rounds: named there, with all options, where they have a half of it."""
         changed = plan if self.rule.plan is None else self.rule.plan(plan, options)
         if not self.has_device_half:
             return changed
-        told = {name: value for name, value in options.items() if isinstance(value, (bool, int, float, str))}
+        told = {name: value for name, value in asdict(options).items() if isinstance(value, (bool, int, float, str))}
         return msgspec.structs.replace(changed, method=self.name, options=told, since=self.since)
 
     def sent(self, state: RuleState | None, sizes: Mapping[str, int]) -> dict[str, Flat]:

@@ -13,7 +13,7 @@ from auricle.wire.gradient_terms import TERMS, Term
 from auricle.wire.plan import Plan
 from auricle_learning.aggregation.extras import PlannedSteps
 from auricle_learning.methods.method import NO_CHANGES, JobChanges, Method, Received
-from auricle_learning.methods.vectors import method_of, with_all_options
+from auricle_learning.methods.vectors import method_of
 
 
 def plan_of_pass(plan: Plan, changes: JobChanges) -> Plan:
@@ -71,9 +71,8 @@ def planned_steps(pack: Pack, plan: Plan) -> PlannedSteps:
         This version does not have the plan's method, or an option of it is not allowed.
     """
     method, graphs, manifest = method_of(plan), pack.manifest.graphs, pack.manifest
-    told = plan if method is None else with_all_options(plan, method)
-    passes = (NO_CHANGES,) if method is None else first_passes(pack, told, method)
-    epochs = [(changes.trains == "plugin", plan_of_pass(told, changes).epochs) for changes in passes]
+    passes = (NO_CHANGES,) if method is None else first_passes(pack, plan, method)
+    epochs = [(changes.trains == "plugin", plan_of_pass(plan, changes).epochs) for changes in passes]
     counted = [count for plugin, count in epochs if plugin] or [count for _, count in epochs]
     batches = [graph.batch for graph in graphs if graph.batch] + [made.batch for made in manifest.ort_training.values()]
     batch = None if plan.fixmatch else max(batches, default=None)  # of clips without labels few may be sure
@@ -81,7 +80,7 @@ def planned_steps(pack: Pack, plan: Plan) -> PlannedSteps:
 
 
 def first_passes(pack: Pack, plan: Plan, method: Method) -> tuple[JobChanges, ...]:
-    """The passes of a method's first round on a device, whose plan has all of its options."""
+    """The passes of a method's first round on a device."""
     table = pack.plugin_table
     vectors = {each.name: np.zeros(each.numbers(pack, plan), np.float32) for each in method.needs.down}
     width = table.specs[-2].shape[1]

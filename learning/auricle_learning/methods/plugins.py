@@ -50,13 +50,11 @@ def load(name: str, entries: list[EntryPoint]) -> Method:
     where = f'the method "{name}" of {package}'
     check_declaration(rule, where)
     check_halves(method, where)
-    checked: Callable[..., None] = plugins.guard(rule.check, "method", where, SettingsError)
     is_mean = rule.mean or rule.by_distance
     guarded = replace(
         rule,
         name=name,
         function=_answering(plugins.guard(rule.function, "method", where, RuleError), where, mean=is_mean),
-        check=checked,
     )
     check_mean(replace(guarded, function=plugins.guard(rule.function, "method", where, RuleError)), where)
     return replace(method, rule=guarded)
@@ -105,8 +103,8 @@ def _answering(function: Callable[..., Aggregate], where: str, *, mean: bool) ->
     """Refuse an answer that is not an aggregate of the cohort."""
 
     @functools.wraps(function)
-    def answering(cohort: Cohort, **options: object) -> Aggregate:
-        answer = function(cohort, **options)
+    def answering(cohort: Cohort, *options: object) -> Aggregate:
+        answer = function(cohort, *options)
         if not isinstance(answer, Aggregate) or not _fits(answer, cohort):
             raise RuleError(
                 f"{where} gave no finite model of {cohort.start.size} values with its tables; choose another method or "

@@ -5,27 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auricle.errors import SettingsError, nearest, refuse_misfits
-from auricle.process.plugins import entry_points_of
-from auricle_learning.aggregation.rules.acmu import acmu, acmu_plan, acmu_tuning, check_acmu
+from auricle.process.plugins import entry_points_of, guard
+from auricle_learning.aggregation.rules.acmu import AcmuOptions, acmu, acmu_plan, acmu_tuning
 from auricle_learning.aggregation.rules.declaration import check_declaration
-from auricle_learning.aggregation.rules.dnc import check_dnc, dnc
-from auricle_learning.aggregation.rules.fedavg import check_fedavg, fedavg
-from auricle_learning.aggregation.rules.fedlaw import check_fedlaw, fedlaw
-from auricle_learning.aggregation.rules.fednova import check_fednova, fednova
-from auricle_learning.aggregation.rules.fedopt import check_fedopt, fedopt
-from auricle_learning.aggregation.rules.fedprox import check_fedprox, fedprox, fedprox_plan
-from auricle_learning.aggregation.rules.fedrpo import check_fedrpo, fedrpo, fedrpo_plan
-from auricle_learning.aggregation.rules.fedvsa import check_limit, fedvsa
-from auricle_learning.aggregation.rules.geometric_median import check_geometric_median, geometric_median
-from auricle_learning.aggregation.rules.krum import check_krum, krum
-from auricle_learning.aggregation.rules.lpa import check_pruning, lpa
-from auricle_learning.aggregation.rules.lpa_fedvsa import check_lpa_fedvsa, lpa_fedvsa
-from auricle_learning.aggregation.rules.median import check_median, median
+from auricle_learning.aggregation.rules.dnc import DncOptions, dnc
+from auricle_learning.aggregation.rules.fedavg import FedAvgOptions, fedavg
+from auricle_learning.aggregation.rules.fedlaw import FedLawOptions, fedlaw
+from auricle_learning.aggregation.rules.fednova import FedNovaOptions, fednova
+from auricle_learning.aggregation.rules.fedopt import FedOptOptions, fedopt
+from auricle_learning.aggregation.rules.fedprox import FedProxOptions, fedprox, fedprox_plan
+from auricle_learning.aggregation.rules.fedrpo import FedRpoOptions, fedrpo, fedrpo_plan
+from auricle_learning.aggregation.rules.fedvsa import FedVsaOptions, fedvsa
+from auricle_learning.aggregation.rules.geometric_median import GeometricMedianOptions, geometric_median
+from auricle_learning.aggregation.rules.krum import KrumOptions, krum
+from auricle_learning.aggregation.rules.lpa import LpaOptions, lpa
+from auricle_learning.aggregation.rules.lpa_fedvsa import LpaFedVsaOptions, lpa_fedvsa
+from auricle_learning.aggregation.rules.median import median
 from auricle_learning.aggregation.rules.multi_krum import multi_krum
-from auricle_learning.aggregation.rules.norm_clip import check_norm_clip, norm_clip
+from auricle_learning.aggregation.rules.norm_clip import NormClipOptions, norm_clip
 from auricle_learning.aggregation.rules.rule import Rule
-from auricle_learning.aggregation.rules.trimmed_mean import check_trimmed_mean, trimmed_mean
-from auricle_learning.aggregation.rules.zeno import check_zeno, zeno
+from auricle_learning.aggregation.rules.trimmed_mean import TrimmedMeanOptions, trimmed_mean
+from auricle_learning.aggregation.rules.zeno import ZenoOptions, zeno
 from auricle_learning.methods import plugins
 from auricle_learning.methods.creff import CREFF
 from auricle_learning.methods.ditto import DITTO
@@ -57,25 +57,25 @@ METHODS: dict[str, Method] = {
         *map(
             Method,
             (
-                Rule("fedavg", fedavg, check_fedavg, mean=True),
-                Rule("fedprox", fedprox, check_fedprox, mean=True, plan=fedprox_plan),
-                Rule("lpa", lpa, check_pruning, mean=True),
-                Rule("fedvsa", fedvsa, check_limit, weight="fedvsa", mean=True),
-                Rule("lpa+fedvsa", lpa_fedvsa, check_lpa_fedvsa, weight="fedvsa", mean=True),
-                Rule("median", median, check_median, weight="uniform"),
-                Rule("trimmed-mean", trimmed_mean, check_trimmed_mean, weight="uniform"),
-                Rule("krum", krum, check_krum, mean=True),
-                Rule("multi-krum", multi_krum, check_krum, mean=True),
-                Rule("geometric-median", geometric_median, check_geometric_median, by_distance=True),
-                Rule("raf", geometric_median, check_geometric_median, by_distance=True),
-                Rule("norm-clip", norm_clip, check_norm_clip),
-                Rule("dnc", dnc, check_dnc, weight="uniform", mean=True),
-                Rule("fedopt", fedopt, check_fedopt, needs=("server-state",), step=True),
-                Rule("fednova", fednova, check_fednova, moves=True, needs=("steps",)),
-                Rule("zeno", zeno, check_zeno, weight="uniform", needs=("labelled-clips",)),
-                Rule("fedlaw", fedlaw, check_fedlaw, needs=("labelled-clips",)),
-                Rule("fedrpo", fedrpo, check_fedrpo, needs=("labelled-clips",), plan=fedrpo_plan, step=True),
-                Rule("acmu", acmu, check_acmu, needs=("personal-models",), plan=acmu_plan, tunes=acmu_tuning),
+                Rule("fedavg", fedavg, FedAvgOptions(), mean=True),
+                Rule("fedprox", fedprox, FedProxOptions(), mean=True, plan=fedprox_plan),
+                Rule("lpa", lpa, LpaOptions(), mean=True),
+                Rule("fedvsa", fedvsa, FedVsaOptions(), weight="fedvsa", mean=True),
+                Rule("lpa+fedvsa", lpa_fedvsa, LpaFedVsaOptions(), weight="fedvsa", mean=True),
+                Rule("median", median, weight="uniform"),
+                Rule("trimmed-mean", trimmed_mean, TrimmedMeanOptions(), weight="uniform"),
+                Rule("krum", krum, KrumOptions(), mean=True),
+                Rule("multi-krum", multi_krum, KrumOptions(), mean=True),
+                Rule("geometric-median", geometric_median, GeometricMedianOptions(), by_distance=True),
+                Rule("raf", geometric_median, GeometricMedianOptions(), by_distance=True),
+                Rule("norm-clip", norm_clip, NormClipOptions()),
+                Rule("dnc", dnc, DncOptions(), weight="uniform", mean=True),
+                Rule("fedopt", fedopt, FedOptOptions(), needs=("server-state",), step=True),
+                Rule("fednova", fednova, FedNovaOptions(), moves=True, needs=("steps",)),
+                Rule("zeno", zeno, ZenoOptions(), weight="uniform", needs=("labelled-clips",)),
+                Rule("fedlaw", fedlaw, FedLawOptions(), needs=("labelled-clips",)),
+                Rule("fedrpo", fedrpo, FedRpoOptions(), needs=("labelled-clips",), plan=fedrpo_plan, step=True),
+                Rule("acmu", acmu, AcmuOptions(), needs=("personal-models",), plan=acmu_plan, tunes=acmu_tuning),
             ),
         ),
     )
@@ -123,13 +123,7 @@ def get_method(name: str, /, **options: object) -> Method:
         As of `get_rule`.
     """
     method = METHODS.get(name) or _of_another_package(name)
-    rule, defaults = method.rule, method.rule.defaults
-    for option in options:
-        if option not in defaults:
-            raise SettingsError(f'the method "{name}" has no option "{option}"; {_known(option, defaults)}')
-    told = {**rule.options, **options}
-    rule.check(**{**defaults, **told})
-    chosen = replace(rule, options=told)
+    chosen = guard(method.rule.with_options, "method", f'the method "{name}"', SettingsError)(options)
     check_declaration(chosen)
     return replace(method, rule=chosen)
 
@@ -139,7 +133,3 @@ def _of_another_package(name: str) -> Method:
     if name not in others:
         raise SettingsError(f'there is no method "{name}"; {nearest(name, rule_names())}')
     return plugins.load(name, others[name])
-
-
-def _known(option: str, defaults: dict[str, object]) -> str:
-    return nearest(option, defaults) if defaults else "it has none."

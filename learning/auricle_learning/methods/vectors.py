@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import msgspec
-
 from auricle.packs.graph_interface import maps_sent
 from auricle.packs.pack import Pack
 from auricle.wire.plan import Plan
@@ -47,12 +45,6 @@ def method_of(plan: Plan) -> Method | None:
     return get_method(plan.method, **plan.options) if plan.method else None
 
 
-def with_all_options(plan: Plan, method: Method) -> Plan:
-    """A plan with every option of its method: one that it does not say has this version's default."""
-    own = {name: value for name, value in method.rule.defaults.items() if isinstance(value, bool | int | float | str)}
-    return msgspec.structs.replace(plan, options={**own, **plan.options})
-
-
 def travelling(plan: Plan, *, gradients: bool) -> tuple[Vector, ...]:
     """The vectors that may come with the updates of a round.
 
@@ -76,9 +68,7 @@ def declared(plan: Plan, pack: Pack, *, gradients: bool) -> tuple[Declared, ...]
     """
     if plan.noise or plan.secure_sum:
         return ()
-    method = method_of(plan)
-    told = plan if method is None else with_all_options(plan, method)
-    each = (vector.declared(pack, told) for vector in travelling(plan, gradients=gradients))
+    each = (vector.declared(pack, plan) for vector in travelling(plan, gradients=gradients))
     return tuple(vector for vector in each if vector.size)
 
 
@@ -91,10 +81,7 @@ def lent_sizes(plan: Plan, pack: Pack) -> dict[str, int]:
         As of `method_of`.
     """
     method = method_of(plan)
-    if method is None:
-        return {}
-    told = with_all_options(plan, method)
-    return {vector.name: vector.numbers(pack, told) for vector in method.needs.down}
+    return {} if method is None else {vector.name: vector.numbers(pack, plan) for vector in method.needs.down}
 
 
 def private_vectors(rule: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from auricle.errors import AuricleError
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_learning.methods.method import NO_CHANGES, JobChanges, Received, Trained, no_features
-from auricle_learning.methods.vectors import method_of, with_all_options
+from auricle_learning.methods.vectors import method_of
 from auricle_learning.training.activation_dropping import ActivationDropping
 from auricle_learning.training.fixmatch import Unlabelled
 from auricle_learning.training.logit_adjustment import LogitAdjustment
@@ -64,8 +64,7 @@ class DeviceHalf:
         width: int = 0,
     ) -> None:
         self._method, self._allowed = method_of(plan), allowed
-        told = plan if self._method is None else with_all_options(plan, self._method)
-        self._received = Received(told, plugin, vectors, samples, histogram, head, width)
+        self._received = Received(plan, plugin, vectors, samples, histogram, head, width)
         self._within = f"{plan.method}."
         mine = {name: vector for name, vector in kept.items() if name.startswith(self._within)}
         self._kept = {name.removeprefix(self._within): vector for name, vector in mine.items()}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -11,7 +10,8 @@ from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.process.plugins import takes
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Layer
 from auricle_learning.aggregation.extras import Extras
-from auricle_learning.aggregation.rules.fedvsa import check_limit
+from auricle_learning.aggregation.options import Options, read_options
+from auricle_learning.aggregation.rules.fedvsa import FedVsaOptions
 from auricle_learning.aggregation.rules.rule import WHAT, Rule
 from auricle_learning.aggregation.rules.weighting import WEIGHTINGS
 
@@ -32,15 +32,14 @@ def check_declaration(rule: Rule, where: str | None = None) -> None:
     Raises
     ------
     SettingsError
-        A part of it is of another kind, it needs something that does not exist, sets an option that its function does
-        not take, weighs by something that does not exist, by losses without options `clip` and `limit` that limit them,
-        or prunes at the far end without an option for the near one.
+        A part of it is of another kind, it needs something that does not exist, weighs by something that does not
+        exist, by losses without options `clip` and `limit` that limit them, or prunes at the far end without an option
+        for the near one.
     """
     where = where or f'the rule "{rule.name}"'
     _check_kinds(rule, where)
     check_named_needs(rule.needs, where)
-    _check_options(rule, where)
-    settings = rule.defaults | dict(rule.options)
+    settings = rule.settings
     if rule.weighed_by not in WEIGHTINGS:
         raise SettingsError(f'{where} weighs by "{rule.weighed_by}"; {nearest(rule.weighed_by, WEIGHTINGS)}')
     if rule.weighed_by == "fedvsa":
@@ -50,7 +49,7 @@ def check_declaration(rule: Rule, where: str | None = None) -> None:
                     f'{where} weighs by "fedvsa" and has no option "{option}": give it clip and limit, or another '
                     "weight."
                 )
-        check_limit(clip=settings["clip"], limit=settings["limit"])  # type: ignore[arg-type]
+        read_options(FedVsaOptions(), {name: settings[name] for name in ("clip", "limit")}, where)
     if "prune_high" in settings and "prune_low" not in settings:
         raise SettingsError(
             f'{where} has an option "prune_high" and no "prune_low": give it both, or another name to this one.'
@@ -78,8 +77,8 @@ def _listed(known: Iterable[str]) -> str:
 
 
 def _check_kinds(rule: Rule, where: str) -> None:
-    """Refuse parts of a rule that are of another kind than `Rule` says."""
-    for part in ("function", "check", "plan", "tunes"):
+    """Refuse parts of a rule that are of another kind than `Rule` says, and a function that it could not call."""
+    for part in ("function", "plan", "tunes"):
         value = getattr(rule, part)
         if not callable(value) and not (value is None and part in ("plan", "tunes")):
             raise SettingsError(f"{where} has {part}={value!r}, which is no function; give it one.")
@@ -87,27 +86,11 @@ def _check_kinds(rule: Rule, where: str) -> None:
         value = getattr(rule, part)
         if not isinstance(value, bool):
             raise SettingsError(f"{where} has {part}={value!r}; it must be True or False.")
-    if not isinstance(rule.options, Mapping):
-        raise SettingsError(f"{where} has options={rule.options!r}, which is no dict of names and values.")
-
-
-def _check_options(rule: Rule, where: str) -> None:
-    """Refuse options that the rule's function or check does not take, and those of it that have no default."""
-    defaults = rule.defaults
-    if not takes(rule.function, 1, *defaults):
-        raise SettingsError(
-            f"{where} has a function that is not called with a cohort alone; give it (cohort, *, options)."
-        )
-    without = sorted(name for name, value in defaults.items() if value is inspect.Parameter.empty)
-    if without:
-        raise SettingsError(f'{where} has an option "{without[0]}" without a default; give it one.')
-    for option in rule.options:
-        if option not in defaults:
-            known = nearest(str(option), defaults) if defaults else "it takes none."
-            raise SettingsError(f'{where} sets an option "{option}", which its function does not take; {known}')
-    if not takes(rule.check, 0, *defaults):
-        known = ", ".join(sorted(defaults)) or "none"
-        raise SettingsError(f"{where} has a check that does not take its function's options; they are: {known}.")
+    if not isinstance(rule.options, Options):
+        raise SettingsError(f"{where} has options={rule.options!r}; give it a struct that is made of Options.")
+    given, what = (2, "a cohort and its options") if rule.options.__struct_fields__ else (1, "a cohort alone")
+    if not takes(rule.function, given):
+        raise SettingsError(f"{where} has a function that is not called with {what}.")
 
 
 def check_mean(rule: Rule, where: str) -> None:

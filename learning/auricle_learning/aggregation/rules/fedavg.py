@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import numpy as np
+from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
-from auricle_learning.aggregation.options import check_choice
+from auricle_learning.aggregation.options import Options
 from auricle_learning.aggregation.rules.average import average, sample_share, unchanged
 
-
-def check_fedavg(*, weighting: str) -> None:
-    """Refuse a weighting that FedAvg does not know.
-
-    Raises
-    ------
-    SettingsError
-        `weighting` is neither "samples" nor "uniform".
-    """
-    check_choice("weighting", weighting, ("samples", "uniform"))
+BySize = Annotated[
+    Literal["samples", "uniform"],
+    Meta(description='"samples", or "uniform" for p_k = 1/K. Where nobody has samples both are uniform.'),
+]
 
 
-def fedavg(cohort: Cohort, *, weighting: str = "samples") -> Aggregate:
+class FedAvgOptions(Options, frozen=True):
+    """Options of `fedavg`, and of all methods that average as it does."""
+
+    weighting: BySize = "samples"
+
+
+def fedavg(cohort: Cohort, options: FedAvgOptions) -> Aggregate:
     """Average the models, w = Σ_k p_k w_k with p_k = n_k / Σ_j n_j (FedMLAC eq. 3, FedVSA eq. 5).
 
     Parameters
     ----------
     cohort
         K updates: `weights` (K, P), `samples` (K,).
-    weighting
-        "samples", or "uniform" for p_k = 1/K. Where nobody has samples both are uniform.
 
     Returns
     -------
     Aggregate
         `weights` (P,); w^t with a flag where the cohort is empty.
-
-    Raises
-    ------
-    SettingsError
-        The weighting does not exist.
 
     Examples
     --------
@@ -46,11 +42,10 @@ def fedavg(cohort: Cohort, *, weighting: str = "samples") -> Aggregate:
     >>> average([[1.0], [3.0]], samples=[30, 10], method="fedavg")
     array([1.5])
     """
-    check_fedavg(weighting=weighting)
     if not cohort.ids:
         return unchanged(cohort)
     kept = np.ones((len(cohort.ids), len(cohort.layers)), np.bool_)
-    share = sample_share(cohort.samples if weighting == "samples" else np.ones_like(cohort.samples), kept)
+    share = sample_share(cohort.samples if options.weighting == "samples" else np.ones_like(cohort.samples), kept)
     return Aggregate(
         weights=average(cohort, share),
         ids=cohort.ids,

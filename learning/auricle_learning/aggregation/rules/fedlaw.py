@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
 from auricle_learning.aggregation.extras import Objective
-from auricle_learning.aggregation.options import check_count, check_number
+from auricle_learning.aggregation.options import Count, Options, Positive
 from auricle_learning.aggregation.rules.average import sample_share, unchanged
 from auricle_learning.aggregation.rules.weighting import NO_CLIPS, of_clients, products_with
 
@@ -19,21 +21,18 @@ LEAST = 1e-12
 """Least p_k of which a logarithm is taken."""
 
 
-def check_fedlaw(*, lr: float, epochs: int, step_size: int, decay: float) -> None:
-    """Refuse steps that could not be taken.
+class FedLawOptions(Options, frozen=True):
+    """Options of `fedlaw`."""
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-    """
-    check_number("lr", lr, above=True)
-    check_count("epochs", epochs, optional=False)
-    check_count("step_size", step_size, least=1, optional=False)
-    check_number("decay", decay, above=True)
+    lr: Annotated[
+        Positive, Meta(description="Learning rate; the authors' is 0.01 for CIFAR-10 and 0.005 elsewhere.")
+    ] = 0.01
+    epochs: Annotated[int, Meta(ge=0, description="Times that every batch is taken.")] = 20
+    step_size: Annotated[Count, Meta(description="Epochs after which the rate is multiplied by `decay`.")] = 20
+    decay: Annotated[Positive, Meta(description="What the rate is multiplied by.")] = 0.5
 
 
-def fedlaw(cohort: Cohort, *, lr: float = 0.01, epochs: int = 20, step_size: int = 20, decay: float = 0.5) -> Aggregate:
+def fedlaw(cohort: Cohort, options: FedLawOptions) -> Aggregate:
     """Learn on the coordinator's labelled clips how much each client counts, and by how much the model shrinks.
 
     w = γ Σ λ_k w_k, λ = softmax(x), γ = e^y, from x = ln p_k and y = 0, by Adam (β 0.5 and 0.999) on the cross-entropy
@@ -43,12 +42,6 @@ def fedlaw(cohort: Cohort, *, lr: float = 0.01, epochs: int = 20, step_size: int
     ----------
     cohort
         K updates with `extras.objectives`.
-    lr
-        Learning rate; the authors' is 0.01 for CIFAR-10 and 0.005 elsewhere.
-    epochs
-        Times that every batch is taken.
-    step_size, decay
-        After each `step_size` epochs the rate is multiplied by `decay`.
 
     Returns
     -------
@@ -57,8 +50,6 @@ def fedlaw(cohort: Cohort, *, lr: float = 0.01, epochs: int = 20, step_size: int
 
     Raises
     ------
-    SettingsError
-        An option is not allowed.
     CohortError
         There are no labelled clips.
 
@@ -70,14 +61,13 @@ def fedlaw(cohort: Cohort, *, lr: float = 0.01, epochs: int = 20, step_size: int
     >>> average([[1.0], [3.0]], method="fedlaw", extras=Extras(objectives=(bowl,)), epochs=200).round(1)
     array([1.2])
     """
-    check_fedlaw(lr=lr, epochs=epochs, step_size=step_size, decay=decay)
     if not cohort.ids:
         return unchanged(cohort)
     if not cohort.extras.objectives:
         raise CohortError(NO_CLIPS)
     share = sample_share(cohort.samples, np.ones((len(cohort.ids), 1), np.bool_))[:, 0]
     first = np.append(np.log(np.maximum(share, LEAST)), 0.0)
-    rates = [lr * decay ** (epoch // step_size) for epoch in range(epochs)]
+    rates = [options.lr * options.decay ** (epoch // options.step_size) for epoch in range(options.epochs)]
     learned = adam(first, rates, [_of(cohort, objective) for objective in cohort.extras.objectives])
     weights = _combined(cohort, learned)
     if not (np.isfinite(learned).all() and np.isfinite(weights.astype(cohort.start.dtype)).all()):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
-from auricle.errors import SettingsError
 from auricle.wire.plan import FixMatch, Plan
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.direction import Direction, angles_to
-from auricle_learning.aggregation.options import check_choice, check_count, check_number
+from auricle_learning.aggregation.options import Count, Positive
 from auricle_learning.aggregation.rules.average import unchanged
+from auricle_learning.aggregation.rules.fedavg import FedAvgOptions
 from auricle_learning.aggregation.rules.relaxed_pareto import relaxed_pareto
 from auricle_learning.aggregation.rules.weighting import (
     have_direction,
@@ -28,48 +29,35 @@ SCORE = "weight of the client's direction in the common one"
 STATIONARY = "no update has a direction: the model is unchanged"
 
 
-def check_fedrpo(
-    *,
-    c: float,
-    lr: float,
-    epochs: int,
-    server_lr: float | None,
-    weighting: str,
-    combine: str,
-    threshold: float,
-    unlabelled: float,
-) -> None:
-    """Refuse a relaxation outside [-1, 0], steps that could not be taken, or what no plan could say of FixMatch.
+class FedRpoOptions(FedAvgOptions, frozen=True):
+    """Options of `fedrpo`; w_k, the prioritisation, are the weights of `weighting`.
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
+    "samples" takes `extras.reference_samples` for the coordinator's.
     """
-    if isinstance(c, bool) or not isinstance(c, float | int) or not -1 <= c <= 0:
-        raise SettingsError(f"c is {c!r}; it must be a number from -1 to 0.")
-    check_number("lr", lr, above=True)
-    check_count("epochs", epochs, least=1, optional=False)
-    if server_lr is not None:
-        check_number("server_lr", server_lr, above=True)
-    check_choice("weighting", weighting, ("samples", "uniform"))
-    check_choice("combine", combine, ("pareto", "average"))
-    check_number("threshold", threshold, above=True, below=1 + 1e-9)
-    check_number("unlabelled", unlabelled, below=100 + 1e-9)
+
+    c: Annotated[float, Meta(ge=-1, le=0, description="Relaxation, from -1 (none is held back) to 0.")] = -0.1
+    lr: Annotated[Positive, Meta(description="η.")] = 0.05
+    epochs: Annotated[Count, Meta(description="Of the coordinator's own training.")] = 1
+    server_lr: Annotated[
+        Positive | None, Meta(description="Rate of the coordinator's own training; None for the clients' rate.")
+    ] = None
+    combine: Annotated[
+        Literal["pareto", "average"],
+        Meta(
+            description='"pareto", or "average" for d = Σ w_k g_k, without the linear program: FedAvg of clients and '
+            "coordinator."
+        ),
+    ] = "pareto"
+    threshold: Annotated[
+        float, Meta(gt=0, le=1, description="τ of the devices' FixMatch; the rule itself does not use it.")
+    ] = 0.7
+    unlabelled: Annotated[
+        float,
+        Meta(ge=0, le=100, description="λ of the devices' FixMatch: the weight of clips without a label."),
+    ] = 1.0
 
 
-def fedrpo(
-    cohort: Cohort,
-    *,
-    c: float = -0.1,
-    lr: float = 0.05,
-    epochs: int = 1,
-    server_lr: float | None = None,
-    weighting: str = "samples",
-    combine: str = "pareto",
-    threshold: float = 0.7,
-    unlabelled: float = 1.0,
-) -> Aggregate:
+def fedrpo(cohort: Cohort, options: FedRpoOptions) -> Aggregate:
     """Step along the direction that helps most and hurts no labelled party, and unlabelled ones little.
 
     With g_k = (w^t - w_k) / η_local, ĝ_k = g_k / ‖g_k‖ and Q = Ĝ Ĝᵀ: max αᵀ Q w with (Qα)_i ≥ 0 for labelled i and ≥ c
@@ -82,18 +70,6 @@ def fedrpo(
     cohort
         K updates; `extras.reference` or `extras.objectives` for the coordinator's own, `extras.labelled` (K,) for
         clients with labels, `extras.rate` for η_local (1 without).
-    c
-        Relaxation, from -1 (none is held back) to 0.
-    lr
-        η.
-    epochs, server_lr
-        Of the coordinator's own training; `server_lr` None for the clients' rate.
-    weighting
-        The prioritisation w_k: "samples", the coordinator's by `extras.reference_samples`, or "uniform".
-    combine
-        "pareto", or "average" for d = Σ w_k g_k, without the linear program: FedAvg of clients and coordinator.
-    threshold, unlabelled
-        τ and λ of the devices' FixMatch (`fedrpo_plan`); the rule itself does not use them. λ = 0: no FixMatch.
 
     Returns
     -------
@@ -103,8 +79,6 @@ def fedrpo(
 
     Raises
     ------
-    SettingsError
-        An option is not allowed.
     AuricleError
         SciPy is not installed.
 
@@ -117,40 +91,30 @@ def fedrpo(
     >>> average([[1.0], [3.0]], method="fedrpo", lr=1.0, combine="average", extras=extras).round(2)
     array([1.67])
     """
-    check_fedrpo(
-        c=c,
-        lr=lr,
-        epochs=epochs,
-        server_lr=server_lr,
-        weighting=weighting,
-        combine=combine,
-        threshold=threshold,
-        unlabelled=unlabelled,
-    )
     if not cohort.ids:
         return unchanged(cohort)
     extras, rate = cohort.extras, cohort.extras.rate or 1.0
     own = np.zeros(cohort.start.size)
     if extras.reference is not None or extras.objectives:
-        own = reference_of(cohort, epochs=epochs, lr=server_lr)
+        own = reference_of(cohort, epochs=options.epochs, lr=options.server_lr)
     products, norms = update_products(cohort), np.append(update_norms(cohort), np.sqrt(own @ own))
     with_own = np.append(products_with(cohort, -own), own @ own)
     whole = np.vstack([np.column_stack([products, with_own[:-1]]), with_own])
     long = have_direction(norms)
     labels = np.append(np.zeros(norms.size - 1) if extras.labelled is None else extras.labelled, 1.0) > 0
     sizes = np.append(cohort.samples, extras.reference_samples or cohort.samples.mean())
-    priority = (sizes if weighting == "samples" and sizes.sum() > 0 else np.ones(norms.size)) * long
+    priority = (sizes if options.weighting == "samples" and sizes.sum() > 0 else np.ones(norms.size)) * long
     if not priority.any():
         return unchanged(cohort, STATIONARY)
     priority /= priority.sum()
     used = np.flatnonzero(long)
     cosines = whole[np.ix_(used, used)] / np.outer(norms[used], norms[used])
     alpha = np.zeros(norms.size)
-    if combine == "average":
+    if options.combine == "average":
         alpha = priority * norms / (priority @ norms)
     else:
-        alpha[used] = relaxed_pareto(cosines, priority[used], labels[used], c)
-    length = lr * float(priority @ norms) / rate
+        alpha[used] = relaxed_pareto(cosines, priority[used], labels[used], options.c)
+    length = options.lr * float(priority @ norms) / rate
     counted = length * alpha / np.where(long, norms, 1.0)
     weights = moved(cohort, counted[:-1]) - counted[-1] * own
     angles = np.full(norms.size, np.nan)
@@ -159,10 +123,9 @@ def fedrpo(
     return of_clients(cohort, weights, counted[:-1], score=alpha[:-1], score_of=SCORE, direction=direction)
 
 
-def fedrpo_plan(plan: Plan, options: Mapping[str, object]) -> Plan:
+def fedrpo_plan(plan: Plan, options: FedRpoOptions) -> Plan:
     """Clients train the model itself, by FixMatch where they have clips without labels; as the plan was for λ = 0."""
-    weight = float(str(options["unlabelled"]))
-    if not weight:
+    if not options.unlabelled:
         return plan
-    told = FixMatch(threshold=float(str(options["threshold"])), weight=weight)
+    told = FixMatch(threshold=options.threshold, weight=options.unlabelled)
     return msgspec.structs.replace(plan, mode="supervised", fixmatch=told)

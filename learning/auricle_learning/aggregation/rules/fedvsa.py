@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, Float64Array
-from auricle_learning.aggregation.options import check_choice, check_number
+from auricle_learning.aggregation.options import Options, Positive
 from auricle_learning.aggregation.rules.average import average, unchanged
 
 NO_LOSS = "no usable inference loss: the model is unchanged"
 
 
-def check_limit(*, clip: float, limit: str) -> None:
-    """Refuse a limit on the losses that does not exist or would not be one.
-
-    Raises
-    ------
-    SettingsError
-        `clip` is not finite and greater than 0, or `limit` is neither "clamp" nor "norm".
-    """
-    check_number("clip", clip, above=True)
-    check_choice("limit", limit, ("clamp", "norm"))
+Clip = Annotated[
+    Positive,
+    Meta(description="C, in the unit of the loss (nats). 5 is above ln(classes) + 1 for 35 words (A38)."),
+]
+LossLimit = Literal["clamp", "norm"]
+Limit = Annotated[
+    LossLimit, Meta(description='"clamp", or "norm" for f · min(1, C / ‖f‖₂) over the clients with a usable loss.')
+]
 
 
-def fedvsa(cohort: Cohort, *, clip: float = 5.0, limit: str = "clamp") -> Aggregate:
+class FedVsaOptions(Options, frozen=True):
+    """Options of `fedvsa`: how its losses are limited."""
+
+    clip: Clip = 5.0
+    limit: Limit = "clamp"
+
+
+def fedvsa(cohort: Cohort, options: FedVsaOptions) -> Aggregate:
     """Weigh the clients by the loss that the received model had on their data.
 
     f_k = clip(F_k, 0, C), p = softmax(f), w = Σ_k p_k w_k (eq. 6-8); n_k is not used. F_k is the *mean* loss (A37). A
@@ -39,20 +46,11 @@ def fedvsa(cohort: Cohort, *, clip: float = 5.0, limit: str = "clamp") -> Aggreg
     ----------
     cohort
         K updates: `weights` (K, P), `losses` (K,).
-    clip
-        C, greater than 0, in the unit of the loss (nats). 5 is above ln(classes) + 1 for 35 words (A38).
-    limit
-        "clamp", or "norm" for f · min(1, C / ||f||_2) over the clients with a usable loss.
 
     Returns
     -------
     Aggregate
         `weights` (P,); w^t with a flag where nobody has a usable loss.
-
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
 
     Examples
     --------
@@ -60,10 +58,9 @@ def fedvsa(cohort: Cohort, *, clip: float = 5.0, limit: str = "clamp") -> Aggreg
     >>> average([[1.0], [3.0]], losses=[0.0, 1.0], method="fedvsa").round(3)
     array([2.462])
     """
-    check_limit(clip=clip, limit=limit)
     if not cohort.ids:
         return unchanged(cohort)
-    limited = limit_losses(cohort.losses, clip=clip, limit=limit)
+    limited = limit_losses(cohort.losses, clip=options.clip, limit=options.limit)
     usable = ~np.isnan(limited)
     if not usable.any():
         return unchanged(cohort, NO_LOSS)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Float64Array
 from auricle_learning.aggregation.compute.distances import NEAR
-from auricle_learning.aggregation.options import check_count, check_number
+from auricle_learning.aggregation.options import Count, NotNegative, Positive
 from auricle_learning.aggregation.rules.average import unchanged
 from auricle_learning.aggregation.rules.fedvsa import NO_LOSS
-from auricle_learning.aggregation.rules.weighting import check_weighting, client_share
+from auricle_learning.aggregation.rules.weighting import WeightedOptions, client_share
 
 SCORE = "distance from the geometric median"
 FEW = 128
@@ -20,31 +22,22 @@ STILL = 0.1
 """Relative change of the middle distance above which the point still moves, whatever f says."""
 
 
-def check_geometric_median(*, nu: float, ftol: float, iterations: int, weighting: str, clip: float, limit: str) -> None:
-    """Refuse steps that could not be taken and weights that do not exist.
+class GeometricMedianOptions(WeightedOptions, frozen=True):
+    """Options of `geometric_median`; a_k are the weights of `weighting`."""
 
-    Raises
-    ------
-    SettingsError
-        `nu` is not greater than 0, `ftol` is negative, `iterations` is not a whole number of at least 1, `weighting`
-        is not "samples", "uniform" or "fedvsa", or a limit on the losses is not valid.
-    """
-    check_number("nu", nu, above=True)
-    check_number("ftol", ftol)
-    check_count("iterations", iterations, least=1, optional=False)
-    check_weighting(weighting=weighting, clip=clip, limit=limit)
+    nu: Annotated[
+        Positive,
+        Meta(description="ν, the distance below which a client is not weighed up further, in the unit of the weights."),
+    ] = 1e-6
+    ftol: Annotated[NotNegative, Meta(description="Relative change of f at which to stop; 0 to take every step.")] = (
+        1e-6
+    )
+    iterations: Annotated[
+        Count, Meta(description="At most so many steps. The authors' code takes 4, with ν = 1e-5.")
+    ] = 100
 
 
-def geometric_median(
-    cohort: Cohort,
-    *,
-    nu: float = 1e-6,
-    ftol: float = 1e-6,
-    iterations: int = 100,
-    weighting: str = "samples",
-    clip: float = 5.0,
-    limit: str = "clamp",
-) -> Aggregate:
+def geometric_median(cohort: Cohort, options: GeometricMedianOptions) -> Aggregate:
     """Find the point with the least weighted sum of distances, f(z) = Σ_k a_k ||z - w_k||.
 
     z starts as Σ a_k w_k and becomes Σ b_k w_k with b_k ∝ a_k / max(ν, ||z - w_k||) until |Δf| ≤ ftol · f. A client far
@@ -55,17 +48,6 @@ def geometric_median(
     ----------
     cohort
         K updates: `weights` (K, P).
-    nu
-        ν, the distance below which a client is not weighed up further, in the unit of the weights.
-    ftol
-        Relative change of f at which to stop; 0 to take every step.
-    iterations
-        At most so many steps. The authors' code takes 4, with ν = 1e-5.
-    weighting
-        a_k: "samples" for n_k / Σ n, "uniform" for 1 / K where counts are not trusted, "fedvsa" for the softmax of the
-        limited losses.
-    clip, limit
-        As in `fedvsa`, with that weighting.
 
     Returns
     -------
@@ -73,33 +55,27 @@ def geometric_median(
         `weights` (P,), `share` the last b, `score` (K,) the distance of each client from the result. A warning where
         the steps ran out. w^t with a flag where nobody counts.
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-
     Examples
     --------
     >>> from auricle_learning import average
     >>> average([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [50.0, 50.0]], method="geometric-median").round(2)
     array([0.5, 0.5])
     """
-    check_geometric_median(nu=nu, ftol=ftol, iterations=iterations, weighting=weighting, clip=clip, limit=limit)
     if not cohort.ids:
         return unchanged(cohort)
-    start = client_share(cohort, weighting, clip=clip, limit=limit)
+    start = client_share(cohort, options)
     if not start.any():
         return unchanged(cohort, NO_LOSS)
     measure = _measure(cohort)
-    share, settled = start, False
+    nu, share, settled = options.nu, start, False
     distances = measure(share)
-    for _ in range(iterations):
+    for _ in range(options.iterations):
         before, middle = float(start @ distances), _middle(distances, nu)
         share = start / np.maximum(nu, distances)
         share /= share.sum()
         distances = measure(share)
         now = float(start @ distances)
-        settled = abs(before - now) <= ftol * now and abs(middle - _middle(distances, nu)) <= STILL * middle
+        settled = abs(before - now) <= options.ftol * now and abs(middle - _middle(distances, nu)) <= STILL * middle
         if settled:
             break
     by_layer = np.repeat(share[:, None], len(cohort.layers), axis=1)
@@ -110,7 +86,7 @@ def geometric_median(
         kept=by_layer > 0,
         share=by_layer,
         dropped=cohort.dropped,
-        warnings=() if settled else (f"the geometric median was still moving after {iterations} steps.",),
+        warnings=() if settled else (f"the geometric median was still moving after {options.iterations} steps.",),
         score=distances,
         score_of=SCORE,
     )

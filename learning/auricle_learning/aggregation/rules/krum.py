@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, Float64Array
-from auricle_learning.aggregation.options import check_choice, check_count
 from auricle_learning.aggregation.rules.average import average, fraction_of, ten_digits, unchanged
-from auricle_learning.aggregation.rules.fedvsa import NO_LOSS, check_limit, limit_losses, softmax_share
+from auricle_learning.aggregation.rules.fedvsa import NO_LOSS, FedVsaOptions, limit_losses, softmax_share
 
 SCORE = "sum of the squared distances to the nearest other clients"
 
@@ -27,23 +28,26 @@ class Ranking:
     warnings: tuple[str, ...]
 
 
-def check_krum(*, attackers: int | None, weighting: str, clip: float, limit: str) -> None:
-    """Refuse what Krum cannot be asked for.
-
-    Raises
-    ------
-    SettingsError
-        `attackers` is not a whole number, `weighting` is neither "uniform" nor "fedvsa", or a limit on the losses is
-        none.
-    """
-    check_count("attackers", attackers)
-    check_choice("weighting", weighting, ("uniform", "fedvsa"))
-    check_limit(clip=clip, limit=limit)
+Attackers = Annotated[
+    Annotated[int, Meta(ge=0)] | None,
+    Meta(description="f, how many clients may lie. None for ⌊0.1 n⌋ and at least 1."),
+]
 
 
-def krum(
-    cohort: Cohort, *, attackers: int | None = None, weighting: str = "uniform", clip: float = 5.0, limit: str = "clamp"
-) -> Aggregate:
+class KrumOptions(FedVsaOptions, frozen=True):
+    """Options of `krum` and `multi_krum`."""
+
+    attackers: Attackers = None
+    weighting: Annotated[
+        Literal["uniform", "fedvsa"],
+        Meta(
+            description='Among those accepted: "uniform", because sample counts are self-reported, or "fedvsa" for the '
+            "softmax of the limited losses; who has no usable loss has weight 0."
+        ),
+    ] = "uniform"
+
+
+def krum(cohort: Cohort, options: KrumOptions) -> Aggregate:
     """Take the one update that is nearest to its n - f - 2 nearest others.
 
     score_i = Σ ||w_i - w_j||² over the n - f - 2 nearest j, the lowest wins (A48); scores equal in ten significant
@@ -53,12 +57,6 @@ def krum(
     ----------
     cohort
         n updates: `weights` (n, P).
-    attackers
-        f, how many clients may lie. None for ⌊0.1 n⌋ and at least 1.
-    weighting
-        "fedvsa" lets a client count only if it has a usable loss; with one client there is nothing else to weigh.
-    clip, limit
-        As in `fedvsa`, with that weighting.
 
     Returns
     -------
@@ -66,22 +64,15 @@ def krum(
         `weights` (P,), those of one client; `score` (K,). A warning where n < 2f + 3, for which nothing is proved.
         w^t with a flag where nobody counts.
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-
     Examples
     --------
     >>> from auricle_learning import average
     >>> average([[1.0], [1.2], [1.3], [1.5], [90.0]], method="krum", attackers=1)
     array([1.2])
     """
-    check_krum(attackers=attackers, weighting=weighting, clip=clip, limit=limit)
     if not cohort.ids:
         return unchanged(cohort)
-    ranking = rank(cohort, attackers)
-    return average_best(cohort, ranking, 1, weighting=weighting, clip=clip, limit=limit)
+    return average_best(cohort, rank(cohort, options.attackers), 1, options)
 
 
 def rank(cohort: Cohort, attackers: int | None) -> Ranking:
@@ -103,13 +94,13 @@ def rank(cohort: Cohort, attackers: int | None) -> Ranking:
     )
 
 
-def average_best(cohort: Cohort, ranking: Ranking, best: int, *, weighting: str, clip: float, limit: str) -> Aggregate:
+def average_best(cohort: Cohort, ranking: Ranking, best: int, options: KrumOptions) -> Aggregate:
     """Average the clients with the lowest scores, equally or by the softmax of their losses (FedVSA eq. 8)."""
     accepted = np.zeros(len(cohort.ids), np.bool_)
     accepted[list(ranking.order[:best])] = True
     share = accepted / np.float64(best)
-    if weighting == "fedvsa":
-        limited = limit_losses(cohort.losses, clip=clip, limit=limit)
+    if options.weighting == "fedvsa":
+        limited = limit_losses(cohort.losses, clip=options.clip, limit=options.limit)
         accepted &= ~np.isnan(limited)
         share = softmax_share(limited, accepted) if accepted.any() else np.zeros(accepted.shape)
     return as_a_whole(cohort, accepted, share, score=ranking.score, score_of=SCORE, warnings=ranking.warnings)

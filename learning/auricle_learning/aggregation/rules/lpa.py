@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, Float64Array
-from auricle_learning.aggregation.options import check_number
+from auricle_learning.aggregation.options import Options, Part
 from auricle_learning.aggregation.rules.average import (
     FLOOR_SLACK,
     ascending,
@@ -36,24 +38,35 @@ class Pruning:
         return np.equal(self.pruned, 0)
 
 
-def check_pruning(*, prune_low: float, prune_high: float) -> None:
-    """Refuse fractions that could leave no client in a layer.
+PruneLow = Annotated[
+    Part,
+    Meta(description="v_l, the fraction left out of each layer for deviating least (A14)."),
+]
+PruneHigh = Annotated[Part, Meta(description="v_h, the fraction left out for deviating most.")]
+
+
+class LpaOptions(Options, frozen=True):
+    """Options of `lpa`. The paper gives no values (A14).
 
     Raises
     ------
     SettingsError
-        A fraction is negative or not a number, or the two sum to 1 or more (up to the slack of A12).
+        The fractions could leave no client in a layer: they sum to 1 or more (up to the slack of A12).
     """
-    check_number("prune_low", prune_low, below=1.0)
-    check_number("prune_high", prune_high, below=1.0)
-    if prune_low + prune_high >= 1.0 - 2 * FLOOR_SLACK:
-        raise SettingsError(
-            f"prune_low {prune_low:g} and prune_high {prune_high:g} sum to 1 or more and would leave no client; "
-            "lower one of them."
-        )
+
+    prune_low: PruneLow = 0.1
+    prune_high: PruneHigh = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.prune_low + self.prune_high >= 1.0 - 2 * FLOOR_SLACK:
+            raise SettingsError(
+                f"prune_low {self.prune_low:g} and prune_high {self.prune_high:g} sum to 1 or more and would leave no "
+                "client; lower one of them."
+            )
 
 
-def lpa(cohort: Cohort, *, prune_low: float = 0.1, prune_high: float = 0.1) -> Aggregate:
+def lpa(cohort: Cohort, options: LpaOptions) -> Aggregate:
     """Average each layer over the clients whose weights deviate neither most nor least.
 
     For layer l, client k deviates by δ[k,l] = ||w[k,l] - mean_j w[j,l]||_2, the mean unweighted (eq. 9-10). The
@@ -64,8 +77,6 @@ def lpa(cohort: Cohort, *, prune_low: float = 0.1, prune_high: float = 0.1) -> A
     ----------
     cohort
         K updates: `weights` (K, P), `samples` (K,), `layers` L groups.
-    prune_low, prune_high
-        Fractions v_l and v_h, at least 0 and together less than 1. The paper gives no values (A14).
 
     Returns
     -------
@@ -73,21 +84,15 @@ def lpa(cohort: Cohort, *, prune_low: float = 0.1, prune_high: float = 0.1) -> A
         `weights` (P,), and for the operator `kept`, `deviation` and `pruned` (K, L). A warning where a fraction is too
         small to remove anybody from this cohort (A13). w^t with a flag where the cohort is empty.
 
-    Raises
-    ------
-    SettingsError
-        The fractions are not allowed.
-
     Examples
     --------
     >>> from auricle_learning import average
     >>> average([[1.0], [2.0], [3.0], [4.0], [90.0]], method="lpa", prune_high=0.2, prune_low=0.2)
     array([2.])
     """
-    check_pruning(prune_low=prune_low, prune_high=prune_high)
     if not cohort.ids:
         return unchanged(cohort)
-    pruning = prune(cohort, prune_low=prune_low, prune_high=prune_high)
+    pruning = prune(cohort, options)
     share = sample_share(cohort.samples, pruning.kept)
     return Aggregate(
         weights=average(cohort, share),
@@ -102,21 +107,21 @@ def lpa(cohort: Cohort, *, prune_low: float = 0.1, prune_high: float = 0.1) -> A
     )
 
 
-def prune(cohort: Cohort, *, prune_low: float, prune_high: float) -> Pruning:
+def prune(cohort: Cohort, options: LpaOptions) -> Pruning:
     """Decide T_l for every layer of a cohort that is not empty (eq. 9-12).
 
     The sets have the exact size of eq. 12. Deviations equal in ten significant digits are a tie, which the id decides
     (A10): the smaller id counts as the nearer one.
     """
     count = len(cohort.ids)
-    low, high = fraction_of(prune_low, count), fraction_of(prune_high, count)
+    low, high = fraction_of(options.prune_low, count), fraction_of(options.prune_high, count)
     deviation = cohort.matrix.layer_norms(cohort.spans)
     pruned = np.zeros(deviation.shape, np.int8)
     for column in range(deviation.shape[1]):
         order = ascending(deviation[:, column])
         pruned[order[:low], column] = -1
         pruned[order[count - high :], column] = 1
-    removed = (("prune_low", prune_low, low), ("prune_high", prune_high, high))
+    removed = (("prune_low", options.prune_low, low), ("prune_high", options.prune_high, high))
     return Pruning(
         deviation,
         pruned,

@@ -8,25 +8,18 @@ import numpy as np
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.rules.average import average, unchanged
-from auricle_learning.aggregation.rules.fedvsa import NO_LOSS, check_limit, limit_losses, softmax_share
-from auricle_learning.aggregation.rules.lpa import check_pruning, prune
+from auricle_learning.aggregation.rules.fedvsa import NO_LOSS, Clip, Limit, limit_losses, softmax_share
+from auricle_learning.aggregation.rules.lpa import LpaOptions, prune
 
 
-def check_lpa_fedvsa(*, prune_low: float, prune_high: float, clip: float, limit: str) -> None:
-    """Refuse what LPA or FedVSA refuse.
+class LpaFedVsaOptions(LpaOptions, frozen=True):
+    """Options of `lpa_fedvsa`: those of both."""
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-    """
-    check_pruning(prune_low=prune_low, prune_high=prune_high)
-    check_limit(clip=clip, limit=limit)
+    clip: Clip = 5.0
+    limit: Limit = "clamp"
 
 
-def lpa_fedvsa(
-    cohort: Cohort, *, prune_low: float = 0.1, prune_high: float = 0.1, clip: float = 5.0, limit: str = "clamp"
-) -> Aggregate:
+def lpa_fedvsa(cohort: Cohort, options: LpaFedVsaOptions) -> Aggregate:
     """Prune each layer by deviation, then weigh those who are left by softmax of their limited losses.
 
     T_l as in `lpa` (FedMLAC eq. 9-12), f as in `fedvsa` (FedVSA eq. 6-7), and for every layer
@@ -41,10 +34,6 @@ def lpa_fedvsa(
     ----------
     cohort
         K updates: `weights` (K, P), `losses` (K,), `layers` L groups.
-    prune_low, prune_high
-        As in `lpa`.
-    clip, limit
-        As in `fedvsa`.
 
     Returns
     -------
@@ -52,11 +41,6 @@ def lpa_fedvsa(
         `weights` (P,), `kept` (K, L) = T_l. A layer in which no kept client has a usable loss keeps w^t, has an
         all-zero column in `share`, and is named by the flag. Where that is every layer, `kept` is empty too, so that
         the caller sees a round without a usable update.
-
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
 
     Examples
     --------
@@ -66,11 +50,10 @@ def lpa_fedvsa(
     >>> average(models, losses=losses, method="lpa+fedvsa", prune_high=0.2, prune_low=0.2).round(3)
     array([2.364])
     """
-    check_lpa_fedvsa(prune_low=prune_low, prune_high=prune_high, clip=clip, limit=limit)
     if not cohort.ids:
         return unchanged(cohort)
-    pruning = prune(cohort, prune_low=prune_low, prune_high=prune_high)
-    limited = limit_losses(cohort.losses, clip=clip, limit=limit)
+    pruning = prune(cohort, options)
+    limited = limit_losses(cohort.losses, clip=options.clip, limit=options.limit)
     counting = pruning.kept & ~np.isnan(limited)[:, None]
     if not counting.any():
         nobody = unchanged(cohort, NO_LOSS)

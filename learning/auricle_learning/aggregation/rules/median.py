@@ -7,10 +7,6 @@ from auricle_learning.aggregation.rules.average import unchanged
 from auricle_learning.aggregation.rules.trimmed_mean import middle_mean
 
 
-def check_median() -> None:
-    """Accept: the median has no options."""
-
-
 def median(cohort: Cohort) -> Aggregate:
     """Take the median of every value alone; of an even number of clients the mean of the middle two (A47).
 

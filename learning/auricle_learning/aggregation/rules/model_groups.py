@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
 from auricle_learning.aggregation.extras import Clusters
 from auricle_learning.aggregation.feature_synthesis import Synthesised, synthesised
 from auricle_learning.aggregation.rules.average import unchanged
 from auricle_learning.aggregation.rules.clustering import clusters, cosines
-from auricle_learning.aggregation.rules.weighting import client_share, of_clients, update_products
+from auricle_learning.aggregation.rules.fedavg import FedAvgOptions
+from auricle_learning.aggregation.rules.weighting import WeightedOptions, client_share, of_clients, update_products
 
 SCORE = "number of the client's cluster"
 
 
-def clustered(
-    cohort: Cohort, rule: str, *, alpha: float, max_clusters: int, weighting: str, features: int | None
-) -> Aggregate:
+class GroupOptions(FedAvgOptions, frozen=True):
+    """Options of the groups; p_i are the weights of `weighting`."""
+
+    alpha: Annotated[
+        float, Meta(ge=0, le=1, description="α, the part of the moves in the similarity; the maps have the rest.")
+    ] = 0.5
+    max_clusters: Annotated[int, Meta(ge=2, description="κ_max.")] = 6
+
+
+def clustered(cohort: Cohort, rule: str, options: GroupOptions, *, features: int | None) -> Aggregate:
     """What `acmu` makes of a round, for a rule of any name that keeps PKCF's features in its state.
 
     Parameters
@@ -27,30 +37,28 @@ def clustered(
         As of `acmu`.
     rule
         Its name.
-    alpha, max_clusters, weighting
-        As of `acmu`, checked.
     features
         m of PKCF; None: without.
     """
     if not cohort.ids:
         return replace(unchanged(cohort), state=None if features is None else cohort.extras.state)
     made = Synthesised(None, None) if features is None else synthesised(cohort, rule, m=features)
-    found = _grouped(cohort, alpha, max_clusters, weighting)
+    found = _grouped(cohort, options)
     return replace(found, state=made.state, synthesis=made.found, warnings=(*found.warnings, *made.warnings))
 
 
-def _grouped(cohort: Cohort, alpha: float, max_clusters: int, weighting: str) -> Aggregate:
+def _grouped(cohort: Cohort, options: GroupOptions) -> Aggregate:
     """The clients in groups, and the mean of what these give (eq. 9-15)."""
     starts = cohort.extras.starts
     if starts is not None and starts.shape != cohort.weights.shape:
         raise CohortError("the models that the clients started from are not of this model's size.")
     begun = cohort.start.astype(np.float64) if starts is None else starts
     moves = cohort.weights.astype(np.float64) - begun
-    labels, value = clusters(_similarity(cohort, moves, alpha), max_clusters=max_clusters)
+    labels, value = clusters(_similarity(cohort, moves, options.alpha), max_clusters=options.max_clusters)
     together = labels[:, None] == labels
     mean = together / together.sum(axis=1, keepdims=True)
     models = begun + np.einsum("ij,jp->ip", mean, moves)
-    weight = client_share(cohort, weighting)
+    weight = client_share(cohort, WeightedOptions(weighting=options.weighting))
     return of_clients(
         cohort,
         np.einsum("i,ip->p", weight, models),

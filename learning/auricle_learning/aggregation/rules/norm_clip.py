@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
+from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
-from auricle_learning.aggregation.options import check_number
+from auricle_learning.aggregation.options import Options, Positive
 from auricle_learning.aggregation.rules.average import sample_share, unchanged
 
 SCORE = "norm of the update"
 
 
-def check_norm_clip(*, bound: float | None) -> None:
-    """Refuse a bound that is not a positive number.
+class NormClipOptions(Options, frozen=True):
+    """Options of `norm_clip`."""
 
-    Raises
-    ------
-    SettingsError
-        `bound` is neither None nor a finite number greater than 0.
-    """
-    if bound is not None:
-        check_number("bound", bound, above=True)
+    bound: Annotated[
+        Positive | None,
+        Meta(description="C, in the unit of the weights. None for the median of this cohort's norms."),
+    ] = None
 
 
-def norm_clip(cohort: Cohort, *, bound: float | None = None) -> Aggregate:
+def norm_clip(cohort: Cohort, options: NormClipOptions) -> Aggregate:
     """Average the updates by samples after shortening those that are longer than a bound.
 
     Δ_k = w_k - w^t, s_k = min(1, C / ||Δ_k||), w = w^t + Σ_k p_k s_k Δ_k with p_k = n_k / Σ_j n_j.
@@ -32,8 +32,6 @@ def norm_clip(cohort: Cohort, *, bound: float | None = None) -> Aggregate:
     ----------
     cohort
         K updates: `weights` (K, P), `samples` (K,).
-    bound
-        C, in the unit of the weights. None for the median of this cohort's norms.
 
     Returns
     -------
@@ -41,23 +39,17 @@ def norm_clip(cohort: Cohort, *, bound: float | None = None) -> Aggregate:
         `weights` (P,); `share` p_k s_k, what a column lacks to 1 is w^t; `score` (K,) the norms before. w^t with a
         flag where the cohort is empty.
 
-    Raises
-    ------
-    SettingsError
-        The bound is not allowed.
-
     Examples
     --------
     >>> from auricle_learning import average
     >>> average([[3.0, 4.0], [0.0, 0.0]], method="norm-clip", bound=1.0)
     array([0.3, 0.4])
     """
-    check_norm_clip(bound=bound)
     if not cohort.ids:
         return unchanged(cohort)
     whole = [(slice(0, cohort.start.size),)]
     norms = cohort.matrix.layer_norms(whole, centre=cohort.start.astype(np.float64))[:, 0]
-    limit = float(np.median(norms)) if bound is None else float(bound)
+    limit = float(np.median(norms)) if options.bound is None else options.bound
     longer = norms > limit
     scale = np.where(longer, limit / np.where(longer, norms, 1.0), 1.0)
     weight = sample_share(cohort.samples, np.ones((norms.size, 1), np.bool_))[:, 0]

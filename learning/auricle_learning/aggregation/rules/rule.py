@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
+from msgspec.structs import asdict
 
 from auricle.errors import SettingsError, refuse_misfits_of
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import Tuning
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
+from auricle_learning.aggregation.options import Options, read_options
 from auricle_learning.aggregation.rules.average import unchanged
 
 Need = Literal[
@@ -38,6 +39,7 @@ BY_COHORT: frozenset[Need] = frozenset(WHAT) - {"server-state", "labelled-clips"
 GIVEN: frozenset[Need] = frozenset({"steps", "server-state", "device-half", "personal-models"})
 """What every coordinator has, with its devices."""
 
+NO_OPTIONS = Options()
 NOT_FINITE = "the rule's model is not finite: the model is unchanged"
 
 
@@ -48,11 +50,8 @@ class Rule:
 
     name: str
     function: Callable[..., Aggregate]
-    """(cohort, *, options) -> Aggregate, a pure function."""
-    check: Callable[..., None]
-    """(*, options) -> None, raises SettingsError for a value that is not allowed."""
-    options: Mapping[str, object] = field(default_factory=dict)
-    """What differs from the defaults."""
+    """(cohort, options) -> Aggregate, a pure function; (cohort) where there are no options."""
+    options: Options = NO_OPTIONS
     weight: str = "samples"
     """What clients are weighed by where no option `weighting` says so: "samples", "fedvsa" (losses), or "uniform"."""
     mean: bool = False
@@ -65,9 +64,9 @@ class Rule:
     say of themselves: where that weighs, these shares are bounded over updates that were shortened first."""
     needs: tuple[Need, ...] = ()
     """What it needs beyond the updates of a round."""
-    plan: Callable[[Plan, Mapping[str, object]], Plan] | None = None
+    plan: Callable[[Plan, Any], Plan] | None = None
     """(plan, options) -> plan: what devices do differently in its rounds; None where nothing."""
-    tunes: Callable[[Mapping[str, object]], Tuning | None] | None = None
+    tunes: Callable[[Any], Tuning | None] | None = None
     """(options) -> how devices tune their classifiers before they train, on features that the rule keeps; None where
     they do not."""
     step: bool = False
@@ -75,29 +74,38 @@ class Rule:
 
     def __call__(self, cohort: Cohort) -> Aggregate:
         """Aggregate one round; where the rule's numbers are not finite, model and state stay, with a flag."""
-        made = self.function(cohort, **self.options)
+        made = self.function(cohort, self.options) if self.options.__struct_fields__ else self.function(cohort)
         return made if _is_finite(made) else replace(unchanged(cohort, NOT_FINITE), state=cohort.extras.state)
+
+    def with_options(self, values: Mapping[str, object]) -> Rule:
+        """The rule with other options, as a command line, a file or a plan names them.
+
+        Raises
+        ------
+        SettingsError
+            There is no option of that name, or a value is not allowed.
+        """
+        return replace(self, options=read_options(self.options, values, f'the method "{self.name}"'))
 
     def plan_for(self, plan: Plan) -> Plan:
         """The devices' plan in its rounds, with these options."""
-        return plan if self.plan is None else self.plan(plan, {**self.defaults, **self.options})
+        return plan if self.plan is None else self.plan(plan, self.options)
 
     @property
     def tuning(self) -> Tuning | None:
         """How devices tune their classifiers in its rounds, with these options; None where they do not."""
-        return None if self.tunes is None else self.tunes({**self.defaults, **self.options})
+        return None if self.tunes is None else self.tunes(self.options)
 
     @property
     def weighed_by(self) -> str:
         """What the clients are weighed by, with these options."""
-        said = self.options.get("weighting", self.defaults.get("weighting"))
+        said = getattr(self.options, "weighting", None)
         return self.weight if said is None else str(said)
 
     @property
-    def defaults(self) -> dict[str, object]:
-        """Every option the rule knows, with its default."""
-        parameters = inspect.signature(self.function).parameters.values()
-        return {option.name: option.default for option in parameters if option.kind is option.KEYWORD_ONLY}
+    def settings(self) -> dict[str, object]:
+        """Every option with its value, by name."""
+        return asdict(self.options)
 
 
 def given_with(*, labelled: bool) -> frozenset[Need]:

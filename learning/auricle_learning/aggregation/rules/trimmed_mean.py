@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
-from auricle_learning.aggregation.options import check_count, check_number
+from auricle_learning.aggregation.options import Options
 from auricle_learning.aggregation.rules.average import FLOOR_SLACK, fraction_of, unchanged
 
 
-def check_trimmed_mean(*, beta: float, cut: int | None) -> None:
-    """Refuse what would leave no client.
+class TrimmedMeanOptions(Options, frozen=True):
+    """Options of `trimmed_mean`.
 
     Raises
     ------
     SettingsError
-        `beta` is not in [0, 0.5), or `cut` is not a whole number.
+        β would leave no client.
     """
-    check_number("beta", beta, below=0.5)
-    if beta >= 0.5 - FLOOR_SLACK:
-        raise SettingsError(f"beta is {beta!r}; it must be less than 0.5, or nobody is left.")
-    check_count("cut", cut)
+
+    beta: Annotated[float, Meta(ge=0, lt=0.5, description="β, the fraction cut off at each end.")] = 0.1
+    cut: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="b itself, in place of β. Where 2b is K or more, the median is taken, with a warning."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.beta >= 0.5 - FLOOR_SLACK:
+            raise SettingsError(f"beta is {self.beta!r}; it must be less than 0.5, or nobody is left.")
 
 
-def trimmed_mean(cohort: Cohort, *, beta: float = 0.1, cut: int | None = None) -> Aggregate:
+def trimmed_mean(cohort: Cohort, options: TrimmedMeanOptions) -> Aggregate:
     """Average every value alone, without the b smallest and the b largest, b = ⌊βK⌋, all others equally.
 
     Parameters
     ----------
     cohort
         K updates: `weights` (K, P).
-    beta
-        β, at least 0 and less than 0.5.
-    cut
-        b itself, in place of β. Where 2b is K or more, the median is taken, with a warning.
 
     Returns
     -------
@@ -40,19 +47,13 @@ def trimmed_mean(cohort: Cohort, *, beta: float = 0.1, cut: int | None = None) -
         `weights` (P,); `share` (K, L) is the mean over a layer's values of the weight that a client's value had. A
         warning where β is too small to cut anything off in this cohort. w^t with a flag where the cohort is empty.
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-
     Examples
     --------
     >>> from auricle_learning import average
     >>> average([[1.0], [2.0], [4.0], [90.0]], method="trimmed-mean", beta=0.25)
     array([3.])
     """
-    check_trimmed_mean(beta=beta, cut=cut)
-    count = len(cohort.ids)
+    beta, cut, count = options.beta, options.cut, len(cohort.ids)
     if not count:
         return unchanged(cohort)
     ends = fraction_of(beta, count) if cut is None else cut

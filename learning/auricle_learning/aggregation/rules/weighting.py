@@ -2,54 +2,51 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import numpy as np
+from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, CohortError, Float64Array, FloatArray
-from auricle_learning.aggregation.options import check_choice
 from auricle_learning.aggregation.rules.average import sample_share
-from auricle_learning.aggregation.rules.fedvsa import check_limit, limit_losses, softmax_share
+from auricle_learning.aggregation.rules.fedvsa import FedVsaOptions, limit_losses, softmax_share
 
 WEIGHTINGS = ("samples", "uniform", "fedvsa")
+Weighting = Annotated[
+    Literal["samples", "uniform", "fedvsa"],
+    Meta(
+        description='What clients weigh: "samples" for n_k / Σ n, "uniform" for 1 / K, or "fedvsa" for the softmax of '
+        "their limited losses; `clip` and `limit` count with that alone."
+    ),
+]
 SHORTEST, LEAST_LENGTH = 1e-12, 1e-140
 """An update shorter than this part of the longest, or than this, has no direction: rounding decides it, and its square
 may be 0."""
 NO_CLIPS = "the rule needs labelled clips at the coordinator, or the update that they gave."
 
 
-def check_weighting(*, weighting: str, clip: float, limit: str) -> None:
-    """Refuse a weighting that does not exist, or a limit on the losses that is not valid.
+class WeightedOptions(FedVsaOptions, frozen=True):
+    """Options of a rule that weighs clients by samples, equally, or by their losses."""
 
-    Raises
-    ------
-    SettingsError
-        `weighting` is not "samples", "uniform" or "fedvsa", or `clip` or `limit` is not allowed.
-    """
-    check_choice("weighting", weighting, WEIGHTINGS)
-    check_limit(clip=clip, limit=limit)
+    weighting: Weighting = "samples"
 
 
-def client_share(
-    cohort: Cohort, weighting: str, *, clip: float = 5.0, limit: str = "clamp", kept: BoolArray | None = None
-) -> Float64Array:
+def client_share(cohort: Cohort, options: WeightedOptions, *, kept: BoolArray | None = None) -> Float64Array:
     """(K,) weights of the kept clients that sum to 1; all 0 where no loss is usable.
 
     Parameters
     ----------
     cohort
         K clients, at least one.
-    weighting
-        "samples" for n_k / Σ n, "uniform" for 1 / K, "fedvsa" for the softmax of the limited losses (FedVSA eq. 8).
-    clip, limit
-        As in `fedvsa`, with that weighting.
     kept
         (K,) who counts; None: everybody.
     """
     kept = np.ones(len(cohort.ids), np.bool_) if kept is None else kept
-    if weighting == "fedvsa":
-        limited = limit_losses(cohort.losses, clip=clip, limit=limit)
+    if options.weighting == "fedvsa":
+        limited = limit_losses(cohort.losses, clip=options.clip, limit=options.limit)
         usable = kept & ~np.isnan(limited)
         return softmax_share(limited, usable) if usable.any() else np.zeros(usable.shape)
-    samples = cohort.samples if weighting == "samples" else np.ones_like(cohort.samples)
+    samples = cohort.samples if options.weighting == "samples" else np.ones_like(cohort.samples)
     return sample_share(samples, kept[:, None])[:, 0] if kept.any() else np.zeros(kept.shape)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
-from auricle_learning.aggregation.options import check_count, check_number
+from auricle_learning.aggregation.options import Count, NotNegative, Positive
 from auricle_learning.aggregation.rules.average import ten_digits, unchanged
 from auricle_learning.aggregation.rules.weighting import (
-    check_weighting,
+    WeightedOptions,
+    Weighting,
     client_share,
     have_direction,
     moved,
@@ -24,45 +27,20 @@ SCORE = "Zeno++ score: descent along the coordinator's own update, less the cand
 NOBODY = "nobody's update goes with the coordinator's own: the model is unchanged"
 
 
-def check_zeno(
-    *,
-    gamma: float,
-    rho: float,
-    epsilon: float,
-    epochs: int,
-    lr: float | None,
-    weighting: str,
-    clip: float,
-    limit: str,
-) -> None:
-    """Refuse constants outside their range.
+class ZenoOptions(WeightedOptions, frozen=True):
+    """Options of `zeno`; what is weighed are the clients that are accepted."""
 
-    Raises
-    ------
-    SettingsError
-        An option is not allowed.
-    """
-    check_number("gamma", gamma, above=True)
-    check_number("rho", rho)
-    check_number("epsilon", epsilon)
-    check_count("epochs", epochs, least=1, optional=False)
-    if lr is not None:
-        check_number("lr", lr, above=True)
-    check_weighting(weighting=weighting, clip=clip, limit=limit)
+    gamma: Annotated[Positive, Meta(description="γ.")] = 1.0
+    rho: Annotated[NotNegative, Meta(description="ρ.")] = 1e-3
+    epsilon: Annotated[NotNegative, Meta(description="ε.")] = 0.0
+    epochs: Annotated[Count, Meta(description="Of the coordinator's own training.")] = 1
+    lr: Annotated[
+        Positive | None, Meta(description="Rate of the coordinator's own training; None for the clients' rate.")
+    ] = None
+    weighting: Weighting = "uniform"
 
 
-def zeno(
-    cohort: Cohort,
-    *,
-    gamma: float = 1.0,
-    rho: float = 1e-3,
-    epsilon: float = 0.0,
-    epochs: int = 1,
-    lr: float | None = None,
-    weighting: str = "uniform",
-    clip: float = 5.0,
-    limit: str = "clamp",
-) -> Aggregate:
+def zeno(cohort: Cohort, options: ZenoOptions) -> Aggregate:
     """Take the clients whose direction the coordinator's own training on labelled clips agrees with.
 
     g_k = w^t - w_k, g̃_k = g_k ‖g_r‖ / ‖g_k‖, accepted where γ⟨g_r, g̃_k⟩ - ρ‖g̃_k‖² ≥ -γε; w ← w - γ mean(accepted g̃)
@@ -73,12 +51,6 @@ def zeno(
     ----------
     cohort
         K updates with `extras.reference` (g_r), or `extras.objectives` to make it of.
-    gamma, rho, epsilon
-        γ greater than 0, ρ and ε at least 0.
-    epochs, lr
-        Of the coordinator's own training; `lr` None for the clients' rate.
-    weighting, clip, limit
-        "uniform", "samples" or "fedvsa" among the accepted; `clip` and `limit` as in `fedvsa`.
 
     Returns
     -------
@@ -88,8 +60,6 @@ def zeno(
 
     Raises
     ------
-    SettingsError
-        An option is not allowed.
     CohortError
         There are no labelled clips and no reference.
 
@@ -101,17 +71,17 @@ def zeno(
     >>> average([[1.0], [0.5], [-9.0]], method="zeno", extras=Extras(reference=np.array([-1.0])))
     array([1.])
     """
-    check_zeno(gamma=gamma, rho=rho, epsilon=epsilon, epochs=epochs, lr=lr, weighting=weighting, clip=clip, limit=limit)
     if not cohort.ids:
         return unchanged(cohort)
-    reference = reference_of(cohort, epochs=epochs, lr=lr)
+    reference = reference_of(cohort, epochs=options.epochs, lr=options.lr)
     length, norms = math.sqrt(float(reference @ reference)), update_norms(cohort)
     long = have_direction(norms, length)
     scale = np.where(long, length / np.where(long, norms, 1.0), 0.0)
     along = products_with(cohort, -reference) * scale  # ⟨g_r, g̃_k⟩
-    score = ten_digits(gamma * along - rho * np.square(scale * norms))
-    accepted = (score >= -gamma * epsilon) & long
-    share = client_share(cohort, weighting, clip=clip, limit=limit, kept=accepted)
+    gamma = options.gamma
+    score = ten_digits(gamma * along - options.rho * np.square(scale * norms))
+    accepted = (score >= -gamma * options.epsilon) & long
+    share = client_share(cohort, options, kept=accepted)
     if not share.any():
         return unchanged(cohort, NOBODY)
     counted = gamma * share * scale
