@@ -16,7 +16,7 @@ from auricle_edge.listening.capture.child_parts import Piece, Refusal, counts, d
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from auricle_edge.listening.capture.child_parts import Options
+    from auricle_edge.listening.capture.child_parts import ChildOptions
 
 _CARD = re.compile(r"^\s*(\d+) \[(\S+)\s*\]: (?:.*? - )?(.*)$")
 _CAPTURE = re.compile(r"^(\d+)-(\d+): .*\bcapture \d+")
@@ -92,7 +92,7 @@ class Arecord:
 
     waits = False
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ChildOptions) -> None:
         self._pcm = pcm_name(options["target"])
         self.device = self._pcm
         self._block = options["block"]

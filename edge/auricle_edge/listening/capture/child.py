@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from auricle.speech.sound_faults import Finding
-    from auricle_edge.listening.capture.child_parts import Options, Origin
+    from auricle_edge.listening.capture.child_parts import ChildOptions, Origin
 
 _PIPE_BYTES = 1 << 20
 """Wanted for the pipe: five seconds at 48 kHz stereo, the most that waits for a slow listener."""
@@ -65,7 +65,7 @@ class Outlet:
         return True
 
 
-def origin(options: Options, tell: Callable[[Finding], None]) -> Origin:
+def origin(options: ChildOptions, tell: Callable[[Finding], None]) -> Origin:
     """Open the source; Refusal when that cannot be done now. `tell` is called with what is wrong with a file."""
     if options["kind"] in ("mic", "alsa"):
         from auricle_edge.listening.capture.microphone import Microphone
@@ -97,7 +97,7 @@ def carry(source: Origin, outlet: Outlet, first: int) -> None:
             lost = False
 
 
-def options_of(arguments: list[str]) -> Options:
+def options_of(arguments: list[str]) -> ChildOptions:
     """What `arguments_of` of `child_process` has written."""
     told = dict(argument.split("=", 1) for argument in arguments)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # typing alone is a sixth of the child
     from collections.abc import Mapping, Sequence
     from typing import Protocol, TypedDict
 
-    class Options(TypedDict):
+    class ChildOptions(TypedDict):
         """What the child is told: `settings.Source`, where to begin, and whose child it is; without msgspec here."""
 
         kind: str

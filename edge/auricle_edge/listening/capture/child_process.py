@@ -40,7 +40,7 @@ class CaptureChild:
     Parameters
     ----------
     options
-        What the child is told (`child_parts.Options`), without `parent`.
+        What the child is told (`child_parts.ChildOptions`), without `parent`.
     """
 
     def __init__(self, options: Mapping[str, object]) -> None:

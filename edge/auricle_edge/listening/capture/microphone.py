@@ -13,7 +13,7 @@ from auricle_edge.listening.capture.child_parts import Piece, Refusal, counts, m
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from auricle_edge.listening.capture.child_parts import Options
+    from auricle_edge.listening.capture.child_parts import ChildOptions
 
 INVALID_RATE = -9997
 INVALID_CHANNELS = -9998
@@ -38,7 +38,7 @@ class Microphone:
 
     waits = False
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ChildOptions) -> None:
         self._trouble = portaudio().PortAudioError
         found = choose_input(options["kind"], options["target"])
         self.device: str = found["name"]
@@ -109,7 +109,7 @@ def by_card(target: str, there: list[Input]) -> Input | None:
     return next((entry for entry in there if mark in entry["name"]), None)
 
 
-def open_input(found: Input, options: Options) -> tuple[Any, int, int]:
+def open_input(found: Input, options: ChildOptions) -> tuple[Any, int, int]:
     """Open at the native rate and channels, or at the first others that the device takes."""
     sounddevice, trouble = portaudio(), "it takes no rate"
     for rate in rates(options["rate"], round(found["default_samplerate"])):

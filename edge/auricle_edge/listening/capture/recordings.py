@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # a FIFO does without what recordings need
 
     from auricle.speech.sound_faults import Finding
     from auricle.speech.sound_reader import OpenSound
-    from auricle_edge.listening.capture.child_parts import Options
+    from auricle_edge.listening.capture.child_parts import ChildOptions
 
 _MOST_SKIPPED = 1 << 16
 """Frames that are decoded at once on the way to where an earlier child ended."""
@@ -32,7 +32,7 @@ class Recordings:
         Called with what is wrong with a file, once each.
     """
 
-    def __init__(self, options: Options, tell: Callable[[Finding], None]) -> None:
+    def __init__(self, options: ChildOptions, tell: Callable[[Finding], None]) -> None:
         from pathlib import Path
 
         self.device: str = options["target"]
@@ -163,7 +163,7 @@ class Fifo:
 
     waits = True
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ChildOptions) -> None:
         self.device = options["target"]
         self.rate = options["rate"] or DEFAULT_RATE
         self.channels = options["channels"] or 1
