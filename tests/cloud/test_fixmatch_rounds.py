@@ -27,7 +27,7 @@ from auricle_cloud.rounds.read_cohort import by_device
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.report import read_report
 from auricle_learning.aggregation.direction import angles_to
-from auricle_learning.aggregation.inputs import labelled
+from auricle_learning.aggregation.inputs import label_flags
 from auricle_learning.methods import get_rule
 from auricle_learning.presets import PRACTICAL, Preset
 from auricle_learning.runtimes import StepRuntime
@@ -84,7 +84,7 @@ def test_an_angle_of_a_mixture_is_to_its_length_and_a_sum_of_0_has_none() -> Non
 
 def test_several_updates_of_a_device_have_labels_where_one_had() -> None:
     said: list[Any] = [SimpleNamespace(samples=5, unsupervised=free) for free in (None, UNSET, 0, 4, 5)]
-    assert labelled(said).tolist() == [1, 1, 1, 1, 0], "unless all samples had none"
+    assert label_flags(said).tolist() == [1, 1, 1, 1, 0], "unless all samples had none"
     cohort = plane([[1, 0], [0, 1], [1, 1]], [1, 2, 3], labelled=np.array([1.0, 0.0, 0.0]))
     merged = by_device(replace(cohort, ids=("a@1", "a@2", "b")))
     assert merged.extras.labelled.tolist() == [1, 0]

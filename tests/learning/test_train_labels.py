@@ -17,7 +17,7 @@ from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.logit_adjustment import label_offset
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, Trainer
-from auricle_learning.training.training_job import moved_by, scalars_of
+from auricle_learning.training.training_job import scalars_of, with_offset
 
 # -- logit adjustment
 
@@ -31,9 +31,9 @@ def test_the_prior_is_the_centred_log_frequency() -> None:
     logs = np.log([3.5, 1.5, 0.5])
     offset = label_offset(FEW, 2.0, 3)
     assert offset == pytest.approx(2 * (logs - logs.mean()), abs=1e-6)
-    moved = moved_by(PLUGIN, offset) - PLUGIN
+    moved = with_offset(PLUGIN, offset) - PLUGIN
     assert moved[-3:] == pytest.approx(offset, abs=1e-6) and not moved[:-3].any()
-    assert moved_by(PLUGIN, None) is PLUGIN
+    assert with_offset(PLUGIN, None) is PLUGIN
 
 
 def test_where_all_labels_are_equally_frequent_the_prior_changes_nothing() -> None:

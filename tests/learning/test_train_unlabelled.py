@@ -16,7 +16,7 @@ from auricle.wire.plan import FixMatch, Plan
 from auricle_learning.methods import get_method
 from auricle_learning.methods.vectors import lent_sizes
 from auricle_learning.runtimes.interface import accuracy, softmax
-from auricle_learning.training.carried import Carried, carried_beside
+from auricle_learning.training.carried import Carried, negatives_beside
 from auricle_learning.training.fixmatch import WEAK, two_view_batches
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
@@ -217,5 +217,5 @@ def test_a_plan_that_does_not_ask_counts_labelled_clips_alone() -> None:
 def test_the_packs_negatives_are_no_labels_of_a_device_that_has_none() -> None:
     assert PACK.manifest.negatives is not None
     trainer = Trainer(RUNTIME, "crnn-lite", mute(20), 0, settings=LearnSettings(clips=1, judge=False, carried=0.5))
-    assert carried_beside(trainer.pack, 0.5, trainer.data.train) is None
+    assert negatives_beside(trainer.pack, 0.5, trainer.data.train) is None
     assert LITE.size == ran(trainer, SEMI, SURE).plugin.size

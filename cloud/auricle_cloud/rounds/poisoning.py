@@ -13,7 +13,7 @@ from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.blame import note_set_aside, note_verdict
 from auricle_cloud.rounds.context import RoundContext
 from auricle_cloud.rounds.inquiry import Before, Found, Judge, Progress, verdict
-from auricle_cloud.rounds.inquiry_watch import Suspect, Watch, inquire
+from auricle_cloud.rounds.inquiry_memory import DetectionMemory, Suspect, inquire
 from auricle_cloud.settings import Detection
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import State
@@ -44,7 +44,7 @@ class Judgement:
 
     def _compared(self, row: RoundRow, said: Mapping[str, float | None]) -> Document:
         earlier = self.site.store.rounds.listed(self._task, limit=50, before=row.round)
-        return Watch.from_rounds(each.detection for each in earlier).compare(said)
+        return DetectionMemory.from_rounds(each.detection for each in earlier).compare(said)
 
     def note_set_aside(self, tx: sa.Connection, number: int, detection: Document) -> None:
         """Enter an event for each device whose loss was not believed."""

@@ -53,7 +53,7 @@ class Cohorts:
         """The vectors that updates may bring."""
         return declared(plan, self.pack, gradients=self.rule.rule.tuning is not None)
 
-    def lent(self, plan: Plan, model: Model) -> tuple[Beside, int]:
+    def beside(self, plan: Plan, model: Model) -> tuple[Beside, int]:
         """What comes to devices beside a model, and how many bytes that is: what classifiers are tuned by, vectors."""
         table, tuning, method, prior = self.pack.plugin_table, self.rule.rule.tuning, method_of(plan), b""
         if tuning is not None:

@@ -17,7 +17,7 @@ from auricle.wire.tensors import Flat, decode, encode
 from auricle_cloud.rounds.blame import is_barred
 from auricle_cloud.rounds.finished import SaidLoss
 from auricle_cloud.rounds.inquiry import Before, Judge, verdict
-from auricle_cloud.rounds.inquiry_watch import Suspect, Watch, inquire
+from auricle_cloud.rounds.inquiry_memory import DetectionMemory, Suspect, inquire
 from auricle_fleet.virtual.cohort import Cohorts
 from auricle_fleet.virtual.crew import Asked, Crew, Question
 from auricle_fleet.virtual.model import Model
@@ -52,7 +52,7 @@ class VirtualDetection:
 
     def __init__(self, judge: Judge, server_of: Callable[[int], OptimizerSettings], cohorts: Cohorts) -> None:
         self._judge, self._settings, self._server_of, self._cohorts = judge, judge.settings, server_of, cohorts
-        self._watch = Watch()
+        self._memory = DetectionMemory()
         self.trained: dict[str, int] = {}
         """The last round in which each device trained: of its clips it says its loss."""
         self._maker = self._older = FIRST
@@ -61,11 +61,11 @@ class VirtualDetection:
     @property
     def barred(self) -> frozenset[str]:
         """Devices that take no more part."""
-        return self._watch.barred(self._settings.quarantine_after)
+        return self._memory.barred(self._settings.quarantine_after)
 
     def passed_over(self) -> dict[str, str]:
         """Why devices cannot be invited, for a round's report."""
-        return self._watch.passed_over(self._settings.quarantine_after)
+        return self._memory.passed_over(self._settings.quarantine_after)
 
     def score(self, weights: Flat) -> tuple[float, float]:
         """Accuracy and loss of a model (P,) on the operator's clips."""
@@ -138,12 +138,12 @@ class VirtualDetection:
         model
             The one that is suspected.
         """
-        told = self._watch.compare(losses)
+        told = self._memory.compare(losses)
         if not told["fires"]:
             return Judged(told)
         found = inquire(self._judge, number, self._suspect(model))
         repaired = None if found.weights is None else Model(found.weights, found.optimizer)
-        blamed = {name: self._watch.harmful.get(name, 0) + 1 for name in found.bad}
+        blamed = {name: self._memory.harmful.get(name, 0) + 1 for name in found.bad}
         limit = self._settings.quarantine_after
         barred = frozenset(name for name, count in blamed.items() if is_barred(count, limit))
         return Judged(verdict(told, found), repaired=repaired, barred=barred)
@@ -183,7 +183,7 @@ class VirtualDetection:
             Of the round, and the devices that trained in it.
         """
         if judged.detection is not None:
-            self._watch = self._watch.after(judged.detection)
+            self._memory = self._memory.after(judged.detection)
         self.trained.update(dict.fromkeys(trained, number))
         if judged.repaired is not None:
             self._maker, self._older = REPAIR, FIRST
@@ -195,8 +195,8 @@ class VirtualDetection:
 
     def to_bytes(self) -> bytes:
         """All of it, for a run that goes on."""
-        watch = self._watch
-        kept = _Kept(watch.reference, watch.previous, dict(watch.harmful), self.trained, self._maker, self._older)
+        memory = self._memory
+        kept = _Kept(memory.reference, memory.previous, dict(memory.harmful), self.trained, self._maker, self._older)
         return msgspec.msgpack.encode(kept)
 
     def restore(self, data: bytes) -> None:
@@ -209,7 +209,7 @@ class VirtualDetection:
             raise StorageError(
                 "What detection knew is damaged, so that this run cannot go on: begin another."
             ) from error
-        self._watch, self.trained = Watch(kept.reference, kept.previous, kept.harmful), kept.trained
+        self._memory, self.trained = DetectionMemory(kept.reference, kept.previous, kept.harmful), kept.trained
         self._maker, self._older = kept.maker, kept.older
 
 

@@ -170,7 +170,7 @@ class VirtualFleet:
         settings, preset, written = self._settings, start.preset, self._clock.monotonic()
         rule = get_rule(preset.rule, **preset.rule_options)
         bounded = BoundedRule(rule, settings.limits.share, settings.limits.prune_few)
-        cohorts = Cohorts(self._pack, self._fleet, bounded, settings.limits, await self._labelled())
+        cohorts = Cohorts(self._pack, self._fleet, bounded, settings.limits, await self._load_labelled())
         if settings.detect:
             evaluator = self._judging.evaluator(self._pack)
             judge = Judge(settings.detection, bounded, evaluator, settings.seed, settings.limits)
@@ -198,7 +198,7 @@ class VirtualFleet:
                     if self._invited:
                         self._keep(checkpoint, number, book)
 
-    async def _labelled(self) -> LabelledClips:
+    async def _load_labelled(self) -> LabelledClips:
         """What rules may learn from."""
         settings = self._settings
         if settings.labelled is None:

@@ -45,7 +45,7 @@ class _Answers:
     end: RoundEnd = field(default_factory=lambda: RoundEnd(None, 0.0))
 
     @property
-    def failed(self) -> dict[str, str]:
+    def reasons(self) -> dict[str, str]:
         """Why devices have no update."""
         return {name: answer.reason for name, answer in self.answers.items() if answer.update is None}
 
@@ -108,14 +108,14 @@ class VirtualRounds:
             judged = detection.ask(order, invited, model, self.crew, self.timing.deadline)
         if judged.repaired is not None:
             model, before = judged.repaired, None
-        beside, fetched = self.cohorts.lent(order.plan, model)
+        beside, fetched = self.cohorts.beside(order.plan, model)
         if not judged.losses or judged.repaired is not None:  # who was asked for its loss has the model
             fetched += model.weights.nbytes
         later = replace(order, began=order.began + judged.seconds)
         came = self._collect(later, invited, model, beside, fetched, judged.barred)
         seconds, doubts = judged.seconds + came.end.seconds, came.doubts
         report = self._report(order, invited, able, came, seconds) | {"detection": judged.detection}
-        failure = total_failure(order.number, invited, came.failed)
+        failure = total_failure(order.number, invited, came.reasons)
         if failure is not None:
             raise AuricleError(failure)
         ended = partial(
@@ -147,7 +147,7 @@ class VirtualRounds:
         rule, slow = self.cohorts.rule, [name for name in order.slow if name in {*invited}]
         return {
             "invited": invited,
-            "failed": came.failed,
+            "failed": came.reasons,
             "rule": rule.name,
             "rule_options": rule.options,
             "wanted": order.wanted,

@@ -99,7 +99,7 @@ def with_training(
     extras
         What the coordinator has.
     plan, planned
-        What devices were told, and how many steps that is; called where the rule needs it, None: not known.
+        What devices do, and how many steps that is; called where the rule needs it, None: not known.
     headers
         Of the updates.
     starts
@@ -158,17 +158,17 @@ def build_cohort(
         start=start,
         layers=layers_of((spec.name, spec.size, spec.layer) for spec in table.specs),
         opener=opener,
-        registered=None if registered is None else _registered(headers, registered),
-        extras=replace(with_vectors(extras, vectors, table), labelled=labelled(headers)),
+        registered=None if registered is None else _clip_counts(headers, registered),
+        extras=replace(with_vectors(extras, vectors, table), labelled=label_flags(headers)),
     )
 
 
-def _registered(headers: Sequence[UpdateHeader], registered: Mapping[str, float]) -> ArrayLike:
+def _clip_counts(headers: Sequence[UpdateHeader], registered: Mapping[str, float]) -> ArrayLike:
     """Clips that devices registered, which are their labelled ones: they bound no count that has others in it."""
     return [np.nan if header.unsupervised else registered.get(header.device, np.nan) for header in headers]
 
 
-def labelled(headers: Sequence[UpdateHeader]) -> Float64Array:
+def label_flags(headers: Sequence[UpdateHeader]) -> Float64Array:
     """(K,) 1 for each update that had samples with labels."""
     return np.array([float(header.samples > (header.unsupervised or 0)) for header in headers])
 

@@ -136,7 +136,7 @@ class JobChanges:
     reads: Callable[[Any, str], Mapping[str, Flat]] | None = None
     """Makes of a `Training` that is done, and the plug-in's role in it, vectors that travel, by name."""
     batches: Callable[[Any], Iterator[dict[str, NDArray[Any]]]] | None = None
-    """Makes the batches of an `Epoch`; None: of the clips with labels alone."""
+    """Makes the batches of `EpochInputs`; None: of the clips with labels alone."""
 
     @property
     def passes(self) -> tuple[JobChanges, ...]:

@@ -18,7 +18,7 @@ Features = Callable[[NDArray[np.float32]], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Epoch:
+class EpochInputs:
     """What the batches of a pass are made of."""
 
     clips: Clips

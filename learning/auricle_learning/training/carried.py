@@ -92,7 +92,7 @@ def _places(share: float, size: int) -> int:
     return min(round(share * size), size - 1)
 
 
-def carried_beside(pack: Pack, share: float, clips: Clips) -> Carried | None:
+def negatives_beside(pack: Pack, share: float, clips: Clips) -> Carried | None:
     """The pack's negatives to train on beside a device's clips with a label; None for who has none of these.
 
     Parameters

@@ -22,7 +22,7 @@ from auricle.wire.plan import FixMatch, Plan
 from auricle_learning.methods.method import NO_CHANGES, JobChanges
 from auricle_learning.methods.passes import graph_optimizer, terms_of
 from auricle_learning.training.batches import (
-    Epoch,
+    EpochInputs,
     Features,
     Pseudo,
     batches,
@@ -48,11 +48,11 @@ class Unlabelled(Mechanism):
 
     def __init__(self, of: DeviceRound) -> None:
         self._plugin, self._runtime, self._settings = of.plugin, of.runtime, of.settings
-        self._pseudo = self._labelled(of)
+        self._pseudo = self._pseudo_labels(of)
         if self._pseudo is not None:
             self.loss, self.sure = self._pseudo.loss, len(self._pseudo.sure)
 
-    def _labelled(self, of: DeviceRound) -> Pseudo | None:
+    def _pseudo_labels(self, of: DeviceRound) -> Pseudo | None:
         """The clips without labels, labelled by the received model; None where they can teach nothing."""
         clips, plan = of.data.unlabelled, of.plan
         if clips is None or not len(clips) or not self._settings.unlabelled:
@@ -77,7 +77,7 @@ class Unlabelled(Mechanism):
             return replace(changes, batches=_weak_batches) if asked else changes
         plain = changes.trains == "plugin" and changes.kind is None
         if not plain or not self._has_graph(plan, changes):
-            return replace(changes, batches=partial(_mixed, pseudo, taught.weight, weak=asked))
+            return replace(changes, batches=partial(_joint_batches, pseudo, taught.weight, weak=asked))
         return replace(
             changes,
             kind="fixmatch",
@@ -87,12 +87,12 @@ class Unlabelled(Mechanism):
         )
 
 
-def _weak_batches(of: Epoch) -> Iterator[dict[str, Array]]:
+def _weak_batches(of: EpochInputs) -> Iterator[dict[str, Array]]:
     """Clips with labels, weakly augmented."""
     return batches(of.clips, of.labels, of.size, of.rng, of.moved, of.carried)
 
 
-def _mixed(pseudo: Pseudo, weight: float, of: Epoch, *, weak: bool) -> Iterator[dict[str, Array]]:
+def _joint_batches(pseudo: Pseudo, weight: float, of: EpochInputs, *, weak: bool) -> Iterator[dict[str, Array]]:
     """Both kinds of clips for a graph that knows nothing of labels that are missing."""
     if not len(of.clips):
         return batches(pseudo.clips.chosen(pseudo.sure), of.labels, of.size, of.rng, of.strong)
@@ -100,14 +100,14 @@ def _mixed(pseudo: Pseudo, weight: float, of: Epoch, *, weak: bool) -> Iterator[
     return mixed_batches(of.clips, pseudo, weight, of.labels, of.size, of.rng, features, of.strong, of.carried)
 
 
-def _two_views(pseudo: Pseudo, of: Epoch) -> Iterator[dict[str, Array]]:
+def _two_views(pseudo: Pseudo, of: EpochInputs) -> Iterator[dict[str, Array]]:
     return two_view_batches(of.clips, pseudo.clips, of.labels, of.size, of.rng, of.moved, of.strong, of.carried)
 
 
-def _beside(pseudo: Pseudo, of: Epoch) -> Iterator[dict[str, Array]]:
+def _beside(pseudo: Pseudo, of: EpochInputs) -> Iterator[dict[str, Array]]:
     """Labelled clips as often as without the others, which only come along."""
     if not len(of.clips):
-        return _mixed(pseudo, 0.0, of, weak=False)
+        return _joint_batches(pseudo, 0.0, of, weak=False)
     how = of.labels, of.size, of.rng, of.features, of.plain, of.strong
     return fixmatch_batches(of.clips, pseudo, *how, of.carried)
 
@@ -163,6 +163,6 @@ def _views(
 
 
 def _again(epoch: Callable[[], Iterator[dict[str, Array]]]) -> Iterator[dict[str, Array]]:
-    """Epoch after epoch."""
+    """EpochInputs after epoch."""
     while True:
         yield from epoch()

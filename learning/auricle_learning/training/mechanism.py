@@ -63,6 +63,6 @@ class Mechanism:
         """
         return changes
 
-    def sent(self, trained: Flat) -> Mapping[str, Flat]:
+    def vectors(self, trained: Flat) -> Mapping[str, Flat]:
         """What travels beside the weights, by name, of the plug-in (P,) as it was trained."""
         return {}

@@ -119,7 +119,7 @@ class ClassifierTuning(Mechanism):
             return changes
         return replace(changes, tune=lambda begin: tuned(begin, prior, checkpoint))
 
-    def sent(self, trained: Flat) -> Mapping[str, Flat]:
+    def vectors(self, trained: Flat) -> Mapping[str, Flat]:
         """The classifier's gradients by class on the clips with a label, where the owner gives them away."""
         of = self._round
         if of.prior is None or GRADIENTS.allowed_by not in of.settings.allowed:

@@ -16,7 +16,7 @@ from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
 from auricle_learning.methods.passes import head_size, plan_of_pass
 from auricle_learning.runtimes import Runtime, accuracy, cross_entropy
-from auricle_learning.training.carried import carried_beside
+from auricle_learning.training.carried import negatives_beside
 from auricle_learning.training.device_half import DeviceHalf, mechanisms_of
 from auricle_learning.training.epochs import TrainingStopped as TrainingStopped
 from auricle_learning.training.epochs import train, weights_after
@@ -26,7 +26,7 @@ from auricle_learning.training.round_result import LocalState as LocalState
 from auricle_learning.training.round_result import RoundResult as RoundResult
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.step_count import Count, counted
-from auricle_learning.training.training_job import Models, job_of, moved_by, role_of, roles_of
+from auricle_learning.training.training_job import Models, fitting_slots, job_of, role_of, roles_of, with_offset
 from auricle_learning.training.views import Views
 
 NOTHING: Mapping[str, Flat] = {}
@@ -131,36 +131,38 @@ class Trainer:
             loss = next((each.loss for each in mechanisms if not math.isnan(each.loss)), loss)
         half = self._half(plan, plugin, vectors, state, count.all)
         # before there is memory to train in: unpacking takes as much again for a moment
-        carried = carried_beside(self.pack, self.settings.carried, self.data.train)
+        carried = negatives_beside(self.pack, self.settings.carried, self.data.train)
         models, kept, seen = Models(plugin, state.weights), state.slots, state.steps
         read: dict[str, Flat] = {}
         counts: list[tuple[bool, int]] = []
         for place, changes in enumerate(half.before().passes):
-            told, mine = plan_of_pass(plan, changes), changes
+            pass_plan, mine = plan_of_pass(plan, changes), changes
             for mechanism in mechanisms:
-                mine = mechanism.changes(place, told, mine)
+                mine = mechanism.changes(place, pass_plan, mine)
             draw = (self.seed, plan.seed, round_number, *((place,) if place else ()))
-            begin, role = models.begin(mine), role_of(told)
+            begin, role = models.begin(mine), role_of(pass_plan)
             first = begin if mine.tune is None else mine.tune(begin)
-            roles, before = roles_of(told, mine, self.architecture, name), ({}, 0) if place else (kept, seen)
-            job = job_of(told, mine, roles, first, models.local, plugin, draw, self.pack, before)
+            roles = roles_of(pass_plan, mine, self.architecture, name)
+            weights = {each: first if each == role else models.local for each in roles}
+            slots = {} if place else fitting_slots(self.pack, roles, pass_plan, kept)
+            job = job_of(pass_plan, mine, roles, weights, plugin, draw, (slots, seen))
             training, rng = self.runtime.begin(job), np.random.default_rng(draw)
-            epoch = self.views.epoch(self.data.train, training.batch, rng, carried, augment=told.augment)
+            epoch = self.views.epoch(self.data.train, training.batch, rng, carried, augment=pass_plan.augment)
             made = epoch.batches if mine.batches is None else partial(mine.batches, epoch)
-            learnt = train(training, told.epochs, made, checkpoint)
+            learnt = train(training, pass_plan.epochs, made, checkpoint)
             final = weights_after(training, roles)
-            final[role] = moved_by(final[role], mine.offset, -1) if learnt else begin.copy()
+            final[role] = with_offset(final[role], mine.offset, -1) if learnt else begin.copy()
             models = models.after(mine, final)
             counts.append((mine.trains == "plugin", training.steps - job.steps))
             if not place:
-                kept, seen = training.slots() if told.keep_state else {}, training.steps
+                kept, seen = training.slots() if pass_plan.keep_state else {}, training.steps
             read.update({} if mine.reads is None else mine.reads(training, role))
             del training  # its memory is not needed while what it made is looked at
         taken = sum(n for plug, n in counts if plug or not any(p for p, _ in counts))
         see = partial(self._seen, self.architecture, models.local, checkpoint)
         travels, sent, stays = half.after(models.plugin, taken, models.personal, see)
         for mechanism in mechanisms:
-            read.update(mechanism.sent(models.plugin))
+            read.update(mechanism.vectors(models.plugin))
         return RoundResult(
             plugin=travels,
             local=LocalState(models.local, kept, seen, stays),

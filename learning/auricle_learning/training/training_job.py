@@ -58,7 +58,7 @@ def vectors_of(plan: Plan, received: Flat, changes: JobChanges) -> dict[str, Fla
     }
 
 
-def moved_by(weights: Flat, offset: Flat | None, sign: int = 1) -> Flat:
+def with_offset(weights: Flat, offset: Flat | None, sign: int = 1) -> Flat:
     """Weights (P,) with an offset (n,) added to the last n of them, or with `sign` -1 taken off; itself without one."""
     if offset is None:
         return weights
@@ -71,11 +71,9 @@ def job_of(
     plan: Plan,
     changes: JobChanges,
     models: Mapping[str, str],
-    first: Flat,
-    own: Flat,
+    weights: Mapping[str, Flat],
     received: Flat,
     draw: Sequence[int],
-    pack: Pack,
     kept: tuple[Mapping[str, Flat], int],
 ) -> Job:
     """What a pass of a round means for a device.
@@ -84,30 +82,28 @@ def job_of(
     ----------
     plan, changes
         As the pass takes it.
-    models
-        Architectures by role.
-    first, own
-        (P,) what the pass begins with; (Q,) the device's own model where it is trained beside that.
+    models, weights
+        Architecture and first weights by role.
     received
         (P,) w^t.
     draw
         Of what its masks are drawn.
     kept
-        Optimizer vectors of the round before, and the steps that they have seen.
+        Optimizer vectors that the pass goes on from, and the steps that they have seen.
     """
-    role, slots = role_of(plan), fitting_slots(pack, models, plan, kept[0])
+    role, (slots, steps) = role_of(plan), kept
     return Job(
         kind=graph_kind(plan, changes),
         models=models,
         optimizer=graph_optimizer(plan),
-        weights={name: moved_by(first, changes.offset) if name == role else own for name in models},
+        weights={**weights, role: with_offset(weights[role], changes.offset)},
         terms=terms_of(plan, changes),
-        vectors=vectors_of(plan, moved_by(received, changes.offset), changes),
+        vectors=vectors_of(plan, with_offset(received, changes.offset), changes),
         scalars=scalars_of(plan, changes),
         slots=slots,
         inputs=changes.inputs,
         drops=changes.drops,
-        steps=kept[1] if slots else 0,
+        steps=steps if slots else 0,
         seed=int(np.random.SeedSequence(draw).generate_state(1)[0]),
     )
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from auricle_learning.runtimes import Runtime, frontend_of
 from auricle_learning.runtimes.interface import EVALUATION_BATCH
-from auricle_learning.training.batches import Epoch, Features
+from auricle_learning.training.batches import EpochInputs, Features
 from auricle_learning.training.carried import Carried
 from auricle_learning.training.fixmatch import WEAK
 from auricle_learning.training.native_augmenter import augmenter
@@ -58,9 +58,9 @@ class Views:
 
     def epoch(
         self, clips: Clips, size: int, rng: np.random.Generator, carried: Carried | None, *, augment: bool
-    ) -> Epoch:
-        """What the batches of a pass are made of; parameters as in `Epoch`."""
-        return Epoch(
+    ) -> EpochInputs:
+        """What the batches of a pass are made of; parameters as in `EpochInputs`."""
+        return EpochInputs(
             clips=clips,
             labels=len(self.pack.labels),
             size=size,

@@ -18,7 +18,7 @@ from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 
 
 @dataclass(frozen=True, eq=False)
-class Watch:
+class DetectionMemory:
     """What detection knows of the rounds so far."""
 
     reference: float | None = None
@@ -29,7 +29,7 @@ class Watch:
     """Verdicts against devices, by name; devices without any are left out."""
 
     @classmethod
-    def from_rounds(cls, detections: Iterable[Document | None]) -> Watch:
+    def from_rounds(cls, detections: Iterable[Document | None]) -> DetectionMemory:
         """What the newest of these rounds left that was looked at.
 
         Parameters
@@ -51,11 +51,11 @@ class Watch:
         """
         return compared(losses, self.reference, self.previous)
 
-    def after(self, detection: Document) -> Watch:
+    def after(self, detection: Document) -> DetectionMemory:
         """What is known after a round of which detection said this."""
         bad = detection.get("bad", ()) if detection["fires"] else ()
         harmful = {**self.harmful, **{name: self.harmful.get(name, 0) + 1 for name in bad}}
-        return Watch(*_reference_after(detection), harmful)
+        return DetectionMemory(*_reference_after(detection), harmful)
 
     def barred(self, limit: int) -> frozenset[str]:
         """Devices that take no more part.
