@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import auricle_cloud.rounds
-from auricle_cloud.states.round import FINISHED, STATES, TRANSITIONS
+from auricle_cloud.operations.round_answers import RoundRow
+from auricle_cloud.states.figures import FIGURES, figures_in
+from auricle_cloud.states.outcome import OUTCOMES, Outcome, sentence_of
+from auricle_cloud.states.round import AGAINST, FINISHED, GAVE_UP, MISSING, STATES, TRANSITIONS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coordinator.md").read_text()
 FOLDER = auricle_cloud.rounds.__doc__ or ""
@@ -46,3 +50,16 @@ def test_a_round_becomes_aborted_from_every_state_before_its_model_is_entered() 
     """From closing where the model could be no update."""
     late = {"aggregated", *FINISHED}
     assert {old for old, new in TRANSITIONS if new == "aborted"} == set(STATES) - late
+
+
+def test_every_outcome_stands_in_the_table_and_says_its_sentence() -> None:
+    assert {*OUTCOMES} == {*get_args(Outcome)}
+    assert (MISSING, GAVE_UP, {*AGAINST}) == (("invited", "late"), ("failed", "declined"), {"failed", "refused"})
+    assert [name for name, of in OUTCOMES.items() if of.counts] == ["counted", "elsewhere"]
+    assert sentence_of("declined", "kitchen", 7, "It is busy.") == "kitchen declined round 7: It is busy."
+    assert sentence_of("late", "{why}", 7) == "{why} sent its update after round 7 had closed."
+
+
+def test_a_number_of_a_round_is_a_field_of_its_answer() -> None:
+    assert {figure.name for figure in FIGURES} < {*RoundRow.__struct_fields__}
+    assert [figure.name for figure in figures_in("terminal")] == ["loss", "plugin_accuracy"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 from aiohttp import web
 
 from auricle_cloud.api.problems import RefusedError
+from auricle_cloud.operations.round_answers import words_of_rounds
 
 FOLDER = Path(__file__).parent / "page"
 
@@ -37,8 +39,18 @@ HEADERS = {
 """Of every answer: nothing from outside, nothing inline, no frames."""
 
 
+WORDS = "words.js"
+"""The file that is made of what the coordinator itself calls things."""
+
+
+def words() -> bytes:
+    """These as constants of a script."""
+    said = [f"export const {name} = {json.dumps(value, indent=2)};" for name, value in words_of_rounds().items()]
+    return "\n".join(["/** Words of the coordinator. */", *said, ""]).encode()
+
+
 class PageFiles:
-    """Static files by their path below the page's folder."""
+    """Static files by their path below the page's folder, and `WORDS`."""
 
     def __init__(self) -> None:
         self._files = {
@@ -46,6 +58,7 @@ class PageFiles:
             for path in FOLDER.rglob("*")
             if path.suffix in TYPES and path.is_file() and not path.name.startswith(".")
         }
+        self._files[WORDS] = words(), TYPES[".js"]
 
     async def serve(self, request: web.Request) -> web.Response:
         """Answer with a file; `/` is `index.html`."""

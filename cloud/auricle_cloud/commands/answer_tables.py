@@ -18,6 +18,7 @@ from auricle_cloud.operations.rollout_answers import (
     RolloutRow,
 )
 from auricle_cloud.operations.round_answers import RoundPage, RoundRow, ScheduleList
+from auricle_cloud.states.figures import figures_in
 
 ROUND = (
     "round",
@@ -28,8 +29,7 @@ ROUND = (
     "failed",
     "counted",
     "left_out",
-    "loss",
-    "plugin_accuracy",
+    *(figure.name for figure in figures_in("terminal")),
     "closed",
 )
 MEMBER = ("device", "state", "samples", "loss", "staleness", "seconds", "received", "reason")

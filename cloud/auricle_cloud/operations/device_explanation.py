@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from auricle.process.times import how_many
 from auricle_cloud.operations.group_explanation import about_group
-from auricle_cloud.operations.round_answers import DeviceWhy, LayerPart, Outcome, Verdict
+from auricle_cloud.operations.round_answers import DeviceWhy, LayerPart, Verdict
 from auricle_cloud.states.attendance import not_in_quorum
+from auricle_cloud.states.outcome import Outcome, sentence_of
 from auricle_cloud.states.report import (
     BoundedReport,
     CountedUpdate,
@@ -130,23 +131,21 @@ def outcome_of(known: Indexed, name: str) -> Outcome:
 def _outcome(known: Indexed, name: str, number: int, state: State, now: str | None) -> tuple[Outcome, str]:
     """Why nothing of a device was counted."""
     failed, refused = known.report.failed, known.report.refused
+    outcome: Outcome
+    why: object = ""
     if name in refused:
         code = str(refused[name])
-        if code.startswith(("late", "closed")):
-            return "late", f"{name} sent its update after round {number} had closed."
-        return "refused", f"{name} sent an update to round {number} that was refused: {sentence(code)}"
-    if name in failed:
-        why = str(failed[name] or "it gave no reason")
-        if name in known.declined:
-            return "declined", f"{name} declined round {number}: {sentence(why)}"
-        return "failed", f"{name} was invited to round {number} and failed: {sentence(why)}"
-    if name not in known.invited:
-        return "not_invited", f"{name} was not invited to round {number}.{_ineligible(known, name, now)}"
-    if name in known.report.elsewhere:
-        to = known.report.elsewhere[name]
-        return "elsewhere", f"{name} was invited to round {number}, and its update went into round {to}."
-    until = "before it was aborted" if state == "aborted" else "before it closed"
-    return "silent", f"{name} was invited to round {number}, and no update of it arrived {until}."
+        outcome, why = ("late" if code.startswith(("late", "closed")) else "refused"), sentence(code)
+    elif name in failed:
+        outcome = "declined" if name in known.declined else "failed"
+        why = sentence(str(failed[name] or "it gave no reason"))
+    elif name not in known.invited:
+        outcome, why = "not_invited", _ineligible(known, name, now)
+    elif name in known.report.elsewhere:
+        outcome, why = "elsewhere", known.report.elsewhere[name]
+    else:
+        outcome, why = "silent", "before it was aborted" if state == "aborted" else "before it closed"
+    return outcome, sentence_of(outcome, name, number, why)
 
 
 def _about_quorum(known: Indexed, name: str) -> list[str]:
@@ -173,13 +172,11 @@ def _counted(known: Indexed, name: str, number: int, update: CountedUpdate) -> D
         hidden = [f"The update of {name} is part of the secure sum of round {number}: nothing is known of it alone."]
         if known.report.secure_sum.dropped.get(name) == "reveal":
             hidden.append(f"{name} was gone when shares were revealed; those of the others were enough.")
-        return DeviceWhy(device=name, outcome=outcome_of(known, name), sentences=hidden)
-    verb = "was left out by the rule in" if update.left_out else "counted in"
-    said = [f"{name} {verb} round {number} with {how_many(update.samples or 0, 'training sample')}"]
-    said[0] += "" if loss is None else f" and an inference loss of {loss:.4g}"
-    said[0] += f", {how_many(staleness, 'model')} behind." if staleness else "."
-    if dropped:
-        said = [f"{name} sent an update to round {number} that was left out: some of its weights are not finite."]
+        return DeviceWhy(device=name, outcome=outcome, sentences=hidden)
+    why = how_many(update.samples or 0, "training sample")
+    why += "" if loss is None else f" and an inference loss of {loss:.4g}"
+    why += f", {how_many(staleness, 'model')} behind." if staleness else "."
+    said = [sentence_of(outcome, name, number, why)]
     score = None if dropped else _score(known, name)
     said += _about_quorum(known, name)
     said += [_about_bound(entry) for entry in known.report.bounded if entry.device == name]

@@ -17,6 +17,7 @@ from auricle_cloud.operations.device_explanation import (
 )
 from auricle_cloud.operations.group_explanation import about_groups, about_prior
 from auricle_cloud.operations.round_answers import DetectionWhy, OutcomeFilter, PrivacyWhy, RoundWhy, SecureWhy
+from auricle_cloud.states.outcome import OUTCOMES
 from auricle_cloud.states.report import (
     DetectionReport,
     DirectionReport,
@@ -130,14 +131,14 @@ def _about_round(report: RoundReport, number: int, state: State) -> list[str]:
         said.append(f"Counted for less than they sent, said or were given by the rule: {_names(less)}.")
     said += _about_direction(report.direction)
     silent = set(invited) - {update.device for update in updates} - {*report.failed, *report.refused}
-    for names, why in (
-        (report.dropped, "Left out because some weights are not finite"),
-        (report.failed, "Failed or declined"),
-        (report.refused, "Refused or late"),
-        (silent - {*report.elsewhere}, "Nothing arrived from"),
+    for names, of in (
+        (report.dropped, OUTCOMES["dropped"]),
+        (report.failed, OUTCOMES["failed"]),
+        (report.refused, OUTCOMES["refused"]),
+        (silent - {*report.elsewhere}, OUTCOMES["silent"]),
     ):
         if names:
-            said.append(f"{why}: {_names(names)}.")
+            said.append(f"{of.named}: {_names(names)}.")
     said += _not_invited(report, number)
     said += _about_secure_sum(report.secure_sum)
     said += _about_privacy(report.privacy, report.secure_sum)

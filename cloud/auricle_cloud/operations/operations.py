@@ -21,13 +21,14 @@ from auricle_cloud.operations.round_answers import DeviceWaits, RoundRow, Waitin
 from auricle_cloud.operations.round_operations import RoundOperations
 from auricle_cloud.operations.types import Answer, Days, Done, Name
 from auricle_cloud.states.attendance import not_in_quorum
+from auricle_cloud.states.outcome import OUTCOMES
 from auricle_cloud.storage.access_rows import Role
 from auricle_cloud.storage.device_records import STANDINGS
 from auricle_cloud.storage.rows import Standing
 
 ALARMS = (
-    *("alarm", "verdict", "repair", "loss set aside", "left out", "too slow", "conflict", "quarantined", "rolled back"),
-    *("not in quorum", "rollout paused"),
+    *("alarm", "verdict", "repair", "loss set aside", "conflict", "quarantined", "rolled back", "rollout paused"),
+    *(of.event for of in OUTCOMES.values() if of.event),
 )
 """Kinds of events that an operator should not miss."""
 

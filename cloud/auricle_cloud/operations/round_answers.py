@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Literal
 
 from msgspec import field
 
 from auricle.process.times import Time
 from auricle_cloud.operations.types import Answer
+from auricle_cloud.states.figures import FIGURES
+from auricle_cloud.states.outcome import OUTCOMES, Outcome
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import State
-
-Outcome = Literal[
-    "not_invited", "silent", "failed", "declined", "late", "refused", "dropped", "counted", "left_out", "elsewhere"
-]
-"""What became of a device in a round. `dropped`: weights not finite; `left_out`: the rule gave its update the weight 0
-in every layer; `elsewhere`: its update went into a later round."""
 
 OutcomeFilter = Literal[Outcome, "pruned", "harmful"]
 """What devices of a round are looked for by: an outcome, left out by the rule in some layer, or named by detection."""
@@ -23,6 +20,12 @@ OutcomeFilter = Literal[Outcome, "pruned", "harmful"]
 
 Verdict = Literal["kept", "pruned_near", "pruned_far", "left_out"]
 """What became of a device's weights in a layer."""
+
+
+def words_of_rounds() -> Document:
+    """What may become of devices in a round, and which numbers a round has, as the page shows them."""
+    outcomes = [{"name": name, "sign": of.sign, "tone": of.tone} for name, of in OUTCOMES.items()]
+    return {"OUTCOMES": outcomes, "FIGURES": [asdict(figure) for figure in FIGURES]}
 
 
 class RoundRow(Answer, frozen=True, kw_only=True):

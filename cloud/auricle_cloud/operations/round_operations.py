@@ -49,7 +49,7 @@ from auricle_cloud.operations.waiting import (
     unfinished,
 )
 from auricle_cloud.states.report import RoundReport, read_report
-from auricle_cloud.states.round import FINISHED
+from auricle_cloud.states.round import FINISHED, GAVE_UP
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage import rows
 from auricle_cloud.storage.claim_records import ClaimRecords
@@ -154,7 +154,7 @@ class RoundOperations(Operator):
         written = {
             "invited": [row.device for row in cohort],
             "updates": [to_builtins(row) for row in counted],
-            "failed": of("failed", "declined"),
+            "failed": of(*GAVE_UP),
             **report,
             "refused": {**of("late", "refused"), **(report.get("refused") or {})},
             "declined": list(of("declined")),

@@ -20,7 +20,8 @@ from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.context import POLL, RoundContext
 from auricle_cloud.rounds.learning import note_learning
 from auricle_cloud.rounds.model_check import UnsoundModelError, require_model
-from auricle_cloud.rounds.personal import groups_told, keep_made, synthesis_told
+from auricle_cloud.rounds.model_report import report_model
+from auricle_cloud.rounds.personal import keep_made
 from auricle_cloud.rounds.privacy import NoisyRound
 from auricle_cloud.rounds.rule_events import note_mended, note_rule
 from auricle_cloud.settings import RoundDone
@@ -189,23 +190,13 @@ class Closing:
         """The report of a round that made a model."""
         out = {*aggregate.left_out}
         made = {
-            "updates": [replace(update, left_out=update.device in out) for update in counted],
-            "layers": aggregate.explain(),
-            "flag": aggregate.flag,
-            "dropped": list(aggregate.dropped),
-            "warnings": list(aggregate.warnings),
-            "bounded": [entry._asdict() for entry in aggregate.bounded],
-            **groups_told(aggregate.ids, aggregate.clusters),
-            **synthesis_told(aggregate.synthesis),
-            "evaluated": aggregate.evaluated is not None,
+            **report_model(aggregate, [replace(update, left_out=update.device in out) for update in counted]),
             "accuracy": accuracy,
             "loss": loss,
             **self._privacy(row, len(aggregate.ids)),
             "detection": row.detection,
             "base_version": row.base_version,
         }
-        if aggregate.direction is not None:
-            made["direction"] = aggregate.direction.report(aggregate.ids)
         return self.report(row.round, made)
 
     def heed_budget(self, number: int) -> None:

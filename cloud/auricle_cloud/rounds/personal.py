@@ -8,7 +8,6 @@ rule has some, which older devices do not look for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 import numpy as np
 from msgspec import UNSET, to_builtins
@@ -24,7 +23,6 @@ from auricle_cloud.states.report import Document
 from auricle_cloud.storage.personal_records import MadeModel
 from auricle_cloud.storage.rows import LENT, VECTORS, ModelRow, RoundRow, UpdateRow
 from auricle_learning.aggregation.cohort import Aggregate, Float64Array
-from auricle_learning.aggregation.extras import Clusters, Synthesis
 from auricle_learning.aggregation.feature_synthesis import lent_after
 from auricle_learning.methods.vectors import lent_sizes, method_of
 
@@ -53,19 +51,6 @@ def keep_made(site: RoundContext, aggregate: Aggregate) -> dict[str, MadeModel]:
     blobs = site.blobs.put_all([encode(np.asarray(weights, np.float32)) for weights in found.models])
     named = zip(aggregate.ids, found.labels, blobs, strict=True)
     return {device: MadeModel(cluster, blob) for device, cluster, blob in named}
-
-
-def groups_told(ids: Sequence[str], found: Clusters | None) -> Document:
-    """What a report says of a round's groups; nothing where the rule makes none."""
-    if found is None:
-        return {}
-    of = dict(zip(ids, found.labels, strict=True))
-    return {"groups": {"of": of, "silhouette": found.silhouette, "own_models": found.models is not None}}
-
-
-def synthesis_told(found: Synthesis | None) -> Document:
-    """What a report says of the features that stand for all clients'; nothing where no gradient came."""
-    return {} if found is None else {"prior_knowledge": asdict(found)}
 
 
 def keep_lent(site: RoundContext, model: ModelRow, plan: Plan) -> Document:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import sqlalchemy as sa
 
 from auricle_cloud.states.attendance import MISSED, REFUSED_ROUNDS, not_in_quorum
+from auricle_cloud.states.outcome import OUTCOMES
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import devices, updates
 from auricle_learning.aggregation.cohort import Aggregate, Bounded
@@ -51,13 +52,13 @@ def note_left_out(tx: sa.Connection, device: str, rounds: int, *, task: str, num
         "it is from the others; quarantine it if its microphone or labels are wrong, or serve with --method "
         "norm-clip if it only sounds different"
     )
-    note(tx, "left out", device=device, task=task, number=number, detail=detail)
+    note(tx, OUTCOMES["left_out"].event, device=device, task=task, number=number, detail=detail)
 
 
 def note_slow(tx: sa.Connection, slow: Mapping[str, int], *, task: str, number: int, deadline: float) -> None:
     """Enter an event for each device for which a round waits, whose earlier ones it missed; `deadline` in seconds."""
     for name, detail in slow_told(slow, number, deadline):
-        note(tx, "too slow", device=name, task=task, number=number, detail=detail)
+        note(tx, OUTCOMES["late"].event, device=name, task=task, number=number, detail=detail)
 
 
 def slow_told(slow: Mapping[str, int], number: int, deadline: float) -> list[tuple[str, str]]:
@@ -84,7 +85,7 @@ def slow_told(slow: Mapping[str, int], number: int, deadline: float) -> list[tup
 def note_broken(tx: sa.Connection, broken: Mapping[str, int], *, task: str, number: int) -> None:
     """Enter an event for each device that does not count for a round's quorum, when it begins and now and then."""
     for name, detail in broken_told(broken):
-        note(tx, "not in quorum", device=name, task=task, number=number, detail=detail)
+        note(tx, OUTCOMES["refused"].event, device=name, task=task, number=number, detail=detail)
 
 
 def broken_told(broken: Mapping[str, int]) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sized
 
-from auricle_cloud.states.round import MISSING
+from auricle_cloud.states.round import AGAINST, MISSING
 
 REFUSED_ROUNDS = 3
 """Rounds running that brought nothing of a device, after which a quorum is made of the others."""
@@ -61,7 +61,7 @@ def brought_nothing(state: str, *, given_up: bool, answered: int, invited: int) 
     answered, invited
         Devices of that round.
     """
-    return state in ("refused", "failed") or (state in MISSING and given_up and 2 * answered > invited)
+    return state in AGAINST or (state in MISSING and given_up and 2 * answered > invited)
 
 
 def not_in_quorum(rounds: int) -> str:

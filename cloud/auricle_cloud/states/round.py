@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from auricle_cloud.states.outcome import states_of
+
 State = Literal[
     "planned",
     "losses",
@@ -32,13 +34,16 @@ TAKING: tuple[State, ...] = ("inviting", "collecting")
 UNCOUNTED = Literal["late", "refused"]
 """States of an invitation whose update is not counted."""
 
-MISSING = ("invited", "late")
+MISSING = states_of("missing")
 """States of an invitation whose device neither counted nor said why not."""
+
+AGAINST = states_of("against")
+"""States of an invitation that speak against its device, whatever became of the round."""
 
 NO_QUORUM = "no quorum"
 """What the reason of a round begins with that was given up since too few updates came."""
 
-GAVE_UP = ("failed", "declined")
+GAVE_UP = states_of("gave_up")
 """States of an invitation that its device has put an end to."""
 
 TRANSITIONS: tuple[tuple[State, State], ...] = (

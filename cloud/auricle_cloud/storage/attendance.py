@@ -8,11 +8,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from auricle_cloud.states.attendance import brought_nothing
-from auricle_cloud.states.round import FINISHED, MISSING, NO_QUORUM
+from auricle_cloud.states.round import AGAINST, FINISHED, MISSING, NO_QUORUM
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.schema import invitations, rounds, updates
-
-AGAINST = ("refused", "failed")
 
 
 class Attendance:

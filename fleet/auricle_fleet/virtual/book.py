@@ -20,6 +20,7 @@ from auricle.wire.tensors import Flat, encode
 from auricle_cloud.rounds.finished import Event, FinishedRound, FinishedRounds, Member, Newcomer
 from auricle_cloud.rounds.rule_events import broken_told, mended_told, slow_told
 from auricle_cloud.settings import RunSettings
+from auricle_cloud.states.outcome import OUTCOMES
 from auricle_cloud.states.report import Document
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.database import Pulse
@@ -126,9 +127,12 @@ class Book:
             report["went_back"] = self._parent.version if ended.went_back and self._parent is not None else None
         events = self._went_back(report) if ended.went_back else []
         slow = {name: order.slow[name] for name in report.get("waits_for", ())}
-        events += [Event("too slow", detail, name) for name, detail in slow_told(slow, order.number, self._deadline)]
+        events += [
+            Event(OUTCOMES["late"].event, detail, name)
+            for name, detail in slow_told(slow, order.number, self._deadline)
+        ]
         broken, counted = report.get("broken", {}), ended.heard.updates if ended.model is not None else ()
-        events += [Event("not in quorum", detail, name) for name, detail in broken_told(broken)]
+        events += [Event(OUTCOMES["refused"].event, detail, name) for name, detail in broken_told(broken)]
         events += [Event("in quorum again", detail, name) for name, detail in mended_told(broken, counted)]
         updates = report.get("updates", ())
         self._pending.append(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from auricle.wire.messages import Update
 from auricle.wire.tensors import Flat, digest, encode
-from auricle_cloud.rounds.personal import groups_told, synthesis_told
+from auricle_cloud.rounds.model_report import report_model
 from auricle_learning.aggregation.cohort import Aggregate
 
 
@@ -57,29 +57,19 @@ def starts(model: Model, devices: Sequence[str]) -> NDArray[np.float64] | None:
 
 def explained(aggregate: Aggregate, counted: list[Update]) -> dict[str, object]:
     """What a report says of a model, as a coordinator writes it."""
-    direction, out = aggregate.direction, {*aggregate.left_out}
-    return {
-        **({} if direction is None else {"direction": direction.report(aggregate.ids)}),
-        "updates": [
-            {
-                "device": update.device,
-                "samples": update.samples,
-                "loss": None if math.isnan(update.loss) else update.loss,
-                "steps": update.steps,
-                "personal_accuracy": update.personal_accuracy,
-                "plugin_accuracy": update.plugin_accuracy,
-                "held_out": update.held_out,
-                "unsupervised": None if update.unsupervised is UNSET else update.unsupervised,
-                "left_out": update.device in out,
-            }
-            for update in counted
-        ],
-        "layers": aggregate.explain(),
-        "flag": aggregate.flag,
-        "dropped": list(aggregate.dropped),
-        "warnings": list(aggregate.warnings),
-        "bounded": [entry._asdict() for entry in aggregate.bounded],
-        **groups_told(aggregate.ids, aggregate.clusters),
-        **synthesis_told(aggregate.synthesis),
-        "evaluated": aggregate.evaluated is not None,
-    }
+    out = {*aggregate.left_out}
+    updates = [
+        {
+            "device": update.device,
+            "samples": update.samples,
+            "loss": None if math.isnan(update.loss) else update.loss,
+            "steps": update.steps,
+            "personal_accuracy": update.personal_accuracy,
+            "plugin_accuracy": update.plugin_accuracy,
+            "held_out": update.held_out,
+            "unsupervised": None if update.unsupervised is UNSET else update.unsupervised,
+            "left_out": update.device in out,
+        }
+        for update in counted
+    ]
+    return report_model(aggregate, updates)

@@ -1,5 +1,7 @@
 /** Elements from data. Whatever comes from the server becomes a text node or an attribute, never markup. */
 
+import { OUTCOMES } from "./words.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function filled(element, attributes, children) {
@@ -59,8 +61,7 @@ const SIGNS = {
   collecting: ["◐", "busy"], closing: ["◐", "busy"], aggregated: ["◐", "busy"], published: ["✓", "good"],
   aborted: ["✕", "bad"], pending: ["?", "wait"], approved: ["✓", "good"], quarantined: ["▲", "bad"],
   revoked: ["✕", "bad"], online: ["●", "good"], offline: ["○", "idle"], unknown: ["?", "idle"], invited: ["◐", "busy"],
-  counted: ["✓", "good"], left_out: ["–", "wait"], failed: ["✕", "bad"], declined: ["○", "idle"], late: ["○", "wait"],
-  refused: ["✕", "bad"], dropped: ["✕", "bad"], silent: ["○", "wait"], elsewhere: ["✓", "good"],
+  ...Object.fromEntries(OUTCOMES.map(({ name, sign, tone }) => [name, [sign, tone]])),
   harmful: ["▲", "bad"], current: ["✓", "good"], running: ["◐", "busy"], paused: ["▲", "bad"], finished: ["✓", "good"],
   replaced: ["○", "idle"], valid: ["✓", "good"], expired: ["○", "idle"], waiting: ["○", "idle"], asked: ["◐", "busy"],
   updated: ["✓", "good"],

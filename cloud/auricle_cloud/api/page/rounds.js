@@ -9,6 +9,9 @@ import {
 import { advance, waits } from "./fleet.js";
 import { map } from "./map.js";
 import { panel } from "./panel.js";
+import { FIGURES, OUTCOMES } from "./words.js";
+
+const WRITE = { count, nats: fixed, share: percent, number: fixed };
 
 const COLUMNS = [
   { head: "Round", cell: ({ round }) => link(`Round ${round}`, ["rounds", round]) },
@@ -16,9 +19,8 @@ const COLUMNS = [
   { head: "Counted", number: true, cell: ({ counted, invited, left_out: out }) =>
     `${count(counted)} of ${count(invited)}${out ? `, ${count(out)} left out` : ""}` },
   { head: "Failed", number: true, minor: true, cell: ({ failed }) => count(failed) },
-  { head: "Samples", number: true, minor: true, cell: ({ samples }) => count(samples) },
-  { head: "Loss (nats)", number: true, cell: ({ loss }) => fixed(loss) },
-  { head: "Accuracy", number: true, minor: true, cell: ({ plugin_accuracy: accuracy }) => percent(accuracy) },
+  ...FIGURES.filter(({ shown }) => shown.includes("table")).map(({ name, head, unit, minor }) => (
+    { head, number: true, minor, cell: ({ [name]: value }) => WRITE[unit](value) })),
   { head: "Mode", minor: true, cell: ({ mode }) => mode },
   { head: "Opened", minor: true, cell: ({ opened }) => time(opened) },
   { head: "Closed", minor: true, cell: ({ closed }) => time(closed) },
@@ -49,9 +51,8 @@ const schedules = () => [
   { head: "Actions", cell: (row) => h("span", { class: "buttons" }, setSchedule(row), removeSchedule(row)) },
 ].filter(({ head }) => head !== "Actions" || may("operator"));
 
-const OUTCOMES = [
-  "counted", "left_out", "pruned", "harmful", "silent", "failed", "declined", "late", "refused", "dropped", "elsewhere", "not_invited",
-];
+/** What devices are looked for by: outcomes, and what a method or detection says of those that counted. */
+const WANTED = OUTCOMES.flatMap(({ name }) => (name === "left_out" ? [name, "pruned", "harmful"] : [name]));
 
 const COHORT = (number, isOver) => [
   { head: "Device", cell: ({ device }) => link(device, ["rounds", number, device]) },
@@ -79,11 +80,11 @@ function cohort(number, query, live, done) {
       const none = outcome ? "No invited device had this outcome." : "Nobody is invited yet.";
       return { nodes: table("Cohort", COHORT(number, FINISHED.includes(row.state)), members, none), next };
     }, { ...live, wide: true }));
-  const chosen = OUTCOMES.includes(query.get("outcome")) ? query.get("outcome") : "";
+  const chosen = WANTED.includes(query.get("outcome")) ? query.get("outcome") : "";
   const select = h("select", { id: "filter-outcome", onchange: () => {
     history.replaceState(null, "", address(["rounds", number], { outcome: select.value }));
     show(select.value);
-  } }, h("option", { value: "" }, "all"), OUTCOMES.map((one) =>
+  } }, h("option", { value: "" }, "all"), WANTED.map((one) =>
     h("option", { value: one, selected: one === chosen }, one.replaceAll("_", " "))));
   show(chosen);
   return [h("div", { class: "filters" }, h("p", { class: "field" }, h("label", { for: "filter-outcome" }, "Devices that were"), select)), shown];
@@ -127,12 +128,10 @@ function head(row, model) {
     facts([
       ["Mode", row.mode === "async" ? "asynchronous" : "synchronous"], ["Asked by", row.asked_by],
       ["Planned", time(row.planned)], ["Opened", row.opened && time(row.opened)], ["Closed", row.closed && time(row.closed)],
-      ["Training samples", row.samples ? count(row.samples) : null],
       ["Made", model === null ? null : link(`model version ${model}`, ["models"])],
       ["Began with", row.base_version === null ? null : `model version ${row.base_version}`],
-      ["Its mean loss on devices", row.loss === null ? null : `${fixed(row.loss)} nats`],
-      ["Its accuracy on held-out clips", row.plugin_accuracy === null ? null : percent(row.plugin_accuracy)],
-      ["Accuracy of devices' own models", row.personal_accuracy === null ? null : percent(row.personal_accuracy)],
+      ...FIGURES.filter(({ shown }) => shown.includes("round")).map(({ name, words, unit }) =>
+        [words, row[name] !== null && (row[name] || unit !== "count") ? `${WRITE[unit](row[name])}${unit === "nats" ? " nats" : ""}` : null]),
     ]),
     h("p", { class: "buttons" }, roundActions(row), link("All rounds", ["rounds"])),
   ];
