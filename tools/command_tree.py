@@ -14,7 +14,7 @@ from auricle.errors import AuricleError
 from auricle.packs.pack import SHIPPED
 from auricle.process.cli import PARTS, build_app
 from auricle.process.options import CommandLineError
-from auricle_cloud.commands.serve_options import method_options, under_todays_options
+from auricle_cloud.commands.serve_options import method_options
 from auricle_learning.methods import get_method, rule_names
 from auricle_learning.presets import PRESETS
 
@@ -143,7 +143,7 @@ def _parsed(command: Any, path: str, words: list[str], *, lenient: bool) -> tupl
 
 
 def _unknown_word(given: dict[str, Any]) -> str:
-    values: dict[str, Any] = under_todays_options(given)
+    values = given
     for name, known in KNOWN.items():
         value = values.get(name)
         for word in value if isinstance(value, (list, tuple)) else (value,):

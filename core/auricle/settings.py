@@ -30,8 +30,6 @@ LARGEST_BYTES = 1 << 20
 def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
     """Make settings of a struct type from names and values.
 
-    A class variable `earlier_names` of the type maps earlier names of its settings, which are still taken, to today's.
-
     Parameters
     ----------
     kind
@@ -44,9 +42,8 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
     Raises
     ------
     SettingsError
-        A name that does not exist, a setting under its earlier name and today's, or a value that is not allowed.
+        A name that does not exist, or a value that is not allowed.
     """
-    values = under_todays_names(kind, values, where)
     known = list(_names(kind).values())
     for name, value in values.items():
         if isinstance(value, str | Path) and not is_text(str(value)):
@@ -70,7 +67,9 @@ class CheckedMeta(msgspec.StructMeta):
                 named = inspect.signature(cls).bind(*values, **named).arguments
             except TypeError as misfit:
                 raise SettingsError(f"{cls.__name__} does not take these values: {misfit}.") from None
-        return from_mapping(cls, {name: _plain(value) for name, value in named.items()}, cls.__name__)
+        names = _names(cls)  # a program may say an attribute's
+        told = {names.get(name, name): _plain(value) for name, value in named.items()}
+        return from_mapping(cls, told, cls.__name__)
 
 
 def _plain(value: object) -> object:
@@ -85,26 +84,6 @@ def is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def under_todays_names(kind: type, values: Mapping[str, object], where: str) -> dict[str, object]:
-    """Values with those under an earlier name of a setting under today's; as they are where there are none.
-
-    Parameters
-    ----------
-    kind, values, where
-        As of `from_mapping`.
-
-    Raises
-    ------
-    SettingsError
-        A setting is there under both names.
-    """
-    earlier: Mapping[str, str] = getattr(kind, "earlier_names", {})
-    for name, today in earlier.items():
-        if name in values and today in values:
-            raise SettingsError(f"{where}: {name} is the earlier name of {today}: leave {name} out.")
-    return {earlier.get(name, name): value for name, value in values.items()}
 
 
 def _names(kind: type) -> dict[str, str]:

@@ -12,13 +12,11 @@ from auricle.errors import SettingsError
 from auricle.process.ending import fit_to_terminal
 from auricle.process.options import Given, Option, in_panel, optional, with_options
 from auricle.process.table import print_grid
-from auricle.settings import from_mapping, list_settings, read_toml, under_todays_names
+from auricle.settings import from_mapping, list_settings, read_toml
 from auricle_cloud.commands.serve_options import (
-    EARLIER_OPTIONS,
     METHOD_OPTIONS,
     MethodCommand,
     method_options,
-    under_todays_options,
 )
 from auricle_cloud.settings import Privacy, SecureSum
 from auricle_fleet.broker import command as broker_command
@@ -77,7 +75,7 @@ def _options() -> list[Option]:
     every = [*(optional(setting, *_FLAGS.get(setting.name, ())) for setting in plain), METHOD_OPTIONS, *tables]
     left = {option.name: option for option in every}
     shown = [in_panel(left.pop(name), panel) for panel, names in PANELS.items() for name in names.split()]
-    return [*shown, *left.values(), *EARLIER_OPTIONS]
+    return [*shown, *left.values()]
 
 
 def _read(config: Path) -> dict[str, object]:
@@ -99,8 +97,8 @@ def read_settings(config: Path | None, given: Given) -> FleetSettings:
         A name that does not exist, or a value that is not allowed, and where.
     """
     where = "command line" if config is None else str(config)
-    values = under_todays_names(FleetSettings, {} if config is None else _read(config), where)
-    over = {name: value for name, value in under_todays_options(given).items() if value is not None}
+    values: dict[str, object] = {} if config is None else {**_read(config)}
+    over = {name: value for name, value in given.items() if value is not None}
     for table, known in _TABLE_OPTIONS.items():
         named = {each.name: over.pop(each.name) for each in known if each.name in over}
         if named:

@@ -12,7 +12,6 @@ from auricle.errors import SettingsError
 from auricle.process.cli import main
 from auricle_cloud.commands.coordinator_settings import CoordinatorSettings, all_settings, read_coordinator, template
 from auricle_cloud.commands.preflight_commands import _Preflight
-from auricle_cloud.commands.serve_options import TOLD, by_table
 from auricle_cloud.settings import Buffer, RunSettings
 
 NOTHING: dict[str, dict[str, object]] = {}
@@ -136,27 +135,6 @@ def test_a_coordinator_prunes_enough_for_a_fifth_of_attackers(
 ) -> None:
     preset = read_coordinator(None, {"rounds": rounds}).preset_for(trained=True)
     assert (preset.rule, dict(preset.rule_options)) == expected
-
-
-def test_a_method_is_taken_by_its_settings_earlier_names_and_named_once(tmp_path: Path) -> None:
-    text = '[rounds]\nrule = "trimmed-mean"\nrule_options = { beta = 0.2 }\n'
-    told = read_coordinator(_file(tmp_path, text), {}).rounds
-    assert (told.rule, dict(told.rule_options)) == ("trimmed-mean", {"beta": 0.2})
-    told = read_coordinator(_file(tmp_path, text), {"rounds": {"rule": "krum"}}).rounds
-    assert (told.rule, dict(told.rule_options)) == ("krum", {})
-    with pytest.raises(SettingsError, match=r"table \[rounds\]: rule is the earlier name of method: leave rule out"):
-        read_coordinator(_file(tmp_path, f'{text}method = "krum"'), {})
-
-
-def test_an_option_by_its_earlier_name_counts_and_not_beside_todays() -> None:
-    given = {option.name: None for _, option in TOLD} | {"method_options": [], "rule_options": ["beta=0.2"]}
-    told = by_table(given | {"rule": "trimmed-mean"})["rounds"]
-    assert (told["method"], told["method_options"]) == ("trimmed-mean", {"beta": 0.2})
-    assert not {"rule", "rule_options"} & set(told)
-    with pytest.raises(SettingsError, match="--rule-option is the earlier name of --method-option"):
-        by_table(given | {"method_options": ["beta=0.1"]})
-    with pytest.raises(SettingsError, match="--rule is the earlier name of --method: leave --rule out"):
-        by_table(given | {"rule": "krum", "method": "krum"})
 
 
 def test_options_of_another_method_do_not_stay(tmp_path: Path) -> None:

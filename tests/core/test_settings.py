@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -28,7 +27,6 @@ class Radio(msgspec.Struct, frozen=True):
     name: DeviceId = "kitchen-1"
     presets: tuple[float, ...] = ()
     station: str = msgspec.field(default="one", name="channel")
-    earlier_names: ClassVar[Mapping[str, str]] = {"loudness": "volume"}
 
 
 class House(msgspec.Struct, frozen=True):
@@ -48,7 +46,6 @@ class Lamp:
 
 def test_what_is_not_given_takes_its_default() -> None:
     assert from_mapping(Radio, {"channel": "two"}, "radio.toml") == Radio(5, station="two")
-    assert from_mapping(Radio, {"loudness": 7}, "radio.toml") == Radio(7)
     assert from_mapping(Lamp, {"watts": 3}, "lamp.toml") == Lamp(3.0)
 
 
@@ -65,8 +62,6 @@ def test_what_is_not_given_takes_its_default() -> None:
         (House, {"others": [{}, {"band": "fn"}]}, 'radio.toml: others[1].band cannot be "fn": did you mean "fm"?'),
         (Radio, {"name": "Pi 1"}, 'radio.toml: name takes 4 to 64 of a-z, 0-9 and hyphen, not "Pi 1".'),
         (Radio, {"presets": ["x"]}, 'radio.toml: presets[0] takes a number, not "x".'),
-        (Radio, {"loudness": 12}, "radio.toml: volume takes a whole number, at most 11, not 12."),
-        (Radio, {"volume": 3, "loudness": 3}, "radio.toml: loudness is the earlier name of volume: leave loudness out"),
         (Lamp, {"watt": 1.0}, 'did you mean "watts"'),
         (Lamp, {}, "watts is missing: name it"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from auricle.wire.update_codec import length_of
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.noise import noised
 from auricle_learning.training.prior_knowledge import class_gradients, said_gradients, tuned
-from auricle_learning.training.train import RoundResult
 from auricle_learning.training.update_body import update_body
 
 CLASSES, WIDTH = LITE.specs[-2].shape
@@ -147,9 +145,7 @@ def test_between_pieces_of_clips_it_asks_whether_the_round_goes_on() -> None:
     assert next(pieces) == 4 and next(asked, None) is None
 
 
-@pytest.mark.parametrize(
-    ("what", "says"), [("lost", "did not arrive"), ("damaged", "cannot be read"), ("older", "takes no prior")]
-)
+@pytest.mark.parametrize(("what", "says"), [("lost", "did not arrive"), ("damaged", "cannot be read")])
 def test_who_cannot_have_or_use_what_is_lent_trains_as_in_any_round(
     what: str, says: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -161,9 +157,6 @@ def test_who_cannot_have_or_use_what_is_lent_trains_as_in_any_round(
 
     async def case(site: Site) -> None:
         c, own = site.coordinator, trainer(runtime)
-        runs: Callable[..., RoundResult] = own.run
-        if what == "older":
-            own.run = lambda plan, number, plugin, local, stopped: runs(plan, number, plugin, local, stopped)  # type: ignore[method-assign, assignment]
         if what != "lost":
             await c.offer(data)
         async with site.device(own, fetch_timeout=0.3) as agent:

@@ -246,41 +246,14 @@ def test_a_file_has_groups_and_tables_and_options_count_above_it(tmp_path: Path)
     assert read_settings(file, {"method_options": ["beta=0.1"]}).rule_options == {"beta": 0.1}
 
 
-def test_a_method_is_taken_by_its_settings_earlier_names(tmp_path: Path) -> None:
-    file = tmp_path / "run.toml"
-    file.write_text('rule = "trimmed-mean"\nrule_options = { beta = 0.2 }\n')
-    told = read_settings(file, {})
-    assert (told.rule, told.rule_options) == ("trimmed-mean", {"beta": 0.2})
-    assert read_settings(file, {"rule_options": ["beta=0.1"], "method_options": []}).rule_options == {"beta": 0.1}
-    assert read_settings(file, {"rule": None, "method": "krum"}).rule_options == {}
-    assert read_settings(file, {"rule": "krum"}) == read_settings(None, {"method": "krum"})
-
+def test_a_run_whose_settings_name_a_rule_is_read(tmp_path: Path) -> None:
+    told = FleetSettings(rule="trimmed-mean", rule_options={"beta": 0.2})
     told.save(tmp_path)
     written = msgspec.json.decode((tmp_path / "settings.json").read_bytes())
     assert (written["method"], written["method_options"]) == ("trimmed-mean", {"beta": 0.2})
-    assert not {"rule", "rule_options"} & set(written)
     earlier = {"rule": written.pop("method"), "rule_options": written.pop("method_options"), **written}
     (tmp_path / "settings.json").write_bytes(msgspec.json.encode(earlier))
     assert FleetSettings.load(tmp_path) == told
-
-
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"method": "krum", "rule": "krum"}, "--rule is the earlier name of --method: leave --rule out"),
-        (
-            {"method_options": ["beta=0.1"], "rule_options": ["beta=0.2"]},
-            "--rule-option is the earlier name of --method-option: leave --rule-option out",
-        ),
-    ],
-)
-def test_a_method_is_named_once(given: dict[str, object], named: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=named):
-        read_settings(None, given)
-    file = tmp_path / "run.toml"
-    file.write_text('rule = "krum"\nmethod = "krum"\n')
-    with pytest.raises(SettingsError, match="rule is the earlier name of method: leave rule out"):
-        read_settings(file, {})
 
 
 @pytest.mark.parametrize(

@@ -47,16 +47,6 @@ def file(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_methods_are_taken_by_their_settings_earlier_names_and_have_the_same_runs(tmp_path: Path) -> None:
-    text = TEXT.replace("harmful = 0.2", "attackers = 1").replace('"fedavg", method_options = {}', '"krum"')
-    earlier = text.replace("method = ", "rule = ").replace("method_options", "rule_options")
-    todays, before = (read_suite(file(tmp_path, each)) for each in (text, earlier))
-    assert cells(before[0], "suite.toml") == cells(todays[0], "suite.toml")
-    both = text.replace("settings = { method", 'settings = { rule = "median", method')
-    with pytest.raises(SettingsError, match='method "mean", condition "clean": rule is the earlier name of method'):
-        cells(read_suite(file(tmp_path, both))[0], "suite.toml")
-
-
 def test_every_method_runs_in_every_condition_with_every_seed(tmp_path: Path) -> None:
     text = TEXT.replace('method = "multi-krum"\nmethod_options = { harmful = 0.2 }\n', "")
     suite, path = read_suite(file(tmp_path, text))

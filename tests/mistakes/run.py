@@ -167,7 +167,7 @@ def _streams(given: int, out: int, err: int) -> None:
 
 def _call(mistake: Mistake, arguments: list[str]) -> None:
     """What the console script does, down to its exit; never returns."""
-    from auricle.process import cli
+    from auricle.process import start
 
     if mistake.largest:
         resource.setrlimit(resource.RLIMIT_FSIZE, (mistake.largest, mistake.largest))
@@ -176,7 +176,7 @@ def _call(mistake: Mistake, arguments: list[str]) -> None:
     sys.argv = ["auricle", *arguments]
     code: object = 1
     try:
-        cli.entry()
+        start.entry()
     except SystemExit as ended:
         code = ended.code
     except BaseException:  # noqa: BLE001 - what Python itself does at last

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from auricle.errors import SettingsError
 from auricle.packs.pack import DEFAULT_PACK
 from auricle.process.until_signal import broker_of
-from auricle.settings import from_mapping, list_settings, read_toml, under_todays_names
+from auricle.settings import from_mapping, list_settings, read_toml
 from auricle.wire.kinds import Count, FleetName
 from auricle.wire.kinds import Token as Name
 from auricle.wire.tensors import Flat
@@ -214,7 +214,6 @@ def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, objec
         if not wanted:
             continue
         before = found if table == "" else getattr(found, table)
-        wanted = under_todays_names(type(before), wanted, "command line")
         names = zip(before.__struct_encode_fields__, before.__struct_fields__, strict=True)
         kept = {name: getattr(before, field) for name, field in names}
         if table == "rounds" and wanted.get("method", kept["method"]) != kept["method"]:

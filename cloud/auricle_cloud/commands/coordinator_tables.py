@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from auricle.wire.kinds import Count
 from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits
 from auricle_cloud.settings import Detection
-from auricle_learning.methods import EARLIER_NAMES
+from auricle_learning.methods import FILE_NAMES
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
@@ -20,10 +20,8 @@ Options = Mapping[str, object]
 """Values of a method's options by name; each method checks its own."""
 
 
-class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename=EARLIER_NAMES):
+class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename=FILE_NAMES):
     """Table `[rounds]`; `rule` and `rule_options` are `method` and `method_options` there."""
-
-    earlier_names: ClassVar[Options] = EARLIER_NAMES
 
     rounds: Annotated[Many | None, Meta(description="Run so many rounds in all and leave [wait for operators].")] = None
     devices: Annotated[Count, Meta(description="With rounds: registered devices to wait for before the first.")] = 1

@@ -13,7 +13,7 @@ from auricle.process.options import CommandLineError, Given, OnceCommand, Option
 from auricle.settings import list_settings
 from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.commands.coordinator_settings import STRUCTS
-from auricle_learning.methods import EARLIER_NAMES, get_rule, rule_names
+from auricle_learning.methods import get_rule, rule_names
 
 _SETTINGS = {(table, each.name): each for table, struct in STRUCTS.items() for each in list_settings(struct)}
 
@@ -46,16 +46,6 @@ class MethodCommand(OnceCommand):
             raise SettingsError(f"{name} is an option of {whose}: say --method-option {name}=VALUE.") from error
 
 
-EARLIER_OPTIONS = (
-    Option("rule", str | None, typer.Option(None, "--rule", hidden=True, help="Earlier name of --method.")),
-    Option(
-        "rule_options",
-        list[str],
-        typer.Option([], "--rule-option", hidden=True, help="Earlier name of --method-option."),
-    ),
-)
-"""Options by their earlier names, see `under_todays_options`."""
-
 TOLD: tuple[tuple[str, Option], ...] = (
     _option("", "fleet"),
     _option("", "broker"),
@@ -76,7 +66,6 @@ TOLD: tuple[tuple[str, Option], ...] = (
     _option("rounds", "deadline"),
     _option("rounds", "method"),
     ("rounds", METHOD_OPTIONS),
-    *(("rounds", option) for option in EARLIER_OPTIONS),
     _option("rounds", "preset"),
     _option("rounds", "server_rate", hidden=True),
     _option("rounds", "codec", hidden=True),
@@ -110,30 +99,6 @@ TOLD: tuple[tuple[str, Option], ...] = (
 """Options of `serve`, each with the table that its setting stands in; the others are for a file."""
 
 
-NOT_GIVEN: tuple[object, ...] = (None, [], ())
-"""What an option has that nobody gave: a tuple before it is converted, where it may be given several times."""
-
-
-def under_todays_options(given: Given) -> dict[str, object]:
-    """What was told, with `--rule` and `--rule-option` under the names of today's options.
-
-    Raises
-    ------
-    SettingsError
-        An option is given by both names.
-    """
-    told = dict(given)
-    for earlier, today in EARLIER_NAMES.items():
-        value = told.pop(earlier, None)
-        if value in NOT_GIVEN:
-            continue
-        if told.get(today) not in NOT_GIVEN:
-            option, instead = (f"--{name.replace('_options', '-option')}" for name in (earlier, today))
-            raise SettingsError(f"{option} is the earlier name of {instead}: leave {option} out.")
-        told[today] = value
-    return told
-
-
 def method_options(texts: list[str]) -> dict[str, object]:
     """Read `NAME=VALUE` options of a method; SettingsError for anything else."""
     options: dict[str, object] = {}
@@ -153,7 +118,7 @@ def method_options(texts: list[str]) -> dict[str, object]:
 def by_table(given: Given) -> dict[str, dict[str, object]]:
     """What was told, as `read_coordinator` reads it."""
     values: dict[str, dict[str, object]] = {table: {} for table in STRUCTS}
-    told = under_todays_options(given)
+    told = dict(given)
     for table, option in TOLD:
         if option.name in told:
             value = told[option.name]

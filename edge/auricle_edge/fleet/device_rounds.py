@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
@@ -198,9 +197,6 @@ class DeviceRounds:
         if not invite.prior:
             return None
         who, number = self._settings.device, invite.round
-        if not takes(self._trainer.run, "prior"):  # somebody's own, which may be older
-            log.warning("%s: trains round %d without what it lends: its trainer takes no prior", who, number)
-            return None
         classes, width = self._trainer.pack.plugin_table.specs[-2].shape
         try:
             data = await self._uplink.fetch(invite.prior)
@@ -277,9 +273,3 @@ class DeviceRounds:
     async def _let_listen(self, plugin: Flat, result: RoundResult) -> None:
         if self._learnt is not None:
             await asyncio.get_running_loop().run_in_executor(self._executor, self._learnt, plugin, result)
-
-
-def takes(function: Callable[..., object], name: str) -> bool:
-    """Whether a function takes an argument by its name."""
-    known = inspect.signature(function).parameters
-    return name in known or any(each.kind is inspect.Parameter.VAR_KEYWORD for each in known.values())

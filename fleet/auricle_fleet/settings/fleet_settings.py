@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -21,7 +20,7 @@ from auricle_edge.training.own_model import own_model
 from auricle_fleet.settings.groups import Group
 from auricle_fleet.settings.partition import Partition
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
-from auricle_learning.methods import EARLIER_NAMES
+from auricle_learning.methods import FILE_NAMES
 from auricle_learning.presets import Preset, get_preset
 from auricle_learning.training.learn_settings import LearnSettings
 
@@ -43,15 +42,13 @@ class FleetSettings(
     frozen=True,
     forbid_unknown_fields=True,
     kw_only=True,
-    rename=EARLIER_NAMES,
+    rename=FILE_NAMES,
 ):
     """A fleet run. See `auricle fleet run --help` for what each is; files say `method` for `rule`.
 
     A value of the wrong kind is refused here; settings that do not go together are refused by what runs or plans them
     (`check_run` in `settings/check.py`).
     """
-
-    earlier_names: ClassVar[Mapping[str, str]] = EARLIER_NAMES
 
     data: Annotated[
         str,
@@ -346,4 +343,5 @@ class FleetSettings(
             raise StorageError(f"{path} is damaged: it was cut short, or is no JSON of settings.") from error
         if "learning" not in written:  # as the version before wrote it
             written["learning"] = written.pop("mode", None)
+        written = {FILE_NAMES.get(name, name): value for name, value in written.items()}  # once by attribute
         return from_mapping(cls, written, str(path))

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError, nearest
 from auricle.files import read_kept
-from auricle.settings import from_mapping, read_toml, under_todays_names
+from auricle.settings import from_mapping, read_toml
 from auricle_fleet.engines import require_engine
 from auricle_fleet.settings.check import labelled_folder
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -135,20 +135,14 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             A table has a setting under an earlier name and today's; the message names `place`.
         """
         first: Values = {"engine": "virtual", **({} if self.tuning is None else {"validation": True})}
-        return overlaid([first, self.settings, method.settings, condition.settings, over, {"seed": seed}], place)
+        return overlaid([first, self.settings, method.settings, condition.settings, over, {"seed": seed}])
 
 
-def overlaid(tables: Iterable[Mapping[str, object]], place: str) -> Values:
-    """Settings of one table put over those of the tables before it.
-
-    Raises
-    ------
-    SettingsError
-        A table has a setting under an earlier name and today's; the message names `place`.
-    """
+def overlaid(tables: Iterable[Mapping[str, object]]) -> Values:
+    """Settings of one table put over those of the tables before it."""
     told: Values = {}
     for more in tables:
-        for name, value in under_todays_names(FleetSettings, more, place).items():
+        for name, value in more.items():
             before = told.get(name)
             both = name in TABLES and isinstance(before, dict) and isinstance(value, dict) and "kind" not in value
             told[name] = {**before, **value} if both else value  # type: ignore[dict-item]
@@ -281,5 +275,5 @@ def fingerprint(settings: FleetSettings, version: str) -> bytes:
                 (str(each.relative_to(path) if path.is_dir() else each.name), each.stat().st_size) for each in files
             ]
     values = msgspec.to_builtins(settings).values()
-    told = dict(zip(settings.__struct_fields__, values, strict=True))  # by attribute: what had an earlier name as well
+    told = dict(zip(settings.__struct_fields__, values, strict=True))  # by attribute, as before the method's names
     return msgspec.msgpack.encode((version, told, listed))

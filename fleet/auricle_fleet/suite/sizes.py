@@ -28,7 +28,7 @@ def full_size(suite: Suite, where: str) -> Suite:
     try:
         return msgspec.structs.replace(
             suite,
-            settings=overlaid([suite.settings, full.settings], f"{where}, [full]"),
+            settings=overlaid([suite.settings, full.settings]),
             seeds=full.seeds or suite.seeds,
             target=full.target or suite.target,
             tuning=full.tuning or suite.tuning,
@@ -50,7 +50,7 @@ def _merge(tables: Sequence[_Table], full: Sequence[_Table], where: str) -> tupl
         if over is None:
             found.append(table)
             continue
-        settings = overlaid([table.settings, over.settings], f'{where}, [full], "{table.name}"')
+        settings = overlaid([table.settings, over.settings])
         changed = msgspec.structs.replace(table, settings=settings)
         if isinstance(over, Method) and over.constant is not None:
             changed = msgspec.structs.replace(changed, constant=over.constant)
