@@ -338,7 +338,7 @@ def test_what_belongs_into_no_backup_is_refused_and_nothing_touched(
     assert not (other / "releases").exists()
 
 
-@pytest.mark.parametrize("limit", ["LARGEST", "LARGEST_FILE"])
+@pytest.mark.parametrize("limit", ["LARGEST_BYTES", "LARGEST_FILE"])
 def test_what_is_too_large_for_a_backup_is_refused(
     state: Filled, tmp_path: Path, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,7 +164,7 @@ def test_the_option_says_how_devices_tune_and_what_follows_their_updates(runtime
     whole = PriorKnowledge(classifier, tuple(range(classes)), features, Tuning(features=7, epochs=3, rate=0.2))
     assert len(whole.to_bytes()) <= asked.lent_with(pack) < len(whole.to_bytes()) + 200
     assert plain.lent_with(pack) == 0
-    with pytest.raises(SettingsError, match="pkcf_features is 1001; at most 1000 are allowed"):
+    with pytest.raises(SettingsError, match="pkcf_features is 1001; it must be a whole number from 1 to 1000"):
         get_rule("acmu", pkcf=True, pkcf_features=1001)
 
 

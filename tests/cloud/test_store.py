@@ -15,6 +15,7 @@ from tests.cloud.arrivals import BASE, PACK, TASK, begin, end_round, open_round,
 
 import auricle_cloud
 from auricle.errors import StorageError
+from auricle_cloud.states.outcome import OUTCOMES
 from auricle_cloud.states.round import FINISHED
 from auricle_cloud.storage.journal import AUDITED
 from auricle_cloud.storage.schema import events
@@ -123,7 +124,8 @@ def kinds_in_the_code() -> set[str]:
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("note", "note_each")
     ]
     first = [argument for call in calls for argument in call.args[:2] if isinstance(argument, ast.Constant)]
-    return {argument.value for argument in first if isinstance(argument.value, str) and argument.value}
+    by_outcome = {told.event for told in OUTCOMES.values() if told.event}
+    return {argument.value for argument in first if isinstance(argument.value, str) and argument.value} | by_outcome
 
 
 def test_every_event_that_a_device_cannot_make_is_kept_for_auditors() -> None:

@@ -25,7 +25,7 @@ from auricle_learning.training.speech_data import load_clips
 from tests.sounds import KINDS, Made, tone
 
 if TYPE_CHECKING:
-    from auricle_edge.listening.capture.child_parts import Options
+    from auricle_edge.listening.capture.child_parts import ChildOptions
 
 PACK: Pack = load_pack(DEFAULT_PACK)
 WORD = next(label for label in PACK.labels if not label.startswith("_"))
@@ -117,7 +117,7 @@ def test_every_reader_gives_the_same_answer(tmp_path: Path, kind: str, reader: s
     assert wrong == []
 
 
-def _options(target: Path, kind: str) -> Options:
+def _options(target: Path, kind: str) -> ChildOptions:
     return {
         "kind": kind,
         "target": str(target),
