@@ -68,8 +68,8 @@ class CheckedMeta(msgspec.StructMeta):
             except TypeError as misfit:
                 raise SettingsError(f"{cls.__name__} does not take these values: {misfit}.") from None
         names = _names(cls)  # a program may say an attribute's
-        values = {names.get(name, name): _plain(value) for name, value in named.items()}
-        return from_mapping(cls, values, cls.__name__)
+        fields = {names.get(name, name): _plain(value) for name, value in named.items()}
+        return from_mapping(cls, fields, cls.__name__)
 
 
 def _plain(value: object) -> object:
