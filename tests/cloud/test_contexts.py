@@ -117,7 +117,7 @@ def test_preflight_takes_the_settings_file_of_serve(tmp_path: Path) -> None:
     file = tmp_path / "coordinator.toml"
     file.write_text(
         f'fleet = "home"\nbroker = "mqtt://127.0.0.1:9"\nstate = "{tmp_path}"\npack = "digits"\n'
-        '[rounds]\nrule = "multi-krum"\n[api]\nlisten = "127.0.0.1:0"\n'
+        '[rounds]\nmethod = "multi-krum"\n[api]\nlisten = "127.0.0.1:0"\n'
     )
 
     done = auricle("preflight", "--config", file, "--json")

@@ -69,7 +69,7 @@ def test_installed_the_rule_is_known_to_every_command(tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
 
     done = tried([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path})
-    assert done.stdout.strip() == "{'part': 0.25}", done.stderr
+    assert done.stdout.strip() == "NearestHalf(part=0.25)", done.stderr
 
 
 @pytest.mark.slow

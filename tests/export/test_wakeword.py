@@ -260,7 +260,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(voices_sound, name, count)
     monkeypatch.setattr(voices_sound, "COMMON_WORDS", voices_sound.COMMON_WORDS[::12])
     monkeypatch.setattr(voices_sound, "FOREIGN", dict(list(voices_sound.FOREIGN.items())[:1]))
-    for module, name in ((model, "WATCHING"), (build, "CHOOSING"), (build, "JUDGING")):
+    for module, name in ((model, "WATCHING_TIMES"), (build, "CHOOSING_TIMES"), (build, "JUDGING_TIMES")):
         monkeypatch.setattr(module, name, 1)
     of_home = carried.choosing_stretches()[:4]
     monkeypatch.setattr(carried, "choosing_stretches", lambda: of_home)

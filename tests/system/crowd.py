@@ -74,7 +74,7 @@ class CrowdDevice(SimulatedDevice):
         self._identity = Identity.load_or_create(Path(told.identities) / name)
         topics, settings = self._topics, self.link.settings
         will = Will(topics.device_state(name), self._presence(online=False))
-        handlers = {topics.down(name, "+"): self._receive, topics.coordinator_state: self._coordinator}
+        handlers = {topics.down(name, "+"): self._heard, topics.coordinator_state: self._coordinator}
         self.link = MqttLink(dataclasses.replace(settings, will=will), handlers=handlers, on_connect=self._born)
 
     def _head(self) -> dict[str, Any]:
@@ -87,13 +87,13 @@ class CrowdDevice(SimulatedDevice):
         await self._register()
         await self.link.publish(self._topics.device_state(self.name), self._presence(online=True), retain=True)
 
-    async def _receive(self, arrived: Delivery) -> None:
+    async def _heard(self, arrived: Delivery) -> None:
         message, _ = open_frame(arrived.payload, arrived.topic, lambda _: self._key)
         how = self._drops_out(message.round) if isinstance(message, Invite) else None
         if isinstance(message, Invite) and how is not None:
             await self._drop_out(message, how)
         else:
-            await super()._receive(arrived)
+            await super()._heard(arrived)
 
     def _drops_out(self, number: int) -> str | None:
         return drop_outs(self._told.everybody, number, self._told.drop_out).get(self.name)
