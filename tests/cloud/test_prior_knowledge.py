@@ -18,10 +18,11 @@ from auricle.packs.pack import load_pack
 from auricle.wire.prior_knowledge import PriorKnowledge, Tuning, class_gradient, gradients_size, split_classifier
 from auricle_cloud.settings import Detection, Privacy, RunSettings, SecureSum
 from auricle_learning.aggregation.cohort import Cohort, CohortError, Layer
-from auricle_learning.aggregation.extras import MAGIC, Extras, RuleState, optimizer_beside
+from auricle_learning.aggregation.extras import Extras, RuleState
 from auricle_learning.aggregation.feature_synthesis import first_features, lent_after, match_loss_grad
-from auricle_learning.aggregation.next_model import next_model, optimizer_in
+from auricle_learning.aggregation.next_model import next_model
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.aggregation.server_state import MAGIC, ServerState
 from auricle_learning.methods import get_rule
 from auricle_learning.presets import Preset
 from auricle_learning.runtimes import StepRuntime
@@ -130,23 +131,22 @@ def test_tables_and_the_optimizer_beside_them_are_kept() -> None:
     made = next_model(cohort(gradients(0, 1)), RULE, OptimizerSettings(kind="momentum", lr=1.0, beta1=0.5), None)
     assert made.kept is not None and made.optimizer is not None
 
-    read = RuleState.from_bytes(made.kept, START.size)
+    both = ServerState.from_bytes(made.kept, START.size)
+    read, optimizer = both.rule, both.optimizer
+    assert read is not None
     assert read.arrays["features"].dtype == np.float32, "half the disk"
-    assert len(read.to_bytes()) == len(state.to_bytes())
+    assert len(ServerState(rule=read).to_bytes() or b"") == len(ServerState(rule=state).to_bytes() or b"")
     assert all(np.array_equal(read.arrays[name], state.arrays[name]) for name in ("features", "known"))
-    optimizer = optimizer_in(made.kept, START.size)
     assert optimizer is not None and np.array_equal(optimizer.m, made.optimizer.m)
-    assert optimizer_in(made.optimizer.to_bytes(), START.size) is not None
-    assert optimizer_in(state.to_bytes(), START.size) is optimizer_in(None, START.size) is None
-    assert optimizer_beside(b"plain") == b"plain"
     older = MAGIC + msgspec.msgpack.encode(["acmu", 1, {"c": np.ones(START.size).tobytes()}])
     for damaged in (made.kept[:-1], MAGIC + b"\x91" * 5000, older):
         with pytest.raises(DataError, match="damaged"):
-            RuleState.from_bytes(damaged, START.size)
+            ServerState.from_bytes(damaged, START.size)
     whole = {"rule": "acmu", "step": 1, "arrays": {"c": np.ones(START.size).tobytes()}}
-    assert RuleState.from_bytes(MAGIC + msgspec.msgpack.encode(whole), START.size).arrays["c"].shape == START.shape
+    kept = ServerState.from_bytes(MAGIC + msgspec.msgpack.encode(whole), START.size).rule
+    assert kept is not None and kept.arrays["c"].shape == START.shape
     with pytest.raises(DataError, match="not one of a model"):
-        RuleState.from_bytes(MAGIC + msgspec.msgpack.encode({**whole, "shapes": {"c": [2, 3]}}), START.size)
+        ServerState.from_bytes(MAGIC + msgspec.msgpack.encode({**whole, "shapes": {"c": [2, 3]}}), START.size)
 
 
 def test_the_option_says_how_devices_tune_and_what_follows_their_updates(runtime: StepRuntime, tmp_path: Path) -> None:

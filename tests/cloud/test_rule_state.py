@@ -23,7 +23,8 @@ from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.settings import Buffer, Detection, RunSettings
 from auricle_cloud.storage import schema
-from auricle_learning.aggregation.extras import MAGIC, Extras
+from auricle_learning.aggregation.extras import Extras
+from auricle_learning.aggregation.server_state import MAGIC, ServerState
 from auricle_learning.methods import get_rule
 from auricle_learning.presets import PRACTICAL, Preset, get_preset
 from auricle_learning.runtimes import StepRuntime
@@ -67,7 +68,7 @@ async def test_the_moments_survive_a_kill_and_a_restart(site: Site, killed_in: s
     models, state = again(second, rows, 3)
     assert [encode(done.model) for done in site.done[-2:]] == models[1:]
     saved = second.blobs.get(str(current.optimizer))
-    assert saved == state.to_bytes()
+    assert saved == ServerState(rule=state).to_bytes()
     assert state.step == 3
 
 

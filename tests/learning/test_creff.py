@@ -14,6 +14,7 @@ from auricle_learning.aggregation.extras import Extras, RuleState
 from auricle_learning.aggregation.feature_synthesis import creff_match, first_features, lent_after
 from auricle_learning.aggregation.next_model import next_model
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.aggregation.server_state import ServerState
 from auricle_learning.methods import get_rule
 from auricle_learning.methods.creff import fresh_classifier
 
@@ -107,7 +108,8 @@ def test_the_next_rounds_gradients_are_those_of_that_classifier() -> None:
     state = first.state
     assert state is not None
     head = state.arrays["head"]
-    read = RuleState.from_bytes(state.to_bytes(), START.size)
+    read = ServerState.from_bytes(ServerState(rule=state).to_bytes(), START.size).rule
+    assert read is not None
     assert read.arrays["head"].tobytes() == head.tobytes(), "as devices had it, to the last bit"
 
     second = get_rule("creff", **FEW)(cohort(gradients(1, seed=3), state=read))

@@ -19,6 +19,7 @@ from tests.learning.rule_cases import SIZE, bowl_around, whole_round
 from auricle_learning.aggregation.cohort import NO_UPDATE, Aggregate, Cohort
 from auricle_learning.aggregation.compute.matrix import Opener
 from auricle_learning.aggregation.extras import RuleState
+from auricle_learning.aggregation.server_state import ServerState
 from auricle_learning.methods import METHODS, get_method
 from auricle_learning.methods.method import Method, Step
 
@@ -71,7 +72,7 @@ def same(ours: Aggregate, theirs: Aggregate) -> None:
 
 
 def saved(state: RuleState | None) -> bytes | None:
-    return None if state is None else state.to_bytes()
+    return ServerState(rule=state).to_bytes()
 
 
 @st.composite
@@ -227,7 +228,7 @@ def rounds(method: Method, count: int, between: Callable[[RuleState | None], Rul
 
 def read_again(state: RuleState | None) -> RuleState | None:
     """A state as a coordinator finds it that starts again."""
-    return None if state is None else RuleState.from_bytes(state.to_bytes(), SIZE)
+    return ServerState.from_bytes(ServerState(rule=state).to_bytes(), SIZE).rule
 
 
 @EVERY

@@ -15,6 +15,7 @@ from auricle.errors import AuricleError, SettingsError, WireError
 from auricle.wire.plan import Bavd, Noise, Plan
 from auricle_learning.aggregation.cohort import Cohort, Layer
 from auricle_learning.aggregation.extras import RuleState
+from auricle_learning.aggregation.server_state import ServerState
 from auricle_learning.methods import METHODS, get_method
 from auricle_learning.methods.method import Method, Needs, Received, Server, Trained, Vector
 from auricle_learning.methods.vectors import declared, method_of, withheld
@@ -92,7 +93,7 @@ def test_what_feddc_sends_has_the_mean_number_of_clips_beside_g() -> None:
     assert step.send["size"].tolist() == [3.0]
     assert step.send["g"] == pytest.approx([(-1 / 3 - 3 / 3) / 4, 0.0])
     assert step.state is not None
-    again = RuleState.from_bytes(step.state.to_bytes(), 2)
+    again = ServerState.from_bytes(ServerState(rule=step.state).to_bytes(), 2).rule
     assert METHODS["feddc"].sent(again, {"g": 2, "size": 1})["size"].tolist() == [3.0]
     assert {name: vector.size for name, vector in METHODS["feddc"].sent(None, {"g": 2, "size": 1}).items()} == {
         "g": 2,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.learning.rule_cases import NEEDY, PLAIN, line
 
-from auricle.errors import DataError, SettingsError
+from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import CohortError
 from auricle_learning.aggregation.extras import Extras, RuleState
 from auricle_learning.aggregation.rules.rule import GIVEN, WHAT, check_needs
@@ -39,22 +39,6 @@ def test_extras_that_do_not_fit_the_clients_are_refused() -> None:
         line([1.0, 2.0], steps=np.ones(3))
     with pytest.raises(CohortError, match="maps has values"):
         line([1.0, 2.0], maps=np.full((2, 2), np.nan))
-
-
-def test_a_state_is_read_as_it_was_written() -> None:
-    state = RuleState("fedopt", {"m": np.array([1.5, -2.0]), "v": np.array([0.0, 3e300])}, 7)
-
-    read = RuleState.from_bytes(state.to_bytes(), 2)
-
-    assert (read.rule, read.step) == ("fedopt", 7)
-    assert {name: values.tolist() for name, values in read.arrays.items()} == {"m": [1.5, -2.0], "v": [0.0, 3e300]}
-    for size in (1, 3):
-        with pytest.raises(DataError, match=f"of {size} values"):
-            RuleState.from_bytes(state.to_bytes(), size)
-    whole = RuleState("fedopt", {"m": np.array([1.0, np.nan])}).to_bytes()
-    for data in (whole, whole[:-3], b"AURS", b""):
-        with pytest.raises(DataError, match="state"):
-            RuleState.from_bytes(data, 2)
 
 
 def test_the_state_of_another_rule_is_not_used() -> None:

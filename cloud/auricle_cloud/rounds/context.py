@@ -36,8 +36,8 @@ from auricle_learning.aggregation.cohort import Cohort, Float64Array
 from auricle_learning.aggregation.compute.matrix import NumpyMatrix, Opener
 from auricle_learning.aggregation.extras import NOTHING, Extras, PlannedSteps, RuleState
 from auricle_learning.aggregation.inputs import ServerInputs, with_training
-from auricle_learning.aggregation.next_model import optimizer_in, rule_state_in
 from auricle_learning.aggregation.server_optimizer import OptimizerState
+from auricle_learning.aggregation.server_state import ServerState
 from auricle_learning.methods.passes import planned_steps
 from auricle_learning.methods.vectors import declared
 
@@ -189,17 +189,19 @@ class RoundContext:
 
     def state_after(self, model: ModelRow, rule: str) -> RuleState | None:
         """The state that a rule left with a model; None before its first round or after another's."""
-        saved = None if model.optimizer is None else self.blobs.get(model.optimizer)
-        return rule_state_in(saved, self.pack.plugin_table.size, rule)
+        return self._server_state(model).of_rule(rule)
 
     def optimizer_after(self, model: ModelRow) -> OptimizerState | None:
         """The server optimizer's state after a model (its row); None before the first step."""
-        saved = model.optimizer
-        return self.optimizer_of(None if saved is None else self.blobs.get(saved))
+        return self._server_state(model).optimizer
 
     def optimizer_of(self, saved: bytes | None) -> OptimizerState | None:
         """A saved state of the server optimizer; None where a rule's state was kept alone."""
-        return optimizer_in(saved, self.pack.plugin_table.size)
+        return ServerState.from_bytes(saved, self.pack.plugin_table.size).optimizer
+
+    def _server_state(self, model: ModelRow) -> ServerState:
+        saved = None if model.optimizer is None else self.blobs.get(model.optimizer)
+        return ServerState.from_bytes(saved, self.pack.plugin_table.size)
 
     @cached_property
     def privacy(self) -> PrivacyLedger | None:

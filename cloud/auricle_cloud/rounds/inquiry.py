@@ -23,8 +23,8 @@ from auricle_cloud.settings import Detection, Limits
 from auricle_cloud.states.report import Document
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort
-from auricle_learning.aggregation.next_model import optimizer_in
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.aggregation.server_state import ServerState
 
 Progress = Callable[[int, int], None]
 """Told how many evaluations are done, and of how many."""
@@ -53,7 +53,7 @@ class Before:
     weights: Flat
     """(P,)"""
     optimizer: bytes | None = field(repr=False)
-    """What is kept with it."""
+    """The `ServerState` kept with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ class Judge:
         )
 
     def _repair(self, cohort: Cohort, bad: tuple[str, ...], before: Before, server: OptimizerSettings) -> Repair:
-        state = optimizer_in(before.optimizer, before.weights.size)
+        state = ServerState.from_bytes(before.optimizer, before.weights.size).optimizer
         if self.settings.repair == "re-aggregate":
             return reaggregate(cohort, bad, self.rule, server, state)
         return hotfix(cohort, self.rule(cohort), bad, server, state, tau=self.settings.tau)

@@ -261,6 +261,7 @@ class ModelRow(Row, frozen=True):
     version: int
     blob: str
     optimizer: str | None
+    """Blob of the `ServerState` kept with it: the server optimizer's state, the rule's, or both."""
     created: float
     parent: int | None
     origin: str

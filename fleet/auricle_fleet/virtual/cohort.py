@@ -23,8 +23,8 @@ from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.aggregation.extras import RuleState
 from auricle_learning.aggregation.feature_synthesis import lent_after
 from auricle_learning.aggregation.inputs import ServerInputs, build_cohort, put_onto, with_training
-from auricle_learning.aggregation.next_model import optimizer_in, rule_state_in
 from auricle_learning.aggregation.server_optimizer import OptimizerState
+from auricle_learning.aggregation.server_state import ServerState
 from auricle_learning.methods.passes import planned_steps
 from auricle_learning.methods.vectors import declared, lent_sizes, method_of
 
@@ -123,7 +123,7 @@ class Cohorts:
 
     def optimizer(self, model: Model) -> OptimizerState | None:
         """The server optimizer's state after a model; None before its first step, or where the rule is its step."""
-        return optimizer_in(model.kept, self.pack.plugin_table.size)
+        return ServerState.from_bytes(model.kept, self.pack.plugin_table.size).optimizer
 
     def _state(self, model: Model, rule: str) -> RuleState | None:
-        return rule_state_in(model.kept, self.pack.plugin_table.size, rule)
+        return ServerState.from_bytes(model.kept, self.pack.plugin_table.size).of_rule(rule)

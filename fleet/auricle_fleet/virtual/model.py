@@ -23,7 +23,7 @@ class Model:
 
     weights: Flat
     kept: bytes | None = None
-    """The rule's state, or else the server optimizer's."""
+    """Its `ServerState`."""
     own: Mapping[str, Flat] = field(default_factory=dict)
     """Models that devices begin with of their own, by device, where the rule makes them."""
 

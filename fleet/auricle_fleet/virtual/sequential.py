@@ -27,7 +27,7 @@ from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.virtual.fleet import VirtualFleet
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort, layers_of
-from auricle_learning.aggregation.next_model import next_model, optimizer_in
+from auricle_learning.aggregation.next_model import next_model
 from auricle_learning.aggregation.rules.rule import check_needs
 from auricle_learning.methods import get_rule
 from auricle_learning.presets import get_preset
@@ -104,8 +104,8 @@ class SequentialFleet:
             )
             # the rule makes one model of them, and the server's optimizer, where there is one, a step towards it
             server = preset.server_for(number, settings.rounds)
-            following = next_model(cohort, rule, server, optimizer_in(optimizer, model.size))
-            model, optimizer = following.weights, following.kept
+            following = next_model(cohort, rule, server, optimizer)
+            model, optimizer = following.weights, following.optimizer
             self.bytes_sent += 4 * model.size * len(results)
             self.bytes_received += 4 * model.size * len(results)
             report = {

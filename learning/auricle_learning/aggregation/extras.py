@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
-from auricle.errors import DataError
-from auricle.wire.kinds import UNDECODABLE
 from auricle_learning.aggregation.cohort_checks import CohortError
 from auricle_learning.aggregation.compute.distances import Float64Array
 
@@ -27,19 +22,6 @@ BY_CLASS = (COUNTS, "histogram")
 
 MAPS, GRADIENTS = "maps", "gradients"
 """Names of the vectors that fill `Extras.maps` and `Extras.gradients`."""
-
-MAGIC = b"AURS"
-"""What a saved state begins with."""
-
-
-class _Saved(msgspec.Struct, frozen=True):
-    rule: str
-    step: int
-    arrays: dict[str, bytes]
-    shapes: dict[str, Annotated[tuple[Annotated[int, Meta(ge=0, le=1 << 26)], ...], Meta(max_length=4)]] = {}
-    """Of those that are no vectors."""
-    optimizer: bytes = b""
-    """The state of the server's optimizer, where one follows the rule."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,63 +38,6 @@ class RuleState:
     def array(self, name: str, size: int) -> Float64Array:
         """A vector (P,), zeros where the rule has not kept it yet."""
         return self.arrays[name] if name in self.arrays else np.zeros(size)
-
-    def to_bytes(self, optimizer: bytes = b"") -> bytes:
-        """Write it for `from_bytes`: little-endian, 8 bytes a number, 4 in a table of float32, and a few for names.
-
-        Parameters
-        ----------
-        optimizer
-            State of the server's optimizer, kept beside it, see `optimizer_beside`.
-        """
-        arrays = {name: np.asarray(values, _kept_as(values)).tobytes() for name, values in self.arrays.items()}
-        shapes = {name: values.shape for name, values in self.arrays.items() if values.ndim > 1}
-        return MAGIC + msgspec.msgpack.encode(_Saved(self.rule, self.step, arrays, shapes, optimizer))
-
-    @classmethod
-    def from_bytes(cls, data: bytes, size: int) -> RuleState:
-        """Read what `to_bytes` wrote for a model of `size` values.
-
-        Raises
-        ------
-        DataError
-            It is damaged, or of a model of another size.
-        """
-        saved = _read(data)
-        arrays = {}
-        for name, raw in saved.arrays.items():
-            shape = saved.shapes.get(name, (size,))
-            numbers = math.prod(shape)
-            kind = "<f4" if name in saved.shapes and len(raw) == 4 * numbers else "<f8"
-            if len(raw) != np.dtype(kind).itemsize * numbers:
-                raise DataError(
-                    f"the rule's state is not one of a model of {size} values; it belongs to another pack or was cut "
-                    "short, restore an older checkpoint."
-                )
-            arrays[name] = np.frombuffer(raw, kind).astype(kind[1:]).reshape(shape)
-        if saved.step < 0 or not all(np.isfinite(values).all() for values in arrays.values()):
-            raise DataError("the rule's state is damaged; restore an older checkpoint.")
-        return cls(saved.rule, arrays, saved.step)
-
-
-def _kept_as(values: NDArray[Any]) -> str:
-    """Tables may be kept as float32; vectors are always float64, so that their length says of which model they are."""
-    return "<f4" if values.dtype == np.float32 and values.ndim > 1 else "<f8"
-
-
-def optimizer_beside(saved: bytes) -> bytes | None:
-    """The state of the server's optimizer in what was kept with a model, alone or beside a rule's.
-
-    None where a rule's state was kept alone; DataError where that is damaged.
-    """
-    return (_read(saved).optimizer or None) if saved.startswith(MAGIC) else saved
-
-
-def _read(data: bytes) -> _Saved:
-    try:
-        return msgspec.msgpack.decode(data.removeprefix(MAGIC), type=_Saved)
-    except UNDECODABLE as error:
-        raise DataError("the rule's state is damaged; restore an older checkpoint.") from error
 
 
 @dataclass(frozen=True)

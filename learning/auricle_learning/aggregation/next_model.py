@@ -9,8 +9,8 @@ import numpy as np
 
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, FloatArray
-from auricle_learning.aggregation.extras import MAGIC, RuleState, optimizer_beside
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings, OptimizerState, first_state, step
+from auricle_learning.aggregation.server_state import ServerState
 
 DIVERGED = "the server optimizer's step is not finite: the model is unchanged; lower its learning rate"
 
@@ -33,24 +33,8 @@ class NextModel:
 
     @property
     def kept(self) -> bytes | None:
-        """What is kept with the model for the next round: the rule's state, the server optimizer's, or both."""
-        optimizer = None if self.optimizer is None else self.optimizer.to_bytes()
-        state = self.aggregate.state
-        return optimizer if state is None else state.to_bytes(optimizer or b"")
-
-
-def optimizer_in(saved: bytes | None, size: int) -> OptimizerState | None:
-    """The server optimizer's state in what was kept with a model of `size` values; None where it has none."""
-    own = None if saved is None else optimizer_beside(saved)
-    return None if own is None else OptimizerState.from_bytes(own, size)
-
-
-def rule_state_in(saved: bytes | None, size: int, rule: str) -> RuleState | None:
-    """The state of a rule in what was kept with a model of `size` values; None where there is none, or of another."""
-    if saved is None or not saved.startswith(MAGIC):
-        return None
-    state = RuleState.from_bytes(saved, size)
-    return state if state.rule == rule else None
+        """What is kept with the model for the next round: the server optimizer's state, the rule's, or both."""
+        return ServerState(self.optimizer, self.aggregate.state).to_bytes()
 
 
 def next_model(
