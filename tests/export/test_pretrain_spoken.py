@@ -235,8 +235,8 @@ def test_a_training_meets_what_is_said_and_is_chosen_by_what_others_say(tmp_path
     plain, one = (make_corpus(each.sources(data), LABELS, FRONTEND, 0) for each in recipes)
     assert len(one.bank.others) == len(plain.bank.others) + 10
     assert len(one.bank.alike) == len(plain.bank.alike) + 5
-    assert len(one.watched.languages) == len(plain.watched.languages) + 2
-    assert len(one.watched.others) == len(plain.watched.others) + 1
+    assert len(one.for_checkpoints.languages) == len(plain.for_checkpoints.languages) + 2
+    assert len(one.for_checkpoints.others) == len(plain.for_checkpoints.others) + 1
     assert len(one.validation.languages) == len(plain.validation.languages)
     assert len(one.validation.others) == len(plain.validation.others)
     assert len(one.test.others) == len(plain.test.others) and len(one.test.languages) == len(plain.test.languages)

@@ -97,7 +97,7 @@ class Corpus:
     """What another voice than espeak-ng's says, for the validation part."""
 
     @property
-    def watched(self) -> Heard:
+    def for_checkpoints(self) -> Heard:
         """People of the validation part and what another voice says there: by these a checkpoint is chosen.
 
         No threshold is: near misses by a synthesiser are closer to the words than people's speech (docs/pretrain.md).

@@ -93,7 +93,7 @@ def pretrain_live(
     step = watch_progress(watch, stopped)
     frontend = frontend_of(pack)
     corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
-    streams = make_streams(corpus.watched, pack.labels, frontend, seed, negatives=WATCHING_TIMES)
+    streams = make_streams(corpus.for_checkpoints, pack.labels, frontend, seed, negatives=WATCHING_TIMES)
     trained: dict[str, Trained] = {}
     total = sum(pack.table(name).size for name in models)
     for model in models:

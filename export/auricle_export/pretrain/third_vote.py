@@ -105,7 +105,7 @@ def train_vote(
     voter = voter_pack(pack, task.frozen)
     step, frontend = watch_progress(watch, stopped), frontend_of(voter)
     corpus = make_corpus(recipe.sources(task.data, progress=step), pack.labels, frontend, seed, step)
-    streams = make_streams(corpus.watched, pack.labels, frontend, seed, negatives=WATCHING_TIMES)
+    streams = make_streams(corpus.for_checkpoints, pack.labels, frontend, seed, negatives=WATCHING_TIMES)
     size = voter.table(WIDE_HEAD).size
     watch.begin(WIDE_HEAD, size, size)
     settings = replace(task.settings, windows=replace(windows_of(recipe.windows), newest=1.0, crowd=0.5))
