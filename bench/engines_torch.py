@@ -13,7 +13,7 @@ from bench.engines_worker import Facts
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from auricle_export.packs.models import ARCHITECTURES, Crnn
+from auricle_export.packs.models import ARCHITECTURES, WHEEL_CRNNS, Crnn
 
 BATCH = 16
 
@@ -36,7 +36,7 @@ class Twin(Crnn):
 def twin(spec: Facts) -> Twin:
     """The module of `model`, an architecture, for so many `labels`; on one thread."""
     torch.set_num_threads(1)
-    return Twin(ARCHITECTURES[spec["model"]], spec["labels"])
+    return Twin(ARCHITECTURES[WHEEL_CRNNS[spec["model"]]], spec["labels"])
 
 
 def put(module: nn.Module, flat: NDArray[np.float32], spec: Facts) -> None:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, TensorTable
-from auricle_export.packs.models import ARCHITECTURES, Crnn
+from auricle_export.packs.models import ARCHITECTURES, FEDMLAC, WHEEL_CRNNS, Crnn
 from auricle_learning.runtimes import Job
 
 
@@ -35,8 +35,10 @@ def _crnn(name: str) -> Author:
     return Author(lambda labels: Crnn(ARCHITECTURES[name], labels))
 
 
-SHIPPED: dict[str, Author] = {name: _crnn(name) for name in ARCHITECTURES}
-"""The five CRNNs."""
+SHIPPED: dict[str, Author] = {name: _crnn(net) for name, net in WHEEL_CRNNS.items()}
+"""The five CRNNs of the shipped packs."""
+PRINTED: dict[str, Author] = {name: _crnn(name) for name in FEDMLAC}
+"""Those of FedMLAC's table 3."""
 
 
 class Model:

@@ -39,9 +39,9 @@ def peer(spec: Facts) -> tuple[Step, Facts]:
 
 def _module(torch: Any, model: str, spec: Facts, data: Any, role: str) -> Any:
     """This project's module of an architecture, with weights from the pack's table."""
-    from auricle_export.packs.models import ARCHITECTURES, Crnn
+    from auricle_export.packs.models import ARCHITECTURES, WHEEL_CRNNS, Crnn
 
-    module = Crnn(ARCHITECTURES[model], spec["labels"])
+    module = Crnn(ARCHITECTURES[WHEEL_CRNNS[model]], spec["labels"])
     flat, start, tensors = data[f"weights:{role}"], 0, {}
     for name, shape in spec["tensors"][role]:
         size = int(torch.Size(shape).numel())

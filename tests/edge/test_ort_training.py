@@ -112,10 +112,10 @@ def test_it_trains_like_the_step_runtime(name: str, results: dict[str, np.ndarra
 def test_its_gradients_are_pytorchs(model: str, results: dict[str, np.ndarray]) -> None:
     """Of cross-entropy and KL to a teacher, tensor by tensor, against float64: at most 1e-5."""
     torch = pytest.importorskip("torch")
-    from auricle_export.packs.models import ARCHITECTURES, Crnn
+    from auricle_export.packs.models import ARCHITECTURES, WHEEL_CRNNS, Crnn
 
     table, batch = PACK.table(model), {name: torch.tensor(v[0]).double() for name, v in _batches().items()}
-    module = Crnn(ARCHITECTURES[model], 3).double()
+    module = Crnn(ARCHITECTURES[WHEEL_CRNNS[model]], 3).double()
     parameters = dict(module.named_parameters())
     for spec in table.specs:
         parameters[spec.name].data = torch.tensor(table.tensor(table.initial(0), spec.name)).double()

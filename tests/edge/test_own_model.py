@@ -15,6 +15,7 @@ from tests.core.bare_pack import bare_pack, with_own_model
 from auricle.errors import PackError
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack, load_pack
+from auricle.wire.tensors import TensorSpec
 from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.settings import EdgeSettings
 from auricle_edge.training.own_model import own_model, why_not_larger
@@ -62,6 +63,18 @@ def test_the_second_stage_that_a_pack_names_is_the_devices_own() -> None:
     says = msgspec.structs.replace(pack.manifest, listening=Listening(second_stage="crnn-wide"))
     assert own_model(Pack(says, pack.files)) == "crnn-wide"
     assert own_model(Pack(says, pack.files), "crnn-base") == "crnn-base"
+
+
+def test_two_models_of_the_wheels_packs_have_another_name_elsewhere() -> None:
+    """A pack whose crnn-base is the print's has no such other name for it."""
+    pack = bare_pack("gsc12")
+    assert own_model(pack, "crnn-bi64", "scratch") == "crnn-base"
+    assert own_model(pack, "crnn-bi64-deep", "scratch") == "crnn-deep"
+    specs = {"lite": (TensorSpec("head.weight", (12, 4), "head", 0.5), TensorSpec("head.bias", (12,), "head", 0.5))}
+    specs["crnn-base"] = (TensorSpec("gru.weight_hh_l0", (384, 128), "gru", 0.1), *specs["lite"])
+    manifest = msgspec.structs.replace(pack.manifest, architectures=specs, plugin="lite", graphs=(), start={}, files=())
+    with pytest.raises(PackError, match='no model "crnn-bi64"'):
+        own_model(Pack(manifest, {}), "crnn-bi64")
 
 
 def test_it_is_the_plug_in_of_a_pack_without_such_a_model() -> None:

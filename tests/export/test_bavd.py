@@ -230,7 +230,7 @@ def test_a_module_of_ones_own_has_its_layers_itself_and_a_built_in_plug_in_gets_
     with pytest.raises(CompileError, match=r"^plain has no layer that drops activations: .* leave out --bavd\.$"):
         build.build_author_pack(source, ("yes", "no"), "plain", plugin=source, bavd=True)
 
-    def noted(given: dict[str, Any], *_: object) -> dict[str, build.Model]:
+    def noted(given: dict[str, Any], *_: object, bavd: bool) -> dict[str, build.Model]:
         makers.update(given)
         raise CompileError("noted")
 

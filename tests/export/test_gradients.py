@@ -26,7 +26,7 @@ from bench.parity_reference import Model
 from tests.nightly import nightly_but
 
 from auricle.packs.pack import load_pack
-from auricle_export.packs.models import ARCHITECTURES
+from auricle_export.packs.models import WHEEL_CRNNS
 from auricle_learning.runtimes import StepRuntime
 
 TOLERANCE = 1e-5
@@ -60,7 +60,7 @@ def _check(case: Case, runtime: StepRuntime) -> None:
     assert ours == pytest.approx(due, rel=1e-5)
 
 
-@pytest.mark.parametrize("architecture", nightly_but(list(ARCHITECTURES), ["crnn-lite"]))
+@pytest.mark.parametrize("architecture", nightly_but(list(WHEEL_CRNNS), ["crnn-lite"]))
 @pytest.mark.parametrize("loss", ["supervised", "mutual, T = 1", "alternating, T = 2", "fixmatch", "distill"])
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_fifty_steps_stay_with_pytorchs_optimizer_in_float64(loss: str, optimize
     assert ours == pytest.approx(due, rel=1e-3)
 
 
-@pytest.mark.parametrize("architecture", list(ARCHITECTURES))
+@pytest.mark.parametrize("architecture", list(WHEEL_CRNNS))
 @pytest.mark.parametrize("count", [1, 5, 65])
 def test_the_evaluation_graph_is_the_module(architecture: str, count: int) -> None:
     table = SHIPPED.table(architecture)
@@ -164,7 +164,7 @@ def test_crnn_lite_computes_pytorchs_gradients_and_stays_with_it_for_three_steps
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("model", sorted(set(ARCHITECTURES) - {"crnn-lite"}))
+@pytest.mark.parametrize("model", sorted(set(WHEEL_CRNNS) - {"crnn-lite"}))
 @pytest.mark.nightly
 def test_every_model_computes_pytorchs_gradients_and_stays_with_it(model: str) -> None:
     for case in cases(model):

@@ -354,6 +354,6 @@ def test_data_that_cannot_be_trained_on_is_refused(
 
 def test_packs_of_built_in_models_need_no_modules_named() -> None:
     modules = own_modules()
-    crnns = {f"crnn-{kind}" for kind in ("base", "wide", "deep", "stacked", "lite")}
+    crnns = {f"crnn-{kind}" for kind in ["tiny", "lite", "mid", "base", "deep", "bi64", "wide", "bi64-deep", "stacked"]}
     assert set(modules) == {*crnns, "resnet-lite", "resnet-base", "embedding-head", "embedding-head-wide"}
     assert modules["crnn-lite"](7)(torch.zeros(1, 100, 40)).shape == (1, 7)

@@ -19,7 +19,7 @@ from auricle.hearing.splits import part_of
 from auricle.packs.pack import Pack, load_pack
 from auricle.process.cli import main
 from auricle_export.packs.build import LABELS, RESIDUAL
-from auricle_export.packs.models import ARCHITECTURES, RESNETS
+from auricle_export.packs.models import RESNETS, WHEEL_CRNNS
 from auricle_export.pretrain.clip_recipe import ClipRecipe
 from auricle_export.pretrain.recipe import SHIPPED, load_recipe
 from auricle_export.pretrain.settings import LiveSettings
@@ -45,7 +45,7 @@ resnet-lite = 2
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_shipped_recipes_are_valid_and_for_packs_that_are_built(name: str) -> None:
     recipe = load_recipe(name)
-    assert recipe.pack in LABELS and set(recipe.epochs) <= set(RESNETS if recipe.pack in RESIDUAL else ARCHITECTURES)
+    assert recipe.pack in LABELS and set(recipe.epochs) <= set(RESNETS if recipe.pack in RESIDUAL else WHEEL_CRNNS)
     assert recipe.attribution
     if isinstance(recipe, ClipRecipe):
         assert recipe.leave_out == () and recipe.folders(Path("data")) == ["data/gsc", "data/gsc-more"]

@@ -16,7 +16,7 @@ from auricle.packs.manifest import FileEntry
 from auricle.packs.pack import SHIPPED, Pack, load_pack
 from auricle.process.cli import main
 from auricle_export.packs.build import LABELS, RECIPES, RESIDUAL, assemble, differences, trace_models
-from auricle_export.packs.models import ARCHITECTURES
+from auricle_export.packs.models import WHEEL_CRNNS
 from auricle_export.packs.start_weights import without_start
 
 PACK = without_start(load_pack("gsc12"))
@@ -37,8 +37,8 @@ def test_the_plug_in_compiles_to_the_shipped_bytes() -> None:
 
 def test_every_model_has_every_graph() -> None:
     assert {graph.file for graph in PACK.manifest.graphs} == {
-        *(recipe.file(model) for recipe in RECIPES for model in ARCHITECTURES),
-        *(f"graphs/{model}.evaluate.onnx" for model in ARCHITECTURES),
+        *(recipe.file(model) for recipe in RECIPES for model in WHEEL_CRNNS),
+        *(f"graphs/{model}.evaluate.onnx" for model in WHEEL_CRNNS),
     }
     assert set(SHIPPED) == set(LABELS)
     assert all(load_pack(name).labels == LABELS[name] for name in SHIPPED)

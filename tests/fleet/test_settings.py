@@ -53,6 +53,13 @@ def test_what_cannot_be_run_is_refused_with_its_name(wrong: dict[str, Any], says
 def test_local_models_in_turn_and_by_default_the_larger_one_of_the_pack() -> None:
     assert FleetSettings(local="mixed").architectures() == LOCALS
     assert FleetSettings(local="crnn-base, crnn-lite").architectures() == ("crnn-base", "crnn-lite")
+    gsc12 = load_pack("gsc12")
+    assert FleetSettings(local="crnn-bi64, crnn-bi64-deep").architectures(gsc12) == ("crnn-base", "crnn-deep")
+    assert FleetSettings(local="mixed").architectures(gsc12) == LOCALS
+    assert FleetSettings(local="mixed").architectures(load_pack("home")) == ("resnet-base", "resnet-lite")
+    groups = (Group(name="a", local="crnn-bi64"), None)
+    assert FleetSettings(local="crnn-lite").own_models(groups, gsc12) == ["crnn-base", "crnn-lite"]
+    check_run(FleetSettings(local="crnn-bi64"))
     assert FleetSettings().architectures() == ("crnn-base",)
     assert FleetSettings(pack="home").architectures(load_pack("home")) == ("resnet-base",)
     assert FleetSettings(pack="home", local="resnet-lite").architectures(load_pack("home")) == ("resnet-lite",)

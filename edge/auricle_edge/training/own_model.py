@@ -9,6 +9,20 @@ from auricle.packs.pack import Pack
 LARGER = ("crnn-base", "resnet-base")
 """The larger models of the shipped packs; the first of them that a pack has is taken, where it names no other."""
 
+WHEEL_NAMES = {"crnn-bi64": "crnn-base", "crnn-bi64-deep": "crnn-deep"}
+"""What the wheel's packs call two CRNNs whose names there are others' in packs that are built now."""
+_OF_HIDDEN, _HIDDEN = "gru.weight_hh_l0", 64
+"""The tensor whose last axis is a GRU's hidden units, and how many those two have: the others have 128."""
+
+
+def name_in(pack: Pack, asked: str) -> str:
+    """The name that a pack has for a model; a name that it does not know is returned as it is."""
+    earlier = WHEEL_NAMES.get(asked, asked)
+    if asked in pack.tables or earlier not in pack.tables:
+        return asked
+    hidden = next((spec.shape[-1] for spec in pack.table(earlier).specs if spec.name == _OF_HIDDEN), None)
+    return earlier if hidden == _HIDDEN else asked
+
 
 def own_model(pack: Pack, asked: str | None = None, start: str | None = None) -> str:
     """Name of the device's own model.
@@ -55,8 +69,9 @@ def why_not_larger(pack: Pack, asked: str | None = None, start: str | None = Non
 
 def _model_name(pack: Pack, asked: str | None) -> str:
     if asked is not None:
-        pack.table(asked)
-        return asked
+        named = name_in(pack, asked)
+        pack.table(named)
+        return named
     if pack.listening is not None and pack.listening.second_stage is not UNSET:
         return pack.listening.second_stage
     return next((name for name in LARGER if name in pack.tables), pack.manifest.plugin)

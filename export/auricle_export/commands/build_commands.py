@@ -24,7 +24,8 @@ def build(
     ),
     model: str | None = typer.Option(
         None,
-        help="Your own module, FILE.py:NAME: log-mels (B, frames, mels) to logits (B, labels); or a built-in model.",
+        help="Your own module, FILE.py:NAME: log-mels (B, frames, mels) to logits (B, labels); or built-in models, "
+        "a,b,c or fedmlac for the five of its table 3.",
     ),
     labels: str | None = typer.Option(None, help="Words of your own model: a,b,c or the name of a shipped pack."),
     plugin: str = typer.Option("crnn-lite", help="What travels: a built-in model, or another FILE.py:NAME."),
@@ -44,7 +45,7 @@ def build(
 ) -> None:
     """Compile training graphs and write packs of them: the same bytes each time.
 
-    Without --model the packs in the wheel (two minutes); with --model FILE.py:NAME --labels a,b,c a pack of your own.
+    Without --model the packs in the wheel (two minutes); with --model and --labels a,b,c a pack of your own.
     """
     if out is None and check is None:
         raise SettingsError("Say where the packs go with --out DIR, or what to compare them with by --check shipped.")
@@ -100,7 +101,7 @@ def _build_own(
 ) -> None:
     builder = import_for("build", "packs.build")
     words = builder.LABELS.get(labels) or [word.strip() for word in labels.split(",") if word.strip()]
-    key = name or builder.model_name(model)
+    key = name or builder.model_name(model.split(",")[0])
     with _bar(as_json) as bar:
         shown = _show_progress(bar, as_json)
         pack = builder.build_author_pack(

@@ -30,7 +30,15 @@ from auricle_export.compiler.contract import Net
 from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import Maker, load_module, tensor_specs
-from auricle_export.packs.models import ARCHITECTURES, PLUGIN, RESNETS, WORD_MODELS, make_module
+from auricle_export.packs.models import (
+    FEDMLAC,
+    PLUGIN,
+    RESNETS,
+    USUAL_MELS,
+    WHEEL_CRNNS,
+    WORD_MODELS,
+    make_module,
+)
 from auricle_export.packs.network import Frozen
 from auricle_export.packs.start_weights import with_start_of, without_start
 from auricle_export.packs.stepgraph import Traced, evaluate_graph, step_graph, trace
@@ -49,6 +57,8 @@ LABELS: dict[str, tuple[str, ...]] = {
 RESIDUAL = ("gsc12-res", "home", "home-more")
 """Packs whose models are the residual networks; the others have the CRNNs of the papers."""
 RESIDUAL_PLUGIN = "resnet-lite"
+NETS: dict[str, tuple[str, ...]] = {"fedmlac": FEDMLAC}
+"""Models of a paper, under one name."""
 
 
 Kind = Literal["supervised", "mutual", "alternating", "fixmatch", "distill"]
@@ -193,9 +203,9 @@ def _with_rows(specs: tuple[TensorSpec, ...], labels: int) -> tuple[TensorSpec, 
     return (*specs[:-2], *head)
 
 
-def models_of(name: str) -> tuple[str, ...]:
-    """The models of a pack in the wheel."""
-    return tuple(RESNETS if name in RESIDUAL else ARCHITECTURES)
+def models_of(name: str) -> Mapping[str, str]:
+    """The models of a pack in the wheel: what it calls them, and the built-in ones that they are."""
+    return {model: model for model in RESNETS} if name in RESIDUAL else WHEEL_CRNNS
 
 
 def refuse_unknown(names: Sequence[str]) -> None:
@@ -229,12 +239,12 @@ def build_packs(
         There are no words for a pack of that name.
     """
     refuse_unknown(names)
-    wanted = [model for model in WORD_MODELS if any(model in models_of(name) for name in names)]
+    wanted = [model for model in WORD_MODELS if any(model in models_of(name).values() for name in names)]
     models = trace_models(dict.fromkeys(wanted), 0, None, progress, workers, bavd=bavd)
     written = {}
     for name in names:
         path = out / f"{name}.tar.zst"
-        chosen = {model: models[model] for model in models_of(name)}
+        chosen = {model: models[net] for model, net in models_of(name).items()}
         pack = assemble(name, LABELS[name], chosen, RESIDUAL_PLUGIN if name in RESIDUAL else PLUGIN)
         write_durably(path, pack_bytes(with_start_of(pack, trained[name]) if name in trained else pack))
         written[name] = path
@@ -252,13 +262,13 @@ def build_author_pack(
     progress: Progress = lambda *_: None,
     bavd: bool = False,
 ) -> Pack:
-    """Compile a model author's own module, `FILE.py:NAME`, with a plug-in into a pack for these words.
+    """Compile models, a model author's own `FILE.py:NAME` or built-in ones, with a plug-in into a pack for these words.
 
     Parameters
     ----------
     source
-        The local model, `FILE.py:NAME` or one of `models.WORD_MODELS`; it also gets every graph that a plug-in has, so
-        that it can travel itself.
+        The local models with commas between them: `FILE.py:NAME`, one of `models.WORD_MODELS` or of `NETS`; each also
+        gets every graph that a plug-in has, so that it can travel itself.
     plugin
         One of `models.WORD_MODELS`, or another `FILE.py:NAME`.
     window
@@ -280,11 +290,13 @@ def build_author_pack(
         refuse_label(word, "--labels")
     task = task_of(words, mels, window)
     makers: dict[str, Maker | None] = {}
-    for model in (source, plugin):
-        built = partial(make_module, model, mels=mels, bavd=bavd)
+    wanted = dict.fromkeys((*sources_of(source), plugin))
+    as_in_the_wheel = len(wanted) > 2 and mels == USUAL_MELS and window == 1.0  # several at a time
+    for model in wanted:
+        built = None if as_in_the_wheel else partial(make_module, model, mels=mels, bavd=bavd)
         makers.setdefault(_name_of(model), built if model in WORD_MODELS else load_module(model))
     shared = _name_of(plugin)
-    models = trace_models(makers, len(task.labels), task, progress)
+    models = trace_models(makers, len(task.labels), task, progress, bavd=bavd)
     for key in models if bavd else ():
         if not models[key].traced.net.maps:
             raise CompileError(
@@ -292,6 +304,12 @@ def build_author_pack(
                 "or leave out --bavd."
             )
     return assemble(name, task.labels, models, shared, task=task)
+
+
+def sources_of(source: str) -> tuple[str, ...]:
+    """The models that a text with commas names."""
+    parts = (part.strip() for part in source.split(","))
+    return tuple(model for part in parts for model in NETS.get(part, (part,)))
 
 
 def _name_of(model: str) -> str:

@@ -1,9 +1,7 @@
-"""The built-in models: the five CRNNs of FedMLAC's Table 3, and residual networks over time that hear better.
+"""The built-in models: the five CRNNs of FedMLAC's table 3, those of the wheel's packs, and residual networks.
 
 Each CRNN is a stack of (Conv1d, ReLU, max-pool by two) blocks over time, a GRU, and a linear classifier on the GRU's
-last state (both directions' last states for a bidirectional one). The paper fixes the five roles (a base model, three
-variations of it, and the light plug-in); the widths here are this project's, so that the plug-in has about 28,000
-weights for 35 labels.
+last state (both directions' last states for a bidirectional one).
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from auricle.wire.tensors import TensorTable
 from auricle_export.compiler.layers import Bavd
 
 USUAL_MELS = 40
@@ -33,13 +32,30 @@ class CrnnShape:
 
 
 ARCHITECTURES: dict[str, CrnnShape] = {
-    "crnn-base": CrnnShape((64, 64), 64, bidirectional=True),
-    "crnn-wide": CrnnShape((96, 96), 96, bidirectional=True),
-    "crnn-deep": CrnnShape((48, 64, 64), 64, bidirectional=True),
-    "crnn-stacked": CrnnShape((64, 64), 64, layers=2),
+    "crnn-tiny": CrnnShape((16,), 32),
     "crnn-lite": CrnnShape((32, 32), 64),
+    "crnn-mid": CrnnShape((32, 32, 32), 64),
+    "crnn-base": CrnnShape((64, 64), 128, bidirectional=True),
+    "crnn-deep": CrnnShape((64, 96, 128), 128, bidirectional=True),
+    "crnn-bi64": CrnnShape((64, 64), 64, bidirectional=True),
+    "crnn-wide": CrnnShape((96, 96), 96, bidirectional=True),
+    "crnn-bi64-deep": CrnnShape((48, 64, 64), 64, bidirectional=True),
+    "crnn-stacked": CrnnShape((64, 64), 64, layers=2),
 }
+"""The first five are FedMLAC's table 3, which gives of the deep one the first width and the last."""
+FEDMLAC = ("crnn-tiny", "crnn-lite", "crnn-mid", "crnn-base", "crnn-deep")
+"""Those of FedMLAC's table 3, from the smallest."""
+WHEEL_CRNNS: dict[str, str] = {
+    "crnn-base": "crnn-bi64",
+    "crnn-wide": "crnn-wide",
+    "crnn-deep": "crnn-bi64-deep",
+    "crnn-stacked": "crnn-stacked",
+    "crnn-lite": "crnn-lite",
+}
+"""What the wheel's packs call their CRNNs, and which these are."""
 PLUGIN = "crnn-lite"
+OF_HIDDEN = "gru.weight_hh_l0"
+"""The tensor whose last axis is the GRU's hidden units."""
 
 
 class Crnn(nn.Module):
@@ -180,6 +196,23 @@ class ResNet(nn.Module):
         if not self.drop:
             return h
         return self.drop[place](h.transpose(1, 2)).transpose(1, 2)  # type: ignore[no-any-return]
+
+
+def net_of(model: str, table: TensorTable) -> str:
+    """The built-in model that a pack has under this name: the wheel's packs have two whose names are others' now.
+
+    Parameters
+    ----------
+    model
+        Its name in the pack.
+    table
+        Its tensors, which tell one from the other.
+    """
+    earlier = WHEEL_CRNNS.get(model, model)
+    if earlier == model:
+        return model
+    shapes = {spec.name: spec.shape for spec in table.specs}
+    return earlier if shapes.get(OF_HIDDEN, ())[-1:] == (ARCHITECTURES[earlier].hidden,) else model
 
 
 HEAD, WIDE_HEAD = "embedding-head", "embedding-head-wide"

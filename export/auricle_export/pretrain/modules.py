@@ -10,7 +10,7 @@ from torch import nn
 from auricle.errors import PackError
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, TensorTable
-from auricle_export.packs.models import HEADS, USUAL_MELS, WINDOW_FRAMES, WORD_MODELS, make_module
+from auricle_export.packs.models import HEADS, USUAL_MELS, WINDOW_FRAMES, WORD_MODELS, make_module, net_of
 
 Modules = Mapping[str, Callable[[int], nn.Module]]
 """Makes the module of each model for a number of labels."""
@@ -34,7 +34,7 @@ def module_for(model: str, pack: Pack, modules: Modules) -> nn.Module:
             f"There is no PyTorch module for {model}: name its file, as in --model my_models.py:Net, or leave the "
             "model out of --models."
         )
-    module = known[model](len(pack.labels))
+    module = known[model if model in modules else net_of(model, table)](len(pack.labels))
     found = {name: _shape(name, tensor) for name, tensor in tensors_of(module, table).items()}
     named = {spec.name: tuple(spec.shape) for spec in table.specs}
     other = sorted(name for name in {*found, *named} if found.get(name) != named.get(name))

@@ -80,12 +80,10 @@ def crowd_of(settings: FleetSettings) -> Crowd:
     counts = np.array([len(device.clips) for device in split.devices], np.int64)
     held = np.array([held_out(speech, device.clips) for device in split.devices], np.int64)
     groups = assigned(settings.groups, len(counts), settings.seed)
-    kinds = settings.architectures(pack)
-    models = [(group and group.local) or kinds[i % len(kinds)] for i, group in enumerate(groups)]
     return Crowd(
         pack,
         origin,
-        tuple(models),
+        tuple(settings.own_models(groups, pack)),
         tuple(groups),
         counts - held,
         held,

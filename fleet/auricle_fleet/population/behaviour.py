@@ -185,10 +185,9 @@ class FleetDevices:
     ) -> None:
         self._settings, self._data, self._judging, self._clock = settings, data, judging, clock
         self.names = [f"dev-{i:03d}" for i in range(len(data.devices))]
-        kinds = settings.architectures(data.pack)
         self.groups = assigned(settings.groups, len(self.names), settings.seed)
         """Of each device; None: it is in none."""
-        self.models = [(group and group.local) or kinds[i % len(kinds)] for i, group in enumerate(self.groups)]
+        self.models = settings.own_models(self.groups, data.pack)
         """Architecture of each device's own model."""
 
         self._clips: OrderedDict[int, RoundClips] = OrderedDict()

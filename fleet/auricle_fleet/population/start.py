@@ -41,7 +41,7 @@ def first_model(settings: FleetSettings, data: FleetData, judging: FleetJudging,
         As `started`.
     """
     weights = started(data, settings, data.pack.manifest.plugin, settings.seed)
-    for model in {*settings.architectures(data.pack), *(group.local for group in settings.groups if group.local)}:
+    for model in {*settings.architectures(data.pack), *settings.own_models(settings.groups, data.pack)}:
         started(data, settings, model, settings.seed)  # the devices' own: refused before anything is begun
     known = (data.origin or data.pack).labels
     trained = weights is not None and all(word in known for word in data.pack.labels)

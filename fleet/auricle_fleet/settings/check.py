@@ -11,6 +11,7 @@ from auricle.packs.first_weights import check_start
 from auricle.process.plugins import entry_points_of
 from auricle.wire.update_codec import UPDATE_CODECS
 from auricle_edge.runtimes.choice import GROUP
+from auricle_edge.training.own_model import WHEEL_NAMES
 from auricle_fleet.settings.fleet_settings import BROKERS, LOCALS, FleetSettings
 from auricle_fleet.settings.groups import check_groups, require_room
 from auricle_learning.aggregation.rules.rule import check_needs, given_with
@@ -191,7 +192,7 @@ def check_run(told: FleetSettings) -> None:
     if told.devices is not None:
         require_room(told.groups, told.devices)
     for name in (*told.architectures(), *(group.local for group in told.groups if group.local)):
-        if told.pack is None and name not in LOCALS:
+        if told.pack is None and name not in (*LOCALS, *WHEEL_NAMES):
             raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')
     check_start(told.start)
     trains = (*TRAINS, *entry_points_of(GROUP))

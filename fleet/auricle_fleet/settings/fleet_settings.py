@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,7 +17,7 @@ from auricle.packs.pack import Pack
 from auricle.settings import CheckedMeta, from_mapping
 from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.settings import Buffer, Detection, Limits, Privacy, SecureSum
-from auricle_edge.training.own_model import own_model
+from auricle_edge.training.own_model import name_in, own_model
 from auricle_fleet.settings.groups import Group
 from auricle_fleet.settings.partition import Partition
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
@@ -295,13 +296,22 @@ class FleetSettings(
         return replace(chosen, server=OptimizerSettings(kind=kind or "none"), gentle=None)
 
     def architectures(self, pack: Pack | None = None) -> tuple[str, ...]:
-        """The local models that devices take in turn: `mixed` is all five, a comma separates a choice.
+        """The local models that devices take in turn: `mixed` is all of the pack's, a comma separates a choice.
 
         Where none are named it is the larger model of the pack, `crnn-base` of a shipped one that the words choose.
         """
         if self.local is None:
             return LOCALS[:1] if pack is None else (own_model(pack, start=self.start),)
-        return LOCALS if self.local == "mixed" else tuple(part.strip() for part in self.local.split(","))
+        if self.local == "mixed":
+            return LOCALS if pack is None or {*LOCALS} <= {*pack.tables} else tuple(sorted(pack.tables))
+        names = (part.strip() for part in self.local.split(","))
+        return tuple(name if pack is None else name_in(pack, name) for name in names)
+
+    def own_models(self, groups: Sequence[Group | None], pack: Pack) -> list[str]:
+        """The own model of each device, by the group that it is in."""
+        kinds = self.architectures(pack)
+        named = (group.local if group else None for group in groups)
+        return [name_in(pack, own) if own else kinds[place % len(kinds)] for place, own in enumerate(named)]
 
     def changed(self) -> dict[str, object]:
         """The settings that are not the defaults, as plain values; a broker without its password."""
