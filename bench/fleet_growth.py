@@ -5,11 +5,12 @@ what the run took; below it stand the constants that these runs say, by the name
 `auricle_fleet/engine.py`, from the smallest and the largest fleet.
 
     python bench/fleet_growth.py [--devices 4,40,120] [--engines live,virtual] [--rounds 3] [--takes 5] [--json]
-                                 [--participation 1] [--cohort N] [--config FILE] [--keep FILE] [--again FILE]
+                                 [--participation 1] [--cohort N] [--config FILE] [--keep FILE] [--again FILE] [--write]
 
 `--config` takes the settings of a file in place of these; `--cohort` invites so many devices to each round. Below
 the table stands how time, processor and memory grow from the first fleet to the last, as exponents of their devices.
-`--keep` writes what the runs took, and `--again` prints the table of such a file beside what is said today.
+`--keep` writes what the runs took, and `--again` prints the table of such a file beside what is said today. `--write`
+puts the constants into the file that forecasts read; run it on a machine with nothing else to do.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import msgspec
+from bench.fleet_constants import write_constants
 from bench.fleet_growth_worker import AfterRound, Took
 
 from auricle_fleet.commands import read_settings
@@ -137,17 +139,17 @@ def constants(small: Fleet, large: Fleet) -> dict[str, float]:
     files = slope(small.took.files, large.took.files)
     sent, received = large.least(lambda row: row.up) / many, large.least(lambda row: row.down) / many
     return {
-        "base_memory": small.took.most - few * memory,
-        "device_memory": memory - state - clips - has.update_memory * weights,
-        "broker_memory": small.took.broker,
-        "broker_device": slope(small.took.broker, large.took.broker),
+        "base_memory_bytes": small.took.most - few * memory,
+        "device_memory_bytes": memory - state - clips - has.update_memory_ratio * weights,
+        "broker_memory_bytes": small.took.broker,
+        "broker_device_bytes": slope(small.took.broker, large.took.broker),
         "device_files": files,
         "base_files": small.took.files - few * files,
         "broker_files": small.took.broker_files - (few if has.links else 0),
-        "sent": sent - weights,
-        "received": received - weights,
-        "sent_once": large.first.up / many - sent,
-        "received_once": large.first.down / many - received,
+        "sent_round_bytes": sent - weights,
+        "received_round_bytes": received - weights,
+        "sent_once_bytes": large.first.up / many - sent,
+        "received_once_bytes": large.first.down / many - received,
         "disk beside the forecast's": large.disk - large.said.engines[engine].needs.disk,
         "CPU ms a client": 1e3 * large.cpu / many,
     }
@@ -201,6 +203,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--again", type=Path)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     if given.again is None:
         base = FleetSettings(
@@ -233,6 +236,8 @@ def main() -> int:
         whole = [fleet for fleet in found if fleet.settings.engine == engine and fleet.settings.participation == 1]
         if len(whole) > 1:
             said[engine] = constants(whole[0], whole[-1])
+    if given.write:
+        write_constants(said, f"python {' '.join(sys.argv)}")
     if given.json:
         print(json.dumps({"growth": growth(found), "fleets": rows, "constants": said, "load": os.getloadavg()[0]}))
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 SOURCE = "bench/fleet_growth.py"
 """What printed them; the runs that they come from are in docs/fleet.md."""
 END_MEMORY = 100e6
-"""Bytes of `base_memory` that only the end of a run takes: the report and the pack."""
+"""Bytes of `base_memory_bytes` that only the end of a run takes: the report and the pack."""
 FEATURE_MEMORY = 1.05e6
 """Bytes of a second of a clip while its features are computed."""
 AT_ONCE = 256

@@ -112,20 +112,20 @@ class Needed:
         has, crowd, rounds = ENGINES[engine].constants, self._crowd, self._settings.rounds
         trains = self._trains(engine)
         asked = crowd.devices * seconds / AgentSettings.ask_every
-        up_round = trains * (self._sent() + has.sent) + asked * has.sent_asking
+        up_round = trains * (self._sent() + has.sent_round_bytes) + asked * has.sent_asking_bytes
         receive = self.invited if has.all_train else trains
-        down_round = receive * (4 * self._plugin + has.received) + receive * self.preset.lent_with(crowd.pack)
-        down_round += asked * has.received_asking
+        down_round = receive * (4 * self._plugin + has.received_round_bytes + self.preset.lent_with(crowd.pack))
+        down_round += asked * has.received_asking_bytes
         once = crowd.devices
         relays = sum(group is not None and not group.network.is_perfect for group in crowd.groups)
         files = has.base_files + has.device_files * crowd.devices + RELAY_FILES * relays * has.links
-        broker = has.broker_memory + has.broker_device * crowd.devices
+        broker = has.broker_memory_bytes + has.broker_device_bytes * crowd.devices
         return Needs(
             memory=round(self._memory(engine, trains) + self._own_broker * broker),
             up_round=round(up_round),
             down_round=round(down_round),
-            up=round(rounds * up_round + once * has.sent_once),
-            down=round(rounds * down_round + once * has.received_once),
+            up=round(rounds * up_round + once * has.sent_once_bytes),
+            down=round(rounds * down_round + once * has.received_once_bytes),
             files=math.ceil(files),
             broker_files=has.broker_files + crowd.devices if has.links and self._own_broker else 0,
             disk=round(self._disk(engine, trains)),
@@ -208,7 +208,8 @@ class Needed:
 
     def state_bytes(self, engine: str) -> float:
         """Bytes of it in memory in the end; a live device that never trained has its first model."""
-        crowd, often, room = self._crowd, min(1.0, self._times_each(engine)), ENGINES[engine].constants.states_room
+        crowd, often = self._crowd, min(1.0, self._times_each(engine))
+        room = ENGINES[engine].constants.states_room_bytes
         if room < math.inf:
             return min(often * self.whole_states, room)
         first = sum(4 * crowd.pack.table(model).size for model in crowd.models)
@@ -241,27 +242,26 @@ class Needed:
             clips += copies * int(crowd.trained[device] + crowd.held_out[device]) * self.clip_bytes
         at_once = max(int((crowd.trained + crowd.held_out).max()), min(AT_ONCE, crowd.unseen))
         loading = max(2 * sound if crowd.synthetic else 0, sound + clips + at_once * FEATURE_MEMORY * task.seconds)
-        processes = processes_of(self._settings, crowd.devices) if has.process_memory else 1
-        others = has.process_memory * processes if processes > 1 else 0.0
-        running = others + clips + self.state_bytes(engine) + has.device_memory * crowd.devices
-        running += has.update_memory * 4 * self._plugin * trains
+        processes = processes_of(self._settings, crowd.devices) if has.process_memory_bytes else 1
+        others = has.process_memory_bytes * processes if processes > 1 else 0.0
+        running = others + clips + self.state_bytes(engine) + has.device_memory_bytes * crowd.devices
+        running += has.update_memory_ratio * 4 * self._plugin * trains
         running += OF_FEATURES * self.preset.lent_with(crowd.pack) + trains * bytes_of(self.preset.declared(crowd.pack))
-        return max(has.base_memory - END_MEMORY + loading, has.base_memory + running)
+        return max(has.base_memory_bytes - END_MEMORY + loading, has.base_memory_bytes + running)
 
     def _disk(self, engine: str, trains: float) -> float:
         has, crowd, settings = ENGINES[engine].constants, self._crowd, self._settings
         best = (
             sum(4 * (self._plugin + crowd.pack.table(model).size) for model in crowd.models) if settings.judges else 0
         )
-        rows = settings.rounds * trains * has.row_disk
+        rows = settings.rounds * trains * has.row_disk_bytes
         updates = trains * self._sent() if has.models_kept > 2 else 0  # of the newest round, at the coordinator
         kept = (4 + self._optimizer_bytes()) * self._plugin + self.preset.lent_with(crowd.pack)
         models = min(settings.rounds + 1, has.models_kept) * kept
         models += min(settings.rounds + 1, has.weights_kept) * 4 * self._plugin
-        devices = (
-            min(has.states_kept, self._times_each(engine)) * self.whole_states + best + has.device_disk * crowd.devices
-        )
-        return has.base_disk + self._mapped_bytes + devices + updates + models + rows
+        devices = min(has.states_kept, self._times_each(engine)) * self.whole_states + best
+        devices += has.device_disk_bytes * crowd.devices
+        return has.base_disk_bytes + self._mapped_bytes + devices + updates + models + rows
 
     def _optimizer_bytes(self) -> int:
         """Bytes a weight of what is kept with a model: two moments in float64 at most."""

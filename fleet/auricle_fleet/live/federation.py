@@ -22,7 +22,7 @@ from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_fleet.broker.broker import Kind, connect_broker, require_startable, start_broker
-from auricle_fleet.engine import Constants
+from auricle_fleet.engine import Constants, constants_of, read_figures
 from auricle_fleet.live.slow_link import slow_link
 from auricle_fleet.population.behaviour import FleetDevices
 from auricle_fleet.population.data import FleetData
@@ -51,32 +51,13 @@ class Federation:
         Folder for the state of coordinator, devices and broker.
     """
 
-    constants: ClassVar[Constants] = Constants(
+    constants: ClassVar[Constants] = constants_of(
+        read_figures("live"),
         links=True,
         all_train=True,
-        base_memory=303e6,
-        process_memory=0.0,
-        states_room=math.inf,
-        device_memory=0.53e6,
-        update_memory=7.0,
-        broker_memory=10e6,
-        broker_device=8e3,
-        client_seconds=0.028,
-        start_seconds=6.0,
-        base_files=19,
-        device_files=1.0,
-        broker_files=7,
-        sent_once=2388,
-        received_once=2002,
-        sent=545,
-        received=1490,
-        sent_asking=212,
-        received_asking=480,
-        base_disk=1.5e6,
+        states_room_bytes=math.inf,
         states_kept=3,
         models_kept=RunSettings.keep_models,
-        device_disk=1e4,
-        row_disk=5000.0,
     )
     lighter: ClassVar[str | None] = "virtual"
 

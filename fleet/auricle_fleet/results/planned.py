@@ -84,15 +84,16 @@ def _sources(plan: Forecast) -> Iterator[str]:
 def _describe(has: Constants) -> str:
     """An engine's constants in a line."""
     parts = [
-        f"{size(has.base_memory)} of memory, {size(has.device_memory)} a device",
-        *([f"{size(has.process_memory)} a process"] if has.process_memory else []),
-        f"{has.update_memory:g} times an update for each answer",
+        f"{size(has.base_memory_bytes)} of memory, {size(has.device_memory_bytes)} a device",
+        *([f"{size(has.process_memory_bytes)} a process"] if has.process_memory_bytes else []),
+        f"{has.update_memory_ratio:g} times an update for each answer",
         f"{1e3 * has.client_seconds:.1f} ms a client's round beside training",
         f"{has.base_files} open files and {has.device_files:g} a device",
     ]
-    if has.sent:
-        parts.append(f"{has.sent:,.0f} bytes sent and {has.received:,.0f} received a round beside weights")
-    return ", ".join([*parts, f"{size(has.device_disk)} of disk a device beside {has.states_kept} states"])
+    if has.sent_round_bytes:
+        sent, received = has.sent_round_bytes, has.received_round_bytes
+        parts.append(f"{sent:,.0f} bytes sent and {received:,.0f} received a round beside weights")
+    return ", ".join([*parts, f"{size(has.device_disk_bytes)} of disk a device beside {has.states_kept} states"])
 
 
 def long(seconds: float) -> str:

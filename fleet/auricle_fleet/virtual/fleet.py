@@ -28,7 +28,7 @@ from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.attendance import broken_devices, brought_nothing, rounds_back, slow_devices
 from auricle_cloud.states.round import MISSING, counted_words
 from auricle_edge.training.judge.round_judge import best_states
-from auricle_fleet.engine import Constants
+from auricle_fleet.engine import Constants, constants_of, read_figures
 from auricle_fleet.population.behaviour import FleetDevices
 from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.judging import FleetJudging
@@ -72,33 +72,14 @@ class VirtualFleet:
         Whom it asks how long its work takes; its rounds have a clock of their own, which only counts.
     """
 
-    constants: ClassVar[Constants] = Constants(
+    constants: ClassVar[Constants] = constants_of(
+        read_figures("virtual"),
         links=False,
         all_train=False,
-        base_memory=270e6,
-        process_memory=250e6,
-        states_room=ROOM,
-        device_memory=30e3,
-        update_memory=13.0,
-        broker_memory=0.0,
-        broker_device=0.0,
-        client_seconds=0.003,
-        start_seconds=4.0,
-        base_files=14,
-        device_files=0.0,
-        broker_files=0,
-        sent_once=0,
-        received_once=0,
-        sent=0,
-        received=0,
-        sent_asking=0,
-        received_asking=0,
-        base_disk=1.1e6,
+        states_room_bytes=ROOM,
         states_kept=2,
         models_kept=2,
         weights_kept=RunSettings.keep_models,
-        device_disk=5e3,
-        row_disk=800.0,
     )
     lighter: ClassVar[str | None] = None
     coordinator = None
