@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import SettingsError, nearest
-from auricle_fleet.suite.figures import ROUNDS, Figure, named, rounds_to
+from auricle_fleet.suite.figures import Figure, get_figure, is_rounds, rounds_to
 from auricle_fleet.suite.paired import interval
 from auricle_fleet.suite.plan import Method, Suite
 from auricle_fleet.suite.record import SuiteRecord
@@ -150,7 +150,7 @@ def _one(fleet: Fleet, what: str, name: str, known: Sequence[str] | Mapping[str,
 
 
 def _figure(name: str) -> Figure:
-    return rounds_to(1.0) if name == ROUNDS else named(name)
+    return rounds_to(1.0) if is_rounds(name) else get_figure(name)
 
 
 def _place(fleet: Fleet) -> str:

@@ -331,7 +331,6 @@ class FleetRun:
         data, rows = self.data, self.record.rows
         newest, judging = self._newest, self.judging
         judged, hostile = (len(judging.features), judging.speakers), attackers(engine.names, engine.groups)
-        heard = (None, None) if newest is None else (judging.confusion(newest), judging.precision(newest))
         assert self.trained_by is not None
         ran = Ran(
             self.settings,
@@ -344,8 +343,10 @@ class FleetRun:
             judged,
             central,
             interrupted,
-            *heard,
-            hostile,
+            confusion=None if newest is None else judging.confusion(newest),
+            precision=None if newest is None else judging.precision(newest),
+            held_out_precision=None if newest is None else judging.precision_of_held_out(newest),
+            attackers=hostile,
         )
         summary = ran.summary(rows)
         devices = self._devices(engine, rows)

@@ -25,22 +25,20 @@ def at(recall: float, precision: tuple[float | None, ...] | None) -> float | Non
     return precision[round(recall * 20) - 1]
 
 
-def test_precision_is_told_at_the_highest_threshold_that_reaches_a_recall() -> None:
-    """Scores 0.9 right, 0.8 an other word, 0.7 right, 0.6 the other keyword, 0.5 right; 0.2 right: four of five."""
+def test_precision_of_a_keyword_is_told_at_the_highest_threshold_that_reaches_a_recall() -> None:
+    """Of "yes" 0.9 right, 0.8 an other word, 0.6 "no", 0.5 right; of "no" 0.7 right, 0.4 an other word, 0.2 twice."""
     logits = posteriors(
         (0.9, 0.05, 0.03, 0.02),
-        (0.8, 0.1, 0.05, 0.05),
+        (0.8, 0.4, 0.05, 0.05),
         (0.1, 0.7, 0.1, 0.1),
         (0.6, 0.2, 0.1, 0.1),
         (0.5, 0.1, 0.3, 0.1),
         (0.1, 0.2, 0.6, 0.1),
     )
     found = keyword_precision(logits, np.array([0, 2, 1, 1, 0, 1]), LABELS)
-    assert at(0.2, found) == 1
-    assert at(0.25, found) == at(0.4, found) == pytest.approx(2 / 3)
-    assert at(0.45, found) == at(0.6, found) == pytest.approx(3 / 5)
-    assert at(0.65, found) == at(0.8, found) == pytest.approx(4 / 6)
-    assert at(0.85, found) is None and at(1.0, found) is None
+    assert at(0.3, found) == 1
+    assert at(0.4, found) == at(0.5, found) == pytest.approx((1 + 3 / 4) / 2)
+    assert at(0.55, found) == at(1.0, found) == pytest.approx((2 / 4 + 3 / 4) / 2)
     assert found is not None and len(found) == len(RECALLS) == 20
 
 

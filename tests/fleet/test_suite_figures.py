@@ -10,13 +10,13 @@ from tests.fleet.ended_run import SUMMARY, line
 
 from auricle_fleet.population.attacks import Attackers
 from auricle_fleet.results.result import RoundRow, Summary
-from auricle_fleet.suite.figures import NAMES, named, rounds_to
+from auricle_fleet.suite.figures import NAMES, get_figure, rounds_to
 
 ONCE = Attackers(group="once", devices=("a", "b"), rounds=(3, 6))
 
 
 def told(name: str, *rows: RoundRow, **changes: Any) -> float | None:
-    return named(name).of(msgspec.structs.replace(SUMMARY, **changes), rows)
+    return get_figure(name).of(msgspec.structs.replace(SUMMARY, **changes), rows)
 
 
 def rounds(*accuracies: float | None) -> list[RoundRow]:
@@ -36,10 +36,11 @@ def test_tail_and_head_are_thirds_of_the_labels_by_training_clips() -> None:
 
 
 def test_precision_is_read_at_its_recall() -> None:
-    values = (*(n / 100 for n in range(1, 20)), None)
+    values = tuple(n / 100 for n in range(1, 21))
     assert told("precision-60", keyword_precision=values) == 0.12
     assert told("precision-90", keyword_precision=values) == 0.18
-    assert told("precision-90") is None
+    assert told("precision-90") is None and told("precision-90", held_out_precision=values) is None
+    assert told("held-out-precision-70", held_out_precision=values) == 0.14
 
 
 def test_detection_is_measured_by_those_who_attacked() -> None:
@@ -90,12 +91,24 @@ def test_worst_device_angle_backdoor_and_rounds() -> None:
         line(1, personal={"a": 0.1, "b": 0.5, "c": 0.7}, coordinator_angle=80.0, labelled_angle=10.0, backdoor=0.9),
         line(2, personal={"a": 0.4, "b": None}, labelled_angle=40.0, backdoor=0.2),
     )
-    assert told("worst-device", *rows) == pytest.approx(0.4 + 0.2 * 0.1)  # of 0.4, 0.5, 0.7
+    assert told("personal-worst", *rows) == pytest.approx(0.4 + 0.2 * 0.1)  # of 0.4, 0.5, 0.7
     assert told("angle", *rows) == 60 and told("backdoor", *rows) == 0.2
-    assert told("worst-device") is None and told("angle") is None and told("backdoor") is None
+    assert told("personal-worst") is None and told("angle") is None and told("backdoor") is None
     summary: Summary = msgspec.structs.replace(SUMMARY, rounds_planned=9)
     assert rounds_to(0.6).of(summary, rounds(0.5, None, 0.6, 0.7)) == 3
     assert rounds_to(0.8).of(summary, rounds(0.5, 0.6)) == 10
+
+
+def test_models_on_held_out_clips_are_told_of_the_last_round() -> None:
+    scores = {
+        "received": {"accuracy": 0.5, "worst": 0.25, "f1": 0.375, "devices": 4},
+        "own": {"accuracy": 0.75, "worst": 0.5, "f1": 0.625, "devices": 4},
+    }
+    rows = line(1, held_out={}), line(2, held_out=scores)
+    names = ("received", "received-worst", "received-f1", "personal-f1", "trained")
+    assert [told(name, *rows) for name in names] == [0.5, 0.25, 0.375, 0.625, None]
+    assert [told(name) for name in names] == [None] * 5
+    assert rounds_to(0.5, "received").first_at(rows) == 2 and rounds_to(0.6, "received", 2).name == "rounds-2"
 
 
 def test_every_figure_of_a_run_without_figures_is_unknown() -> None:

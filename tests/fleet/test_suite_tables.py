@@ -131,12 +131,12 @@ def test_differences_have_a_sign_and_rounds_that_nobody_reached_are_not_compared
     assert any("beside" in title and "Rounds" in title for title in made)
     far = msgspec.structs.replace(SUITE, target=0.99)
     titles = [table.title for table in tables(far, results(far, runs))]
-    assert "Rounds to the target, of the runs that reached it" in titles
+    assert any(title.endswith(", of the runs that reached it") for title in titles)
     assert not any("beside" in title and "Rounds" in title for title in titles)
 
 
 def test_a_method_that_never_reaches_the_target_has_no_bar() -> None:
-    drawn = rounds_to_target(SUITE, results(SUITE, ended()))
+    drawn = rounds_to_target(SUITE, results(SUITE, ended()), SUITE.target_figures[0])
     assert drawn is not None
     picture = ET.fromstring(drawn)  # made above
     name = "{http://www.w3.org/2000/svg}"

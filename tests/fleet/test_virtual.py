@@ -83,6 +83,10 @@ def test_both_engines_make_the_same_model(tmp_path: Path, changes: dict[str, Any
         named = ("state", "invited", "counted", "personal", "bounded", "left_out", "refused", "inference_loss")
         for name in (*named, "plugin_accuracy_unseen"):
             assert getattr(ours, name) == getattr(theirs, name), name
+        own = {name: each["own"].accuracy for name, each in ours.scores.items()}
+        assert own == {name: value for name, value in ours.personal.items() if value is not None}
+        assert ours.held_out["own"].accuracy == pytest.approx(ours.personal_accuracy)
+        assert set(ours.held_out) == {"received", "trained", "own"} and not theirs.scores
         assert ours.groups == theirs.groups and (ours.groups is not None) == (changes.get("rule") in ("acmu", "mupfl"))
     assert [(row.device, row.rounds) for row in without.devices] == [(row.device, row.rounds) for row in live.devices]
     assert without.paths.report.exists() and without.paths.card.exists()

@@ -16,7 +16,7 @@ from auricle.errors import AuricleError, StorageError
 from auricle.wire.plan import Plan
 from auricle_cloud.settings import Detection, Limits
 from auricle_fleet import FleetResult, FleetRun, Group
-from auricle_fleet.suite.figures import named
+from auricle_fleet.suite.figures import get_figure
 from auricle_fleet.virtual.detection import VirtualDetection
 from auricle_fleet.virtual.model import Model
 from auricle_fleet.virtual.order import Judged, Maker
@@ -68,8 +68,8 @@ def test_both_engines_blame_the_same_devices_and_go_on_from_the_same_models(
     assert len({(run.attackers, run.label_clips, run.keyword_precision, run.detect) for run in of_both}) == 1
     (hostile,) = live.summary.attackers
     assert hostile.rounds == (3,) and sum(live.summary.label_clips or ()) == live.summary.training_clips
-    assert named("recall-of-detection").of(live.summary, live.rounds) == 1
-    assert named("false-names").of(live.summary, live.rounds) is not None
+    assert get_figure("recall-of-detection").of(live.summary, live.rounds) == 1
+    assert get_figure("false-names").of(live.summary, live.rounds) is not None
     assert as_bytes(live) == as_bytes(without)
     theirs, ours = (told(tmp_path / engine, 6, kinds=KINDS) for engine in ("live", "virtual"))
     for part, expected in theirs.items():

@@ -31,9 +31,12 @@ from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips
 
 RECALLS = tuple(n / 20 for n in range(1, 21))
-"""0.05 to 1, at which precision is told."""
+"""0.05 to 1, at which precision is measured."""
 MEASURED_MINUTES = 3.0
 """Most minutes of the unseen speakers' clips on which each round's plug-in is measured."""
+
+MOST_HELD_OUT_CLIPS = 20_000
+"""Of the devices' own held-out clips, on which precision is measured."""
 
 
 def of_no_keyword(clips: Clips, labels: Sequence[str]) -> list[Energies]:
@@ -187,12 +190,28 @@ class FleetJudging:
         taken = self.runtime.logits(self._name, plugin, self.features).argmax(axis=1)
         return np.bincount(self._targets * labels + taken, minlength=labels**2).reshape(labels, labels)
 
-    def precision(self, plugin: Flat) -> tuple[float | None, ...] | None:
+    def precision(self, plugin: Flat) -> tuple[float, ...] | None:
         """Precision of a plug-in (P,) on keywords of unseen speakers at each of `RECALLS`, see `keyword_precision`."""
         if not len(self._targets):
             return None
         logits = self.runtime.logits(self._name, plugin, self.features)
         return keyword_precision(logits, self._targets, self.runtime.pack.labels)
+
+    def precision_of_held_out(self, plugin: Flat) -> tuple[float, ...] | None:
+        """The same on the devices' own held-out clips together, of as many devices as have `MOST_HELD_OUT_CLIPS`."""
+        logits, targets, count = [], [], 0
+        for _, data in self._data.devices:
+            held_out = data.held_out
+            if count >= MOST_HELD_OUT_CLIPS:
+                break
+            if len(held_out):
+                features = self._frontend.finish(held_out.energies)
+                logits.append(self.runtime.logits(self._name, plugin, features))
+                targets.append(held_out.targets)
+                count += len(held_out)
+        if not count:
+            return None
+        return keyword_precision(np.concatenate(logits), np.concatenate(targets), self.runtime.pack.labels)
 
     def false_accepts(self, plugin: Flat) -> Heard | None:
         """The false accepts of a plug-in (P,) in sound without keywords; None where there is no such sound."""
@@ -209,13 +228,13 @@ class FleetJudging:
 
 def keyword_precision(
     logits: NDArray[np.float32], targets: NDArray[np.int64], labels: Sequence[str]
-) -> tuple[float | None, ...] | None:
-    """Precision at each of `RECALLS`, as FedRPO draws precision over recall.
+) -> tuple[float, ...] | None:
+    """Precision at each of `RECALLS` of one keyword against the rest, the mean of the keywords.
 
-    A clip's score is the largest posterior among the keywords, the labels other than `_unknown_` and `_silence_`; at a
-    threshold those clips are accepted whose score is at least as large. An accepted clip is right where this keyword is
-    its label. Precision = right / accepted; recall = right / all clips of keywords. Told is the highest threshold with
-    which the recall is reached: clips of the same score are accepted together.
+    As in FedRPO's figures, where each event is there or not: a clip's score is the keyword's posterior, and at a
+    threshold those clips are accepted whose score is at least as large. Precision = clips of the keyword / accepted;
+    recall = accepted clips of the keyword / all of them. It is that of the highest threshold with which the recall is
+    reached, and there is one for each recall: clips of the same score are accepted together.
 
     Parameters
     ----------
@@ -224,25 +243,27 @@ def keyword_precision(
     targets
         (N,) labels of the clips.
     labels
-        (L,) their names.
+        (L,) their names; `_unknown_` and `_silence_` are no keywords.
 
     Returns
     -------
     tuple
-        By recall; None where it is never reached, as keywords are taken for each other. None in place of all of them
-        where no clip is of a keyword.
+        By recall; None where no clip is of a keyword.
     """
-    keywords = np.array([i for i, label in enumerate(labels) if label not in SPECIAL_LABELS], np.int64)
-    spoken = int(np.isin(targets, keywords).sum())
-    if not spoken:
-        return None
     wide = logits.astype(np.float64)
     wide -= wide.max(axis=1, keepdims=True)
-    posteriors = (np.exp(wide) / np.exp(wide).sum(axis=1, keepdims=True))[:, keywords]
-    scores, taken = posteriors.max(axis=1), keywords[posteriors.argmax(axis=1)]
+    posteriors = np.exp(wide) / np.exp(wide).sum(axis=1, keepdims=True)
+    keywords = [i for i, label in enumerate(labels) if label not in SPECIAL_LABELS and (targets == i).any()]
+    found = [_precision_of(posteriors[:, keyword], targets == keyword) for keyword in keywords]
+    return tuple(np.mean(found, axis=0).tolist()) if found else None
+
+
+def _precision_of(scores: NDArray[np.float64], wanted: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Precision at each of `RECALLS` by scores (N,) of clips, of which one or more are wanted (N,)."""
     order = np.argsort(-scores, kind="stable")
-    right = np.cumsum((taken == targets)[order])
+    right = np.cumsum(wanted[order])
     last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # the last clip of each score
-    precision, recall = right[last] / (last + 1), right[last] / spoken
+    recall = right[last] / right[-1]
     places = np.searchsorted(recall, np.array(RECALLS) - 1e-9)
-    return tuple(float(precision[place]) if place < len(last) else None for place in places.tolist())
+    precision: NDArray[np.float64] = right[last][places] / (last[places] + 1)
+    return precision

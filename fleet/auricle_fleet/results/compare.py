@@ -24,7 +24,9 @@ Number = TypeVar("Number", int, float)
 
 REPEATED = frozenset({"seed", "port", "broker"})
 """Settings in which repetitions of one run may differ."""
-LISTS = frozenset({"words", "rates", "confusion", "label_clips", "keyword_precision", "attackers"})
+LISTS = frozenset(
+    {"words", "rates", "confusion", "label_clips", "keyword_precision", "held_out_precision", "attackers"}
+)
 FIGURES = tuple(name for name in Summary.__struct_fields__ if name not in LISTS)
 """Of a run's summary, what is one value."""
 COLUMNS = (

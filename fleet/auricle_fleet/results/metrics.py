@@ -14,7 +14,7 @@ from auricle.errors import StorageError
 from auricle.files import describe, read_kept, write_durably
 from auricle_fleet.results.result import RoundRow
 
-WITHOUT = ("rounds", "personal", "left_out")
+WITHOUT = ("rounds", "personal", "scores", "held_out", "left_out")
 """Of a round, what CSV has not: the run's length, and tables by device, which `metrics.jsonl` has."""
 
 

@@ -11,6 +11,7 @@ import msgspec
 from auricle.wire.messages import WORSE
 from auricle_cloud.settings import RoundDone
 from auricle_edge.training.judge.comparison import Heard
+from auricle_fleet.population.held_out import MODELS, DeviceScores, fleet_score, newest_scores
 from auricle_fleet.results.metrics import Metrics
 from auricle_fleet.results.parties import parties
 from auricle_fleet.results.result import RoundRow, round_rows
@@ -34,6 +35,7 @@ class Record:
         self._metrics = Metrics(folder)
         self.rows = round_rows(self._metrics.rounds, folder / "metrics.jsonl")
         self._earlier, self._began = self.last, time.monotonic()
+        self._scores = newest_scores(row.scores for row in self.rows)
         self._personal = {name: value for row in self.rows for name, value in row.personal.items() if value is not None}
 
     @property
@@ -78,10 +80,12 @@ class Record:
             The disk is full.
         """
         updates, earlier = done.report.get("updates", []), self._earlier
-        found, noise = done.report.get("detection") or {}, done.report.get("privacy") or {}
+        detected, noise = done.report.get("detection") or {}, done.report.get("privacy") or {}
         clock = done.report.get("clock") or {}
         hidden = bool(noise or done.report.get("secure_sum"))
         personal = {update["device"]: update["personal_accuracy"] for update in updates}
+        scores = msgspec.convert({u["device"]: u["scores"] for u in updates if u.get("scores")}, DeviceScores)
+        self._scores |= scores
         self._personal |= {name: value for name, value in personal.items() if value is not None}
         seconds = time.monotonic() - self._began + (earlier.seconds_total if earlier else 0.0)
         row = RoundRow(
@@ -104,9 +108,11 @@ class Record:
             false_accepts_per_hour=None if accepts is None else accepts.per_hour,
             refused=tuple(refusals(done.report.get("failed", {}))),
             personal=personal,
+            scores=scores,
+            held_out={model: found for model in MODELS if (found := fleet_score(self._scores, model)) is not None},
             bounded=tuple(sorted({bounded["device"] for bounded in done.report.get("bounded") or ()})),
-            alarm=bool(found.get("fires")),
-            harmful=tuple(sorted(found.get("bad") or ())),
+            alarm=bool(detected.get("fires")),
+            harmful=tuple(sorted(detected.get("bad") or ())),
             epsilon=noise.get("epsilon"),
             accounting=noise.get("accounting"),
             device_epsilon=noise.get("device_epsilon"),

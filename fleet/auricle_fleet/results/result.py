@@ -16,6 +16,7 @@ from auricle.errors import StorageError, refuse_misfits_of
 from auricle.settings import CheckedMeta
 from auricle.speech.sound_faults import FindingCount
 from auricle_fleet.population.attacks import Attackers
+from auricle_fleet.population.held_out import DeviceScores, FleetScore, ModelRole
 from auricle_fleet.results.run_folder import RunFolder
 
 
@@ -62,6 +63,11 @@ class RoundRow(msgspec.Struct, metaclass=CheckedMeta, frozen=True, kw_only=True)
     """Devices that gave the round up because it made them worse."""
     personal: dict[str, float | None] = {}
     """The devices counted, each with the accuracy of its own model on its own held-out clips."""
+    scores: DeviceScores = {}
+    """The devices counted, each with accuracy and macro F1 on its own held-out clips, of the shared model as the round
+    brought it, of that model after local training, and of the model that it would use; none of the live engine."""
+    held_out: dict[ModelRole, FleetScore] = {}
+    """The same over all devices so far, each with its newest."""
     bounded: tuple[str, ...] = ()
     """Devices that counted for less than they sent or said, or than the rule alone would have given them."""
     alarm: bool = False
@@ -202,9 +208,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Of sound without keywords, in which these false accepts were counted."""
     label_clips: tuple[int, ...] | None = None
     """(L,) training clips of all devices by what is said in them."""
-    keyword_precision: tuple[float | None, ...] | None = None
-    """Of the last plug-in on keywords of unseen speakers, at recalls of 0.05 to 1 in steps of 0.05: the share of what
-    it accepts that is right, at the highest threshold with which the recall is reached; None where it never is."""
+    keyword_precision: tuple[float, ...] | None = None
+    """Of the last plug-in on clips of unseen speakers, at recalls of 0.05 to 1 in steps of 0.05: of each keyword beside
+    all other clips, the share of what it accepts that is right, at the highest threshold with which the recall is
+    reached; the mean of the keywords."""
+    held_out_precision: tuple[float, ...] | None = None
+    """The same on the devices' own held-out clips, all together."""
     attackers: tuple[Attackers, ...] = ()
     """The groups that attack."""
     detect: bool = False

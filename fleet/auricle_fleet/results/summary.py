@@ -53,14 +53,14 @@ class Ran:
     interrupted: bool
     confusion: NDArray[np.int64] | None = None
     """(L, L) of the last plug-in, see `Summary.confusion`."""
-    precision: tuple[float | None, ...] | None = None
+    precision: tuple[float, ...] | None = None
     """Of the last plug-in, see `Summary.keyword_precision`."""
+    held_out_precision: tuple[float, ...] | None = None
     attackers: tuple[Attackers, ...] = ()
 
     def summary(self, rows: Sequence[RoundRow]) -> Summary:
         """What it came to, by its rounds."""
-        settings, data, start = self.settings, self.data, self.start
-        last = rows[-1] if rows else None
+        settings, data, start, last = self.settings, self.data, self.start, rows[-1] if rows else None
         return Summary(
             plugin_accuracy_unseen=None if last is None else last.plugin_accuracy_unseen,
             plugin_accuracy_validation=None if last is None else last.plugin_accuracy_validation,
@@ -100,6 +100,7 @@ class Ran:
             confusion=None if self.confusion is None else tuple(tuple(map(int, row)) for row in self.confusion),
             label_clips=tuple(map(int, data.label_clips)),
             keyword_precision=self.precision,
+            held_out_precision=self.held_out_precision,
             attackers=self.attackers,
             detect=settings.detect,
             runtime=self.trained_by.name,

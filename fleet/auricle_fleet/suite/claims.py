@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from auricle_fleet.suite.figures import ROUNDS, Figure, named, rounds_to
+from auricle_fleet.suite.figures import Figure, get_figure, is_rounds, rounds_to
 from auricle_fleet.suite.paired import interval, sign_flip
 from auricle_fleet.suite.plan import Claim, Suite
 from auricle_fleet.suite.tables import Results
@@ -31,7 +31,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def figure(self) -> Figure:
         """That the claim is of."""
-        return rounds_to(1.0) if self.claim.figure == ROUNDS else named(self.claim.figure)
+        return rounds_to(1.0) if is_rounds(self.claim.figure) else get_figure(self.claim.figure)
 
     @property
     def interval(self) -> tuple[float, float] | None:

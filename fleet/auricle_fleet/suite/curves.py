@@ -10,11 +10,11 @@ from auricle.process.times import how_many
 from auricle_fleet.population.judging import RECALLS
 from auricle_fleet.results.drawing import Axis, Bar, Point, Series, bar_chart, heat_map, line_chart
 from auricle_fleet.results.result import RoundRow
-from auricle_fleet.suite.figures import ROUNDS, Figure, Unit
+from auricle_fleet.suite.figures import Figure, TargetFigure, Unit
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.parts import Condition
 from auricle_fleet.suite.plan import Suite, plain_name
-from auricle_fleet.suite.tables import Results, shown_figures
+from auricle_fleet.suite.tables import Results, figures_of
 
 AXES: dict[Unit, Axis] = {"share": Axis("", 0.0, 1.0, is_share=True), "degrees": Axis("degrees", 0.0, 180.0)}
 """Of the values of a figure by round."""
@@ -37,13 +37,16 @@ def pictures(suite: Suite, ended: Sequence[Ended], found: Results) -> list[Pictu
     for condition in suite.conditions:
         runs = [each for each in ended if each.cell.condition == condition.name]
         drawn += _of_condition(suite, runs, condition, found)
-    rounds = rounds_to_target(suite, found)
-    return drawn if rounds is None else [*drawn, Picture("rounds-to-target", rounds)]
+    for target in suite.target_figures:
+        svg = rounds_to_target(suite, found, target)
+        if svg is not None:
+            drawn.append(Picture(f"{target.name}-to-target", svg, target.model))
+    return drawn
 
 
 def _of_condition(suite: Suite, ended: Sequence[Ended], condition: Condition, found: Results) -> Iterable[Picture]:
     place = plain_name(condition.name)
-    for figure in shown_figures(suite):
+    for figure in figures_of(suite):
         svg = curves(suite, ended, condition.name, figure)
         if svg is not None:
             yield Picture(f"{figure.name}-{place}", svg, figure.model)
@@ -88,20 +91,20 @@ def precision_curves(suite: Suite, found: Results, condition: str) -> str | None
     return line_chart("Keywords of unseen speakers: precision by recall", condition, series, *axes)
 
 
-def rounds_to_target(suite: Suite, found: Results) -> str | None:
-    """Draw the mean rounds until the target as bars; where no run of a method is ever there, its name has a text alone.
+def rounds_to_target(suite: Suite, found: Results, target: TargetFigure) -> str | None:
+    """Draw the mean rounds until a target as bars; where no run of a method is ever there, its name has a text alone.
 
     A run that is never there counts as one more than it has, so the mean with such runs is the least that it may be.
-    None without a target, or where no run has ended.
+    None where no run has ended.
     """
-    figure = next((each for each in shown_figures(suite) if each.name == ROUNDS), None)
-    if figure is None or not any(each.runs for each in found.reached):
+    reached = [each for each in found.reached if each.figure == target.name]
+    if not any(each.runs for each in reached):
         return None
     blocks, most = [], 0.0
     for condition in suite.conditions:
         bars = []
-        for each in (each for each in found.reached if each.condition == condition.name):
-            mean = found.entry(ROUNDS, each.method, condition.name).mean
+        for each in (each for each in reached if each.condition == condition.name):
+            mean = found.entry(target.name, each.method, condition.name).mean
             if mean is None:
                 continue
             if not each.rounds:
@@ -112,7 +115,7 @@ def rounds_to_target(suite: Suite, found: Results) -> str | None:
             least = "" if len(each.rounds) == each.runs else "at least "
             bars.append(Bar(each.method, mean, f"{least}{mean:.1f}, reached by {len(each.rounds)} of {each.runs}"))
         blocks.append((condition.name, bars))
-    return bar_chart(figure.title, blocks, most)
+    return bar_chart(target.title, blocks, most)
 
 
 def _by_round(

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
-import numpy as np
 
-from auricle_fleet.population.judging import RECALLS
+from auricle_fleet.population.held_out import FleetScore, ModelRole
 from auricle_fleet.results.result import RoundRow, Summary
+from auricle_fleet.suite.measures import (
+    Rows,
+    after_attack,
+    angle,
+    false_names,
+    labelled_angle,
+    mean,
+    of_held_out,
+    of_row,
+    precision_at,
+    recall_of_detection,
+    recall_of_third,
+    recalls,
+    recovery,
+    worst_device,
+)
 
-Rows = Sequence[RoundRow]
 Unit = Literal["share", "rounds", "devices", "degrees"]
 ROUNDS = "rounds"
-"""The figure that a suite has beside those that it names, where it has a target."""
-BACK = 0.02
-"""So near to the accuracy of before an attack is recovered."""
-AFTERMATH_ROUNDS = 3
-"""Rounds after an attack's in which its harm is measured: detection can repair from the first of them on."""
-WORST_PERCENTILE = 10
-"""Percentile of the devices' accuracies that stands for the worst of them."""
+"""The figure that a suite has beside those that it names, where it has a target; of a second one `rounds-2`."""
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,128 +47,66 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """Of what: the shared plug-in, the devices' own models, or the run."""
 
 
-def recalls(summary: Summary) -> dict[int, float]:
-    """Recall on unseen speakers by the place of the label; labels of which there are no clips are missing."""
-    counts = summary.confusion or ()
-    return {label: row[label] / sum(row) for label, row in enumerate(counts) if sum(row)}
-
-
-def recall_of_third(summary: Summary, *, fewest: bool) -> float | None:
-    """Mean recall on unseen speakers of the third of the labels with the fewest training clips, or with the most.
-
-    A third of L labels are L / 3 of them, rounded down, and one at least; of labels with as many clips the first ones
-    count as fewer. None where there are no such clips, or an earlier version did not count them.
-    """
-    if summary.label_clips is None:
-        return None
-    clips = np.array(summary.label_clips)
-    order = np.argsort(clips, kind="stable").tolist()
-    third = max(len(order) // 3, 1)
-    known = recalls(summary)
-    return _mean([known[label] for label in (order[:third] if fewest else order[-third:]) if label in known])
-
-
-def precision_at(recall: float) -> Callable[[Summary, Rows], float | None]:
-    """The precision of keywords at one of `RECALLS`, see `keyword_precision`."""
-    place = int(np.argmin(np.abs(np.array(RECALLS) - recall)))
-    return lambda summary, _: None if summary.keyword_precision is None else summary.keyword_precision[place]
-
-
-def recall_of_detection(summary: Summary, rows: Rows) -> float | None:
-    """Attackers whom detection blamed in some round, by those who attacked; None without detection or attackers.
-
-    Who attacked has sent an update that counted in a round in which its group attacks, or was blamed in some round.
-    """
-    named, present = _harmful_names(rows), set()
-    for group in summary.attackers:
-        there = {name for row in rows if group.attack_in(row.round) for name in row.personal}
-        present |= set(group.devices) & (there | named)
-    return len(present & named) / len(present) if summary.detect and present else None
-
-
-def false_names(summary: Summary, rows: Rows) -> float | None:
-    """Honest devices whom detection blamed in some round; None without detection."""
-    hostile = {name for group in summary.attackers for name in group.devices}
-    return float(len(_harmful_names(rows) - hostile)) if summary.detect else None
-
-
-def recovery(summary: Summary, rows: Rows) -> float | None:
-    """Rounds from an attack until the plug-in's accuracy is within `BACK` of that of the round before, their mean.
-
-    An attack in round t that leaves it there counts 0, one from which it is back after round t + 2 counts 2. One that
-    is not over when the next one comes, or the run ends, counts the rounds up to there: it took longer. None without a
-    group that attacks in certain rounds.
-    """
-    accuracy, attacks = _accuracy_and_attacks(summary, rows)
-    accuracy[0] = summary.start_accuracy_unseen
-    last = max(accuracy)
-    taken = []
-    for attack, end in zip(attacks, [*attacks[1:], last + 1], strict=False):
-        before = accuracy.get(attack - 1)
-        if before is None:
-            continue
-        back = (n for n in range(attack, end) if (accuracy.get(n) or 0.0) >= before - BACK)
-        taken.append(float(next(back, end) - attack))
-    return _mean(taken)
-
-
-def after_attack(summary: Summary, rows: Rows) -> float | None:
-    """The plug-in's mean accuracy in `AFTERMATH_ROUNDS` rounds after each one with an attack, and its mean over these.
-
-    Rounds that the run does not have are left out. None without a group that attacks in certain rounds.
-    """
-    accuracy, attacks = _accuracy_and_attacks(summary, rows)
-    told = [[accuracy.get(n) for n in range(attack + 1, attack + 1 + AFTERMATH_ROUNDS)] for attack in attacks]
-    known = [_mean([value for value in values if value is not None]) for values in told]
-    return _mean([value for value in known if value is not None])
-
-
-def _accuracy_and_attacks(summary: Summary, rows: Rows) -> tuple[dict[int, float | None], list[int]]:
-    """The plug-in's accuracy on unseen speakers by round, and the rounds with an attack, of a group that names them."""
-    accuracy = {row.round: row.plugin_accuracy_unseen for row in rows}
-    return accuracy, sorted({number for group in summary.attackers for number in group.rounds if number in accuracy})
-
-
-def worst_device(_: Summary, rows: Rows) -> float | None:
-    """The percentile `WORST_PERCENTILE` of the devices' newest accuracies, between two of them in proportion."""
-    newest = {name: value for row in rows for name, value in row.personal.items() if value is not None}
-    return float(np.percentile(list(newest.values()), WORST_PERCENTILE)) if newest else None
-
-
-def angle(_: Summary, rows: Rows) -> float | None:
-    """Degrees between the direction of labelled clips and that of a round, the mean of the rounds that tell it."""
-    return _mean([value for row in rows if (value := labelled_angle(row)) is not None])
-
-
-def labelled_angle(row: RoundRow) -> float | None:
-    """Of a round: the coordinator's clips, or without those the mean of the devices with labels."""
-    return row.labelled_angle if row.coordinator_angle is None else row.coordinator_angle
-
-
-def rounds_to(target: float) -> Figure:
-    """The first round in which the plug-in is at least as accurate on unseen speakers; one that is never counts as one
-    after the last.
-    """
-    return Figure(
-        name=ROUNDS,
-        title=f"Rounds until the shared plug-in understands {100 * target:g} %",
-        of=lambda summary, rows: float(first_at(target, rows) or summary.rounds_planned + 1),
-        unit="rounds",
-        higher_is_better=False,
+def figures_of_shared(model: ModelRole, title: str) -> tuple[Figure, ...]:
+    """Of the shared model on each device's own held-out clips: the mean of the devices, the worst tenth, macro F1."""
+    values: tuple[tuple[str, str, Callable[[FleetScore], float]], ...] = (
+        ("", "mean of the devices", lambda score: score.accuracy),
+        ("-worst", "10th percentile of the devices", lambda score: score.worst),
+        ("-f1", "macro F1, mean of the devices", lambda score: score.f1),
+    )
+    return tuple(
+        Figure(
+            name=f"{model}{ending}",
+            title=f"{title}, {what}",
+            of=of_held_out(model, value),
+            by_round=of_row(model, value),
+        )
+        for ending, what, value in values
     )
 
 
-def first_at(target: float, rows: Rows) -> int | None:
-    """The first round in which the plug-in reaches the target on unseen speakers; None if it never does."""
-    return next((row.round for row in rows if (row.plugin_accuracy_unseen or 0.0) >= target), None)
+class TargetFigure(Figure, frozen=True, kw_only=True):
+    """The rounds until a figure reaches a target."""
+
+    target: float
+    reached_by: str
+    """The figure, which has a value in each round."""
+
+    def first_at(self, rows: Rows) -> int | None:
+        """The first round in which the figure is at least at the target; None if it never is."""
+        read = get_figure(self.reached_by).by_round
+        assert read is not None  # `Suite` refuses others
+        return next((row.round for row in rows if (read(row) or 0.0) >= self.target), None)
 
 
-def _harmful_names(rows: Rows) -> set[str]:
-    return {name for row in rows for name in row.harmful}
+def is_rounds(name: str) -> bool:
+    """Whether a figure of this name is of the rounds to a target."""
+    return name == ROUNDS or name.startswith(f"{ROUNDS}-")
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def rounds_to(target: float, reached_by: str = "unseen", place: int = 1) -> TargetFigure:
+    """The first round in which a figure is at or above a target; one that is never counts as one after the last.
+
+    Parameters
+    ----------
+    target
+        0 to 1.
+    reached_by
+        The figure's name; it has a value in each round.
+    place
+        Of the target among the suite's, from 1.
+    """
+    figure = TargetFigure(
+        name=ROUNDS if place == 1 else f"{ROUNDS}-{place}",
+        title=f"Rounds until {100 * target:g} %: {get_figure(reached_by).title}",
+        of=lambda summary, rows: float(figure.first_at(rows) or summary.rounds_planned + 1),
+        unit="rounds",
+        higher_is_better=False,
+        model=get_figure(reached_by).model,
+        target=target,
+        reached_by=reached_by,
+    )
+    return figure
 
 
 FIGURES = (
@@ -178,6 +124,21 @@ FIGURES = (
         model="own",
     ),
     Figure(
+        name="personal-worst",
+        title="Devices' own models, 10th percentile of the devices",
+        of=worst_device,
+        model="own",
+    ),
+    Figure(
+        name="personal-f1",
+        title="Devices' own models, macro F1, mean of the devices",
+        of=of_held_out("own", lambda score: score.f1),
+        by_round=of_row("own", lambda score: score.f1),
+        model="own",
+    ),
+    *figures_of_shared("received", "Shared model on each device's own held-out clips"),
+    *figures_of_shared("trained", "Shared model after local training on each device's own held-out clips"),
+    Figure(
         name="tail",
         title="Recall of the third of the labels with the fewest training clips",
         of=lambda summary, _: recall_of_third(summary, fewest=True),
@@ -190,13 +151,21 @@ FIGURES = (
     Figure(
         name="macro",
         title="Recall, the mean of the labels",
-        of=lambda summary, _: _mean(list(recalls(summary).values())),
+        of=lambda summary, _: mean(list(recalls(summary).values())),
     ),
     *(
         Figure(
             name=f"precision-{percent}",
             title=f"Precision of keywords at a recall of {percent} %",
-            of=precision_at(percent / 100),
+            of=precision_at(percent / 100, held_out=False),
+        )
+        for percent in (60, 70, 80, 90)
+    ),
+    *(
+        Figure(
+            name=f"held-out-precision-{percent}",
+            title=f"The same on the devices' own held-out clips at a recall of {percent} %",
+            of=precision_at(percent / 100, held_out=True),
         )
         for percent in (60, 70, 80, 90)
     ),
@@ -229,12 +198,6 @@ FIGURES = (
         of=after_attack,
     ),
     Figure(
-        name="worst-device",
-        title="Devices' own models, the 10th percentile of the devices",
-        of=worst_device,
-        model="own",
-    ),
-    Figure(
         name="angle",
         title="Angle between the direction of labelled clips and a round's",
         of=angle,
@@ -247,8 +210,10 @@ FIGURES = (
 """All of them, in the order of the tables."""
 NAMES = tuple(figure.name for figure in FIGURES)
 """What `Suite.figures` can name."""
+CURVES = tuple(figure.name for figure in FIGURES if figure.by_round is not None and figure.higher_is_better)
+"""What `Suite.target_figure` can name."""
 
 
-def named(name: str) -> Figure:
+def get_figure(name: str) -> Figure:
     """The figure of a name; StopIteration for an unknown name, which `Suite` refuses."""
     return next(figure for figure in FIGURES if figure.name == name)

@@ -17,6 +17,7 @@ Values = dict[str, object]
 Tried = float | int | str
 Seeds = Annotated[tuple[Seed, ...], Meta(min_length=1, max_length=1000)]
 Target = Annotated[float, Meta(gt=0, le=1)]
+Targets = Target | Annotated[tuple[Target, ...], Meta(min_length=1, max_length=5)]
 
 
 class Constant(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -89,7 +90,7 @@ class Full(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     settings: Values = {}
     """Over those of the suite."""
     seeds: Seeds | None = None
-    target: Target | None = None
+    target: Targets | None = None
     tuning: Tuning | None = None
     """In place of the suite's."""
     methods: tuple[Method, ...] = ()

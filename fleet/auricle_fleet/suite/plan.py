@@ -19,8 +19,8 @@ from auricle_fleet.engines import require_engine
 from auricle_fleet.settings.check import labelled_folder
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.left_open import with_choices
-from auricle_fleet.suite.figures import NAMES, ROUNDS
-from auricle_fleet.suite.parts import Condition, Full, Method, Name, Seeds, Target, Tuning, Values
+from auricle_fleet.suite.figures import CURVES, NAMES, ROUNDS, TargetFigure, rounds_to
+from auricle_fleet.suite.parts import Condition, Full, Method, Name, Seeds, Targets, Tuning, Values
 
 SHIPPED = Path(__file__).parent / "shipped"
 """Suites that come with this package, a file each."""
@@ -61,8 +61,10 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     conditions: Annotated[tuple[Condition, ...], Meta(min_length=1)] = (Condition(name="as it is"),)
     reference: str | None = None
     """The method that the others are compared with, seed by seed; without, the first one."""
-    target: Target | None = None
-    """Accuracy on unseen speakers, 0 to 1: the rounds until it is reached are counted."""
+    target: Targets | None = None
+    """One, or several, 0 to 1: the rounds until it is reached are counted."""
+    target_figure: Name = "unseen"
+    """What reaches it, by the names of docs/suites.md: a figure that has a value in each round."""
     tuning: Tuning | None = None
     full: Full | None = None
     """What its full size has otherwise (sizes.py)."""
@@ -85,6 +87,11 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         unknown = next((name for name in self.figures if name not in NAMES), None)
         if unknown is not None:
             raise SettingsError(f'There is no figure "{unknown}" of a suite: {nearest(unknown, NAMES)}')
+        if self.target_figure not in CURVES:
+            raise SettingsError(
+                f'The target_figure "{self.target_figure}" has no value in each round: '
+                f"{nearest(self.target_figure, CURVES)}"
+            )
         names = [method.name for method in self.methods]
         if self.reference is not None and self.reference not in names:
             raise SettingsError(f'The reference "{self.reference}" is not a method: {nearest(self.reference, names)}')
@@ -113,11 +120,20 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise SettingsError(
                 f'{said} names the condition "{claim.condition}": {nearest(claim.condition, conditions)}'
             )
-        if claim.figure not in (ROUNDS, *self.figures):
-            shown = nearest(claim.figure, (ROUNDS, *self.figures))
-            raise SettingsError(f'{said} is of the figure "{claim.figure}", which the suite does not show: {shown}')
         if claim.figure == ROUNDS and self.target is None:
             raise SettingsError(f"{said} is of the rounds to a target, and the suite has none: set target.")
+        shown = (*self.figures, *(figure.name for figure in self.target_figures))
+        if claim.figure not in shown:
+            raise SettingsError(
+                f'{said} is of the figure "{claim.figure}", which the suite does not show: '
+                f"{nearest(claim.figure, shown)}"
+            )
+
+    @property
+    def target_figures(self) -> tuple[TargetFigure, ...]:
+        """The rounds to each of its targets."""
+        targets = () if self.target is None else (self.target,) if isinstance(self.target, float) else self.target
+        return tuple(rounds_to(target, self.target_figure, place) for place, target in enumerate(targets, 1))
 
     @property
     def compared_with(self) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from auricle import __version__
 from auricle_fleet.settings.units import percent
+from auricle_fleet.suite.parts import Targets
 from auricle_fleet.suite.tables import Results
 
 Size = Literal["small", "full"]
@@ -53,7 +54,7 @@ class SuiteRecord(msgspec.Struct, frozen=True, kw_only=True):
     methods: tuple[str, ...]
     conditions: tuple[str, ...]
     reference: str
-    target: float | None
+    target: Targets | None
     setting: str | None
     """That was tuned; None where nothing was."""
     tuned: tuple[Tuned, ...]

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from auricle_fleet.suite.figures import FIGURES, Figure, first_at, named, rounds_to
+from auricle_fleet.suite.figures import FIGURES, ROUNDS, Figure, TargetFigure, get_figure
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.paired import interval, sign_flip
 from auricle_fleet.suite.plan import Suite
 
-__all__ = ["EVERY", "FIGURES", "Beside", "Entry", "Figure", "Reached", "Results", "results", "shown_figures"]
+__all__ = ["EVERY", "FIGURES", "Beside", "Entry", "Figure", "Reached", "Results", "figures_of", "results"]
 
 EVERY = "mean of all"
 
@@ -72,6 +72,8 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     """The first round at or above it, of each run that got there."""
     runs: int
     """That have ended."""
+    figure: str = ROUNDS
+    """Of the suite's targets."""
 
 
 class Precision(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +82,7 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     condition: str
     runs: int
-    """That tell it."""
+    """That have one."""
     precision: tuple[float | None, ...]
     """At recalls of 0.05 to 1 in steps of 0.05, the mean of the seeds; None where one of them never reaches it."""
 
@@ -110,10 +112,9 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         return next(e for e in self.entries if (e.figure, e.method, e.condition) == (figure, method, condition))
 
 
-def shown_figures(suite: Suite) -> tuple[Figure, ...]:
+def figures_of(suite: Suite) -> tuple[Figure, ...]:
     """What a suite shows: the figures that it names, and the rounds until its target where it has one."""
-    rounds = () if suite.target is None else (rounds_to(suite.target),)
-    return (*map(named, suite.figures), *rounds)
+    return (*map(get_figure, suite.figures), *suite.target_figures)
 
 
 def results(suite: Suite, ended: Sequence[Ended]) -> Results:
@@ -131,14 +132,13 @@ def results(suite: Suite, ended: Sequence[Ended]) -> Results:
                 for seed in suite.seeds
             ),
         )
-        for figure in shown_figures(suite)
+        for figure in figures_of(suite)
         for method, condition in places
     )
-    target = suite.target
     return Results(
         entries=entries,
         beside=tuple(_beside(suite, entries)),
-        reached=() if target is None else tuple(_first_reach(target, place, of[place]) for place in places),
+        reached=tuple(_first_reach(target, place, of[place]) for target in suite.target_figures for place in places),
         precision=tuple(each for place in places if (each := _precision(place, of[place])) is not None),
         confusions=tuple(_confusions(suite, entries, of)),
     )
@@ -147,7 +147,7 @@ def results(suite: Suite, ended: Sequence[Ended]) -> Results:
 def _beside(suite: Suite, entries: Sequence[Entry]) -> list[Beside]:
     values = {(e.figure, e.method, e.condition): e.values for e in entries}
     found = []
-    for figure, method in itertools.product(shown_figures(suite), suite.methods):
+    for figure, method in itertools.product(figures_of(suite), suite.methods):
         if method.name == suite.compared_with:
             continue
         by_seed: list[list[float]] = [[] for _ in suite.seeds]
@@ -179,14 +179,14 @@ def _pair(figure: Figure, method: str, condition: str, differences: Sequence[flo
     )
 
 
-def _first_reach(target: float, place: tuple[str, str], ended: Sequence[Ended]) -> Reached:
-    firsts = [first for each in ended if (first := first_at(target, each.rounds)) is not None]
+def _first_reach(target: TargetFigure, place: tuple[str, str], ended: Sequence[Ended]) -> Reached:
+    firsts = [first for each in ended if (first := target.first_at(each.rounds)) is not None]
     method, condition = place
-    return Reached(method=method, condition=condition, rounds=tuple(firsts), runs=len(ended))
+    return Reached(method=method, condition=condition, rounds=tuple(firsts), runs=len(ended), figure=target.name)
 
 
 def _precision(place: tuple[str, str], ended: Sequence[Ended]) -> Precision | None:
-    known = [told for each in ended if (told := each.summary.keyword_precision) is not None]
+    known = [each.summary.keyword_precision for each in ended if each.summary.keyword_precision is not None]
     if not known:
         return None
     at_recalls = [[value for value in values if value is not None] for values in zip(*known, strict=True)]
@@ -198,7 +198,7 @@ def _confusions(
     suite: Suite, entries: Sequence[Entry], of: Mapping[tuple[str, str], Sequence[Ended]]
 ) -> Iterable[Confusion]:
     """Those of the reference and of the best of the others."""
-    first = named(suite.figures[0])
+    first = get_figure(suite.figures[0])
     sign = 1 if first.higher_is_better else -1
     for condition in suite.conditions:
         others = {

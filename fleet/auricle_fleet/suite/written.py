@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from auricle.wire.kinds import plain
 from auricle_fleet.suite.claims import claim_rows
-from auricle_fleet.suite.figures import ROUNDS, Figure, Unit
+from auricle_fleet.suite.figures import Figure, TargetFigure, Unit
 from auricle_fleet.suite.plan import Suite
-from auricle_fleet.suite.tables import Beside, Entry, Reached, Results, shown_figures
+from auricle_fleet.suite.tables import Beside, Entry, Reached, Results, figures_of
 
 Row = list[str]
 MODELS = ("claims", "plug-in", "own", "run")
@@ -68,27 +68,26 @@ def beside_table(suite: Suite, beside: Iterable[Beside], figure: Figure) -> Tabl
     return Table(f"{figure.title}: beside {suite.compared_with}{less}", head, rows, figure.model)
 
 
-def reached_table(suite: Suite, reached: Iterable[Reached]) -> Table:
-    """The rounds until the target: the median of the runs that got there, and how many did."""
-    assert suite.target is not None
+def reached_table(target: TargetFigure, reached: Iterable[Reached]) -> Table:
+    """The rounds until a target: the median of the runs that got there, and how many did."""
     rows = []
-    for each in reached:
+    for each in (each for each in reached if each.figure == target.name):
         rounds = sorted(each.rounds)
         median = "-" if not rounds else f"{statistics.median(rounds):g} ({rounds[0]} to {rounds[-1]})"
         rows.append([each.method, each.condition, median, f"{len(rounds)} of {each.runs}"])
-    head = ["method", "condition", f"rounds to {100 * suite.target:g} %", "reached by"]
-    return Table("Rounds to the target, of the runs that reached it", head, rows, "plug-in")
+    head = ["method", "condition", f"rounds to {100 * target.target:g} %", "reached by"]
+    return Table(f"{target.title}, of the runs that reached it", head, rows, target.model)
 
 
 def tables(suite: Suite, results: Results) -> list[Table]:
     """Every table that has something to say: claims, the shared plug-in, the devices' own models, the runs."""
     found = [Table("Claims of the print", *claim_rows(suite, results), "claims")] if suite.claims else []
-    for figure in sorted(shown_figures(suite), key=lambda each: MODELS.index(each.model)):
+    for figure in sorted(figures_of(suite), key=lambda each: MODELS.index(each.model)):
         if not any(entry.known for entry in results.entries if entry.figure == figure.name):
             continue
-        if figure.name == ROUNDS:
-            found.append(reached_table(suite, results.reached))
-            if not any(each.rounds for each in results.reached):
+        if isinstance(figure, TargetFigure):
+            found.append(reached_table(figure, results.reached))
+            if not any(each.rounds for each in results.reached if each.figure == figure.name):
                 continue
         else:
             found.append(figure_table(suite, results, figure))

@@ -17,7 +17,8 @@ from auricle_edge.fleet.device_messages import DeviceMessages
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging
 from auricle_fleet.population.behaviour import GroupTrainer
-from auricle_learning.training.train import LocalState, Trainer, TrainingStopped
+from auricle_fleet.population.held_out import MODELS, HeldOutScore, ModelRole, score_labels
+from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
 from auricle_learning.training.update_body import update_body
 
 FLEET, BOOT = "emulated", "virtual"
@@ -37,6 +38,8 @@ class Answer:
     """What it has learnt then; None: what it had learnt before."""
     verdict: Verdict | None = None
     """Its judge's."""
+    scores: Mapping[ModelRole, HeldOutScore] = field(default_factory=dict)
+    """Of `MODELS` on its own held-out clips; empty where it has none."""
 
     @property
     def doubt(self) -> str | None:
@@ -126,13 +129,23 @@ class Client:
             verdict = judge.judge(invite.plan, invite.round, plugin, local, result)
             if verdict.reason is not None:
                 return Answer(None, b"", verdict.reason, verdict.back, verdict)
-        table = self.trainer.pack.plugin_table
+        scores, table = self._scores(result), self.trainer.pack.plugin_table
         body, vectors, result = update_body(result, plugin, invite.plan, table, local.variates)
         pending = self._messages.update(invite, result, body, vectors, travels=False)
         learnt = None if _as_before(result.local, local) else result.local
         if learnt is not None and local is _NO_STATE:
             learnt = replace(learnt, weights=self.trainer.first_state().weights)
-        return Answer(pending.update, pending.body, "", learnt, verdict)
+        return Answer(pending.update, pending.body, "", learnt, verdict, scores)
+
+    def _scores(self, result: RoundResult) -> dict[ModelRole, HeldOutScore]:
+        """What its models recognise of the clips that it never trains on."""
+        targets, found = self.trainer.data.held_out.targets, dict(result.recognised)
+        if not len(targets) or not found:  # who only claims to have trained recognises nothing
+            return {}
+        if "trained" not in found:
+            trained = result.plugin if result.trained is None else result.trained
+            found["trained"] = self.trainer.recognise_held_out(self.trainer.pack.manifest.plugin, trained)
+        return {model: score_labels(targets, found[model]) for model in MODELS}
 
 
 _NO_STATE = LocalState(np.zeros(0, np.float32))

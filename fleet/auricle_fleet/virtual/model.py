@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import msgspec
 import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from auricle.wire.messages import Update
 from auricle.wire.tensors import Flat, digest, encode
 from auricle_cloud.rounds.model_report import report_model
+from auricle_fleet.population.held_out import HeldOutScore, ModelRole
 from auricle_learning.aggregation.cohort import Aggregate
 
 
@@ -55,8 +57,10 @@ def starts(model: Model, devices: Sequence[str]) -> NDArray[np.float64] | None:
     return np.stack([model.start(device) for device in devices]).astype(np.float64)
 
 
-def explained(aggregate: Aggregate, counted: list[Update]) -> dict[str, object]:
-    """What a report says of a model, as a coordinator writes it."""
+def explain_model(
+    aggregate: Aggregate, counted: list[Update], scores: Mapping[str, Mapping[ModelRole, HeldOutScore]]
+) -> dict[str, object]:
+    """What a report says of a model, as a coordinator writes it, and what devices' models recognise."""
     out = {*aggregate.left_out}
     updates = [
         {
@@ -69,6 +73,7 @@ def explained(aggregate: Aggregate, counted: list[Update]) -> dict[str, object]:
             "held_out": update.held_out,
             "unsupervised": None if update.unsupervised is UNSET else update.unsupervised,
             "left_out": update.device in out,
+            "scores": msgspec.to_builtins(scores.get(update.device, {})),
         }
         for update in counted
     ]

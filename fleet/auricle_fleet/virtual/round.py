@@ -25,7 +25,7 @@ from auricle_fleet.virtual.cohort import Cohorts
 from auricle_fleet.virtual.crew import Asked, Call, Crew
 from auricle_fleet.virtual.detection import VirtualDetection, maker_of
 from auricle_fleet.virtual.device import Work
-from auricle_fleet.virtual.model import Model, explained, own_models
+from auricle_fleet.virtual.model import Model, explain_model, own_models
 from auricle_fleet.virtual.order import NOT_JUDGED, TASK, Ended, Judged, Order
 from auricle_learning.aggregation.next_model import next_model
 from auricle_learning.training.train import LocalState
@@ -182,7 +182,8 @@ class VirtualRounds:
             require_model(made.aggregate, made.weights, start.weights, cohorts.limits)
         except UnsoundModelError as error:
             return ended(judged=before, report={**report, "reason": str(error)})
-        report = {**report, **explained(made.aggregate, headers), "detection": judged.detection}
+        scores = {name: came.answers[name].scores for name in names}
+        report = {**report, **explain_model(made.aggregate, headers, scores), "detection": judged.detection}
         maker = None
         if detection is not None:
             report["accuracy"], report["loss"] = detection.score(made.evaluated)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from auricle.wire.tensors import Flat
 
 
@@ -54,3 +57,6 @@ class RoundResult:
     """What travels beside the weights, by name."""
     trained: Flat | None = None
     """(P,) the plug-in as it was trained, where that is not what travels."""
+    recognised: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    """(H,) labels that models give the clips that are never trained on: `received`, the plug-in as it came, `own`, the
+    model that `personal_accuracy` is of, and `trained`, the plug-in as it was trained, where that is the same model."""

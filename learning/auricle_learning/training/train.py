@@ -15,7 +15,7 @@ from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
 from auricle_learning.methods.passes import head_size, plan_of_pass
-from auricle_learning.runtimes import Runtime, accuracy, cross_entropy
+from auricle_learning.runtimes import Runtime, cross_entropy
 from auricle_learning.training.carried import negatives_beside
 from auricle_learning.training.device_half import DeviceHalf, mechanisms_of
 from auricle_learning.training.epochs import TrainingStopped as TrainingStopped
@@ -89,11 +89,20 @@ class Trainer:
         """Mean cross-entropy of a plug-in on the training clips: eval mode, no augmentation (FedVSA 6.1, A37)."""
         return cross_entropy(self.logits(self.pack.manifest.plugin, plugin, self.data.train), self.data.train.targets)
 
+    def recognise_held_out(self, architecture: str, weights: Flat) -> NDArray[np.int64]:
+        """Labels (H,) that a model gives the clips that are never trained on."""
+        held_out = self.data.held_out
+        if not len(held_out):
+            return np.zeros(0, np.int64)
+        labels: NDArray[np.int64] = self.logits(architecture, weights, held_out).argmax(axis=1)
+        return labels
+
     def held_out_accuracy(self, architecture: str, weights: Flat) -> float | None:
         """Accuracy of a model on the clips that are never trained on; None where there are none."""
-        if not len(self.data.held_out):
-            return None
-        return accuracy(self.logits(architecture, weights, self.data.held_out), self.data.held_out.targets)
+        return self._share_right(self.recognise_held_out(architecture, weights))
+
+    def _share_right(self, labels: NDArray[np.int64]) -> float | None:
+        return float(np.mean(labels == self.data.held_out.targets)) if len(labels) else None
 
     def run(
         self,
@@ -163,6 +172,10 @@ class Trainer:
         travels, sent, stays = half.after(models.plugin, taken, models.personal, see)
         for mechanism in mechanisms:
             read.update(mechanism.vectors(models.plugin))
+        own = models.judged(self.architecture, name)
+        recognised = {"received": self.recognise_held_out(name, plugin), "own": self.recognise_held_out(*own)}
+        if own[1] is models.plugin:
+            recognised["trained"] = recognised["own"]
         return RoundResult(
             plugin=travels,
             local=LocalState(models.local, kept, seen, stays),
@@ -170,13 +183,14 @@ class Trainer:
             steps=taken,
             seconds=self.clock.monotonic() - began,
             samples=count.all,
-            personal_accuracy=self.held_out_accuracy(*models.judged(self.architecture, name)),
-            plugin_accuracy=self.held_out_accuracy(name, plugin),
+            personal_accuracy=self._share_right(recognised["own"]),
+            plugin_accuracy=self._share_right(recognised["received"]),
             held_out=len(self.data.held_out),
             sure=sum(each.sure for each in mechanisms),
             unsupervised=count.unlabelled,
             vectors={**sent, **read},
             trained=None if travels is models.plugin else models.plugin,
+            recognised=recognised,
         )
 
     def _half(
