@@ -7,7 +7,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.cloud.rolling import NEW, OTHER, Rolling
 
 from auricle_cloud.observing.metrics import MOST_ROLLOUTS, Metrics
+from auricle_cloud.states.outcome import OUTCOMES
+from auricle_cloud.states.report import CountedUpdate, RoundReport
 from auricle_cloud.states.rollout import DEVICE_STATES
+from auricle_cloud.states.round_outcomes import count_outcomes
 from auricle_cloud.storage.rows import ModelRow
 from auricle_cloud.storage.store import Store
 
@@ -63,9 +66,31 @@ def test_there_are_never_more_lines_than_are_allowed(store: Store) -> None:
     assert told(metrics, rolling, most=2)[0].keys() == set(names[2:])
 
 
-def test_updates_that_the_rule_left_out_are_counted_from_0_on() -> None:
+def test_every_outcome_of_the_table_is_counted_from_0_on() -> None:
     metrics = Metrics()
-    assert metrics.registry.get_sample_value("auricle_updates_left_out_total") == 0
-    metrics.round("published", 1.0, 2)
-    metrics.round("aborted", 1.0)
-    assert metrics.registry.get_sample_value("auricle_updates_left_out_total") == 2
+
+    def counted() -> dict[str, float | None]:
+        read = metrics.registry.get_sample_value
+        return {outcome: read("auricle_device_outcomes_total", {"outcome": outcome}) for outcome in OUTCOMES}
+
+    assert counted() == dict.fromkeys(OUTCOMES, 0)
+    metrics.round("published", 1.0, {"counted": 3, "left_out": 2})
+    metrics.round("aborted", 1.0, {"silent": 1, "counted": 1})
+    assert counted() == {**dict.fromkeys(OUTCOMES, 0), "counted": 4, "left_out": 2, "silent": 1}
+
+
+def test_each_device_of_a_report_has_one_outcome() -> None:
+    updates = [CountedUpdate(device=name, left_out=name == "b") for name in "abc"]
+    report = RoundReport(
+        invited=[*"abcdefgh"],
+        updates=updates,
+        dropped=["c"],
+        refused={"d": "late:round closed", "e": "norm", "x": "norm"},
+        failed={"f": "broken", "g": None},
+        declined=["g"],
+        elsewhere={"h": 4},
+    )
+
+    expected = {name: 1 for name in OUTCOMES if name not in ("silent", "not_invited")}
+    assert count_outcomes(report) == {**expected, "refused": 2}
+    assert count_outcomes(RoundReport(invited=["a"])) == {"silent": 1}

@@ -9,6 +9,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from auricle_cloud.observing.hearing_watch import HearingFigures
+from auricle_cloud.states.outcome import OUTCOMES, Outcome
 from auricle_cloud.states.rollout import DEVICE_STATES
 from auricle_cloud.states.verdict import CODES, OTHER
 from auricle_cloud.storage.rows import DeviceRow, ModelRow
@@ -29,7 +30,9 @@ class Metrics:
             "auricle_update_seconds", "Seconds from the last part of an update to its acknowledgement.", **own
         )
         self._rounds = Counter("auricle_rounds", "Finished rounds by state.", ["state"], **own)
-        self._left_out = Counter("auricle_updates_left_out", "Updates that the rule gave the weight 0.", **own)
+        self._outcomes = Counter(
+            "auricle_device_outcomes", "What became of devices, as each round ended.", ["outcome"], **own
+        )
         self._round_seconds = Histogram(
             "auricle_round_seconds", "Seconds a round took.", buckets=(1, 3, 10, 30, 60, 180, 600, 1800, 7200), **own
         )
@@ -54,6 +57,8 @@ class Metrics:
             self._refused.labels(reason)
         for state in ("published", "aborted"):
             self._rounds.labels(state)
+        for outcome in OUTCOMES:
+            self._outcomes.labels(outcome)
 
     def update(self, verdict: str, seconds: float) -> None:
         """An update was answered."""
@@ -64,10 +69,11 @@ class Metrics:
         """A frame was refused."""
         self._refused.labels(code if code in CODES else OTHER).inc()
 
-    def round(self, state: str, seconds: float, left_out: int = 0) -> None:
-        """A round has ended, and its rule has left so many devices out of every layer."""
+    def round(self, state: str, seconds: float, outcomes: Mapping[Outcome, int]) -> None:
+        """A round has ended with so many devices of each outcome."""
         self._rounds.labels(state).inc()
-        self._left_out.inc(left_out)
+        for outcome, devices in outcomes.items():
+            self._outcomes.labels(outcome).inc(devices)
         self._round_seconds.observe(seconds)
 
     def alarm(self) -> None:

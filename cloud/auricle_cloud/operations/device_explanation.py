@@ -23,6 +23,7 @@ from auricle_cloud.states.report import (
     ShapleyValue,
 )
 from auricle_cloud.states.round import State
+from auricle_cloud.states.round_outcomes import DevicesOfRound, outcome_of
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,10 @@ class _Layer:
 
 
 @dataclass(frozen=True)
-class Indexed:
-    """A report in which many devices are soon looked up."""
+class Indexed(DevicesOfRound):
+    """A report with the layers and scores of its devices."""
 
-    report: RoundReport
-    invited: frozenset[str]
-    declined: frozenset[str]
-    dropped: frozenset[str]
     layers: Sequence[_Layer]
-    updates: Mapping[str, CountedUpdate]
     scores: Mapping[str, float]
     ascending: Sequence[float]
     """The scores."""
@@ -79,12 +75,8 @@ class Indexed:
         """Index a report."""
         scores = _finite(report.layers[0].score) if report.layers else {}
         return cls(
-            report=report,
-            invited=frozenset(report.invited),
-            declined=frozenset(report.declined),
-            dropped=frozenset(report.dropped),
+            **vars(DevicesOfRound.of(report)),
             layers=[_Layer.read(layer) for layer in report.layers],
-            updates={update.device: update for update in report.updates},
             scores=scores,
             ascending=sorted(scores.values()),
         )
@@ -114,37 +106,25 @@ def explain_device(known: Indexed, name: str, number: int, state: State, now: st
     update = known.updates.get(name)
     if update is not None:
         return _counted(known, name, number, update)
-    outcome, why = _outcome(known, name, number, state, now)
+    outcome, why = _explain_missing(known, name, number, state, now)
     said = [why, *_about_quorum(known, name), *_about_shapley(known, name)]
     return DeviceWhy(device=name, outcome=outcome, sentences=said, **asdict(_judged(known, name)))
 
 
-def outcome_of(known: Indexed, name: str) -> Outcome:
-    """What became of a device's invitation."""
-    if name in known.updates:
-        if name in known.dropped:
-            return "dropped"
-        return "left_out" if known.updates[name].left_out else "counted"
-    return _outcome(known, name, 0, "published", None)[0]
-
-
-def _outcome(known: Indexed, name: str, number: int, state: State, now: str | None) -> tuple[Outcome, str]:
+def _explain_missing(known: Indexed, name: str, number: int, state: State, now: str | None) -> tuple[Outcome, str]:
     """Why nothing of a device was counted."""
-    failed, refused = known.report.failed, known.report.refused
-    outcome: Outcome
-    why: object = ""
-    if name in refused:
-        code = str(refused[name])
-        outcome, why = ("late" if code.startswith(("late", "closed")) else "refused"), sentence(code)
-    elif name in failed:
-        outcome = "declined" if name in known.declined else "failed"
-        why = sentence(str(failed[name] or "it gave no reason"))
-    elif name not in known.invited:
-        outcome, why = "not_invited", _ineligible(known, name, now)
-    elif name in known.report.elsewhere:
-        outcome, why = "elsewhere", known.report.elsewhere[name]
+    outcome, report = outcome_of(known, name), known.report
+    why: object
+    if outcome in ("late", "refused"):
+        why = sentence(str(report.refused[name]))
+    elif outcome in ("declined", "failed"):
+        why = sentence(str(report.failed[name] or "it gave no reason"))
+    elif outcome == "not_invited":
+        why = _ineligible(known, name, now)
+    elif outcome == "elsewhere":
+        why = report.elsewhere[name]
     else:
-        outcome, why = "silent", "before it was aborted" if state == "aborted" else "before it closed"
+        why = "before it was aborted" if state == "aborted" else "before it closed"
     return outcome, sentence_of(outcome, name, number, why)
 
 

@@ -12,7 +12,6 @@ from auricle_cloud.operations.device_explanation import (
     Indexed,
     explain_device,
     finite,
-    outcome_of,
     sentence,
 )
 from auricle_cloud.operations.group_explanation import about_groups, about_prior
@@ -27,6 +26,7 @@ from auricle_cloud.states.report import (
     SecureReport,
 )
 from auricle_cloud.states.round import State
+from auricle_cloud.states.round_outcomes import DevicesOfRound, outcome_of
 
 GIVEN_DEVICES = 3
 """Devices that were not invited of which a round says why."""
@@ -82,7 +82,7 @@ def involved(report: RoundReport, *, passed_over: bool = False) -> list[str]:
 
 def filter_by_outcome(report: RoundReport, names: Iterable[str], outcome: OutcomeFilter) -> list[str]:
     """The devices among these that had this outcome; a report of a round under way may lack all but its first facts."""
-    known, names = Indexed.of(report), list(names)
+    known, names = DevicesOfRound.of(report), list(names)
     if outcome == "harmful":
         found = set((report.detection or DetectionReport()).bad)
     elif outcome == "pruned":

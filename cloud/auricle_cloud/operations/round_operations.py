@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import to_builtins
 from msgspec.structs import asdict, replace
 
 from auricle.errors import StorageError
@@ -48,13 +47,13 @@ from auricle_cloud.operations.waiting import (
     planned_waits,
     unfinished,
 )
-from auricle_cloud.states.report import RoundReport, read_report
-from auricle_cloud.states.round import FINISHED, GAVE_UP
+from auricle_cloud.states.report import read_report
+from auricle_cloud.states.round import FINISHED
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage import rows
 from auricle_cloud.storage.claim_records import ClaimRecords
+from auricle_cloud.storage.cohort_report import report_with_cohort
 from auricle_cloud.storage.database import Pulse
-from auricle_cloud.storage.listings import MemberRow
 
 AT_A_GLANCE = 20
 """Devices of which an overview says why a round waits for them."""
@@ -94,7 +93,7 @@ class RoundOperations(Operator):
             members = self._list.cohort(self.task, number, limit=limit + 1, after=after)
         else:
             cohort = self._list.cohort(self.task, number)
-            wanted = set(filter_by_outcome(self._told(found, cohort), [row.device for row in cohort], outcome))
+            wanted = set(filter_by_outcome(report_with_cohort(found, cohort), [row.device for row in cohort], outcome))
             members = [row for row in cohort if row.device in wanted and (after is None or row.device > after)]
         shown = [as_answer(Member, row, state=outcome_state(row)) for row in members[:limit]]
         made = self.store.models.of_round(self.task, number)
@@ -125,7 +124,7 @@ class RoundOperations(Operator):
         now: dict[str, str] = {}
         if not is_whole(found.report):
             return self._why_unfinished(found, device, limit, after, outcome)
-        report = self._told(found, self._list.cohort(self.task, number))
+        report = report_with_cohort(found, self._list.cohort(self.task, number))
         if device is not None:
             names, known = [device], self._list.known([device])
             now = {name: unfit(row, self._pack()) or "" for name, row in known.items()}
@@ -141,26 +140,6 @@ class RoundOperations(Operator):
         said = explain(report, task=self.task, number=number, state=found.state, only=left[:limit], now=now)
         after = left[limit - 1] if len(left) > limit else None
         return replace(said, sentences=[*said.sentences, *more], next=after)
-
-    def _told(self, found: rows.RoundRow, cohort: list[MemberRow]) -> RoundReport:
-        """A round's report, or what is known before there is one, with what only the cohort's rows say."""
-        number = found.round
-        report = found.report or {}
-        counted = [row for row in cohort if row.counted_in == number]
-
-        def of(*states: str) -> dict[str, str | None]:
-            return {row.device: row.reason for row in cohort if row.state in states}
-
-        written = {
-            "invited": [row.device for row in cohort],
-            "updates": [to_builtins(row) for row in counted],
-            "failed": of(*GAVE_UP),
-            **report,
-            "refused": {**of("late", "refused"), **(report.get("refused") or {})},
-            "declined": list(of("declined")),
-            "elsewhere": {row.device: row.counted_in for row in cohort if row.counted_in not in (None, number)},
-        }
-        return read_report(written)
 
     def _waiting(self, found: rows.RoundRow) -> Waiting | None:
         """Why a round does not begin, or does not go on; None of a finished one."""
@@ -208,7 +187,7 @@ class RoundOperations(Operator):
         waiting = self._waiting(found)
         if waiting is None:
             raise ConflictError(f"Round {found.round} of {self.task} is {found.state}: it has no report yet.")
-        told = self._told(found, self._list.cohort(self.task, found.round))
+        told = report_with_cohort(found, self._list.cohort(self.task, found.round))
         reasons = {one.device: one.reason for one in waiting.devices}
         names = sorted({*involved(told), *reasons})
         if device is not None and device not in names + list(reasons) and not self._list.known([device]):

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from auricle.process.times import how_many
-from auricle_cloud.operations.device_explanation import Indexed, outcome_of, sentence
+from auricle_cloud.operations.device_explanation import sentence
 from auricle_cloud.operations.round_answers import DeviceWaits, DeviceWhy, Waiting
 from auricle_cloud.states.report import RoundReport
+from auricle_cloud.states.round_outcomes import DevicesOfRound, outcome_of
 from auricle_cloud.states.selection import moment, unfit
 from auricle_cloud.storage import rows
 from auricle_cloud.storage.database import Pulse
@@ -169,7 +170,7 @@ def _member(row: MemberRow, device: rows.DeviceRow | None) -> str:
 
 def unfinished(report: RoundReport, name: str, reason: str | None) -> DeviceWhy:
     """One device of a round that is not finished; `reason` as of `DeviceWaits`."""
-    outcome = outcome_of(Indexed.of(report), name)
+    outcome = outcome_of(DevicesOfRound.of(report), name)
     said = {"counted": "has sent its update", "not_invited": "can be invited"}.get(outcome, "has answered")
     return DeviceWhy(device=name, outcome=outcome, sentences=[sentence(f"{name} {reason or said}")])
 

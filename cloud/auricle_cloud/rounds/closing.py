@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Callable
 
 import sqlalchemy as sa
@@ -25,8 +26,12 @@ from auricle_cloud.rounds.personal import keep_made
 from auricle_cloud.rounds.privacy import NoisyRound
 from auricle_cloud.rounds.rule_events import note_mended, note_rule
 from auricle_cloud.settings import RoundDone
+from auricle_cloud.states.outcome import Outcome
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import GAVE_UP, counted_words
+from auricle_cloud.states.round_outcomes import count_outcomes
+from auricle_cloud.storage.cohort_report import report_with_cohort
+from auricle_cloud.storage.listings import Listings
 from auricle_cloud.storage.rows import ModelRow, RoundChanges, RoundRow, UpdateRow
 from auricle_learning.aggregation.cohort import Aggregate
 from auricle_learning.aggregation.next_model import NextModel
@@ -264,30 +269,32 @@ class Closing:
         """Clear up after a finished round, log it, and tell the watcher."""
         site, number = self.site, row.round
         await asyncio.to_thread(self.forget, number)
-        invited, counted, out, weights = await self._outcome(number)
+        invited, counted, outcomes, weights = await self._outcome(number)
+        out = outcomes["left_out"]
         seconds = site.clock.monotonic() - began
         words = counted_words(counted, invited, out)
         log.info("round %d %s: %s in %.1f s", number, row.state, words, seconds)
-        site.metrics.round(row.state, seconds, out)
+        site.metrics.round(row.state, seconds, outcomes)
         if site.watcher is not None and weights is not None:
             done = RoundDone(number, site.horizon, row.state, weights, seconds, invited, counted, row.report or {}, out)
             of, evaluated = self._evaluated or (number, None)  # a coordinator that was restarted since has the model's
             await site.watcher(dataclasses.replace(done, evaluated=evaluated if of == number else None))
 
-    async def _outcome(self, number: int) -> tuple[int, int, int, Flat | None]:
-        """How many were invited to a round, counted and left out by its rule, and for a watcher the model after it.
+    async def _outcome(self, number: int) -> tuple[int, int, Counter[Outcome], Flat | None]:
+        """How many were invited to a round and counted, what became of all, and for a watcher the model after it.
 
         The round has ended and nobody will come back to it: where the database or the blobs are away, this waits.
         """
         site, place = self.site, (self._task, number)
 
-        def look() -> tuple[int, int, int, Flat | None]:
+        def look() -> tuple[int, int, Counter[Outcome], Flat | None]:
             current = None if site.watcher is None else site.store.models.current(self._task).blob
-            out = len(site.store.updates.left_out(*place))
+            cohort = Listings(site.store.database).cohort(*place)
+            outcomes = count_outcomes(report_with_cohort(self._round(number), cohort))
             return (
-                len(site.store.rounds.invited(*place)),
-                len(site.store.updates.counted_devices(*place)) - out,
-                out,
+                len(cohort),
+                len(site.store.updates.counted_devices(*place)) - outcomes["left_out"],
+                outcomes,
                 None if current is None else site.weights(current),
             )
 
