@@ -1,6 +1,6 @@
 """What a fleet of the comparison has beside the buttons of `flower_fleets`: its models, and what its server has taken.
 
-`FEDAVG` and `ROBUST` are the rules of a side: the mean of weights, which all have, and what a side offers of itself
+`rules` are a side's two: the mean of weights, which all have, and what a side offers of itself
 against updates that harm; empty where it offers nothing.
 """
 

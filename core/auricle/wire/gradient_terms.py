@@ -14,7 +14,7 @@ Term = Literal["drift", "freeze"]
 Fill = Literal["zeros", "ones", "received"]
 """What a vector (P,) holds: zeros or ones, where it is not given, or the weights that training starts from."""
 Parts = list[str]
-"""Names of the values of a vector's parts, see `PARTS`."""
+"""Names of the values of a vector's parts."""
 
 
 class Operators(Protocol):

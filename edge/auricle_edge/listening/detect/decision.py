@@ -262,8 +262,9 @@ class Awake:
 def waken(wake: Detection, window: float, hop: float) -> Awake:
     """The window that a wake word opens.
 
-    Commands count from the first hop whose window of sound ends `SHORTEST` (`auricle.hearing.waking`) or more after the
-    wake word: the end of the word by its energy, or where that is not known the end of the window it was heard in.
+    Commands count from the first hop whose window of sound ends `SHORTEST_SECONDS` (`auricle.hearing.waking`) or more
+    after the wake word: the end of the word by its energy, or where that is not known the end of the window it was
+    heard in.
 
     Parameters
     ----------

@@ -126,7 +126,8 @@ class OneAnswer:
     async def answers(self, event: Event) -> bool:
         """Whether this device answers an event: a command after a wake word as the wake word.
 
-        Known within `LIMIT_SECONDS` where the winner answers, and within `LIMIT + 2 * ANSWER` where nobody does.
+        Known within `LIMIT_SECONDS` where the winner answers, and within `LIMIT_SECONDS + 2 * ANSWER_SECONDS` where
+        nobody does.
         """
         if event.wake is not None:
             return event.wake not in self._left
