@@ -38,6 +38,7 @@ from auricle.process.cycles import look_seldom
 from auricle.wire.tensors import CODECS
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import PAPER
 
 RESEND = 120.0
@@ -164,7 +165,7 @@ async def serve(told: dict[str, Any]) -> None:
         devices=told["devices"],
         gather=300.0,
         quorum=1.0,
-        preset=replace(PAPER, rule=told["rule"], rule_options={}),
+        preset=replace(PAPER, method=MethodSettings(told["rule"])),
         database=told["database"],
     )
     coordinator = Coordinator(settings, load_pack(PACK), show_round)

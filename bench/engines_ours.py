@@ -28,6 +28,7 @@ from auricle_fleet.population.judging import FleetJudging
 from auricle_fleet.population.start import Start
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.virtual.fleet import VirtualFleet
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset
 from auricle_learning.training.speech_data import Clips
 
@@ -51,7 +52,8 @@ def settings_of(spec: Facts) -> FleetSettings:
 def preset_of(spec: Facts) -> Preset:
     """One local epoch of plain SGD, clipped, and the average by samples."""
     return Preset(
-        Plan(mode=spec["mode"], epochs=1, rate=spec["rate"], local_rate=spec["rate"], clip=spec["clip"]), "fedavg"
+        Plan(mode=spec["mode"], epochs=1, rate=spec["rate"], local_rate=spec["rate"], clip=spec["clip"]),
+        MethodSettings("fedavg"),
     )
 
 

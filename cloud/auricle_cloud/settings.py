@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +15,7 @@ from auricle.settings import CheckedMeta
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.accounting import require_accounting
 from auricle_learning.aggregation.rules.rule import check_needs, given_with
-from auricle_learning.methods import get_rule
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import PRACTICAL, Preset
 
 NAME = "coordinator"
@@ -90,7 +90,7 @@ class Privacy(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=
         """Of the noise."""
         return 1.0 if self.noise is None else self.noise
 
-    def require(self, rule: str, *, mode: str, detection: bool) -> None:
+    def require(self, method: MethodSettings, *, mode: str, detection: bool) -> None:
         """Refuse what no number holds for, or what noise makes meaningless.
 
         Raises
@@ -108,10 +108,10 @@ class Privacy(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=
             raise SettingsError(f"The clipping norm, --dp-clip, is {self.clip:g}: it has to be above 0, at most 1e6.")
         if not (self.budget is None or self.budget > 0):
             raise SettingsError(f"The privacy budget, --dp-budget, is {self.budget:g}: it has to be above 0.")
-        if rule != "fedavg":
+        if method.name != "fedavg":
             raise SettingsError(
-                f"Noise on devices needs the method fedavg: what {rule} compares or weighs of single updates would be "
-                "noise. Add --method fedavg."
+                f"Noise on devices needs the method fedavg: what {method.name} compares or weighs of single updates "
+                "would be noise. Add --method fedavg."
             )
         if mode != "sync":
             raise SettingsError("Noise on devices needs synchronous rounds, with a drawn cohort: leave out mode async.")
@@ -137,7 +137,7 @@ class SecureSum(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_field
         float, Meta(gt=0, le=1e9, description="Seconds to wait for keys, shares and what is revealed, each.")
     ] = 60.0
 
-    def require(self, rule: str, options: Mapping[str, object], *, mode: str, detection: bool) -> None:
+    def require(self, method: MethodSettings, *, mode: str, detection: bool) -> None:
         """Refuse what needs single updates.
 
         Raises
@@ -147,14 +147,14 @@ class SecureSum(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_field
         """
         if not self.on:
             return
-        if rule != "fedavg":
+        if method.name != "fedavg":
             raise SettingsError(
-                f"A secure sum needs the method fedavg: {rule} compares or weighs single updates, which nobody sees. "
-                "Add --method fedavg, or leave out --secure-sum."
+                f"A secure sum needs the method fedavg: {method.name} compares or weighs single updates, which nobody "
+                "sees. Add --method fedavg, or leave out --secure-sum."
             )
-        if options.get("weighting", "uniform") != "uniform":
+        if (weighting := method.options.get("weighting", "uniform")) != "uniform":
             raise SettingsError(
-                f'In a secure sum each update weighs the same: the weighting "{options["weighting"]}" needs what each '
+                f'In a secure sum each update weighs the same: the weighting "{weighting}" needs what each '
                 "device says of its clips. Leave it out, or --secure-sum."
             )
         if mode != "sync":
@@ -285,19 +285,17 @@ class RunSettings:
             raise SettingsError("Keep events of operators for 1 to 36500 days.")
         if not 1 <= self.keep_hearing <= 365:
             raise SettingsError("Keep reports of hearing for 1 to 365 days.")
-        rule = get_rule(self.preset.rule, **self.preset.rule_options)
+        method, detects = self.preset.method, self.detection is not None
         given = given_with(labelled=self.labelled is not None)
-        check_needs(rule, given=given, mode=self.mode, detection=self.detection is not None)
-        if self.preset != self.preset.with_rule(rule.name, self.preset.rule_options):
-            raise SettingsError(f'The method "{rule.name}" changes plan or server: take it by Preset.with_rule.')
+        check_needs(method.get_rule(), given=given, mode=self.mode, detection=detects)
+        if self.preset != self.preset.with_method(method):
+            raise SettingsError(f'The method "{method.name}" changes plan or server: take it by Preset.with_method.')
         if self.secure_sum.on and self.preset.plan.codec != "float32":
             raise SettingsError(
                 f"A secure sum has its own form of updates: leave out {self.preset.plan.codec}, or --secure-sum."
             )
-        self.privacy.require(self.preset.rule, mode=self.mode, detection=self.detection is not None)
-        self.secure_sum.require(
-            self.preset.rule, self.preset.rule_options, mode=self.mode, detection=self.detection is not None
-        )
+        self.privacy.require(method, mode=self.mode, detection=detects)
+        self.secure_sum.require(method, mode=self.mode, detection=detects)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -15,7 +14,7 @@ from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.plan import LARGEST_BLOB, Plan
 from auricle.wire.vectors import Declared, bytes_of
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
-from auricle_learning.methods import get_rule
+from auricle_learning.methods import MethodSettings
 from auricle_learning.methods.passes import require_graphs
 from auricle_learning.methods.vectors import GRADIENTS, declared, method_of
 
@@ -32,7 +31,7 @@ class Rates:
     own: float
     """Of the devices' own models."""
     server: str
-    """Kind of the server's optimizer, or the name of a rule that is itself the server's step."""
+    """Kind of the server's optimizer, or the name of a method that is itself the server's step."""
     server_rate: float | None
     """Its largest; None where it takes the average as it is."""
 
@@ -60,8 +59,7 @@ class Preset:
 
     plan: Plan
     """The first round's plan; later ones differ in their learning rates only."""
-    rule: str
-    rule_options: Mapping[str, object] = field(default_factory=dict)
+    method: MethodSettings
     server: OptimizerSettings = field(default_factory=lambda: OptimizerSettings(kind="none"))
     schedule: str = "constant"
     """`constant`, or `cosine`: the factor falls along half a cosine to `final`."""
@@ -97,7 +95,7 @@ class Preset:
         plan = msgspec.structs.replace(self.plan, rate=self.gentle.rate)
         return replace(self, plan=plan, server=self.gentle.server, schedule="constant", warmup=0, gentle=None)
 
-    def with_rule(self, rule: str, options: Mapping[str, object]) -> Preset:
+    def with_method(self, method: MethodSettings) -> Preset:
         """The preset with another method, and what devices do differently in its rounds.
 
         A method that is itself the server's step has no server optimizer after it.
@@ -107,14 +105,16 @@ class Preset:
         SettingsError
             The method or an option does not exist, or a value is not allowed, or is one that no plan can say.
         """
-        chosen = get_rule(rule, **options)
+        chosen = method.get_rule()
         server = OptimizerSettings(kind="none") if chosen.step else self.server
         plan = chosen.plan_for(self.plan)
         try:
             msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=Plan)
         except (*UNDECODABLE, OverflowError) as error:
-            raise SettingsError(f"No plan can tell devices these options of the method {rule}: {error}.") from error
-        return replace(self, plan=plan, rule=rule, rule_options=dict(options), server=server)
+            raise SettingsError(
+                f"No plan can tell devices these options of the method {method.name}: {error}."
+            ) from error
+        return replace(self, plan=plan, method=method, server=server)
 
     def require_pack(self, pack: Pack) -> None:
         """Refuse a pack whose step graphs cannot do what the devices' plan asks for.
@@ -129,9 +129,10 @@ class Preset:
         gradients = bytes_of([v for v in self.declared(pack) if v.name == GRADIENTS.name])
         if gradients > LARGEST_BLOB:
             raise PackError(
-                f"The rule {self.rule} has each update bring {gradients} bytes of gradients with {len(pack.labels)} "
-                f"words, more than the {LARGEST_BLOB} that are taken: choose a pack with fewer words, or another rule"
-                f"{' or pkcf=false' if 'pkcf' in self.rule_options else ''}."
+                f"The rule {self.method.name} has each update bring {gradients} bytes of gradients with "
+                f"{len(pack.labels)} words, more than the {LARGEST_BLOB} that are taken: choose a pack with fewer "
+                "words, or another rule"
+                f"{' or pkcf=false' if 'pkcf' in self.method.options else ''}."
             )
         if self.lent_with(pack) > LARGEST_BLOB:
             raise PackError(
@@ -147,19 +148,19 @@ class Preset:
 
     def lent_with(self, pack: Pack) -> int:
         """Most bytes that devices are lent in a round, beside the model, to tune their classifiers; 0: nothing."""
-        tuning = get_rule(self.rule, **self.rule_options).tuning
+        tuning = self.method.get_rule().tuning
         classes, width = pack.plugin_table.specs[-2].shape
         return 4 * classes * (width * tuning.features + width + 1) + LENT_HEADER + 5 * classes if tuning else 0
 
     def declared(self, pack: Pack) -> tuple[Declared, ...]:
         """The vectors that follow the weights of an update in this preset's rounds."""
-        tuning = get_rule(self.rule, **self.rule_options).tuning
+        tuning = self.method.get_rule().tuning
         return declared(self.plan, pack, gradients=tuning is not None)
 
     def rates(self) -> Rates:
         """The learning rates before the schedule's factor."""
         server = None if self.server.kind == "none" else self.server.rate
-        kind = self.rule if get_rule(self.rule).step else self.server.kind
+        kind = self.method.name if self.method.get_rule().step else self.server.kind
         return Rates(self.plan.rate, self.plan.local_rate, kind, server)
 
     def factor(self, round_number: int, rounds: int) -> float:
@@ -185,7 +186,7 @@ class Preset:
         return replace(self.server, lr=self.server.rate * self.factor(round_number, rounds))
 
 
-PAPER = Preset(Plan(epochs=1, optimizer="sgd", rate=0.01, local_rate=0.01, alpha=0.5), "lpa")
+PAPER = Preset(Plan(epochs=1, optimizer="sgd", rate=0.01, local_rate=0.01, alpha=0.5), MethodSettings("lpa"))
 """FedMLAC's own settings (ALGORITHMS 3.1): one local epoch, plain SGD at 0.01, no cross-entropy on the plug-in."""
 
 SERVER = OptimizerSettings(kind="adam", lr=0.02, beta2=0.99, tau=1e-6, v0=0.0, bias_correction=True)
@@ -204,7 +205,7 @@ PRACTICAL = Preset(
         keep_state=True,
         augment=True,
     ),
-    "lpa",
+    MethodSettings("lpa"),
     server=SERVER,
     schedule="cosine",
     warmup=3,
@@ -216,7 +217,7 @@ PRACTICAL = Preset(
 FEDAVG = replace(
     PRACTICAL,
     plan=Plan(mode="supervised", epochs=3, optimizer="sgd", rate=0.1, clip=5.0, prior=1.0, augment=True),
-    rule="fedavg",
+    method=MethodSettings("fedavg"),
 )
 """The baseline, tuned as long: the plug-in itself trained on labels and averaged, with the same server optimizer."""
 

@@ -64,10 +64,9 @@ def held(rule: str, attacks: Sequence[str], liars: int) -> None:
 
     from auricle_cloud.commands.coordinator_settings import CoordinatorSettings
     from auricle_learning.aggregation.bounded import BoundedRule
-    from auricle_learning.methods import get_rule
 
     preset = CoordinatorSettings().preset_for(trained=True)
-    whole = BoundedRule(rule_of(rule) if rule else get_rule(preset.rule, **preset.rule_options))
+    whole = BoundedRule(rule_of(rule) if rule else preset.method.get_rule())
     fleet = make_fleet(RECORDED, 20, seed=0)
     honest = play(fleet, whole, None, 0, 4, seed=0)
     for attack in attacks:

@@ -30,7 +30,7 @@ from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_fleet.broker.broker import Broker, start_broker
 from auricle_learning.aggregation.next_model import next_model
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
-from auricle_learning.methods import get_rule
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.speech_data import Clips, DeviceData
@@ -41,8 +41,12 @@ TOPICS = Topics(FLEET)
 DEVICES = ("dev-a", "dev-b", "dev-c", "dev-d")
 USERS = {name: f"secret-of-{name}" for name in (NAME, "observer", *DEVICES)}
 PLAN = Plan(rate=0.1, local_rate=0.1)
-LPA = Preset(PLAN, "lpa", {"prune_low": 0.0, "prune_high": 0.34}, OptimizerSettings(kind="momentum", lr=0.5, beta1=0.5))
-FEDAVG = Preset(PLAN, "fedavg")
+LPA = Preset(
+    PLAN,
+    MethodSettings("lpa", {"prune_low": 0.0, "prune_high": 0.34}),
+    OptimizerSettings(kind="momentum", lr=0.5, beta1=0.5),
+)
+FEDAVG = Preset(PLAN, MethodSettings("fedavg"))
 
 
 def trainer(runtime: StepRuntime, seed: int) -> Trainer:
@@ -171,7 +175,7 @@ def recomputed(coordinator: Coordinator, rows: list[UpdateRow], number: int) -> 
     for at in range(1, number + 1):
         counted = [row for row in rows if row.round == at]
         server = preset.server_for(at, coordinator.settings.rounds)
-        rule = get_rule(preset.rule, **preset.rule_options)
+        rule = preset.method.get_rule()
         made = next_model(cohort_of(table, weights, counted, coordinator.blobs), rule, server, state)
         weights, state = made.weights, made.optimizer
         models.append(encode(weights))

@@ -34,6 +34,7 @@ from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.storage import schema
 from auricle_learning.aggregation.server_optimizer import OptimizerState
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset
 
 
@@ -319,8 +320,8 @@ async def test_when_updates_came_is_remembered_of_registered_devices_only(site: 
         {"quorum": 1.5},
         {"rounds": 0},
         *({"deadline": seconds} for seconds in (0.0, float("nan"), float("inf"))),
-        {"preset": Preset(PLAN, "lap")},
-        {"preset": Preset(PLAN, "lpa", {"prune_high": 1.0})},
+        {"preset": Preset(PLAN, MethodSettings("lap"))},
+        {"preset": Preset(PLAN, MethodSettings("lpa", {"prune_high": 1.0}))},
     ],
 )
 def test_settings_that_no_round_could_be_run_with(tmp_path: Path, changes: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from auricle.process.cli import main
 from auricle_cloud.commands.coordinator_settings import CoordinatorSettings, all_settings, read_coordinator, template
 from auricle_cloud.commands.preflight_commands import _Preflight
 from auricle_cloud.settings import Buffer, RunSettings
+from auricle_learning.methods import MethodSettings
 
 NOTHING: dict[str, dict[str, object]] = {}
 
@@ -59,7 +60,7 @@ def test_every_setting_of_a_file_reaches_the_coordinator(tmp_path: Path) -> None
         if name not in ("start", "mode", "broker", "update_pause", "durable"):
             assert getattr(run, name) != getattr(usual, name), name
     assert run.broker.host == "127.0.0.1"
-    assert (run.preset.rule, dict(run.preset.rule_options)) == ("lpa", {"prune_high": 0.25})
+    assert run.preset.method == MethodSettings("lpa", {"prune_high": 0.25})
     assert run.preset.server.rate == 0.5
     assert (run.detection.tau, run.detection.wait, run.detection.one_phase) == (0.5, 6.0, True)
     assert (run.limits.samples, run.limits.burst) == (100, 50.0)
@@ -110,7 +111,7 @@ def test_options_count_above_the_file(tmp_path: Path) -> None:
     given = {"": {"seed": 8, "fleet": None}, "rounds": rounds, "storage": {"keep_models": 9}}
     told = read_coordinator(_file(tmp_path, WHOLE), given)
     assert (told.seed, told.fleet) == (8, "home")
-    assert (told.rounds.deadline, told.rounds.quorum, told.rounds.rule_options) == (5.0, 0.6, {"prune_high": 0.3})
+    assert (told.rounds.deadline, told.rounds.quorum, told.rounds.method_options) == (5.0, 0.6, {"prune_high": 0.3})
     assert (told.rounds.gather, told.rounds.devices) == (0.0, 0), "nobody need be waited for"
     assert (told.storage.keep_models, told.storage.keep_events) == (9, 9)
 
@@ -134,14 +135,14 @@ def test_a_coordinator_prunes_enough_for_a_fifth_of_attackers(
     rounds: dict[str, object], expected: tuple[str, dict[str, object]]
 ) -> None:
     preset = read_coordinator(None, {"rounds": rounds}).preset_for(trained=True)
-    assert (preset.rule, dict(preset.rule_options)) == expected
+    assert preset.method == MethodSettings(*expected)
 
 
 def test_options_of_another_method_do_not_stay(tmp_path: Path) -> None:
     told = read_coordinator(_file(tmp_path, WHOLE), {"rounds": {"method": "fedavg"}})
-    assert (told.rounds.rule, dict(told.rounds.rule_options)) == ("fedavg", {})
+    assert (told.rounds.method, dict(told.rounds.method_options)) == ("fedavg", {})
     told = read_coordinator(_file(tmp_path, WHOLE), {"rounds": {"method": "lpa"}})
-    assert dict(told.rounds.rule_options) == {"prune_high": 0.25}
+    assert dict(told.rounds.method_options) == {"prune_high": 0.25}
 
 
 def test_the_template_has_every_setting_at_its_default(tmp_path: Path) -> None:

@@ -126,7 +126,8 @@ def test_an_update_that_counted_later_is_not_missing_and_one_that_is_not_finite_
 def test_reports_of_older_coordinators_are_explained_as_far_as_they_go(gone: str | None) -> None:
     report = {key: value for key, value in REPORT.items() if key != gone} if gone else {"invited": []}
     whole = explain(read_report(report), task="t", number=12, state="aborted")
-    json.loads(msgspec.json.encode(whole))
+    answer = json.loads(msgspec.json.encode(whole))
+    assert (answer["rule"], answer["rule_options"]) == (None if gone in ("rule", None) else "lpa", {})
     assert whole.sentences[0].startswith("Round 12 is aborted")
 
 

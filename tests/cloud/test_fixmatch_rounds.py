@@ -28,7 +28,7 @@ from auricle_cloud.settings import Limits
 from auricle_cloud.states.report import read_report
 from auricle_learning.aggregation.direction import angles_to
 from auricle_learning.aggregation.inputs import label_flags
-from auricle_learning.methods import get_rule
+from auricle_learning.methods import MethodSettings, get_rule
 from auricle_learning.presets import PRACTICAL, Preset
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.speech_data import DeviceData
@@ -46,7 +46,7 @@ def test_the_rule_asks_devices_for_fixmatch_on_the_plug_in_itself() -> None:
     # A lambda of 0 leaves the plan and its bytes as they were.
     plan = Plan()
     assert get_rule("fedrpo", unlabelled=0).plan_for(plan) is plan
-    assert PRACTICAL.with_rule("fedrpo", {"unlabelled": 0}).plan == PRACTICAL.plan
+    assert PRACTICAL.with_method(MethodSettings("fedrpo", {"unlabelled": 0})).plan == PRACTICAL.plan
 
 
 # -- angles
@@ -106,7 +106,7 @@ def test_devices_with_labels_and_without_make_a_model_together(tmp_path: Path) -
 
     async def case(site: Site) -> None:
         options = {"threshold": 1e-6}
-        preset = Preset(PLAN, "fedavg").with_rule("fedrpo", options)
+        preset = Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("fedrpo", options))
         coordinator = site.coordinator(1, preset, labelled=tmp_path)
         old = coordinator.site.needs
         site.start_agents(coordinator)

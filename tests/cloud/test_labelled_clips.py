@@ -23,7 +23,7 @@ from auricle_cloud.settings import RunSettings
 from auricle_fleet.settings.check import check_run
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.aggregation.extras import Extras
-from auricle_learning.methods import get_rule
+from auricle_learning.methods import MethodSettings, get_rule
 from auricle_learning.presets import Preset
 
 DIGITS = load_pack("digits")
@@ -84,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @on_site
 @pytest.mark.slow
 async def test_a_rule_learns_from_the_operators_clips(site: Site, folder: Path, name: str) -> None:
-    preset = Preset(PLAN, "fedavg").with_rule(name, {})
+    preset = Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings(name))
     coordinator = site.coordinator(1, preset, labelled=folder)
     keep_updates(coordinator)
     site.start_agents(coordinator)
@@ -104,15 +104,17 @@ async def test_a_rule_learns_from_the_operators_clips(site: Site, folder: Path, 
 
 @pytest.mark.parametrize("name", LEARNING)
 def test_without_clips_the_rule_is_refused_and_with_them_taken(tmp_path: Path, name: str) -> None:
-    preset = Preset(PLAN, "fedavg").with_rule(name, {})
+    preset = Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings(name))
     with pytest.raises(SettingsError, match="labelled"):
         RunSettings(FLEET, BrokerAddress("h"), tmp_path, preset=preset)
     RunSettings(FLEET, BrokerAddress("h"), tmp_path, preset=preset, labelled=tmp_path)
-    check_run(FleetSettings(rule=name, labelled="clips"))
-    check_run(FleetSettings(rule=name))  # an emulated fleet takes them from its own speech
+    check_run(FleetSettings(method=name, labelled="clips"))
+    check_run(FleetSettings(method=name))  # an emulated fleet takes them from its own speech
 
 
 @on_site
 async def test_a_folder_without_clips_is_said_at_the_start(site: Site, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere"):
-        site.coordinator(1, Preset(PLAN, "fedavg").with_rule("zeno", {}), labelled=tmp_path / "nowhere")
+        site.coordinator(
+            1, Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("zeno")), labelled=tmp_path / "nowhere"
+        )

@@ -23,6 +23,7 @@ from auricle_cloud.operations.group_explanation import about_prior
 from auricle_cloud.states.report import read_report
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.rows import ModelRow
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset
 from auricle_learning.training.train import Trainer
 
@@ -31,7 +32,9 @@ from auricle_learning.training.train import Trainer
 @pytest.mark.slow
 async def test_a_restarted_coordinator_lends_the_same_and_devices_that_give_nothing_still_count(site: Site) -> None:
     """One of three gives its gradients. The round after it and a restart lends what they made, and nothing stays."""
-    preset = Preset(PLAN, "fedavg").with_rule("acmu", {"pkcf": True, "pkcf_features": 5, "pkcf_epochs": 2})
+    preset = Preset(PLAN, MethodSettings("fedavg")).with_method(
+        MethodSettings("acmu", {"pkcf": True, "pkcf_features": 5, "pkcf_epochs": 2})
+    )
     first = site.coordinator(1, preset)
     site.start_agents(first)
     own = site.agents["dev-a"].trainer
@@ -58,7 +61,10 @@ async def test_a_restarted_coordinator_lends_the_same_and_devices_that_give_noth
 @pytest.mark.parametrize("aborted", [False, True])
 @on_site
 async def test_a_round_taken_up_with_another_rule_takes_back_what_it_lent(site: Site, aborted: bool) -> None:
-    first = site.coordinator(1, Preset(PLAN, "fedavg").with_rule("acmu", {"pkcf": True, "pkcf_features": 5}))
+    first = site.coordinator(
+        1,
+        Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("acmu", {"pkcf": True, "pkcf_features": 5})),
+    )
     site.start_agents(first)
     goes_on, fetched = threading.Event(), note_lent(site)
     for agent in site.agents.values():

@@ -16,7 +16,7 @@ from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.rules import Rule
-from auricle_learning.methods import METHODS, RULES, get_rule
+from auricle_learning.methods import METHODS, RULES, MethodSettings, get_rule
 from auricle_learning.methods.method import Kept, Method, Needs, Sent, Trained, Vector
 from auricle_learning.presets import Preset
 
@@ -25,7 +25,7 @@ from auricle_learning.presets import Preset
 @pytest.mark.slow
 async def test_the_variate_of_scaffold_is_the_mean_of_the_devices_own(site: Site) -> None:
     """With everybody in every round; c goes out with each model, and the plan names the method until a restart ends."""
-    preset = Preset(PLAN, "fedavg").with_rule("scaffold", {"lr": 0.5})
+    preset = Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("scaffold", {"lr": 0.5}))
     await played(site, 1, preset)
     second = site.coordinator(3, preset)
     await second.run()
@@ -62,7 +62,7 @@ async def test_a_round_of_creff_is_judged_with_its_own_classifier_and_publishes_
     task, rng = site.pack.manifest.task, np.random.default_rng(3)
     clips = rng.normal(size=(40, task.frames, task.frontend.mels)).astype(np.float32)
     evaluator = OnnxEvaluator(site.pack, ValidationSet(clips, np.arange(40) % len(site.pack.labels)))
-    preset = Preset(PLAN, "fedavg").with_rule("creff", {"features": 5, "epochs": 3})
+    preset = Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("creff", {"features": 5, "epochs": 3}))
     coordinator = site.coordinator(2, preset, evaluator=evaluator)
     site.start_agents(coordinator)
     for agent in site.agents.values():
@@ -92,7 +92,7 @@ async def test_vectors_of_a_method_reach_its_rule_and_only_where_the_owner_lets_
     rule = Rule("moves", moves_of, needs=("steps",))
     monkeypatch.setitem(METHODS, "moves", Method(rule, needs, after=told_moves))
     monkeypatch.setitem(RULES, "moves", METHODS["moves"].rule_for_rounds)
-    preset = Preset(PLAN, "fedavg").with_rule("moves", {})
+    preset = Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("moves"))
     coordinator = site.coordinator(1, preset, quorum=0.6, patience=0.5, least_wait=0.5)
     site.start_agents(coordinator)
     for name, agent in site.agents.items():

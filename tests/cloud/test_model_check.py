@@ -17,11 +17,11 @@ from auricle_cloud.settings import Buffer, Limits
 from auricle_cloud.states.report import read_report
 from auricle_learning.aggregation.extras import Clusters, RuleState
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
-from auricle_learning.methods import get_rule
+from auricle_learning.methods import MethodSettings, get_rule
 from auricle_learning.presets import Preset
 
 START = np.zeros(1, np.float32)
-FAR = Preset(PLAN, "fedavg", server=OptimizerSettings(kind="momentum", lr=1e12))
+FAR = Preset(PLAN, MethodSettings("fedavg"), server=OptimizerSettings(kind="momentum", lr=1e12))
 LIMITS = Limits(weight=10.0, norm=5.0)
 SENTENCE = "the round's model cannot be published, {}: the model stays"
 

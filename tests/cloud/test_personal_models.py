@@ -25,10 +25,10 @@ from auricle_cloud.storage.rows import UpdateRow
 from auricle_cloud.storage.store import Store
 from auricle_cloud.storage.verdicts import UpdateJudge
 from auricle_learning.aggregation.extras import Extras
-from auricle_learning.methods import get_rule
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset
 
-ACMU = Preset(PLAN, "acmu", {"max_clusters": 2})
+ACMU = Preset(PLAN, MethodSettings("acmu", {"max_clusters": 2}))
 OWN = "e" * 64
 
 
@@ -140,7 +140,7 @@ class Replay:
     def round(self, counted: list[UpdateRow]) -> None:
         starts = np.stack([self.begin(row.device) for row in counted]).astype(np.float64)
         cohort = cohort_of(self.table, self.weights, counted, self.blobs, extras=Extras(starts=starts))
-        made = get_rule("acmu", **ACMU.rule_options)(cohort)
+        made = ACMU.method.get_rule()(cohort)
         assert made.clusters is not None
         self.weights = np.asarray(made.weights, np.float32)
         self.own |= {d: np.asarray(w, np.float32) for d, w in zip(made.ids, made.clusters.models, strict=True)}

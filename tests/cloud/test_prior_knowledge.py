@@ -23,7 +23,7 @@ from auricle_learning.aggregation.feature_synthesis import first_features, lent_
 from auricle_learning.aggregation.next_model import next_model
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.aggregation.server_state import MAGIC, ServerState
-from auricle_learning.methods import get_rule
+from auricle_learning.methods import MethodSettings, get_rule
 from auricle_learning.presets import Preset
 from auricle_learning.runtimes import StepRuntime
 
@@ -152,7 +152,9 @@ def test_tables_and_the_optimizer_beside_them_are_kept() -> None:
 def test_the_option_says_how_devices_tune_and_what_follows_their_updates(runtime: StepRuntime, tmp_path: Path) -> None:
     pack, told = runtime.pack, {"pkcf": True, "pkcf_features": 7, "pkcf_epochs": 3, "pkcf_rate": 0.2}
     classes, width = pack.plugin_table.specs[-2].shape
-    plain, asked = (Preset(PLAN, "fedavg").with_rule("acmu", options) for options in ({}, told))
+    plain, asked = (
+        Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("acmu", options)) for options in ({}, told)
+    )
 
     assert asked.plan == plain.plan == PLAN, "what a round's plan says is as it was"
     assert get_rule("acmu", **told).tuning == Tuning(features=7, epochs=3, rate=0.2)
@@ -174,11 +176,13 @@ def test_features_beyond_what_devices_fetch_are_refused(
 ) -> None:
     monkeypatch.setattr("auricle_learning.presets.LARGEST_BLOB", largest)
     with pytest.raises(PackError, match=noun):
-        Preset(PLAN, "fedavg").with_rule("acmu", {"pkcf": True}).require_pack(runtime.pack)
+        Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("acmu", {"pkcf": True})).require_pack(
+            runtime.pack
+        )
 
 
 def test_it_is_refused_where_updates_are_hidden_or_come_one_by_one(tmp_path: Path) -> None:
-    preset = Preset(PLAN, "fedavg").with_rule("acmu", {"pkcf": True})
+    preset = Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("acmu", {"pkcf": True}))
     for changes, says in (
         ({"mode": "async"}, "needs synchronous rounds"),
         ({"privacy": Privacy(clip=1.0)}, "Noise on devices needs the method fedavg"),

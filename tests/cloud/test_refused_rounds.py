@@ -25,13 +25,14 @@ from auricle_edge.training.judge.sound import Judging, Negatives
 from auricle_edge.training.judge.streams import Streams
 from auricle_edge.training.local_store import LocalStore
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import DeviceData
 from auricle_learning.training.train import LocalState, Trainer
 
 DETECT = DetectSettings(threshold=0.6, vad="off")
-CAREFUL = Preset(Plan(rate=1e-4, local_rate=1e-4), "fedavg")
+CAREFUL = Preset(Plan(rate=1e-4, local_rate=1e-4), MethodSettings("fedavg"))
 NOTHING = Heard(np.zeros(0, np.uint8), np.zeros(0, np.uint8), 0.0)
 
 
@@ -81,7 +82,7 @@ async def test_after_a_model_that_most_devices_find_worse_the_next_round_begins_
     The devices judge their own training, which does nothing wrong; that the published model does, they can only say.
     """
     plan = Plan(mode="supervised", rate=1e-4)
-    hasty = Preset(plan, "fedavg", server=OptimizerSettings(kind="momentum", lr=1e6, beta1=0.0))
+    hasty = Preset(plan, MethodSettings("fedavg"), server=OptimizerSettings(kind="momentum", lr=1e6, beta1=0.0))
 
     quiet = np.zeros(site.pack.plugin_table.size, np.float32)
     coordinator = site.coordinator(3, hasty, start=quiet)

@@ -25,11 +25,11 @@ from auricle_cloud.settings import Buffer, Detection, RunSettings
 from auricle_cloud.storage import schema
 from auricle_learning.aggregation.extras import Extras
 from auricle_learning.aggregation.server_state import MAGIC, ServerState
-from auricle_learning.methods import get_rule
+from auricle_learning.methods import MethodSettings, get_rule
 from auricle_learning.presets import PRACTICAL, Preset, get_preset
 from auricle_learning.runtimes import StepRuntime
 
-FEDOPT = Preset(PLAN, "fedopt", {"variant": "yogi", "lr": 0.05})
+FEDOPT = Preset(PLAN, MethodSettings("fedopt", {"variant": "yogi", "lr": 0.05}))
 
 
 def again(coordinator: Coordinator, rows: list[Any], rounds: int) -> tuple[list[bytes], Any]:
@@ -39,7 +39,7 @@ def again(coordinator: Coordinator, rows: list[Any], rounds: int) -> tuple[list[
     for number in range(1, rounds + 1):
         counted = [row for row in rows if row.round == number]
         extras = Extras(state=state, steps=np.array([row.steps for row in counted], float), rate=PLAN.rate)
-        rule = get_rule(preset.rule, **preset.rule_options)
+        rule = preset.method.get_rule()
         made = rule(cohort_of(table, weights, counted, coordinator.blobs, extras=extras))
         weights, state = np.asarray(made.weights, np.float32), made.state
         models.append(encode(weights))
@@ -74,7 +74,7 @@ async def test_the_moments_survive_a_kill_and_a_restart(site: Site, killed_in: s
 
 @on_a_site
 async def test_fednova_is_told_the_steps_of_each_device(site: Site) -> None:
-    coordinator = await played(site, 1, Preset(PLAN, "fednova"), keep=True)
+    coordinator = await played(site, 1, Preset(PLAN, MethodSettings("fednova")), keep=True)
 
     store = site.store()
     rows = store.updates.counted(TASK, 1)
@@ -116,17 +116,23 @@ async def test_an_asynchronous_buffer_keeps_the_moments_too(site: Site) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"preset": Preset(PLAN, "fednova"), "mode": "async"}, "synchronous"),
+        ({"preset": Preset(PLAN, MethodSettings("fednova")), "mode": "async"}, "synchronous"),
         ({"preset": FEDOPT, "detection": Detection()}, 'which "fedopt" cannot'),
-        ({"preset": Preset(PLAN, "fedopt", server=LPA.server)}, "with_rule"),
-        ({"preset": Preset(PLAN, "fedprox")}, "with_rule"),
-        ({"preset": Preset(PLAN, "scaffold")}, "with_rule"),
-        ({"preset": Preset(PLAN, "feddc")}, "with_rule"),
-        ({"preset": Preset(PLAN, "zeno")}, "labelled clips"),
-        ({"preset": Preset(PLAN, "feddisco")}, "with_rule"),
-        ({"preset": Preset(PLAN, "acmu"), "mode": "async"}, "synchronous"),
-        ({"preset": Preset(PLAN, "fedavg").with_rule("feddyn", {}), "mode": "async"}, "synchronous"),
-        ({"preset": Preset(PLAN, "fedavg").with_rule("scaffold", {}), "mode": "async"}, "synchronous"),
+        ({"preset": Preset(PLAN, MethodSettings("fedopt"), server=LPA.server)}, "with_method"),
+        ({"preset": Preset(PLAN, MethodSettings("fedprox"))}, "with_method"),
+        ({"preset": Preset(PLAN, MethodSettings("scaffold"))}, "with_method"),
+        ({"preset": Preset(PLAN, MethodSettings("feddc"))}, "with_method"),
+        ({"preset": Preset(PLAN, MethodSettings("zeno"))}, "labelled clips"),
+        ({"preset": Preset(PLAN, MethodSettings("feddisco"))}, "with_method"),
+        ({"preset": Preset(PLAN, MethodSettings("acmu")), "mode": "async"}, "synchronous"),
+        (
+            {"preset": Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("feddyn")), "mode": "async"},
+            "synchronous",
+        ),
+        (
+            {"preset": Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("scaffold")), "mode": "async"},
+            "synchronous",
+        ),
     ],
 )
 def test_a_coordinator_refuses_a_rule_that_does_not_fit(tmp_path: Path, changes: Any, says: str) -> None:
@@ -140,7 +146,7 @@ def test_acmu_asks_devices_to_drop_activations_where_it_is_told_to_and_the_pack_
     assert get_rule("acmu", bavd=True).plan_for(PLAN) == msgspec.structs.replace(PLAN, bavd=Bavd())
     assert get_rule("acmu", bavd=True, maps=True).plan_for(PLAN).bavd == Bavd(maps=True)
     assert get_rule("acmu").plan_for(PLAN) is PLAN
-    preset = Preset(PLAN, "fedavg").with_rule("acmu", {"bavd": True})
+    preset = Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("acmu", {"bavd": True}))
     with pytest.raises(PackError, match=r"^The models of the pack digits have no layers that drop activations"):
         Coordinator(RunSettings(FLEET, BrokerAddress("h"), tmp_path / "state", preset=preset), runtime.pack)
     assert not (tmp_path / "state").exists(), "refused before anything is kept"
@@ -151,7 +157,10 @@ def test_rounds_that_drop_activations_need_devices_that_can_and_take_the_maps_th
     step = msgspec.structs.replace(graphs[1], state={"model.bavd.drop": (7,), "model.bavd.seen": (1,)})
     named = msgspec.structs.replace(step, inputs=tuple(step_inputs(step)), outputs=tuple(step_outputs(step)))
     pack = tiny_pack.pack(graphs=(graphs[0], named))
-    plain, asked = (Preset(PLAN, "fedavg").with_rule("acmu", {"bavd": True, **more}) for more in ({}, {"maps": True}))
+    plain, asked = (
+        Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("acmu", {"bavd": True, **more}))
+        for more in ({}, {"maps": True})
+    )
 
     made = Coordinator(RunSettings(FLEET, BrokerAddress("h"), tmp_path, preset=asked), pack)
     made.store.close()
@@ -165,7 +174,7 @@ def test_rounds_that_drop_activations_need_devices_that_can_and_take_the_maps_th
 @pytest.mark.slow
 async def test_devices_keep_the_drifts_of_feddyn_whose_sum_the_coordinator_has(site: Site) -> None:
     """With everybody in every round h, which the coordinator keeps, is the mean of the devices' own g."""
-    preset = Preset(PLAN, "fedavg").with_rule("feddyn", {"alpha": 0.1})
+    preset = Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("feddyn", {"alpha": 0.1}))
     await played(site, 1, preset)
     second = site.coordinator(3, preset)  # the devices live on, and so does h
     await second.run()
@@ -182,20 +191,23 @@ async def test_devices_keep_the_drifts_of_feddyn_whose_sum_the_coordinator_has(s
 
 
 def test_fedprox_and_feddyn_change_the_plan_of_the_devices() -> None:
-    prox, dyn = PRACTICAL.with_rule("fedprox", {"mu": 0.5}).plan, PRACTICAL.with_rule("feddyn", {}).plan
+    prox, dyn = (
+        PRACTICAL.with_method(MethodSettings("fedprox", {"mu": 0.5})).plan,
+        PRACTICAL.with_method(MethodSettings("feddyn")).plan,
+    )
 
     assert (prox.mu, prox.method) == (0.5, "")
     assert (dyn.mu, dyn.method, dyn.clip) == (0.01, "feddyn", PRACTICAL.plan.clip)
     assert dyn.options == {"alpha": 0.01, "weighting": "uniform", "clip": 5.0, "limit": "clamp"}
-    assert Preset(PLAN, "fedavg").with_rule("feddyn", {}).plan.clip == 10
+    assert Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings("feddyn")).plan.clip == 10
 
 
 def test_a_rule_that_is_the_servers_step_takes_the_place_of_the_presets_optimizer() -> None:
     practical = get_preset("practical")
 
-    assert practical.with_rule("fedopt", {}).server_for(5, 10).kind == "none"
-    assert practical.with_rule("median", {}).server == practical.server
-    assert "method fedopt" in str(practical.with_rule("fedopt", {}).rates())
+    assert practical.with_method(MethodSettings("fedopt")).server_for(5, 10).kind == "none"
+    assert practical.with_method(MethodSettings("median")).server == practical.server
+    assert "method fedopt" in str(practical.with_method(MethodSettings("fedopt")).rates())
     assert "average" in str(practical.fitted(trained=True).rates())
     with pytest.raises(SettingsError, match="--server-rate"):
-        practical.with_rule("fedopt", {}).fitted(trained=False, server_rate=0.1)
+        practical.with_method(MethodSettings("fedopt")).fitted(trained=False, server_rate=0.1)

@@ -87,7 +87,7 @@ def test_a_secure_sum_has_its_own_form(tmp_path: Path) -> None:
         fleet="home",
         broker="mqtt://c:p@localhost",
         state=str(tmp_path),
-        rounds=RoundSettings(preset="fedavg", codec="int8", rule="fedavg", rule_options={"weighting": "uniform"}),
+        rounds=RoundSettings(preset="fedavg", codec="int8", method="fedavg", method_options={"weighting": "uniform"}),
         secure_sum=SecureSum(on=True),
     )
     with pytest.raises(SettingsError, match="A secure sum has its own form of updates: leave out int8"):

@@ -30,10 +30,10 @@ def run_at(folder: Path, accuracy: float | None, words: tuple[str, ...] = ("yes"
 
 def test_seeds_of_one_setting_are_one_row_and_the_best_stands_first(tmp_path: Path) -> None:
     folders = [
-        run_at(tmp_path / "a", 0.70, seed=0, rule="fedavg"),
-        run_at(tmp_path / "b", 0.80, seed=1, rule="fedavg"),
-        run_at(tmp_path / "c", 0.90, seed=0, rule="lpa"),
-        run_at(tmp_path / "d", None, seed=0, rule="krum"),
+        run_at(tmp_path / "a", 0.70, seed=0, method="fedavg"),
+        run_at(tmp_path / "b", 0.80, seed=1, method="fedavg"),
+        run_at(tmp_path / "c", 0.90, seed=0, method="lpa"),
+        run_at(tmp_path / "d", None, seed=0, method="krum"),
     ]
     best, two, none = compare(folders)
     assert (best.runs, best.told) == (("c",), {"method": "lpa"})
@@ -47,7 +47,7 @@ def test_seeds_of_one_setting_are_one_row_and_the_best_stands_first(tmp_path: Pa
 
 def test_of_a_table_only_what_differs_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = run_at(tmp_path / "a", 0.5)
-    other = run_at(tmp_path / "b", 0.4, detect=True, detection=Detection(margin=0.05), rule="median")
+    other = run_at(tmp_path / "b", 0.4, detect=True, detection=Detection(margin=0.05), method="median")
     assert [row[1] for row in rows(compare([usual, other]))] == [
         "method=default, detect=false, detection.margin=0.01",
         "method=median, detect=true, detection.margin=0.05",
@@ -59,8 +59,8 @@ def test_of_a_table_only_what_differs_is_shown(tmp_path: Path, monkeypatch: pyte
 def test_a_row_of_csv_for_each_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "runs.csv"
     folders = [
-        str(run_at(tmp_path / "a", 0.5, seed=0, rule="lpa", participation=0.5)),
-        str(run_at(tmp_path / "b", None, seed=1, rule="lpa", rule_options={"prune_high": 0.2})),
+        str(run_at(tmp_path / "a", 0.5, seed=0, method="lpa", participation=0.5)),
+        str(run_at(tmp_path / "b", None, seed=1, method="lpa", method_options={"prune_high": 0.2})),
     ]
     assert main(["fleet", "compare", *folders, "--csv", str(file)]) == 0
     assert "50.0 %" in capsys.readouterr().out
@@ -69,7 +69,7 @@ def test_a_row_of_csv_for_each_run(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (one["participation"], two["participation"]) == ("0.5", "1.0")
     assert (one["plugin_accuracy_unseen"], two["plugin_accuracy_unseen"]) == ("0.5", "")
     assert (one["method_options.prune_high"], two["method_options.prune_high"]) == ("", "0.2")
-    assert (one["rounds"], one["judge"]) == ("3", "no")
+    assert (one["rounds"], one["judge"], one["rule"]) == ("3", "no", "lpa")
     assert main(["fleet", "compare", *folders, "--csv", str(tmp_path)]) != 0
     assert "is a folder" in capsys.readouterr().err
     assert main(["fleet", "compare", *folders, "--json"]) == 0

@@ -15,6 +15,7 @@ from auricle_cloud.settings import RunSettings
 from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet import FleetRun, FleetSettings, Group, Network
 from auricle_fleet.virtual.device import work_of
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import get_preset
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.step_count import Count, steps_of
@@ -41,7 +42,9 @@ def test_late_devices_come_late_by_what_they_compute(tmp_path: Path) -> None:
     """Six clips are a batch, `fedavg` has three epochs: 6 s where a step takes 2, and 120 s in the slow group."""
     work = work_of(load_pack("digits"), get_preset("fedavg").plan, LearnSettings(), 2.0)
     assert work is not None and (work.epochs, work.batch, work.share) == (3, 16, 0.0)
-    both = work_of(load_pack("digits"), get_preset("fedavg").with_rule("ditto", {}).plan, LearnSettings(), 2.0)
+    both = work_of(
+        load_pack("digits"), get_preset("fedavg").with_method(MethodSettings("ditto")).plan, LearnSettings(), 2.0
+    )
     assert both is not None and both.epochs == 2 * work.epochs  # of two passes
     groups = (
         Group(name="fast", count=3, attack="free-ride"),
@@ -66,7 +69,7 @@ def test_late_devices_come_late_by_what_they_compute(tmp_path: Path) -> None:
     [
         {"takes": 12, "learning": "supervised"},
         {"takes": 12, "start": "pack", "judge": "off"},
-        {"takes": 12, "learning": "mutual", "rule": "fedavg"},
+        {"takes": 12, "learning": "mutual", "method": "fedavg"},
     ],
     ids=["supervised", "carried", "mutual"],
 )

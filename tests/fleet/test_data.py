@@ -201,11 +201,11 @@ def test_the_same_seed_gives_the_same_ceiling(pack: Pack) -> None:
 
 
 def test_validation_speakers_and_the_coordinators_clips_are_read_too(folder: Path) -> None:
-    data = load_data(settings(folder, validation=True, unseen=2, rule="fedrpo", labelled="share:0.2"))
+    data = load_data(settings(folder, validation=True, unseen=2, method="fedrpo", labelled="share:0.2"))
     assert (data.validation_speakers, data.unseen_speakers, len(data.devices)) == (1, 1, 2)
     assert data.validation is not None and len(data.validation) == len(data.unseen) == len(WORDS) * TAKES
     assert data.labelled is not None and sorted(data.labelled.targets) == [0, 0, 1, 1, 2, 2]
     assert int(data.counts.sum()) == 2 * len(WORDS) * TAKES - 6
-    theirs = load_data(settings(folder, validation=True, unseen=2, rule="zeno", labelled="validation"))
+    theirs = load_data(settings(folder, validation=True, unseen=2, method="zeno", labelled="validation"))
     assert theirs.labelled is not None and theirs.validation is not None
     assert (theirs.labelled.energies == theirs.validation.energies).all()

@@ -42,7 +42,7 @@ def test_an_engine_that_there_is_not_and_what_one_refuses_are_sentences(sequenti
         FleetRun(of_one_process("sequential", groups=(Group(name="some"),)))
     for changes, said in (
         ({"detect": True}, "no harmful updates"),
-        ({"rule": "feddyn"}, "models and samples alone"),
+        ({"method": "feddyn"}, "models and samples alone"),
         ({"mode": "async"}, "asynchronous"),
     ):
         with pytest.raises(SettingsError, match=said):
@@ -97,9 +97,9 @@ def test_the_page_s_lines_run_a_round_on_one_screen(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     "method",
     [
-        {"learning": "supervised", "rule": "fedavg"},
-        {"learning": "mutual", "rule": "lpa"},
-        {"learning": "mutual", "rule": "feddyn"},
+        {"learning": "supervised", "method": "fedavg"},
+        {"learning": "mutual", "method": "lpa"},
+        {"learning": "mutual", "method": "feddyn"},
     ],
     ids=["fedavg", "mutual", "feddyn"],
 )

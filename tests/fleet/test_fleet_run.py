@@ -37,7 +37,7 @@ def krum(tmp_path_factory: pytest.TempPathFactory) -> tuple[FleetResult, list[Ro
     """Two rounds of four devices under Multi-Krum, which keeps 4 - 1 - 2 of them."""
     told: list[RoundRow] = []
     out = tmp_path_factory.mktemp("krum") / "run"
-    return FleetRun(small(rule="multi-krum"), out, on_round=told.append).run(), told
+    return FleetRun(small(method="multi-krum"), out, on_round=told.append).run(), told
 
 
 @pytest.mark.slow
@@ -238,7 +238,7 @@ def test_groups_live_as_they_are_told(tmp_path: Path) -> None:
         Group(name="boaster", attack="samples"),
         Group(name="far", network=Network(latency=0.05, kilobits=8000)),
     )
-    result = FleetRun(small(groups=groups, rule="fedavg", deadline=20.0, quorum=0.5), tmp_path / "run").run()
+    result = FleetRun(small(groups=groups, method="fedavg", deadline=20.0, quorum=0.5), tmp_path / "run").run()
     by_group = {row.group: row for row in result.devices}
     assert by_group["mute"].rounds == 0
     assert by_group["far"].rounds == by_group["boaster"].rounds == by_group[None].rounds == 2
@@ -249,13 +249,13 @@ def test_groups_live_as_they_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_updates_of_an_asynchronous_run_make_models(tmp_path: Path) -> None:
-    result = FleetRun(small(mode="async", rule="trimmed-mean", rule_options={"beta": 0.2}), tmp_path / "run").run()
+    result = FleetRun(small(mode="async", method="trimmed-mean", method_options={"beta": 0.2}), tmp_path / "run").run()
     assert [row.state for row in result.rounds] == ["published", "published"]
 
 
 @pytest.mark.slow
 def test_detection_judges_by_the_clips_of_half_of_the_unseen(tmp_path: Path) -> None:
-    run = FleetRun(small(rule="fedvsa", detect=True, unseen=4, rounds=1), tmp_path / "run")
+    run = FleetRun(small(method="fedvsa", detect=True, unseen=4, rounds=1), tmp_path / "run")
     run.run()
     assert run.engine is not None and run.engine.coordinator is not None
     assert run.engine.coordinator.settings.detection is not None

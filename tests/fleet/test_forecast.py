@@ -62,7 +62,7 @@ def same_crowd(settings: FleetSettings) -> Crowd:
 
 def test_a_pack_that_cannot_do_what_a_run_asks_for_is_refused_before_speech(tmp_path: Path) -> None:
     with pytest.raises(PackError, match="activations"):
-        require_fit(small(rule="acmu", rule_options={"bavd": True}), tmp_path)
+        require_fit(small(method="acmu", method_options={"bavd": True}), tmp_path)
     (tmp_path / "bare.tar.zst").write_bytes(pack_bytes(load_pack("digits").with_labels(["yes", "no"])))
     with pytest.raises(PackError, match="trained"):
         require_fit(small(pack=str(tmp_path / "bare.tar.zst"), words="yes,no", start="pack"), tmp_path)
@@ -151,7 +151,7 @@ def test_devices_that_wait_long_ask_what_is_next() -> None:
 
 
 def test_what_is_kept_and_lent_to_tune_classifiers_is_counted() -> None:
-    plain, tuned = (small(rule="acmu", rule_options={"pkcf": on}, rounds=4) for on in (False, True))
+    plain, tuned = (small(method="acmu", method_options={"pkcf": on}, rounds=4) for on in (False, True))
     lent = Needed(tuned, crowd_of(tuned)).preset.lent_with(crowd_of(tuned).pack)
     for engine in ("live", "virtual"):
         usual, more = (Needed(each, crowd_of(each)).needs(engine) for each in (plain, tuned))
@@ -201,7 +201,7 @@ def test_times_follow_speed_and_cores() -> None:
     ],
 )
 def test_epochs_are_those_of_all_passes(method: str, options: dict[str, object], epochs: int) -> None:
-    preset = FleetSettings(rule=method, rule_options=options).preset_for(trained=False)
+    preset = FleetSettings(method=method, method_options=options).preset_for(trained=False)
     plan = msgspec.structs.replace(preset.plan, epochs=3)
 
     assert epochs_of(load_pack("digits"), plan) == epochs

@@ -237,17 +237,17 @@ def test_a_file_has_groups_and_tables_and_options_count_above_it(tmp_path: Path)
         '[[groups]]\nname = "far"\ncount = 2\nnetwork = { latency = 0.3, kilobits = 64 }\n'
     )
     found = read_settings(file, {"rounds": 3, "method": None})
-    assert (found.rounds, found.rule, found.detection.margin) == (3, "trimmed-mean", 0.05)
-    assert found.rule_options == {"beta": 0.2}
+    assert (found.rounds, found.method, found.detection.margin) == (3, "trimmed-mean", 0.05)
+    assert found.method_options == {"beta": 0.2}
     assert found.groups == (Group(name="far", count=2, network=Network(latency=0.3, kilobits=64)),)
-    assert read_settings(file, {"method": "krum"}).rule_options == {}
+    assert read_settings(file, {"method": "krum"}).method_options == {}
     with pytest.raises(SettingsError, match="folder"):
         read_settings(tmp_path, {})
-    assert read_settings(file, {"method_options": ["beta=0.1"]}).rule_options == {"beta": 0.1}
+    assert read_settings(file, {"method_options": ["beta=0.1"]}).method_options == {"beta": 0.1}
 
 
 def test_a_run_whose_settings_name_a_rule_is_read(tmp_path: Path) -> None:
-    told = FleetSettings(rule="trimmed-mean", rule_options={"beta": 0.2})
+    told = FleetSettings(method="trimmed-mean", method_options={"beta": 0.2})
     told.save(tmp_path)
     written = msgspec.json.decode((tmp_path / "settings.json").read_bytes())
     assert (written["method"], written["method_options"]) == ("trimmed-mean", {"beta": 0.2})

@@ -43,11 +43,11 @@ def test_a_share_of_the_clips_keeps_its_labels_and_the_others_are_sound(share: f
 
 
 def test_devices_of_fedrpo_have_no_labels_unless_told() -> None:
-    told = FleetSettings(rule="fedrpo", labelled="clips")
+    told = FleetSettings(method="fedrpo", labelled="clips")
     assert told.labelled_part == 0.0 and told.preset_for(trained=False).plan.fixmatch == FixMatch()
-    assert FleetSettings(rule="fedrpo", labelled="clips", labelled_share=0.25).labelled_part == 0.25
-    assert FleetSettings(rule="fedrpo", labelled="clips", rule_options={"unlabelled": 0}).labelled_part == 1.0
-    assert FleetSettings().labelled_part == FleetSettings(rule="fedavg").labelled_part == 1.0
+    assert FleetSettings(method="fedrpo", labelled="clips", labelled_share=0.25).labelled_part == 0.25
+    assert FleetSettings(method="fedrpo", labelled="clips", method_options={"unlabelled": 0}).labelled_part == 1.0
+    assert FleetSettings().labelled_part == FleetSettings(method="fedavg").labelled_part == 1.0
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_devices_of_fedrpo_have_no_labels_unless_told() -> None:
         ({"groups": (Group(name="mute", labelled_share=0.0),)}, "fedrpo"),
         ({"labelled_share": 1.5}, "--labelled-share"),
         ({"labelled_share": float("nan")}, "--labelled-share"),
-        ({"rule": "fedrpo", "labelled": "clips", "learning": "mutual"}, "--learning"),
+        ({"method": "fedrpo", "labelled": "clips", "learning": "mutual"}, "--learning"),
     ],
 )
 def test_what_cannot_be_learned_is_refused(changes: dict[str, Any], said: str) -> None:
@@ -103,9 +103,9 @@ def test_both_engines_make_the_same_model_of_devices_without_labels(
     for place in ("auricle_cloud.rounds.coordinator", "auricle_fleet.virtual.fleet"):
         monkeypatch.setattr(f"{place}.load_validation", lambda *_: held)
     told: dict[str, Any] = {
-        "rule": "fedrpo",
+        "method": "fedrpo",
         "labelled": str(tmp_path),
-        "rule_options": {"threshold": 0.51, "lr": 0.2},
+        "method_options": {"threshold": 0.51, "lr": 0.2},
         "groups": (Group(name="named", count=1, labelled_share=1.0), Group(name="some", count=1, labelled_share=0.4)),
     }
     live = FleetRun(small(**told), tmp_path / "live").run()

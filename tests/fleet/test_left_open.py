@@ -21,7 +21,7 @@ ALONE = {"fedlaw": "--labelled", "fedrpo": "--labelled", "mupfl": "bavd=false", 
 
 @pytest.mark.parametrize("name", sorted(ALONE))
 def test_a_method_that_needs_more_takes_it_and_says_so(name: str) -> None:
-    settings, sentences = with_choices(FleetSettings(rule=name))
+    settings, sentences = with_choices(FleetSettings(method=name))
     assert len(sentences) == 1 and ALONE[name] in sentences[0]
     assert with_choices(settings) == (settings, ())
 
@@ -29,9 +29,9 @@ def test_a_method_that_needs_more_takes_it_and_says_so(name: str) -> None:
 def test_what_is_told_is_kept() -> None:
     for told in (
         FleetSettings(),
-        FleetSettings(rule="zeno", labelled="share:0.03"),
-        FleetSettings(rule="mupfl", rule_options={"bavd": True}),
-        FleetSettings(rule="mupfl", pack="own"),
+        FleetSettings(method="zeno", labelled="share:0.03"),
+        FleetSettings(method="mupfl", method_options={"bavd": True}),
+        FleetSettings(method="mupfl", pack="own"),
         FleetSettings(devices=1000, data="recordings"),
         FleetSettings(devices=1000, partition=Partition(kind="split")),
         FleetSettings(devices=652),
@@ -74,6 +74,6 @@ SPEECH = SpeechCache()
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", rule_names())
 def test_every_method_runs_by_its_name_alone(name: str, tmp_path: Path) -> None:
-    told = FleetSettings(rule=name, devices=4, rounds=1, engine="virtual")
+    told = FleetSettings(method=name, devices=4, rounds=1, engine="virtual")
     summary = FleetRun(told, tmp_path, load=SPEECH).run().summary
-    assert (summary.rule, summary.rounds, bool(summary.chosen)) == (name, 1, name in ALONE)
+    assert (summary.method, summary.rounds, bool(summary.chosen)) == (name, 1, name in ALONE)

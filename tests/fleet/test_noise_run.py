@@ -17,7 +17,7 @@ from auricle_fleet.commands import read_settings
 
 pytest.importorskip("espeakng_loader")
 
-NOISY: dict[str, Any] = {"rule": "fedavg", "preset": "fedavg"}
+NOISY: dict[str, Any] = {"method": "fedavg", "preset": "fedavg"}
 
 
 @pytest.mark.slow
@@ -57,10 +57,10 @@ def test_options_and_a_file_say_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"rule": "lpa"}, "fedavg"),
-        ({"rule": "krum"}, "fedavg"),
-        ({"rule": "fedavg", "mode": "async"}, "synchronous"),
-        ({"rule": "fedavg", "detect": True}, "hide"),
+        ({"method": "lpa"}, "fedavg"),
+        ({"method": "krum"}, "fedavg"),
+        ({"method": "fedavg", "mode": "async"}, "synchronous"),
+        ({"method": "fedavg", "detect": True}, "hide"),
     ],
 )
 def test_rules_modes_and_detection_that_noise_makes_meaningless_are_refused(
@@ -81,4 +81,4 @@ def test_rules_modes_and_detection_that_noise_makes_meaningless_are_refused(
 )
 def test_numbers_that_promise_nothing_are_refused(privacy: Privacy, match: str) -> None:
     with pytest.raises(SettingsError, match=match):
-        FleetRun(small(privacy=privacy, rule="fedavg"))
+        FleetRun(small(privacy=privacy, method="fedavg"))

@@ -220,7 +220,7 @@ def test_a_share_of_each_label_goes_from_the_devices_to_the_coordinator(
     share: str, each: int, partition: Partition
 ) -> None:
     """Five devices have 50 clips of each of the four labels."""
-    settings = FleetSettings(rule="fedrpo", labelled=f"share:{share}", partition=partition)
+    settings = FleetSettings(method="fedrpo", labelled=f"share:{share}", partition=partition)
     split = divided(settings, speech(), 5, None if partition == Partition() else 5, 1)
     assert np.bincount(speech().targets[split.labelled]).tolist() == [each] * 4
     pool = np.concatenate([split.labelled, *(device.clips for device in split.devices)])
@@ -229,7 +229,7 @@ def test_a_share_of_each_label_goes_from_the_devices_to_the_coordinator(
 
 
 def test_the_coordinator_can_learn_from_the_validation_speakers() -> None:
-    settings = FleetSettings(rule="zeno", labelled="validation", validation=True)
+    settings = FleetSettings(method="zeno", labelled="validation", validation=True)
     split = divided(settings, speech(), 5, None, 3)
     assert split.labelled.tolist() == split.validation.tolist() and len(split.labelled) == 40
     assert len(split.unseen_speakers) == 2 and len(split.devices) == 3
@@ -238,11 +238,11 @@ def test_the_coordinator_can_learn_from_the_validation_speakers() -> None:
 @pytest.mark.parametrize("labelled", ["share:0", "share:0.6", "share:nan", "share:some", "share:"])
 def test_a_share_of_labels_is_a_number_up_to_a_half(labelled: str) -> None:
     with pytest.raises(SettingsError, match=r"share:0\.03"):
-        check_run(FleetSettings(rule="fedrpo", labelled=labelled))
+        check_run(FleetSettings(method="fedrpo", labelled=labelled))
 
 
 def test_labelled_clips_of_validation_speakers_need_some_and_both_engines_take_a_share() -> None:
     with pytest.raises(SettingsError, match="add --validation"):
-        check_run(FleetSettings(rule="zeno", labelled="validation"))
+        check_run(FleetSettings(method="zeno", labelled="validation"))
     for engine in ("live", "virtual"):
-        assert require_engine(FleetSettings(rule="fedrpo", labelled="share:0.1", engine=engine)) == engine
+        assert require_engine(FleetSettings(method="fedrpo", labelled="share:0.1", engine=engine)) == engine

@@ -101,7 +101,7 @@ def test_many_rounds_get_fewticks() -> None:
 
 def test_names_of_devices_words_and_layers_are_only_text() -> None:
     rounds = [line(1, left_out={HOSTILE: [HOSTILE], "conv": ["dev-a"]})]
-    page = check(render(summary(words=[HOSTILE, "no"], rule=HOSTILE, preset=HOSTILE), rounds))
+    page = check(render(summary(words=[HOSTILE, "no"], method=HOSTILE, preset=HOSTILE), rounds))
     assert "script" not in page.tags
     assert page.text.count(plain(HOSTILE)) == 5
 

@@ -16,7 +16,7 @@ from auricle_fleet.settings.fleet_settings import LOCALS, FleetSettings
 from auricle_fleet.settings.groups import Group
 
 MISTYPED = (
-    "preset=practicl practical; rule=fedvas fedvsa; learning=mutuel mutual; mode=asink async; "
+    "preset=practicl practical; method=fedvas fedvsa; learning=mutuel mutual; mode=asink async; "
     "local=crnn-wied crnn-wide; local=mixd mixed; start=pakc pack; judge=of off; codec=float61 float16"
 )
 NAN, INFINITE = float("nan"), float("inf")
@@ -30,8 +30,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     *(({name: value}, f"--{name.replace('_', '-')}") for name, values in OUT_OF_RANGE.items() for value in values),
     ({"mode": "supervised"}, "--learning"),
     ({"mode": "async", "detect": True}, "--mode sync"),
-    ({"rule": "lpa", "rule_options": {"prune_hihg": 0.2}}, "prune_high"),
-    ({"rule": "trimmed-mean", "rule_options": {"beta": 0.5}}, "beta"),
+    ({"method": "lpa", "method_options": {"prune_hihg": 0.2}}, "prune_high"),
+    ({"method": "trimmed-mean", "method_options": {"beta": 0.5}}, "beta"),
     ({"groups": (Group(name="a"), Group(name="a"))}, '"a"'),
     ({"devices": 3, "groups": (Group(name="a", count=4),)}, "4 devices"),
     ({"groups": ({"name": "a", "count": 0},)}, "groups"),
@@ -39,8 +39,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"local": "crnn-base,"}, "local model"),
     ({"runtime": "ort"}, "--runtime"),
     ({"secure_sum": SecureSum(on=True)}, "fedavg"),
-    ({"rule": "fedmlac", "learning": "supervised"}, "mutual=false"),
-    ({"rule": "fedmlac", "rule_options": {"mutual": False}, "learning": "mutual"}, "mutual=true"),
+    ({"method": "fedmlac", "learning": "supervised"}, "mutual=false"),
+    ({"method": "fedmlac", "method_options": {"mutual": False}, "learning": "mutual"}, "mutual=true"),
 ]
 
 
@@ -103,10 +103,10 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 
 def test_the_command_line_changes_the_preset() -> None:
     same = FleetSettings(preset="paper").preset_for(trained=False)
-    told = FleetSettings(preset="paper", rule="fedavg", learning="supervised", codec="float16")
+    told = FleetSettings(preset="paper", method="fedavg", learning="supervised", codec="float16")
     changed = told.preset_for(trained=False)
-    assert (same.rule, same.plan.mode, same.plan.codec) == ("lpa", "mutual", "float32")
-    assert (changed.rule, changed.plan.mode, changed.plan.codec) == ("fedavg", "supervised", "float16")
+    assert (same.method.name, same.plan.mode, same.plan.codec) == ("lpa", "mutual", "float32")
+    assert (changed.method.name, changed.plan.mode, changed.plan.codec) == ("fedavg", "supervised", "float16")
     assert changed.plan.rate == same.plan.rate
 
 
@@ -125,11 +125,11 @@ def test_the_server_takes_the_average_as_it_is_where_that_is_asked_for() -> None
         return found.kind, found.rate
 
     assert server() == ("adam", 0.02) == server(server_optimizer="adam")
-    assert server(server_optimizer="none")[0] == "none" == server(rule="scaffold", server_optimizer="none")[0]
+    assert server(server_optimizer="none")[0] == "none" == server(method="scaffold", server_optimizer="none")[0]
     assert server(server_optimizer="yogi", server_rate=0.3) == ("yogi", 0.3)
     for told, said in (
         ({"server_optimizer": "adamm"}, 'There is no server optimizer "adamm"'),
-        ({"server_optimizer": "adam", "rule": "scaffold"}, "scaffold is itself the server's step"),
+        ({"server_optimizer": "adam", "method": "scaffold"}, "scaffold is itself the server's step"),
         ({"server_optimizer": "none", "server_rate": 0.1}, "leave --server-rate out"),
     ):
         with pytest.raises(SettingsError, match=said):

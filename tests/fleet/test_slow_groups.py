@@ -38,10 +38,10 @@ def test_a_virtual_round_does_without_a_broken_device_as_a_coordinator_does() ->
 
 @pytest.mark.slow
 def test_slow_boards_count_in_every_fourth_round_also_of_a_run_that_went_on(tmp_path: Path) -> None:
-    told = virtual(groups=(Group(name="slow", delay=25.0),), rule="fedavg", quorum=0.7, rounds=9)
+    told = virtual(groups=(Group(name="slow", delay=25.0),), method="fedavg", quorum=0.7, rounds=9)
     whole = FleetRun(told, tmp_path / "whole").run()
     assert [row.counted for row in whole.rounds] == [3, 3, 3, 4, 3, 3, 3, 4, 3]
-    FleetRun(virtual(groups=told.groups, rule="fedavg", quorum=0.7, rounds=6), tmp_path / "parts").run()
+    FleetRun(virtual(groups=told.groups, method="fedavg", quorum=0.7, rounds=6), tmp_path / "parts").run()
     went_on = FleetRun.resume(tmp_path / "parts", rounds=9).run()
     assert [row.counted for row in went_on.rounds] == [row.counted for row in whole.rounds]
     for out in (tmp_path / "whole", tmp_path / "parts"):

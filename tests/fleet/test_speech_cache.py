@@ -48,7 +48,7 @@ def test_runs_of_other_methods_and_rounds_share_their_speech_and_others_do_not()
     load = Counted()
     cache = SpeechCache(load)
     first = cache(SETTINGS)
-    assert cache(changed(rule="median", rounds=9, rate=0.3, detect=True)) is first
+    assert cache(changed(method="median", rounds=9, rate=0.3, detect=True)) is first
     assert cache(changed(seed=1)) is not first
     assert cache(SETTINGS) is first
     assert load.seeds == [0, 1]

@@ -61,7 +61,7 @@ def test_every_method_runs_in_every_condition_with_every_seed(tmp_path: Path) ->
     assert {cell.settings.engine for cell in found} == {"virtual"}
     assert [cell.settings.seed for cell in found] == [3] * 4 + [4] * 4
     assert [len(cell.settings.groups) for cell in found] == [0, 0, 1, 1] * 2
-    assert found[3].settings.rule == "fedavg" and found[2].settings.rule is None
+    assert found[3].settings.method == "fedavg" and found[2].settings.method is None
     assert len({cell.name for cell in found}) == 8
     assert found[3].name == "mean-slow-noisy-s3"
 
@@ -214,6 +214,7 @@ def test_what_decides_a_result_decides_where_it_lies(tmp_path: Path) -> None:
     told = FleetSettings(data=str(tmp_path))
     before = fingerprint(told, "1")
     assert fingerprint(told, "1") == before
+    assert b"\xa4rule\xc0\xacrule_options\x80" in before, "as the runs that are kept have it"
     assert fingerprint(told, "2") != before
     assert fingerprint(FleetSettings(data=str(tmp_path), rounds=3), "1") != before
     (data / "1.wav").write_bytes(b"1234")

@@ -73,7 +73,7 @@ def test_each_method_has_as_many_tries_a_constant_takes_some_of_them(tmp_path: P
     assert found["FedProx"].tried == (("0.05, mu 0.01", 0.2), ("0.1, mu 0.01", 0.4), ("0.1, mu 0.1", 0.45))
     assert found["FedProx"].kept == "0.1, mu 0.1"
     kept = {cell.method: cell.settings for cell in cells(read, WHERE, {name: each.over for name, each in best.items()})}
-    assert kept["FedProx"].rule_options == {"weighting": "fedvsa", "mu": 0.1} and kept["FedProx"].rate == 0.1
+    assert kept["FedProx"].method_options == {"weighting": "fedvsa", "mu": 0.1} and kept["FedProx"].rate == 0.1
     assert kept["FedAdam"].server_rate == 0.5 and kept["FedAvg"].rate == 0.1
 
 

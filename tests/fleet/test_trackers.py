@@ -16,7 +16,7 @@ from auricle_fleet import FleetSettings
 from auricle_fleet.results.result import RoundRow
 from auricle_fleet.results.trackers import Tracking, figures
 
-SETTINGS = FleetSettings(rule="lpa", broker="mqtt://u:secret@h")
+SETTINGS = FleetSettings(method="lpa", broker="mqtt://u:secret@h")
 
 
 def row(number: int) -> RoundRow:

@@ -74,7 +74,7 @@ def told(run: Path, rounds: int, *, kinds: tuple[str, ...] = ("bounded", "left o
     "changes",
     [
         {
-            "rule": "multi-krum",
+            "method": "multi-krum",
             "devices": 6,
             "rounds": 6,
             "participation": 0.7,
@@ -83,7 +83,7 @@ def told(run: Path, rounds: int, *, kinds: tuple[str, ...] = ("bounded", "left o
                 Group(name="far", attack="scale", strength=1e9),
             ),
         },
-        {"rule": "fedavg", "rounds": 3, "start": "pack", "judge": "on", "judge_share": 1.0, "preset": "fedavg"},
+        {"method": "fedavg", "rounds": 3, "start": "pack", "judge": "on", "judge_share": 1.0, "preset": "fedavg"},
     ],
     ids=["attacked", "judged"],
 )
@@ -115,7 +115,7 @@ def test_rounds_that_are_made_again_take_the_place_of_those_that_were_lost(
 ) -> None:
     """With counts of devices and events as if nothing had happened, also where the rows are ahead of the run."""
     changes: dict[str, Any] = {
-        "rule": "multi-krum",
+        "method": "multi-krum",
         "rounds": 7,
         "groups": (Group(name="boaster", attack="samples", strength=1e6),),
     }
@@ -172,7 +172,7 @@ def test_whose_answer_came_too_late_and_who_said_nothing_is_told(
         Group(name="modem", network=Network(kilobits=1.0)),
     )
     out = tmp_path / "run"
-    FleetRun(virtual(groups=groups, rule="fedavg", quorum=0.25), out).run()
+    FleetRun(virtual(groups=groups, method="fedavg", quorum=0.25), out).run()
     with asked(out) as do:
         outcomes = [row.state for row in do.show_round(2).cohort]
         assert sorted(outcomes) == ["counted", "invited", "late", "late"]

@@ -26,7 +26,7 @@ from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 pytest.importorskip("espeakng_loader")
 
 ATTACKED: dict[str, Any] = {
-    "rule": "fedvsa",
+    "method": "fedvsa",
     "detect": True,
     "devices": 5,
     "unseen": 4,

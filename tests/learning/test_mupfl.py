@@ -18,7 +18,7 @@ from auricle.wire.plan import Bavd, Plan
 from auricle.wire.prior_knowledge import PriorKnowledge, Tuning
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.extras import RuleState
-from auricle_learning.methods import METHODS, get_method, get_rule
+from auricle_learning.methods import METHODS, MethodSettings, get_method, get_rule
 from auricle_learning.methods.method import NO_CHANGES, Received, Trained
 from auricle_learning.presets import Preset
 from auricle_learning.training.prior_knowledge import tuned
@@ -115,9 +115,9 @@ def test_devices_drop_activations_send_maps_and_tune_unless_told_otherwise() -> 
 
 
 def test_a_pack_without_such_layers_is_refused_with_the_command_that_builds_one() -> None:
-    preset = Preset(Plan(mode="supervised"), "fedavg")
+    preset = Preset(Plan(mode="supervised"), MethodSettings("fedavg"))
 
     for pack, named in ((PACK, "NAME"), (load_pack("digits"), "digits")):
         with pytest.raises(PackError, match=f"auricle export build {named} --bavd --weights shipped"):
-            preset.with_rule("mupfl", {}).require_pack(pack)
-        preset.with_rule("mupfl", {"bavd": False}).require_pack(pack)
+            preset.with_method(MethodSettings("mupfl")).require_pack(pack)
+        preset.with_method(MethodSettings("mupfl", {"bavd": False})).require_pack(pack)

@@ -10,7 +10,7 @@ import pytest
 from auricle.errors import SettingsError
 from auricle.wire.plan import Plan
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
-from auricle_learning.methods import get_rule
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import FEDAVG, PAPER, PRACTICAL, PRESETS, Preset, get_preset
 
 PLAN = Plan(rate=0.2, local_rate=0.4)
@@ -23,15 +23,14 @@ def test_the_paper_preset_is_fedmlac_and_nothing_else() -> None:
     others = {"keep_state": False, "augment": False, "codec": "float32", "seed": 3}
 
     assert PAPER.plan_for(7, 5000, seed=3) == Plan(**values, **nothing, **others)
-    assert PAPER.rule == "lpa"
-    assert get_rule(PAPER.rule, **PAPER.rule_options).settings == {"prune_low": 0.1, "prune_high": 0.1}
-    assert PAPER.rule_options == {}
+    assert PAPER.method == MethodSettings("lpa")
+    assert PAPER.method.get_rule().settings == {"prune_low": 0.1, "prune_high": 0.1}
     assert PAPER.server_for(7, 5000).kind == "none"
     assert [PAPER.factor(n, 5000) for n in (1, 2500, 5000)] == [1.0, 1.0, 1.0]
 
 
 def test_a_cosine_falls_from_one_to_its_end() -> None:
-    preset = Preset(PLAN, "lpa", schedule="cosine", final=0.2)
+    preset = Preset(PLAN, MethodSettings("lpa"), schedule="cosine", final=0.2)
 
     factors = [preset.factor(number, 4) for number in (1, 2, 3, 4)]
 
@@ -40,8 +39,8 @@ def test_a_cosine_falls_from_one_to_its_end() -> None:
 
 
 def test_a_warm_up_rises_and_multiplies_the_schedule() -> None:
-    steady = Preset(PLAN, "lpa", warmup=4)
-    falling = Preset(PLAN, "lpa", warmup=2, schedule="cosine")
+    steady = Preset(PLAN, MethodSettings("lpa"), warmup=4)
+    falling = Preset(PLAN, MethodSettings("lpa"), warmup=2, schedule="cosine")
 
     assert [steady.factor(n, 10) for n in (1, 2, 3, 4, 5, 10)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
     assert falling.factor(1, 4) == pytest.approx(0.5)
@@ -49,9 +48,9 @@ def test_a_warm_up_rises_and_multiplies_the_schedule() -> None:
 
 
 def test_the_schedule_reaches_whom_it_is_for() -> None:
-    devices = Preset(PLAN, "lpa", server=ADAM, warmup=4)
-    server = Preset(PLAN, "lpa", server=ADAM, warmup=4, scheduled=("server",))
-    both = Preset(PLAN, "lpa", server=ADAM, warmup=4, scheduled=("devices", "server"))
+    devices = Preset(PLAN, MethodSettings("lpa"), server=ADAM, warmup=4)
+    server = Preset(PLAN, MethodSettings("lpa"), server=ADAM, warmup=4, scheduled=("server",))
+    both = Preset(PLAN, MethodSettings("lpa"), server=ADAM, warmup=4, scheduled=("devices", "server"))
 
     rates = [
         (p.plan_for(2, 9, 1).rate, p.plan_for(2, 9, 1).local_rate, p.server_for(2, 9).rate)
@@ -64,7 +63,7 @@ def test_the_schedule_reaches_whom_it_is_for() -> None:
 def test_a_server_without_an_optimizer_has_no_rate_to_schedule() -> None:
     with pytest.raises(SettingsError, match="practical"):
         get_preset("pratical")
-    preset = Preset(PLAN, "fedavg", warmup=4, scheduled=("server",))
+    preset = Preset(PLAN, MethodSettings("fedavg"), warmup=4, scheduled=("server",))
 
     assert preset.server_for(1, 9) is preset.server
 
@@ -82,7 +81,7 @@ def test_every_round_of_every_preset_can_be_said_on_the_wire(name: str, rounds: 
         assert plan == msgspec.structs.replace(preset.plan, **rates), "only rates and seed change"
         assert msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=Plan) == plan
         assert math.isfinite(preset.server_for(number, rounds).rate)
-    get_rule(preset.rule, **preset.rule_options)
+    preset.method.get_rule()
 
 
 @pytest.mark.parametrize(
@@ -98,7 +97,7 @@ def test_every_round_of_every_preset_can_be_said_on_the_wire(name: str, rounds: 
 )
 def test_an_option_that_no_plan_can_say_is_refused_in_a_sentence(method: str, option: str, value: float) -> None:
     with pytest.raises(SettingsError, match=f"{option}|{method}"):
-        PRACTICAL.with_rule(method, {option: value})
+        PRACTICAL.with_method(MethodSettings(method, {option: value}))
 
 
 def test_from_scratch_a_preset_is_what_it_is() -> None:
@@ -117,7 +116,7 @@ def test_from_trained_weights_all_rounds_take_small_steps_and_the_average_as_it_
     assert {fitted.plan_for(number, 9, 1).rate for number in (1, 2, 9, 30)} == {0.001}
     assert {fitted.server_for(number, 9).kind for number in (1, 2, 9, 30)} == {"none"}
     assert msgspec.structs.replace(fitted.plan, rate=preset.plan.rate) == preset.plan
-    assert (fitted.rule, fitted.rule_options) == (preset.rule, preset.rule_options)
+    assert fitted.method == preset.method
     assert PAPER.fitted(trained=True) is PAPER
 
 

@@ -18,7 +18,6 @@ from auricle_cloud.storage.rows import RoundRow, UpdateRow
 from auricle_cloud.storage.store import Store
 from auricle_learning.aggregation.next_model import next_model
 from auricle_learning.aggregation.server_optimizer import OptimizerState
-from auricle_learning.methods import get_rule
 from auricle_learning.presets import Preset
 from tests.system.killed_coordinator import FLEET
 
@@ -96,7 +95,7 @@ def check_models(
     store: Store, blobs: BlobStore, pack: Pack, task: str, preset: Preset, horizon: int, *, kept: bool = True
 ) -> str:
     """(c) Every model's bytes equal a recomputation from its round's counted set; the current model's hash."""
-    rule = get_rule(preset.rule, **preset.rule_options)
+    rule = preset.method.get_rule()
     size = pack.plugin_table.size
     for model in store.models.all(task, 10_000):
         if model.origin != "round":

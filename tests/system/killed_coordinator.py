@@ -43,6 +43,7 @@ from auricle_cloud.settings import Buffer, Detection, RoundDone, RunSettings, Se
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.store import FILE
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset
 from tests.system.full_disk import SmallDisk
 from tests.system.shifted_clock import ShiftedClock
@@ -86,8 +87,7 @@ def preset(server_rate: float, *, secure: bool = False) -> Preset:
     """Mutual learning with LPA and server momentum: state of every kind; with FedAvg where updates are hidden."""
     return Preset(
         Plan(rate=0.1, local_rate=0.1),
-        "fedavg" if secure else "lpa",
-        {} if secure else {"prune_low": 0.0, "prune_high": 0.34},
+        MethodSettings("fedavg") if secure else MethodSettings("lpa", {"prune_low": 0.0, "prune_high": 0.34}),
         OptimizerSettings(kind="momentum", lr=server_rate, beta1=0.5),
     )
 

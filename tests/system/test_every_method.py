@@ -14,7 +14,7 @@ import pytest
 from auricle.wire.plan import Plan
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import RoundDone, RunSettings
-from auricle_learning.methods import METHODS, get_method
+from auricle_learning.methods import METHODS, MethodSettings, get_method
 from auricle_learning.methods.vectors import GRADIENTS, MAPS
 from auricle_learning.presets import Preset
 from tests.nightly import nightly_but
@@ -59,7 +59,7 @@ class Site:
             self.fleet.broker.address("coordinator"),
             self.fleet.state,
             self.rounds + ROUNDS,
-            preset=Preset(PLAN, "fedavg").with_rule(name, OPTIONS.get(name, {})),
+            preset=Preset(PLAN, MethodSettings("fedavg")).with_method(MethodSettings(name, OPTIONS.get(name, {}))),
             devices=len(NAMES),
             quorum=1.0,
             deadline=DEADLINE,

@@ -21,6 +21,7 @@ from auricle_cloud.settings import Detection, RoundDone, RunSettings
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_fleet.broker.broker import start_broker
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset
 from auricle_learning.training.train import LocalState, RoundResult, Trainer
 from tests.cloud.model_replacement import replacement
@@ -57,7 +58,11 @@ async def _federate(
     users = {name: f"secret-of-{name}" for name in ("coordinator", *fleet.trainers)}
     with ThreadPoolExecutor(2) as workers:
         async with await start_broker(folder, users, fleet=FLEET) as broker:
-            about = {"preset": Preset(fleet.plan, "fedvsa"), "devices": len(fleet.trainers), "start": fleet.weights}
+            about = {
+                "preset": Preset(fleet.plan, MethodSettings("fedvsa")),
+                "devices": len(fleet.trainers),
+                "start": fleet.weights,
+            }
             about |= {"quorum": 1.0, "detection": Detection(permutations=50)}
             settings = RunSettings(FLEET, broker.address("coordinator"), folder / "state", rounds, **about)
             coordinator = Coordinator(settings, PACK, note, OnnxEvaluator(PACK, validation))

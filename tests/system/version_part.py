@@ -37,6 +37,15 @@ def address(url: str) -> BrokerAddress:
     return BrokerAddress(host, int(port), user, password)
 
 
+def method_of(name: str) -> Any:
+    """A method with the options that it has by itself, as a preset of this version or of one before takes it."""
+    try:
+        from auricle_learning.methods import MethodSettings
+    except ImportError:
+        return name
+    return MethodSettings(name)
+
+
 def tell(**what: object) -> None:
     """Print one line."""
     print(json.dumps(what), flush=True)
@@ -52,8 +61,8 @@ async def coordinate(told: dict[str, Any]) -> None:
     async def watch(done: Any) -> None:
         tell(round=done.number, state=done.state, counted=done.counted, failed=done.report.get("failed", {}))
 
-    preset = preset_of(plan, "fedavg")
-    preset = preset if told["rule"] == "fedavg" else preset.with_rule(told["rule"], {})
+    preset = preset_of(plan, method_of("fedavg"))
+    preset = preset if told["rule"] == "fedavg" else preset.with_method(method_of(told["rule"]))
     settings = run_settings(
         told["fleet"],
         address(told["broker"]),

@@ -88,14 +88,11 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def preset_for(self, *, trained: bool) -> Preset:
         """The preset with the method and the rates that were asked for; SettingsError where it cannot take them."""
         chosen, wanted = get_preset(self.rounds.preset), self.rounds
-        if wanted.rule is not None or wanted.rule_options:
-            chosen = chosen.with_rule(wanted.rule or chosen.rule, wanted.rule_options)
-        if (
-            wanted.preset != "paper"
-            and chosen.rule in PRUNING
-            and not {"prune_low", "prune_high"} & {*chosen.rule_options}
-        ):
-            chosen = replace(chosen, rule_options={**chosen.rule_options, **AMONG_STRANGERS})
+        if wanted.method is not None or wanted.method_options:
+            chosen = chosen.with_method(wanted.choose_method(chosen.method))
+        method = chosen.method
+        if wanted.preset != "paper" and method.name in PRUNING and not {*AMONG_STRANGERS} & {*method.options}:
+            chosen = replace(chosen, method=method.with_options(AMONG_STRANGERS))
         chosen = replace(chosen, plan=msgspec.structs.replace(chosen.plan, codec=wanted.codec))
         return chosen.fitted(trained=trained, server_rate=wanted.server_rate)
 
@@ -214,8 +211,7 @@ def read_coordinator(config: Path | None, given: Mapping[str, Mapping[str, objec
         if not wanted:
             continue
         before = found if table == "" else getattr(found, table)
-        names = zip(before.__struct_encode_fields__, before.__struct_fields__, strict=True)
-        kept = {name: getattr(before, field) for name, field in names}
+        kept = {name: getattr(before, name) for name in before.__struct_fields__}
         if table == "rounds" and wanted.get("method", kept["method"]) != kept["method"]:
             kept["method_options"] = {}  # those of another method
         made = from_mapping(type(before), kept | wanted, "command line")

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from auricle.wire.kinds import Count
 from auricle_cloud.api.api_settings import ApiSettings, ConnectionLimits
 from auricle_cloud.settings import Detection
-from auricle_learning.methods import FILE_NAMES
+from auricle_learning.methods import MethodSettings
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
@@ -20,8 +20,8 @@ Options = Mapping[str, object]
 """Values of a method's options by name; each method checks its own."""
 
 
-class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename=FILE_NAMES):
-    """Table `[rounds]`; `rule` and `rule_options` are `method` and `method_options` there."""
+class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Table `[rounds]`."""
 
     rounds: Annotated[Many | None, Meta(description="Run so many rounds in all and leave [wait for operators].")] = None
     devices: Annotated[Count, Meta(description="With rounds: registered devices to wait for before the first.")] = 1
@@ -35,10 +35,10 @@ class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     preset: Annotated[
         str, Meta(description="practical, paper (FedMLAC's own settings), or fedavg (the tuned baseline).")
     ] = "practical"
-    rule: Annotated[
+    method: Annotated[
         str | None, Meta(description="Method of federated learning, see docs/methods.md [the preset's].")
     ] = None
-    rule_options: Annotated[Options, Meta(description="A table of options of the method, e.g. prune_high.")] = {}
+    method_options: Annotated[Options, Meta(description="A table of options of the method, e.g. prune_high.")] = {}
     server_rate: Annotated[
         Positive | None,
         Meta(description="Learning rate of the server's optimizer [the preset's; from trained weights a gentle step]."),
@@ -63,6 +63,10 @@ class RoundSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     least_wait: Annotated[
         float, Meta(ge=0, le=1e9, description="Seconds to wait for the others at least, once the quorum is in.")
     ] = 5.0
+
+    def choose_method(self, usual: MethodSettings) -> MethodSettings:
+        """The method with its options, over those of `usual`, the preset's, unless it is another one."""
+        return usual.override(self.method, self.method_options)
 
 
 class DetectionTable(Detection, frozen=True, forbid_unknown_fields=True):

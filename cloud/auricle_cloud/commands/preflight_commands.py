@@ -30,7 +30,6 @@ from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.settings import NAME
 from auricle_cloud.storage.store import FILE
 from auricle_learning.aggregation.rules.rule import check_needs, given_with
-from auricle_learning.methods import get_rule
 
 
 @with_options(given=[option for _, option in TOLD if option.name not in PLACE])
@@ -92,13 +91,13 @@ class _Preflight:
 
     def _method(self) -> str:
         preset = self.told.preset_for(trained=False)
-        known, told = get_rule(preset.rule, **preset.rule_options), self.told
+        known, told = preset.method.get_rule(), self.told
         given = given_with(labelled=told.labelled is not None)
         mode, detection = told.rounds.mode, told.detection.enabled
         check_needs(known, given=given, mode=mode, detection=detection)
         preset.require_pack(self._load_pack)
-        told.privacy.require(preset.rule, mode=mode, detection=detection)
-        told.secure_sum.require(preset.rule, preset.rule_options, mode=mode, detection=detection)
+        told.privacy.require(preset.method, mode=mode, detection=detection)
+        told.secure_sum.require(preset.method, mode=mode, detection=detection)
         return f"The method {known.name} is there, with the preset {self.told.rounds.preset}."
 
     def _messages(self) -> tuple[Verdict, str]:

@@ -218,7 +218,7 @@ def _about_score(known: Indexed, score: _Score | None) -> list[str]:
     place = f"{_nth(score.score_rank)}smallest of {score.score_among}"
     counted = len(known.report.layers[0].kept)
     were = f"{counted} {'was' if counted == 1 else 'were'} averaged"
-    by = f" by {known.report.rule}" if known.report.rule else ""
+    by = f" by {known.report.method}" if known.report.method else ""
     return [f"Its score{by} was {score.score:.4g}{of}, the {place}; {were}."]
 
 

@@ -62,8 +62,8 @@ def explain(
         task=task,
         round=number,
         state=state,
-        rule=report.rule,
-        rule_options=report.rule_options,
+        method=report.method,
+        method_options=report.method_options,
         sentences=_about_round(report, number, state),
         detection=_detection(report.detection),
         privacy=privacy_of(report),
@@ -174,8 +174,8 @@ def _about_rule(report: RoundReport) -> list[str]:
     layers = report.layers
     if not layers:
         return []
-    options = ", ".join(f"{name} {value}" for name, value in sorted(report.rule_options.items()))
-    rule = f"The method {report.rule}{f' ({options})' if options else ''}" if report.rule else "The rule"
+    options = ", ".join(f"{name} {value}" for name, value in sorted(report.method_options.items()))
+    rule = f"The method {report.method}{f' ({options})' if options else ''}" if report.method else "The rule"
     pruned = Counter(name for layer in layers for name in {*layer.pruned_low, *layer.pruned_high})
     if pruned:
         (most, times), *_ = sorted(pruned.items(), key=lambda item: (-item[1], item[0]))

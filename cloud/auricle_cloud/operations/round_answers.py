@@ -229,8 +229,8 @@ class RoundWhy(Answer, frozen=True, kw_only=True):
     task: str
     round: int
     state: State
-    rule: str | None
-    rule_options: Document
+    method: str | None = field(name="rule")
+    method_options: Document = field(name="rule_options")
     sentences: list[str]
     """About the round as a whole."""
     detection: DetectionWhy | None

@@ -86,13 +86,12 @@ class Closing:
     def report(self, number: int, more: Document) -> Document:
         """What every report has, and more."""
         row = self._round(number)
-        rule = self.site.settings.preset.rule
         return {
             **(row.report or {}),
             "invited": sorted(self.site.store.rounds.invited(self._task, number)),
             "failed": self.failures(number),
-            "rule": rule,
-            "rule_options": dict(self.site.rule.options),
+            "rule": self.site.rule.name,
+            "rule_options": self.site.rule.options,
             "detection": row.detection,
             "base_version": row.base_version,
             **more,

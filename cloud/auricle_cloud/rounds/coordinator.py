@@ -47,7 +47,6 @@ from auricle_cloud.storage.state_folders import KEY
 from auricle_cloud.storage.store import FILE, Store
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.compute.accelerator import choose
-from auricle_learning.methods import get_rule
 
 __all__ = ["NAME", "Coordinator", "Watcher"]
 
@@ -105,7 +104,7 @@ class Coordinator:
         # With noise and in a secure sum each update weighs the same, whatever a device says of its clips.
         hidden = settings.privacy.clip is not None or settings.secure_sum.on
         equal = {"weighting": "uniform"} if hidden else {}
-        wanted = get_rule(settings.preset.rule, **{**settings.preset.rule_options, **equal})
+        wanted = settings.preset.method.with_options(equal).get_rule()
         rule = BoundedRule(wanted, settings.limits.share, settings.limits.prune_few)
         opener = choose(settings.compute).opener
         arrived = ArrivedWeights(pack.plugin_table.size)

@@ -173,9 +173,9 @@ class RoundReport(Part, frozen=True, kw_only=True):
     updates: list[CountedUpdate] = []
     layers: list[LayerReport] = []
     dropped: list[str] = []
-    rule: str | None = None
-    rule_options: dict[str, Any] = {}
-    """By the names of the rule, which a plug-in chooses."""
+    method: str | None = msgspec.field(default=None, name="rule")
+    method_options: dict[str, Any] = msgspec.field(default_factory=dict, name="rule_options")
+    """By the names of the method, which a plug-in chooses."""
     flag: str | None = None
     warnings: list[str] = []
     bounded: list[BoundedReport] = []
@@ -228,7 +228,7 @@ def _readable(written: object, kind: type[Part], where: str, strange: list[str])
     for field in msgspec.structs.fields(kind):
         value = written.get(field.encode_name)
         if value is not None:
-            place = f"{where}.{field.name}" if where else field.name
+            place = f"{where}.{field.encode_name}" if where else field.encode_name
             read = _value(value, field.type, place, strange)
             if read is not None:
                 found[field.encode_name] = read

@@ -32,7 +32,6 @@ from auricle_fleet.forecast.speed import Speed
 from auricle_fleet.population.judging import MEASURED_MINUTES
 from auricle_fleet.settings.fleet_settings import BROKERS, FleetSettings
 from auricle_fleet.virtual.local_crew import processes_of
-from auricle_learning.methods import get_rule
 from auricle_learning.methods.passes import graph_optimizer
 from auricle_learning.presets import Preset
 from auricle_learning.training.step_count import epochs_of
@@ -265,5 +264,4 @@ class Needed:
 
     def _optimizer_bytes(self) -> int:
         """Bytes a weight of what is kept with a model: two moments in float64 at most."""
-        rule = get_rule(self.preset.rule, **self.preset.rule_options)
-        return 16 if self.preset.server.kind != "none" or rule.step else 0
+        return 16 if self.preset.server.kind != "none" or self.preset.method.get_rule().step else 0

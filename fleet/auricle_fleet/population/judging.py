@@ -79,7 +79,7 @@ class FleetJudging:
             clips=1,
             maps=True,
             gradients=True,
-            vectors=private_vectors(settings.preset_for(trained=False).rule),
+            vectors=private_vectors(settings.preset_for(trained=False).method.get_method()),
             carried=settings.carried_share,
             judge=settings.judges,
             judged_share=settings.judge_share,

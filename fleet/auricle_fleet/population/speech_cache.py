@@ -21,8 +21,8 @@ IRRELEVANT = frozenset(
         *(
             "mode",
             "over_selection",
-            "rule",
-            "rule_options",
+            "method",
+            "method_options",
             "detect",
             "learning",
             "preset",
@@ -70,5 +70,5 @@ class SpeechCache:
 
 def key_of(settings: FleetSettings) -> bytes:
     """What decides the speech of a run, as bytes."""
-    values = zip(settings.__struct_fields__, msgspec.to_builtins(settings).values(), strict=True)
+    values = msgspec.to_builtins(settings).items()
     return msgspec.msgpack.encode({name: value for name, value in values if name not in IRRELEVANT})

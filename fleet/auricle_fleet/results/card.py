@@ -99,7 +99,7 @@ def _training_sentence(summary: Summary, told: Mapping[str, object]) -> str:
 
 def _settings(summary: Summary, told: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     """Method, preset, seed and rates, then whatever else differs from the defaults."""
-    usual = {"method": summary.rule, "preset": summary.preset, "seed": summary.seed}
+    usual = {"method": summary.method, "preset": summary.preset, "seed": summary.seed}
     yield from ((name, str(value)) for name, value in usual.items())
     yield "rates", _text({name: value for name, value in summary.rates.items() if value is not None})
     yield from ((name, _text(value)) for name, value in told.items() if name not in {*usual, *SAID})

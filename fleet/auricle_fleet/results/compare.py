@@ -27,7 +27,7 @@ REPEATED = frozenset({"seed", "port", "broker"})
 LISTS = frozenset(
     {"words", "rates", "confusion", "label_clips", "keyword_precision", "held_out_precision", "attackers"}
 )
-FIGURES = tuple(name for name in Summary.__struct_fields__ if name not in LISTS)
+FIGURES = tuple(name for name in Summary.__struct_encode_fields__ if name not in LISTS)
 """Of a run's summary, what is one value."""
 COLUMNS = (
     Column("runs", 0),

@@ -196,7 +196,7 @@ def render(
     words = ", ".join(summary.words)
     lead = (
         f"{how_many(summary.devices, 'device')}, {how_many(summary.training_clips, 'training clip')}, method "
-        f"{summary.rule}, preset {summary.preset}, seed {summary.seed}. Judged on "
+        f"{summary.method}, preset {summary.preset}, seed {summary.seed}. Judged on "
         f"{how_many(summary.unseen_clips, 'clip')} of {how_many(summary.unseen_speakers, 'speaker')} no device has."
         + (f" {HEARD_BEFORE}" if summary.heard_before else "")
         + (" Interrupted." if summary.interrupted else "")

@@ -182,8 +182,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """How many these are."""
     skipped_files: int
     """Files of sound that could not be used."""
-    rule: str
-    """Of the coordinator."""
+    method: str = msgspec.field(name="rule")
+    """Of federated learning; `rule` in the file."""
     preset: str
     """As it was named."""
     rates: dict[str, float | str | None]

@@ -90,7 +90,7 @@ class Ran:
             unseen_speakers=self.judged[1],
             skipped_files=len(data.skipped),
             findings=tuple(count_findings(data.findings)),
-            rule=start.preset.rule,
+            method=start.preset.method.name,
             preset=settings.preset,
             rates=asdict(start.preset.rates()),
             seed=settings.seed,

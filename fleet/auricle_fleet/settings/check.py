@@ -114,7 +114,7 @@ def check_labelled(told: FleetSettings) -> None:
 
 def check_learning(learning: str | None, preset: Preset) -> None:
     """SettingsError for a way of learning that is not the one that the preset's method decides."""
-    rule = get_rule(preset.rule, **preset.rule_options)
+    rule = preset.method.get_rule()
     if learning is None or (decided := rule.plan_for(structs.replace(preset.plan, mode=learning)).mode) == learning:
         return
     if "mutual" not in rule.settings:
@@ -142,7 +142,7 @@ def check_server(told: FleetSettings) -> None:
     kind = told.server_optimizer
     if kind is not None and kind not in KINDS:
         raise SettingsError(f'There is no server optimizer "{kind}"; {nearest(kind, KINDS)}')
-    method = told.rule or get_preset(told.preset).rule
+    method = told.method or get_preset(told.preset).method.name
     if kind not in (None, "none") and get_rule(method).step:
         raise SettingsError(f"The method {method} is itself the server's step: leave --server-optimizer out.")
 
@@ -160,16 +160,16 @@ def check_counts(told: FleetSettings) -> None:
 def check_run(told: FleetSettings) -> None:
     """SettingsError for a value that is not allowed, or settings that do not go together."""
     check_counts(told)
-    named = (("method", told.rule, rule_names()), ("learning", told.learning, LEARNING))
+    named = (("method", told.method, rule_names()), ("learning", told.learning, LEARNING))
     for what, word, known in (*named, ("codec", told.codec, UPDATE_CODECS)):
         if word is not None and word not in known:
             raise SettingsError(f'There is no {what} "{word}"; {nearest(word, known)}')
     check_server(told)
     if told.server_rate is not None and not 0 < told.server_rate < float("inf"):
         raise SettingsError(f"--server-rate is {told.server_rate:g}: it has to be a number above 0.")
-    chosen = told.with_rule(get_preset(told.preset)).fitted(trained=False, server_rate=told.server_rate)
+    chosen = told.with_method(get_preset(told.preset)).fitted(trained=False, server_rate=told.server_rate)
     given = given_with(labelled=True)  # what is left open is chosen when the run begins
-    rule = get_rule(chosen.rule, **chosen.rule_options)
+    rule = chosen.method.get_rule()
     check_needs(rule, given=given, mode=told.mode, detection=told.detect)
     if told.labelled is not None and not set(rule.needs) & given - given_with(labelled=False):
         raise SettingsError(f"The method {rule.name} learns from no labelled clips: leave out --labelled.")
@@ -183,8 +183,8 @@ def check_run(told: FleetSettings) -> None:
     if told.detect and told.mode == "async":
         raise SettingsError("--detect compares the losses of one round's devices: it needs --mode sync.")
     check_learning(told.learning, chosen)
-    told.privacy.require(chosen.rule, mode=told.mode, detection=told.detect)
-    told.secure_sum.require(chosen.rule, chosen.rule_options, mode=told.mode, detection=told.detect)
+    told.privacy.require(chosen.method, mode=told.mode, detection=told.detect)
+    told.secure_sum.require(chosen.method, mode=told.mode, detection=told.detect)
     check_groups(told.groups)
     if not 0 <= told.round_every <= LONGEST_SECONDS:
         raise SettingsError(f"--round-every is {told.round_every:g}: it takes seconds, 0 to {LONGEST_SECONDS:.0f}.")

@@ -21,7 +21,7 @@ from auricle_edge.training.own_model import name_in, own_model
 from auricle_fleet.settings.groups import Group
 from auricle_fleet.settings.partition import Partition
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
-from auricle_learning.methods import FILE_NAMES
+from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset, get_preset
 from auricle_learning.training.learn_settings import LearnSettings
 
@@ -31,21 +31,18 @@ LOCALS = ("crnn-base", "crnn-wide", "crnn-deep", "crnn-stacked", "crnn-lite")
 """Local models of the shipped packs' architectures."""
 
 
+EARLIER_NAMES = {"rule": "method", "rule_options": "method_options"}
+"""Settings by the names that the version before wrote them with."""
+
+
 class NoRunError(StorageError):
     """A folder that holds no run."""
 
     exit_code = NOT_FOUND
 
 
-class FleetSettings(
-    msgspec.Struct,
-    metaclass=CheckedMeta,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    rename=FILE_NAMES,
-):
-    """A fleet run. See `auricle fleet run --help` for what each is; files say `method` for `rule`.
+class FleetSettings(msgspec.Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A fleet run. See `auricle fleet run --help` for what each is.
 
     A value of the wrong kind is refused here; settings that do not go together are refused by what runs or plans them
     (`check_run` in `settings/check.py`).
@@ -131,14 +128,14 @@ class FleetSettings(
     over_selection: Annotated[
         float, Meta(description="Invite this many times as many devices, and close when enough have answered.")
     ] = 1.0
-    rule: Annotated[
+    method: Annotated[
         str | None,
         Meta(
             description="Method of federated learning: fedavg, lpa, fedvsa, median, multi-krum, fedopt and more, see "
             "docs/methods.md, or one that a package adds [the preset's]."
         ),
     ] = None
-    rule_options: Annotated[dict[str, object], Meta(description="A table of options of the method.")] = {}
+    method_options: Annotated[dict[str, object], Meta(description="A table of options of the method.")] = {}
     labelled: Annotated[
         str | None,
         Meta(
@@ -266,7 +263,7 @@ class FleetSettings(
         """Share of the devices' clips with labels: none where a method asks for FixMatch and nothing else is said."""
         if self.labelled_share is not None:
             return self.labelled_share
-        return 0.0 if self.with_rule(get_preset(self.preset)).plan.fixmatch else 1.0
+        return 0.0 if self.with_method(get_preset(self.preset)).plan.fixmatch else 1.0
 
     @property
     def judges(self) -> bool:
@@ -275,7 +272,7 @@ class FleetSettings(
 
     def preset_for(self, *, trained: bool) -> Preset:
         """The preset with what the options change in it, as it fits a first model that is trained, or is noise."""
-        preset = self.with_rule(get_preset(self.preset)).fitted(trained=trained, server_rate=self.server_rate)
+        preset = self.with_method(get_preset(self.preset)).fitted(trained=trained, server_rate=self.server_rate)
         plan = msgspec.structs.replace(
             preset.plan,
             mode=self.learning or preset.plan.mode,
@@ -286,10 +283,13 @@ class FleetSettings(
         )
         return replace(preset, plan=plan)
 
-    def with_rule(self, preset: Preset) -> Preset:
-        """A preset with the rule that is told, and its options."""
-        rule = self.rule or preset.rule
-        chosen = preset.with_rule(rule, {**(preset.rule_options if rule == preset.rule else {}), **self.rule_options})
+    def choose_method(self, usual: MethodSettings) -> MethodSettings:
+        """The method with its options, over those of `usual`, the preset's, unless it is another one."""
+        return usual.override(self.method or None, self.method_options)
+
+    def with_method(self, preset: Preset) -> Preset:
+        """A preset with the method and the server's optimizer of these settings."""
+        chosen = preset.with_method(self.choose_method(preset.method))
         kind = self.server_optimizer
         if kind in (None, chosen.server.kind):
             return chosen
@@ -353,5 +353,5 @@ class FleetSettings(
             raise StorageError(f"{path} is damaged: it was cut short, or is no JSON of settings.") from error
         if "learning" not in written:  # as the version before wrote it
             written["learning"] = written.pop("mode", None)
-        written = {FILE_NAMES.get(name, name): value for name, value in written.items()}  # once by attribute
+        written = {EARLIER_NAMES.get(name, name): value for name, value in written.items()}
         return from_mapping(cls, written, str(path))

@@ -15,7 +15,6 @@ from auricle.speech.words import WORD_SETS
 from auricle_fleet.settings.check import check_run
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.aggregation.rules.rule import given_with
-from auricle_learning.methods import get_rule
 from auricle_learning.presets import Preset, get_preset
 
 SYNTHETIC = "synthetic"
@@ -46,17 +45,17 @@ def with_choices(told: FleetSettings) -> tuple[FleetSettings, tuple[str, ...]]:
 
 
 def _preset(told: FleetSettings) -> Preset:
-    return told.with_rule(get_preset(told.preset))
+    return told.with_method(get_preset(told.preset))
 
 
 def _labelled(told: FleetSettings) -> tuple[FleetSettings, str]:
     """Labelled clips for the coordinator of a method that learns from them."""
     chosen = _preset(told)
-    needs = set(get_rule(chosen.rule, **chosen.rule_options).needs)
+    needs = set(chosen.method.get_rule().needs)
     if told.labelled is not None or not needs & given_with(labelled=True) - given_with(labelled=False):
         return told, ""
     return structs.replace(told, labelled=LABELLED), (
-        f"The method {chosen.rule} learns from labelled clips at the coordinator. None are named, so --labelled "
+        f"The method {chosen.method.name} learns from labelled clips at the coordinator. None are named, so --labelled "
         f"{LABELLED} is taken: that share of the devices' clips, drawn by label, which the devices have no more."
     )
 
@@ -64,12 +63,12 @@ def _labelled(told: FleetSettings) -> tuple[FleetSettings, str]:
 def _without_drops(told: FleetSettings) -> tuple[FleetSettings, str]:
     """Training without dropped activations where the shipped models, which have no layers for that, are trained."""
     chosen = _preset(told)
-    if told.pack is not None or not chosen.plan.bavd or "bavd" in told.rule_options:
+    if told.pack is not None or not chosen.plan.bavd or "bavd" in told.method_options:
         return told, ""
-    return structs.replace(told, rule_options={**told.rule_options, "bavd": False}), (
-        f"The method {chosen.rule} drops activations, and the models of shipped packs have no layers for that, so "
-        f"--method-option bavd=false is taken. For the whole method: auricle export build {told.words or WORDS} --bavd "
-        "--weights shipped --out packs, and its pack with --pack."
+    return structs.replace(told, method_options={**told.method_options, "bavd": False}), (
+        f"The method {chosen.method.name} drops activations, and the models of shipped packs have no layers for that, "
+        f"so --method-option bavd=false is taken. For the whole method: auricle export build {told.words or WORDS} "
+        "--bavd --weights shipped --out packs, and its pack with --pack."
     )
 
 

@@ -17,7 +17,7 @@ from auricle.files import read_kept
 from auricle.settings import from_mapping, read_toml
 from auricle_fleet.engines import require_engine
 from auricle_fleet.settings.check import labelled_folder
-from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.fleet_settings import EARLIER_NAMES, FleetSettings
 from auricle_fleet.settings.left_open import with_choices
 from auricle_fleet.suite.figures import CURVES, NAMES, ROUNDS, TargetFigure, rounds_to
 from auricle_fleet.suite.parts import Condition, Full, Method, Name, Seeds, Targets, Tuning, Values
@@ -290,6 +290,6 @@ def fingerprint(settings: FleetSettings, version: str) -> bytes:
             listed += [
                 (str(each.relative_to(path) if path.is_dir() else each.name), each.stat().st_size) for each in files
             ]
-    values = msgspec.to_builtins(settings).values()
-    told = dict(zip(settings.__struct_fields__, values, strict=True))  # by attribute, as before the method's names
+    before = {name: earlier for earlier, name in EARLIER_NAMES.items()}  # what is kept stays valid
+    told = {before.get(name, name): value for name, value in msgspec.to_builtins(settings).items()}
     return msgspec.msgpack.encode((version, told, listed))

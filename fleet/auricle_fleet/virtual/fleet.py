@@ -48,7 +48,6 @@ from auricle_fleet.virtual.order import Ended, Order
 from auricle_fleet.virtual.ray_crew import require_ray
 from auricle_fleet.virtual.round import VirtualRounds
 from auricle_learning.aggregation.bounded import BoundedRule
-from auricle_learning.methods import get_rule
 from auricle_learning.presets import Preset
 from auricle_learning.training.speech_data import DeviceData
 
@@ -149,8 +148,7 @@ class VirtualFleet:
         """
         checkpoint = Checkpoint(self._folder, self._pack.identity, self._pack.plugin_table)
         settings, preset, written = self._settings, start.preset, self._clock.monotonic()
-        rule = get_rule(preset.rule, **preset.rule_options)
-        bounded = BoundedRule(rule, settings.limits.share, settings.limits.prune_few)
+        bounded = BoundedRule(preset.method.get_rule(), settings.limits.share, settings.limits.prune_few)
         cohorts = Cohorts(self._pack, self._fleet, bounded, settings.limits, await self._load_labelled())
         if settings.detect:
             evaluator = self._judging.evaluator(self._pack)

@@ -29,7 +29,6 @@ from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort, layers_of
 from auricle_learning.aggregation.next_model import next_model
 from auricle_learning.aggregation.rules.rule import check_needs
-from auricle_learning.methods import get_rule
 from auricle_learning.presets import get_preset
 from auricle_learning.training.train import RoundResult
 
@@ -63,9 +62,9 @@ class SequentialFleet:
             return "--engine sequential has neither groups nor a share: take --engine virtual."
         if settings.detect:
             return "--engine sequential looks for no harmful updates: take --engine virtual for --detect."
-        preset = settings.with_rule(get_preset(settings.preset))
+        preset = settings.with_method(get_preset(settings.preset))
         try:
-            check_needs(get_rule(preset.rule, **preset.rule_options), given=())
+            check_needs(preset.method.get_rule(), given=())
         except SettingsError as error:
             return f"{error} --engine sequential has models and samples alone."
         return VirtualFleet.refusal(settings)
@@ -80,9 +79,7 @@ class SequentialFleet:
         """Run all rounds; parameters as of `Engine.run`."""
         say(f"{len(self.names)} devices, one after the other")
         settings, preset, optimizer = self._settings, start.preset, None
-        rule = BoundedRule(
-            get_rule(preset.rule, **preset.rule_options), settings.limits.share, settings.limits.prune_few
-        )
+        rule = BoundedRule(preset.method.get_rule(), settings.limits.share, settings.limits.prune_few)
         layers = layers_of((spec.name, spec.size, spec.layer) for spec in self._table.specs)
         model: Flat = self._table.initial(settings.seed) if start.weights is None else start.weights
         for number in range(1, settings.rounds + 1):

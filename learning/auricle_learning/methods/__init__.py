@@ -7,9 +7,10 @@ from auricle.promised import promised
 if TYPE_CHECKING:
     from auricle_learning.aggregation.rules.rule import Rule
     from auricle_learning.methods.method import Method, Server
-    from auricle_learning.methods.registry import FILE_NAMES, METHODS, RULES, get_method, get_rule, rule_names
+    from auricle_learning.methods.method_settings import MethodSettings
+    from auricle_learning.methods.registry import METHODS, RULES, get_method, get_rule, rule_names
 
-__all__ = ["FILE_NAMES", "METHODS", "RULES", "Method", "Rule", "Server", "get_method", "get_rule", "rule_names"]
+__all__ = ["METHODS", "RULES", "Method", "MethodSettings", "Rule", "Server", "get_method", "get_rule", "rule_names"]
 
 if not TYPE_CHECKING:  # a device imports the registry, with all rules of coordinators, in its first round
     __getattr__, __dir__ = promised(
@@ -18,8 +19,9 @@ if not TYPE_CHECKING:  # a device imports the registry, with all rules of coordi
             "Rule": "auricle_learning.aggregation.rules.rule",
             "Method": "auricle_learning.methods.method",
             "Server": "auricle_learning.methods.method",
+            "MethodSettings": "auricle_learning.methods.method_settings",
             **dict.fromkeys(
-                ("FILE_NAMES", "METHODS", "RULES", "get_method", "get_rule", "rule_names"),
+                ("METHODS", "RULES", "get_method", "get_rule", "rule_names"),
                 "auricle_learning.methods.registry",
             ),
         },

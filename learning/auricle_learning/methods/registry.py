@@ -82,9 +82,6 @@ METHODS: dict[str, Method] = {
 }
 """Those that come with auricle; a rule alone is one whose devices do what the plan says and no more."""
 
-FILE_NAMES = {"rule": "method", "rule_options": "method_options"}
-"""Attributes of settings that say method and options, and how files and commands call them."""
-
 RULES: dict[str, Rule] = {name: method.rule_for_rounds for name, method in METHODS.items()}
 """Their halves at the coordinator."""
 

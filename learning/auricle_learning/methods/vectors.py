@@ -84,11 +84,9 @@ def lent_sizes(plan: Plan, pack: Pack) -> dict[str, int]:
     return {} if method is None else {vector.name: vector.numbers(pack, plan) for vector in method.needs.down}
 
 
-def private_vectors(rule: str) -> tuple[str, ...]:
-    """Names under which an owner has to let the vectors of a rule's method leave, for all of them to do so."""
-    from auricle_learning.methods.registry import get_method
-
-    return tuple(vector.allowed_by for vector in get_method(rule).needs.up if vector.allowed_by is not None)
+def private_vectors(method: Method) -> tuple[str, ...]:
+    """Names under which an owner has to let the vectors of a method leave, for all of them to do so."""
+    return tuple(vector.allowed_by for vector in method.needs.up if vector.allowed_by is not None)
 
 
 def withheld(plan: Plan, allowed: Collection[str]) -> str | None:
