@@ -13,8 +13,9 @@ from auricle.process.cli import main
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.groups import Group, Trace
 from auricle_fleet.settings.partition import Partition
+from auricle_fleet.suite.fingerprint import fingerprint
 from auricle_fleet.suite.folder import SuiteFolder
-from auricle_fleet.suite.plan import SHIPPED, cells, fingerprint, read_suite, shipped
+from auricle_fleet.suite.plan import SHIPPED, cells, read_suite, shipped
 from auricle_fleet.suite.sizes import full_size, narrowed
 from auricle_fleet.suite.tuning import every_try, first_tries
 
@@ -115,7 +116,7 @@ def test_runs_that_would_share_a_folder_are_refused(tmp_path: Path, names: tuple
 
 def test_the_runs_of_a_suite_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "suite", file(tmp_path, TEXT), "--list", "--seeds", "1,2,3", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == [{"name": "suite", "about": "", "runs": 12}]
+    assert json.loads(capsys.readouterr().out) == [{"name": "suite", "about": "", "runs": 12, "packs": []}]
     assert main(["fleet", "suite", "--list", "--json"]) == 0
     told = {each["name"]: each["runs"] for each in json.loads(capsys.readouterr().out)}
     assert told.keys() == shipped().keys() and told["small"] == 18
@@ -207,7 +208,7 @@ def test_a_name_that_is_not_a_file_is_that_of_a_shipped_suite() -> None:
 
 
 def test_what_decides_a_result_decides_where_it_lies(tmp_path: Path) -> None:
-    """Settings, version and the files that it reads: names and sizes, of traces all that they say."""
+    """Settings, version and the files that it reads: names and sizes, of traces and the pack all that is in them."""
     data = tmp_path / "yes" / "a"
     data.mkdir(parents=True)
     (data / "1.wav").write_bytes(b"123")
@@ -225,6 +226,15 @@ def test_what_decides_a_result_decides_where_it_lies(tmp_path: Path) -> None:
     followed = fingerprint(traced, "1")
     trace.write_text("device,time,online\na,0,0\n")
     assert fingerprint(traced, "1") != followed
+    one, two = (tmp_path / name / "net.tar.zst" for name in ("one", "two"))
+    for pack in (one, two):
+        pack.parent.mkdir()
+        pack.write_bytes(b"1234")
+    packed = fingerprint(FleetSettings(pack=str(one)), "1")
+    assert fingerprint(FleetSettings(pack=str(two)), "1") == packed, "the same wherever it lies"
+    assert fingerprint(FleetSettings(pack=str(one.parent)), "1") != packed
+    one.write_bytes(b"1235")
+    assert fingerprint(FleetSettings(pack=str(one)), "1") != packed
 
 
 CLAIMED = (

@@ -96,12 +96,20 @@ def _read(named: str, *, full: bool) -> list[tuple[Suite, Path]]:
 def _list(suites: list[tuple[Suite, Path]], as_json: bool) -> int:
     found = [(path.stem, read) for read, path in suites]
     if as_json:
-        plain = [{"name": name, "about": read.about, "runs": _runs(read)} for name, read in found]
+        plain = [
+            {"name": name, "about": read.about, "runs": _runs(read), "packs": list(read.packs)} for name, read in found
+        ]
         typer.echo(msgspec.json.encode(plain).decode())
     else:
         columns = [Column("suite", 0), Column("runs", 0), Column("what it shows", 0, is_sentence=True)]
-        print_grid(columns, [[name, str(_runs(read)), read.about] for name, read in found])
+        print_grid(columns, [[name, str(_runs(read)), _about(read)] for name, read in found])
     return 0
+
+
+def _about(read: Suite) -> str:
+    """What a suite shows, and which packs it builds for itself."""
+    packs = ", ".join(f"{name} ({table.describe()})" for name, table in read.packs.items())
+    return f"{read.about} Packs of its own: {packs}." if packs else read.about
 
 
 def _runs(read: Suite) -> int:

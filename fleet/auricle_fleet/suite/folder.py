@@ -16,7 +16,8 @@ from auricle.wire.kinds import UNDECODABLE
 from auricle_fleet.results.metrics import Metrics
 from auricle_fleet.results.result import RoundRow, Summary, round_rows
 from auricle_fleet.results.run_folder import RunFolder
-from auricle_fleet.suite.plan import Cell, fingerprint
+from auricle_fleet.suite.fingerprint import fingerprint
+from auricle_fleet.suite.plan import Cell
 
 
 @dataclass(frozen=True)

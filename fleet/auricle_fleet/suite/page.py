@@ -57,6 +57,8 @@ class Shown:
     command: str
     """That made it."""
     size: Size = "small"
+    packs: Sequence[str] = ()
+    """What the packs are that it built for itself."""
 
     @cached_property
     def record(self) -> SuiteRecord:
@@ -78,6 +80,7 @@ class Shown:
             tuned=tuple(self.tuned),
             tables=self.results,
             failed=dict(self.failed),
+            packs=tuple(self.packs),
         )
 
     def lead(self) -> str:
@@ -87,6 +90,7 @@ class Shown:
         return (
             f"{how_many(len(suite.methods), 'method')} in {how_many(len(suite.conditions), 'condition')}, seeds "
             f"{', '.join(map(str, suite.seeds))}, {self.size} size: {len(self.ended)} of {planned} runs have ended."
+            + (f" Packs of its own: {', '.join(self.packs)}." if self.packs else "")
         )
 
     def made_by(self) -> str:

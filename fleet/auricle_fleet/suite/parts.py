@@ -1,4 +1,4 @@
-"""The tables of a suite's file: methods with what is tuned of them, conditions, tuning, and the full size."""
+"""The tables of a suite's file: methods with what is tuned of them, conditions, packs, tuning, and the full size."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ MOST_TRIED = 50
 Name = Annotated[str, Meta(min_length=1, max_length=40)]
 Seed = Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
 Values = dict[str, object]
+Word = Annotated[str, Meta(min_length=1, max_length=200)]
+Words = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=1000)]
 Tried = float | int | str
 Seeds = Annotated[tuple[Seed, ...], Meta(min_length=1, max_length=1000)]
 Target = Annotated[float, Meta(gt=0, le=1)]
@@ -47,6 +49,33 @@ class Condition(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     name: Name
     settings: Values = {}
     """Over those of the suite and of the method."""
+
+
+class PackTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table `[packs.NAME]`: a pack that the suite builds for itself (packs.py), named by `pack` in settings."""
+
+    words: Words
+    """Its labels, or the name of a shipped pack that has them."""
+    models: Words = ("crnn-lite",)
+    """The devices' own, as `auricle export build --model` names them."""
+    plugin: Word = "crnn-lite"
+    """What travels."""
+    bavd: bool = False
+    """Whether rounds may ask its models for MuPFL's activation dropout."""
+
+    def __post_init__(self) -> None:
+        """Refuse what the command that builds it would take for two."""
+        for word in (*self.words, *self.models, self.plugin):
+            if "," in word:
+                raise SettingsError(
+                    f'"{word}" is not a valid word or model of a pack: a comma separates two, list them.'
+                )
+
+    def describe(self) -> str:
+        """Say what it holds."""
+        words = self.words[0] if len(self.words) == 1 else f"{len(self.words)} words"
+        drops = ", which drop activations" if self.bavd else ""
+        return f"{words}; {', '.join(dict.fromkeys((*self.models, self.plugin)))}{drops}"
 
 
 class Tuning(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError, nearest
-from auricle.files import read_kept
 from auricle.settings import from_mapping, read_toml
 from auricle_fleet.engines import require_engine
-from auricle_fleet.settings.check import labelled_folder
-from auricle_fleet.settings.fleet_settings import EARLIER_NAMES, FleetSettings
+from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.left_open import with_choices
 from auricle_fleet.suite.figures import CURVES, NAMES, ROUNDS, TargetFigure, rounds_to
-from auricle_fleet.suite.parts import Condition, Full, Method, Name, Seeds, Targets, Tuning, Values
+from auricle_fleet.suite.parts import Condition, Full, Method, Name, PackTable, Seeds, Targets, Tuning, Values
 
 SHIPPED = Path(__file__).parent / "shipped"
 """Suites that come with this package, a file each."""
@@ -65,6 +61,8 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One, or several, 0 to 1: the rounds until it is reached are counted."""
     target_figure: Name = "unseen"
     """What reaches it, by the names of docs/suites.md: a figure that has a value in each round."""
+    packs: dict[str, PackTable] = {}
+    """That the suite builds for itself: a setting `pack` may name one."""
     tuning: Tuning | None = None
     full: Full | None = None
     """What its full size has otherwise (sizes.py)."""
@@ -92,6 +90,9 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 f'The target_figure "{self.target_figure}" has no value in each round: '
                 f"{nearest(self.target_figure, CURVES)}"
             )
+        for name in self.packs:
+            if not re.fullmatch("[a-z0-9][a-z0-9-]{0,39}", name):
+                raise SettingsError(f'"{name}" is not a valid name of a pack: take letters a to z, digits and "-".')
         names = [method.name for method in self.methods]
         if self.reference is not None and self.reference not in names:
             raise SettingsError(f'The reference "{self.reference}" is not a method: {nearest(self.reference, names)}')
@@ -275,21 +276,3 @@ def read_suite(named: str) -> tuple[Suite, Path]:
     elif path.is_dir():
         raise SettingsError(f"{path} is a folder: name a file of a suite.")
     return from_mapping(Suite, read_toml(path), str(path)), path
-
-
-def fingerprint(settings: FleetSettings, version: str) -> bytes:
-    """What decides the result of a run, as bytes: settings, version, files by name and size, traces whole."""
-    listed: list[tuple[str, int | bytes]] = []
-    for group in settings.groups:
-        if group.trace is not None and (trace := Path(group.trace.file)).is_file():
-            listed.append((trace.name, hashlib.sha256(read_kept(trace)).digest()))
-    for named in (settings.data, settings.pack, labelled_folder(settings.labelled)):
-        path = None if named is None else Path(named)
-        if path is not None and path.exists():
-            files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
-            listed += [
-                (str(each.relative_to(path) if path.is_dir() else each.name), each.stat().st_size) for each in files
-            ]
-    before = {name: earlier for earlier, name in EARLIER_NAMES.items()}  # what is kept stays valid
-    told = {before.get(name, name): value for name, value in msgspec.to_builtins(settings).items()}
-    return msgspec.msgpack.encode((version, told, listed))

@@ -61,6 +61,8 @@ class SuiteRecord(msgspec.Struct, frozen=True, kw_only=True):
     tables: Results
     failed: Mapping[str, str]
     """Why a run failed, by its name."""
+    packs: tuple[str, ...] = ()
+    """What the packs are that the suite built for itself, a sentence each."""
 
     def as_json(self) -> bytes:
         """The file's bytes."""

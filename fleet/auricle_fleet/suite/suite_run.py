@@ -11,6 +11,7 @@ from auricle_fleet.population.traces import require_traces
 from auricle_fleet.results.live import View
 from auricle_fleet.results.png import why_not
 from auricle_fleet.suite.folder import Ended, SuiteFolder
+from auricle_fleet.suite.packs import build_missing, own_packs, with_packs
 from auricle_fleet.suite.page import Shown, write_shown
 from auricle_fleet.suite.parts import Values
 from auricle_fleet.suite.plan import Suite, cells
@@ -56,7 +57,7 @@ class SuiteRun:
     Raises
     ------
     SettingsError
-        A run of it would be refused.
+        A run of it would be refused, or it names a pack that is not there.
     DataError
         A trace that a group follows cannot be followed.
     StorageError
@@ -76,6 +77,8 @@ class SuiteRun:
         size: Size = "small",
     ) -> None:
         self._size: Size = size
+        self._packs = own_packs(suite, out)
+        suite = with_packs(suite, self._packs, where)
         self._suite, self._name, self._where, self._view, self._command = suite, name, where, view, command
         tries = [each.cell for each in every_try(suite, where)]
         found = [*cells(suite, where), *tries]  # what would be refused is refused here
@@ -91,14 +94,18 @@ class SuiteRun:
         ------
         DataError
             No run ended.
+        SettingsError
+            A pack of its own cannot be built.
         """
+        await build_missing(self._packs, self._view)
         best = await self._tune()
         ended = await self._runner.run(cells(self._suite, self._where, best))
         if not ended:
             raise DataError("No run of the suite has ended: there is nothing to compare.")
         found = results(self._suite, ended)
+        packs = [pack.describe() for pack in self._packs]
         shown = Shown(
-            self._name, self._suite, ended, found, self._runner.failed, self._tuned, self._command, self._size
+            self._name, self._suite, ended, found, self._runner.failed, self._tuned, self._command, self._size, packs
         )
         page = write_shown(self._folder.folder, shown)
         if why_not():
