@@ -23,7 +23,16 @@ from auricle_fleet.commands import read_settings
 from auricle_fleet.live.slow_link import slow_link
 from auricle_fleet.population.attacks import Colluders, forged, forged_together, strength_of, supported
 from auricle_fleet.population.behaviour import GroupTrainer, late_by
-from auricle_fleet.population.conditions import RoundClips, data_of, flipped, in_noise, mistaken, target_of, triggered
+from auricle_fleet.population.conditions import (
+    RoundClips,
+    audio_reader,
+    data_of,
+    flipped,
+    in_noise,
+    mistaken,
+    target_of,
+    triggered,
+)
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.groups import Group, Network, assigned
 from auricle_learning.runtimes import StepRuntime
@@ -122,7 +131,7 @@ def test_labels_and_rooms_are_those_of_the_group(clips: DeviceData) -> None:
         wrong = in_rounds(Group(name="g", attack=attack), clips).first
         assert np.array_equal(wrong.train.targets, 9 - clips.train.targets)
         assert np.array_equal(wrong.held_out.targets, clips.held_out.targets)
-    loud = data_of(Group(name="g", noise_db=0.0), clips, 10, 0)
+    loud = data_of(0.0, 0.0, clips, 10, 0)
     added = (loud.train.energies - clips.train.energies).mean(axis=(1, 2))
     np.testing.assert_allclose(added, word_level(clips.train.energies), rtol=1e-3)
     flat = in_noise(clips.train.energies, None, 20.0, np.random.default_rng(0)) - clips.train.energies
@@ -130,7 +139,7 @@ def test_labels_and_rooms_are_those_of_the_group(clips: DeviceData) -> None:
 
 
 def test_label_errors_are_a_share_of_the_training_clips_and_always_another_label(clips: DeviceData) -> None:
-    wrong = data_of(Group(name="g", label_errors=0.3), clips, 10, 0)
+    wrong = data_of(None, 0.3, clips, 10, 0)
     assert (wrong.train.targets != clips.train.targets).sum() == 4  # 3.6 of 12
     assert np.array_equal(wrong.held_out.targets, clips.held_out.targets)
     targets = np.repeat(np.arange(4), 1000)
@@ -338,3 +347,21 @@ async def test_a_device_that_breaks_off_is_gone_for_the_broker_too() -> None:
         device.close()
         found = await asyncio.wait_for(heard, 20)
     assert found == b""
+
+
+def test_white_noise_is_so_far_below_each_whole_clip_and_always_the_same() -> None:
+    audio = np.random.default_rng(0).integers(-9000, 9000, (3, 16_000)).astype(np.int16)
+    audio[1] //= 100
+    audio[2] = 0
+    read, places = audio_reader(audio, 10.0, 4), np.array([0, 1, 2])
+    noisy = read(places)
+    added = noisy.astype(float) - audio
+    for row in (0, 1):
+        ratio = 20 * np.log10(np.std(audio[row].astype(float)) / np.std(added[row]))
+        assert ratio == pytest.approx(10.0, abs=0.2)
+        assert abs(np.corrcoef(added[row][:-1], added[row][1:])[0, 1]) < 0.05
+    assert not noisy[2].any() and noisy.dtype == np.int16
+    assert (read(places[::-1])[::-1] == noisy).all() and (audio_reader(audio, 10.0, 5)(places) != noisy).any()
+    assert (audio_reader(audio, None, 4)(places) == audio).all()
+    loud = np.full((1, 16_000), 32_000, np.int16)
+    assert audio_reader(loud, 0.0, 4)(np.array([0])).max() == 32_767  # cut, not turned round

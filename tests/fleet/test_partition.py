@@ -159,12 +159,15 @@ def test_every_device_has_so_many_labels() -> None:
     assert all(len(set(targets[part].tolist())) == 6 for part in whole)
 
 
-def test_sigma_is_the_deviation_of_the_sizes_logarithm() -> None:
-    targets = np.zeros(2_000_000, np.int64)
-    parts = by_labels(targets, 2000, 1, 0.7, np.random.default_rng(3))
-    sizes = np.array([len(part) for part in parts])
-    assert sizes.sum() == len(targets)
-    assert np.log(np.maximum(sizes, 1)).std() == pytest.approx(0.7, rel=0.05)
+def test_sigma_is_the_deviation_of_a_labels_clips_over_their_mean() -> None:
+    targets = np.repeat(np.arange(2), 1_000_000)
+    parts = by_labels(targets, 2000, 2, 0.7, np.random.default_rng(3))
+    sizes = np.stack([np.bincount(targets[part], minlength=2) for part in parts])
+    assert sizes.sum() == len(targets) and sizes.sum(axis=0).tolist() == [1_000_000] * 2
+    assert sizes.std() / sizes.mean() == pytest.approx(0.7, rel=0.05)
+    assert abs(np.corrcoef(sizes.T)[0, 1]) < 0.1  # drawn for each label
+    few = by_labels(np.repeat(np.arange(10), 600), 100, 2, 3.0, np.random.default_rng(1))
+    assert min(map(len, few)) >= 5 and sum(map(len, few)) == 6000
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ _PART = 256
 
 def energy_rows(
     frontend: LogMel,
-    audio: NDArray[np.int16],
+    read: Callable[[NDArray[np.int64]], NDArray[np.int16]],
     clips: NDArray[np.int64],
     *,
     spill: Spill | None = None,
@@ -34,10 +34,10 @@ def energy_rows(
     ----------
     frontend
         Of the task.
-    audio
-        (N, samples), in memory or mapped from a file.
+    read
+        Gives the audio (k, samples) of clips by their places (k,).
     clips
-        (n,) places in `audio`.
+        (n,) places.
     spill
         Where many rows go instead of into memory.
     progress
@@ -56,7 +56,7 @@ def energy_rows(
     rows = RowStore(len(clips), (frontend.task.frames, frontend.task.frontend.mels), np.float32, spill)
     for start in range(0, len(clips), _PART):
         part = clips[start : start + _PART]
-        rows.put(frontend.energies(audio[part]))
+        rows.put(frontend.energies(read(part)))
         if progress:
             progress(start + len(part), len(clips))
     return rows.finish()

@@ -156,7 +156,7 @@ def prepare_speech(
         begun = done
         done += len(clips)
         count = partial(_count, progress, begun, total)
-        return energy_rows(frontend, source.audio, clips, progress=count)
+        return energy_rows(frontend, source.audio.__getitem__, clips, progress=count)
 
     def part(names: list[str]) -> Part:
         places = [speech.speaker_names.index(name) for name in names]

@@ -244,7 +244,7 @@ class FleetDevices:
             labels, seed = self._data.pack.labels, self.seed(device)
             targets = np.concatenate([data.train.targets, data.held_out.targets])
             begins = fresh_labels(targets, len(labels), settings.partition.fresh, seed)
-            clips = self._clips[device] = RoundClips(data, group, labels, share, seed, begins)
+            clips = self._clips[device] = RoundClips(data, group, labels, share, seed, begins, settings.label_errors)
             if len(self._clips) > REMEMBERED_DEVICES:
                 self._clips.popitem(last=False)
             if share > 0 and not len(clips.at(1).train):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,27 +15,35 @@ from auricle.speech.features import Energies
 from auricle_fleet.settings.groups import Group
 from auricle_learning.training.speech_data import Clips, DeviceData
 
+ReadAudio = Callable[[NDArray[np.int64]], NDArray[np.int16]]
+"""Audio (N, samples) of clips by their places (N,)."""
 FLIPPED = ("label-flip", "replace")
 """Attacks that train on labels C - 1 - y."""
 
 
-def data_of(group: Group, data: DeviceData, labels: int, seed: int) -> DeviceData:
-    """The clips of a device in its group: in a noisy room, and some to be trained on by wrong labels.
+def data_of(noise_db: float | None, label_errors: float, data: DeviceData, labels: int, seed: int) -> DeviceData:
+    """The clips of a device: in a noisy room, and some to be trained on by wrong labels.
 
     Parameters
     ----------
+    noise_db
+        Decibels of its clips' words over the noise; None: there is none.
+    label_errors
+        Share of the clips that it trains on with another label than theirs.
     labels
         How many there are.
     """
     rng = np.random.default_rng([seed, 31])
     train, held_out = data.train, data.held_out
-    if group.noise_db is not None:
+    if noise_db is None and not label_errors:
+        return data
+    if noise_db is not None:
         train, held_out = (
-            Clips(in_noise(clips.energies, data.noise, group.noise_db, rng), clips.targets, clips.weights)
+            Clips(in_noise(clips.energies, data.noise, noise_db, rng), clips.targets, clips.weights)
             for clips in (train, held_out)
         )
-    if group.label_errors:
-        wrong = mistaken(train.targets, labels, group.label_errors, np.random.default_rng([seed, 47]))
+    if label_errors:
+        wrong = mistaken(train.targets, labels, label_errors, np.random.default_rng([seed, 47]))
         train = Clips(train.energies, wrong, train.weights)
     return replace(data, train=train, held_out=held_out)
 
@@ -95,6 +103,28 @@ def in_noise(energies: Energies, noise: NDArray[np.float32] | None, level: float
     return mixed
 
 
+def audio_reader(audio: NDArray[np.int16], white_noise: float | None, seed: int) -> ReadAudio:
+    """What gives the audio (N, samples) of clips by their places (N,), as they are or with white noise.
+
+    Parameters
+    ----------
+    white_noise
+        Decibels of a whole clip over the Gaussian noise added to its samples; None: none is added. A clip always has
+        the same noise; one that is silent has none.
+    """
+    if white_noise is None:
+        return audio.__getitem__
+
+    def read(places: NDArray[np.int64]) -> NDArray[np.int16]:
+        sound = audio[places].astype(np.float64)
+        levels = np.sqrt(np.mean(sound**2, axis=1)) * 10 ** (-white_noise / 20)
+        for row, place, level in zip(sound, places.tolist(), levels, strict=True):
+            row += level * np.random.default_rng([seed, 59, place]).standard_normal(len(row))
+        return np.clip(np.rint(sound), -32_768, 32_767).astype(np.int16)
+
+    return read
+
+
 class RoundClips:
     """The clips of one device, as it has them in each round.
 
@@ -112,6 +142,8 @@ class RoundClips:
         The device's.
     begins
         (labels,) the first round in which it has clips of each label.
+    label_errors
+        Share of the clips that it trains on with another label than theirs, where its group says none.
     """
 
     def __init__(
@@ -122,9 +154,11 @@ class RoundClips:
         share: float,
         seed: int,
         begins: NDArray[np.int64],
+        label_errors: float = 0.0,
     ) -> None:
         self._group, self._labels, self._seed = group, labels, seed
-        changed = data if group is None else data_of(group, data, len(labels), seed)
+        errors = label_errors if group is None or not group.label_errors else group.label_errors
+        changed = data_of(None if group is None else group.noise_db, errors, data, len(labels), seed)
         self._whole, right = with_labels_of(changed, share, seed), with_labels_of(data, share, seed)
         self._labels_begin = begins
         self._begins = begins[right.train.targets], begins[right.held_out.targets]

@@ -27,6 +27,7 @@ from auricle.speech.split import DEFAULT_MIN_CLIPS, FleetSplit
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle.speech.voices import most_voices
 from auricle.speech.words import MIN_WORD_CLIPS, WORD_SETS
+from auricle_fleet.population.conditions import ReadAudio, audio_reader
 from auricle_fleet.population.fleet_clips import FleetClips
 from auricle_fleet.population.partition import divided
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -189,10 +190,11 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None, spi
     pack, origin = task_pack(speech.labels, own)
     frontend = LogMel(pack.manifest.task)
     noise = noise_energies(frontend, list(speech.noise))
-    clips = _of_devices(split, speech, frontend, noise, progress, spill)
+    read = audio_reader(speech.audio, settings.white_noise, settings.seed)
+    clips = _of_devices(split, speech, read, frontend, noise, progress, spill)
 
     def of_others(places: NDArray[np.int64]) -> Clips:
-        return Clips(energy_rows(frontend, speech.audio, places), speech.targets[places])
+        return Clips(energy_rows(frontend, read, places), speech.targets[places])
 
     groups = np.unique(speech.speakers[split.unseen], return_inverse=True)[1] % 2
     return FleetData(
@@ -214,6 +216,7 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None, spi
 def _of_devices(
     split: FleetSplit,
     speech: SpeechSet,
+    read: ReadAudio,
     frontend: LogMel,
     noise: NDArray[np.float32] | None,
     progress: Progress,
@@ -234,7 +237,7 @@ def _of_devices(
     store = RowStore(len(rows), (task.frames, task.frontend.mels), np.float32, spill)
     for i in range(0, len(rows), PIECE_CLIPS):
         progress("computing features", i, len(rows))
-        store.put(frontend.energies(speech.audio[rows[i : i + PIECE_CLIPS]]))
+        store.put(frontend.energies(read(rows[i : i + PIECE_CLIPS])))
     progress("computing features", len(rows), len(rows))
     speakers = tuple(each.speaker for each in split.devices)
     targets = speech.targets[rows]

@@ -86,6 +86,14 @@ class FleetSettings(msgspec.Struct, metaclass=CheckedMeta, frozen=True, forbid_u
         ),
     ] = False
     takes: Annotated[int, Meta(description="Synthetic speech: takes of each word by each speaker.")] = 8
+    white_noise: Annotated[
+        Annotated[float, Meta(ge=-30, le=120)] | None,
+        Meta(description="Decibels of every clip, of unseen speakers too, over white noise added to it [none]."),
+    ] = None
+    label_errors: Annotated[
+        float,
+        Meta(ge=0, le=1, description="Share of the clips that devices train on with another label than theirs."),
+    ] = 0.0
     rounds: Annotated[int, Meta(description="Rounds to run.")] = 80
     participation: Annotated[float, Meta(description="Share of the devices invited to a round.")] = 1.0
     quorum: Annotated[

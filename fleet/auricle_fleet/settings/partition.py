@@ -39,7 +39,12 @@ class Partition(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_field
     ] = 0.5
     labels: Annotated[int, Meta(ge=1, le=100, description="Of labels: how many each device has.")] = 2
     sigma: Annotated[
-        float, Meta(ge=0, le=3, description="Of labels: standard deviation of the logarithm of the devices' sizes.")
+        float,
+        Meta(
+            ge=0,
+            le=10,
+            description="Of labels: standard deviation of a label's clips on a device, in multiples of their mean.",
+        ),
     ] = 0.0
     clips: Annotated[
         int, Meta(ge=5, le=10_000, description="Of voices: how many each device has at most, drawn of its speaker's.")

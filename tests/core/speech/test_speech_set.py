@@ -114,8 +114,8 @@ def test_energies_of_many_clips_are_those_of_each(tmp_path: Path) -> None:
     audio = np.random.default_rng(0).integers(-9_000, 9_000, (300, 16_000)).astype(np.int16)
     clips = np.arange(299, -1, -1)
     calls: list[tuple[int, int]] = []
-    inside = energy_rows(frontend, audio, clips, progress=lambda done, total: calls.append((done, total)))
-    spilled = energy_rows(frontend, audio, clips, spill=Spill(tmp_path, above=0))
+    inside = energy_rows(frontend, audio.__getitem__, clips, progress=lambda done, total: calls.append((done, total)))
+    spilled = energy_rows(frontend, audio.__getitem__, clips, spill=Spill(tmp_path, above=0))
     parts = [frontend.energies(audio[chosen]) for chosen in (clips[:256], clips[256:])]
     assert np.array_equal(inside, np.concatenate(parts)) and np.array_equal(inside, spilled)
     assert calls == [(256, 300), (300, 300)]
