@@ -18,17 +18,16 @@ from auricle_fleet import FleetRun
 from auricle_fleet.engines import require_engine
 from auricle_fleet.forecast.crowd import crowd_of
 from auricle_fleet.population.data import load_data
-from auricle_fleet.population.partition import (
+from auricle_fleet.population.dealing import (
     FEWEST_CLIPS,
     apportioned,
     by_dirichlet,
     by_labels,
-    divided,
-    fresh_labels,
     long_tail,
     own_tail,
     split_speakers,
 )
+from auricle_fleet.population.partition import divided, fresh_labels
 from auricle_fleet.settings.check import check_run
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Fresh, Partition

@@ -1,0 +1,173 @@
+"""Ways to deal clips out: long tails, parts of speakers, other voices, shares by Dirichlet, so many labels each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auricle.errors import DataError
+from auricle.speech.split import DeviceClips
+
+Places = NDArray[np.int64]
+FEWEST_CLIPS = 5
+"""Clips that a device gets at least where clips are dealt out: it can hold one out."""
+DRAWS = 1000
+"""So often is a draw made again in which a device has fewer."""
+
+
+def long_tail(targets: Places, labels: int, imbalance: float, rng: np.random.Generator) -> Places:
+    """Places of the clips (N,) that stay when label c keeps n0 * imbalance^(-c / (labels - 1)) clips, rounded down.
+
+    n0 is the largest number for which every label has as many; each keeps one at least.
+    """
+    if imbalance == 1:
+        return np.arange(len(targets))
+    there = np.bincount(targets, minlength=labels)
+    shares = imbalance ** -(np.arange(labels) / max(1, labels - 1))
+    largest = (there / shares)[there > 0].min(initial=np.inf)
+    wanted = np.maximum(np.floor(largest * shares + 1e-9).astype(np.int64), 1)
+    kept = [rng.permutation(np.flatnonzero(targets == label))[: wanted[label]] for label in range(labels)]
+    return np.sort(np.concatenate(kept))
+
+
+def own_tail(targets: Places, imbalance: float, rng: np.random.Generator) -> Places:
+    """Places of a device's clips (N,) that stay when its labels have a long tail, in an order drawn for it.
+
+    As `long_tail`, with c the place of a label in that order, of the C labels that the device has.
+    """
+    own = rng.permutation(np.unique(targets))
+    ranks = np.empty(int(targets.max(initial=0)) + 1, np.int64)
+    ranks[own] = np.arange(len(own))
+    return long_tail(ranks[targets], len(own), imbalance, rng)
+
+
+def split_speakers(own: Sequence[DeviceClips], targets: Places, count: int) -> list[DeviceClips]:
+    """So many devices, each with clips of one speaker: the more clips a speaker has, the more devices are that speaker.
+
+    Each speaker is one at least; its clips are dealt to its devices in turn, label by label.
+    """
+    if count < len(own):
+        raise DataError(
+            f"{count} devices are fewer than the {len(own)} speakers that are divided among them: raise --devices or "
+            "--unseen, or leave the partition out."
+        )
+    sizes = np.array([len(each.clips) for each in own], np.float64)
+    devices = np.ones(len(own), np.int64)
+    for _ in range(count - len(own)):
+        devices[np.argmax(sizes / devices)] += 1
+    made = []
+    for each, several in zip(own, devices, strict=True):
+        in_turn = each.clips[np.argsort(targets[each.clips], kind="stable")]
+        for part in range(several):
+            name = each.speaker if several == 1 else f"{each.speaker}-{part + 1}"
+            made.append(DeviceClips(name, np.sort(in_turn[part::several])))
+    return made
+
+
+def drawn_voices(
+    own: Sequence[DeviceClips], count: int, clips: int, warp: float, rng: np.random.Generator
+) -> list[DeviceClips]:
+    """So many devices, the speakers in turn: the first time as they are, then each time with another vocal tract.
+
+    Each hears so many clips of its speaker at most, drawn for it; a stretch of the mel axis is drawn from 1 - `warp` to
+    1 + `warp` (vocal tract length perturbation, Jaitly and Hinton 2013). Devices of one speaker may share recordings.
+    """
+    able = [each for each in own if len(each.clips) >= FEWEST_CLIPS]
+    if not able:
+        raise DataError(
+            f"No speaker has the {FEWEST_CLIPS} clips that a device needs: lower --unseen, or take more speech."
+        )
+    drawn = []
+    for device in range(count):
+        turn, place = divmod(device, len(able))
+        each = able[place]
+        chosen = np.sort(rng.permutation(each.clips)[:clips])
+        if turn:
+            drawn.append(DeviceClips(f"{each.speaker}-{turn + 1}", chosen, float(1 + rng.uniform(-warp, warp))))
+        else:
+            drawn.append(DeviceClips(each.speaker, chosen))
+    return drawn
+
+
+def by_dirichlet(targets: Places, count: int, alpha: float, rng: np.random.Generator) -> list[Places]:
+    """Deal each label's clips out by shares that are drawn from Dirichlet(alpha), again where a device has too few.
+
+    Returns
+    -------
+    list
+        Places in `targets`, ascending, for each device; every clip is on one.
+
+    Raises
+    ------
+    DataError
+        No draw gave every device enough.
+    """
+    order = [rng.permutation(np.flatnonzero(targets == label)) for label in np.unique(targets)]
+    for _ in range(DRAWS):
+        counts = np.stack([apportioned(rng.dirichlet(np.full(count, alpha)), len(clips)) for clips in order])
+        if counts.sum(axis=0).min() >= FEWEST_CLIPS:
+            return _collect(order, counts)
+    raise DataError(
+        f"In {DRAWS:,} draws with alpha {alpha:g} some of {count:,} devices had fewer than {FEWEST_CLIPS} clips: raise "
+        "alpha, or lower --devices."
+    )
+
+
+def by_labels(targets: Places, count: int, each: int, sigma: float, rng: np.random.Generator) -> list[Places]:
+    """Give every device so many labels, all labels to as many devices as can be, and unequal shares of their clips.
+
+    A label's clips are dealt to those who have it in proportion to exp(s * x), s^2 = ln(1 + sigma^2), x standard normal
+    by label and device: clips of a label on a device have a standard deviation of sigma times their mean (FedVSA's
+    print has 300, 600, 900 at a mean of 300). For a device with fewer than `FEWEST_CLIPS` it is drawn again.
+
+    Parameters
+    ----------
+    each
+        Labels of a device; all where there are not so many.
+    sigma
+        0: equal parts.
+    """
+    labels = np.unique(targets)
+    each = min(each, len(labels))
+    left: list[int] = []
+    has = np.zeros((len(labels), count), bool)
+    for slot in range(count * each):  # a stack of all labels, shuffled, and the next one when it is empty
+        device = slot // each
+        if all(has[label, device] for label in left):
+            left += rng.permutation(len(labels)).tolist()
+        label = next(label for label in left if not has[label, device])
+        left.remove(label)
+        has[label, device] = True
+    deviation = np.sqrt(np.log1p(sigma**2))
+    weights = np.exp(deviation * rng.standard_normal(has.shape))
+    order = [rng.permutation(np.flatnonzero(targets == label)) for label in labels]
+    wholes = [len(clips) if holders.any() else 0 for holders, clips in zip(has, order, strict=True)]
+    for _ in range(DRAWS):
+        counts = np.stack([apportioned(row, whole) for row, whole in zip(has * weights, wholes, strict=True)])
+        short = counts.sum(axis=0) < FEWEST_CLIPS
+        if not sigma or not short.any():
+            break
+        weights[:, short] = np.exp(deviation * rng.standard_normal((len(labels), int(short.sum()))))
+    return _collect(order, counts)
+
+
+def apportioned(shares: NDArray[np.float64], whole: int) -> Places:
+    """Whole numbers (D,) with this sum, in proportion to shares: rounded down, and the largest rests get one more."""
+    if not whole:
+        return np.zeros(len(shares), np.int64)
+    exact = shares / shares.sum() * whole
+    counts: Places = np.floor(exact).astype(np.int64)
+    rest = np.argsort(counts - exact, kind="stable")[: whole - int(counts.sum())]
+    counts[rest] += 1
+    return counts
+
+
+def _collect(order: Sequence[Places], counts: NDArray[np.int64]) -> list[Places]:
+    """For each device the first so many of each label's clips that are not yet taken."""
+    ends = np.cumsum(counts, axis=1)
+    return [
+        np.sort(np.concatenate([clips[e[d] - c[d] : e[d]] for clips, e, c in zip(order, ends, counts, strict=True)]))
+        for d in range(counts.shape[1])
+    ]
