@@ -27,6 +27,7 @@ from auricle.wire.tensors import Flat
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.mechanism import NOTHING_LENT, LentData
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
 
@@ -61,6 +62,7 @@ class OneQuarter(Trainer):
         plugin: Flat,
         state: LocalState,
         checkpoint: Callable[[], bool] = lambda: False,
+        lent: LentData = NOTHING_LENT,
     ) -> RoundResult:
         """Wait while the bench holds this device, then add; TrainingStopped where the round is over meanwhile."""
         wait_while_held(self.bench, self.number, checkpoint)

@@ -127,9 +127,9 @@ def note_lent(site: Site) -> list[bytes]:
     for agent in site.agents.values():
         runs = agent.trainer.run
 
-        def noted(*given: Any, prior: PriorKnowledge, runs: Any = runs) -> Any:
-            found.append(prior.to_bytes())
-            return runs(*given, prior=prior)
+        def noted(*given: Any, runs: Any = runs) -> Any:
+            found.append(given[-1].prior.to_bytes())
+            return runs(*given)
 
         agent.trainer.run = noted  # type: ignore[method-assign]
     return found

@@ -21,6 +21,7 @@ from auricle.wire.prior_knowledge import PriorKnowledge, Tuning, class_gradient,
 from auricle.wire.tensors import Flat, decode, digest
 from auricle.wire.update_codec import length_of
 from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.mechanism import LentData
 from auricle_learning.training.noise import noised
 from auricle_learning.training.prior_knowledge import class_gradients, said_gradients, tuned
 from auricle_learning.training.update_body import update_body
@@ -86,9 +87,9 @@ def test_a_round_begins_with_the_tuned_classifier_and_says_gradients_only_where_
     prior, plan = lent(features, tuple(range(CLASSES)), epochs=20), plan_of(mode=mode, rate=1e-9, plugin_ce=1.0)
     start = trainer.first_state()
 
-    plain, kept = (trainer.run(plan, 1, PLUGIN, start, prior=known) for known in (None, prior))
+    plain, kept = (trainer.run(plan, 1, PLUGIN, start, lent=LentData(known)) for known in (None, prior))
     trainer.settings = msgspec.structs.replace(trainer.settings, gradients=True)
-    given = trainer.run(plan, 1, PLUGIN, start, prior=prior)
+    given = trainer.run(plan, 1, PLUGIN, start, lent=LentData(prior))
 
     assert plain.plugin == pytest.approx(PLUGIN, abs=1e-6)
     assert kept.plugin == pytest.approx(tuned(PLUGIN, prior), abs=1e-6)
@@ -133,7 +134,7 @@ def test_a_device_whose_runtime_shows_no_features_gives_no_gradients(caplog: pyt
     own, prior = trainer_of(device(8)), lent(np.zeros((0, 1, WIDTH)), ())
     own.runtime = NoEmbeddings(PACK)
     own.settings = msgspec.structs.replace(own.settings, gradients=True)
-    found = own.run(plan_of(), 1, PLUGIN, own.first_state(), prior=prior)
+    found = own.run(plan_of(), 1, PLUGIN, own.first_state(), lent=LentData(prior))
     assert found.vectors == {} and found.steps
     assert "without gradients" in caplog.text
 

@@ -21,6 +21,7 @@ from auricle_learning.methods.method import Method, Needs, Received, Server, Tra
 from auricle_learning.methods.vectors import declared, method_of, withheld
 from auricle_learning.training.device_half import DeviceHalf
 from auricle_learning.training.learn_settings import LearnSettings
+from auricle_learning.training.mechanism import LentData
 
 
 def plan_with(name: str, **changes: Any) -> Plan:
@@ -140,7 +141,7 @@ def test_the_linear_term_moves_the_first_step_of_a_real_training() -> None:
     state = replace(trainer.first_state(), variates={"scaffold.c": own, "feddyn.g": own})
 
     plain = trainer.run(free, 1, PLUGIN, state)
-    moved = trainer.run(plan, 1, PLUGIN, state, vectors={"c": c})
+    moved = trainer.run(plan, 1, PLUGIN, state, lent=LentData(vectors={"c": c}))
 
     np.testing.assert_allclose(moved.plugin - plain.plugin, -0.5 * (c - own), atol=1e-5)
     expected = own - c + (PLUGIN.astype(np.float64) - moved.plugin) / 0.5

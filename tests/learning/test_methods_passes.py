@@ -21,6 +21,7 @@ from auricle_learning.methods.method import JobChanges, Received, Trained
 from auricle_learning.methods.passes import head_size, plan_of_pass, require_graphs
 from auricle_learning.methods.projection import lifted, projected, projection
 from auricle_learning.methods.vectors import declared, lent_sizes
+from auricle_learning.training.mechanism import LentData
 from auricle_learning.training.round_result import RoundResult
 from auricle_learning.training.train import Trainer
 
@@ -36,7 +37,7 @@ def plan_with(name: str, options: dict[str, Any] | None = None, **changes: Any) 
 def rounds(trainer: Trainer, plan: Plan, count: int, vectors: dict[str, Any] | None = None) -> list[RoundResult]:
     state, results = trainer.first_state(), []
     for number in range(1, count + 1):
-        results.append(trainer.run(plan, number, PLUGIN, state, vectors=vectors or {}))
+        results.append(trainer.run(plan, number, PLUGIN, state, lent=LentData(vectors=vectors or {})))
         state = results[-1].local
     return results
 

@@ -21,6 +21,7 @@ from auricle_learning.aggregation.extras import RuleState
 from auricle_learning.methods import METHODS, MethodSettings, get_method, get_rule
 from auricle_learning.methods.method import NO_CHANGES, Received, Trained
 from auricle_learning.presets import Preset
+from auricle_learning.training.mechanism import LentData
 from auricle_learning.training.prior_knowledge import tuned
 
 MUPFL = METHODS["mupfl"]
@@ -62,7 +63,7 @@ def test_the_own_classifier_is_tuned_before_it_is_trained(mode: str) -> None:
     trainer = trainer_of(device(18))
     state = replace(trainer.first_state(), variates={"mupfl.head": own})
 
-    plain, after = (trainer.run(plan, 1, PLUGIN, state, prior=known) for known in (None, prior))
+    plain, after = (trainer.run(plan, 1, PLUGIN, state, lent=LentData(known)) for known in (None, prior))
 
     begin = np.concatenate([PLUGIN[:-HEAD], own])
     assert plain.plugin == pytest.approx(begin, abs=1e-6)

@@ -19,6 +19,7 @@ from auricle_learning.runtimes.interface import accuracy, softmax
 from auricle_learning.training.carried import Carried, negatives_beside
 from auricle_learning.training.fixmatch import WEAK, two_view_batches
 from auricle_learning.training.learn_settings import LearnSettings
+from auricle_learning.training.mechanism import LentData
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import Trainer
 
@@ -179,14 +180,14 @@ def test_rounds_whose_method_adds_to_gradients_take_it_by_targets(name: str) -> 
     plain = plan_of(mode="supervised", rate=0.05, clip=10.0, mu=plan.mu or 1e-9)
 
     nothing = {each: np.zeros(n, np.float32) for each, n in lent_sizes(plan, PACK).items()}
-    ours = trainer.run(plan, 1, SURE, trainer.first_state(), vectors=nothing)
+    ours = trainer.run(plan, 1, SURE, trainer.first_state(), lent=LentData(vectors=nothing))
     mixed = ran(trainer, plain, SURE)
 
     assert ours.sure > 0
     assert (ours.steps, ours.samples) == (mixed.steps, 20)
     assert distance(ours.plugin - SURE, mixed.plugin - SURE) < 1e-3
     assert any(kept.any() for kept in ours.local.variates.values())
-    again = trainer.run(plan, 2, ours.plugin, ours.local, vectors=nothing)
+    again = trainer.run(plan, 2, ours.plugin, ours.local, lent=LentData(vectors=nothing))
     assert np.isfinite(again.plugin).all() and again.steps == mixed.steps
 
 

@@ -33,6 +33,7 @@ from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.fleet.update_delivery import Pending, UpdateDelivery
 from auricle_learning.runtimes import StepRuntime
+from auricle_learning.training.mechanism import NOTHING_LENT, LentData
 from auricle_learning.training.train import LocalState, RoundResult, Trainer
 from tests.system.shifted_clock import ShiftedClock
 from tests.system.toy_trainer import ASK, RESEND, toy_trainer
@@ -80,13 +81,19 @@ class KilledTrainer(Trainer):
     point: Points
 
     def run(
-        self, plan: Plan, round_number: int, plugin: Flat, state: LocalState, stopped: Stopped = lambda: False
+        self,
+        plan: Plan,
+        round_number: int,
+        plugin: Flat,
+        state: LocalState,
+        stopped: Stopped = lambda: False,
+        lent: LentData = NOTHING_LENT,
     ) -> RoundResult:
         def ask() -> bool:
             self.point("training", round_number)
             return stopped()
 
-        return super().run(plan, round_number, plugin, state, ask)
+        return super().run(plan, round_number, plugin, state, ask, lent)
 
 
 class KilledDelivery(UpdateDelivery):

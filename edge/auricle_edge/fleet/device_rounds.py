@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Literal, TypedDict
+from typing import Literal
 
 from auricle.errors import AuricleError, MessageTooLargeError, WireError
 from auricle.wire.messages import Asked, Invite, Measure, Update
@@ -26,6 +26,7 @@ from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.local_store import LocalStore
 from auricle_learning.methods.vectors import lent_sizes
+from auricle_learning.training.mechanism import LentData
 from auricle_learning.training.noise import noised
 from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
 from auricle_learning.training.update_body import update_body
@@ -34,13 +35,6 @@ log = logging.getLogger("auricle.edge")
 
 Learnt = Callable[[Flat, RoundResult], None]
 """Told, in the training thread, the plug-in (P,) to listen with and what came out of a round."""
-
-
-class Lending(TypedDict, total=False):
-    """What came beside a round's model, as arguments of a trainer; left out is what did not."""
-
-    prior: PriorKnowledge
-    vectors: Mapping[str, Flat]
 
 
 class DeviceRounds:
@@ -175,8 +169,8 @@ class DeviceRounds:
             self._model = (asked.base, decode(block, self._trainer.pack.plugin_table.size, asked.codec))
         return self._model[1]
 
-    async def _lent(self, invite: Invite) -> Lending:
-        """What the round lends beside the model, as the trainer's arguments: none that is not lent, or it may not take.
+    async def _lent(self, invite: Invite) -> LentData:
+        """What the round lends beside the model, as far as it may take it.
 
         Raises
         ------
@@ -189,8 +183,7 @@ class DeviceRounds:
             raise WireError("The round does not lend the vectors that its method declares.")
         for each in lent_with:
             vectors[each.name] = decode(await self._uplink.fetch(each), sizes[each.name], each.codec)
-        lent: Lending = {} if prior is None else {"prior": prior}
-        return {**lent, "vectors": vectors} if vectors else lent
+        return LentData(prior, vectors)
 
     async def _prior(self, invite: Invite) -> PriorKnowledge | None:
         """What the round lends to tune the classifier by; None where it lends nothing, or it cannot be had or used."""
@@ -242,10 +235,10 @@ class DeviceRounds:
         plugin: Flat,
         local: LocalState,
         control: RoundControl,
-        lent: Lending,
+        lent: LentData,
     ) -> tuple[RoundResult, Verdict]:
         """In the training thread: train, and ask the judge."""
-        result = self._trainer.run(invite.plan, invite.round, plugin, local, control, **lent)
+        result = self._trainer.run(invite.plan, invite.round, plugin, local, control, lent)
         if self._judge is None:
             return result, Verdict(None, plugin)
         return result, self._judge.judge(invite.plan, invite.round, plugin, local, result)

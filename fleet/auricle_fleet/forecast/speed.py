@@ -27,6 +27,7 @@ from auricle_learning.runtimes import Job, Runtime, frontend_of
 from auricle_learning.runtimes.interface import EVALUATION_BATCH
 from auricle_learning.training.carried import carried_to_train
 from auricle_learning.training.learn_settings import LearnSettings
+from auricle_learning.training.mechanism import LentData
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.step_count import epochs_of, first_changes, first_lent
 from auricle_learning.training.train import Trainer
@@ -118,10 +119,10 @@ def measured(runtime: Runtime, model: str, plan: Plan, learn: LearnSettings) -> 
     trainer = device(MEASURED_BATCHES * size)
     state = trainer.first_state()
     many = msgspec.structs.replace(one, epochs=MEASURED_EPOCHS)
-    lent = first_lent(pack, plan)
-    trainer.run(one, 1, plugin, state, vectors=lent)  # sessions are made, memory is taken
+    lent = LentData(vectors=first_lent(pack, plan))
+    trainer.run(one, 1, plugin, state, lent=lent)  # sessions are made, memory is taken
     once, often = (
-        _seconds(lambda p=p: trainer.run(p, 1, plugin, state, vectors=lent))  # type: ignore[misc]
+        _seconds(lambda p=p: trainer.run(p, 1, plugin, state, lent=lent))  # type: ignore[misc]
         for p in (one, many)
     )
     more = epochs_of(pack, many) - epochs_of(pack, one)

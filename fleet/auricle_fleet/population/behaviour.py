@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy as np
 from auricle.errors import DataError
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.plan import Plan
-from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.policy import updates_wanted
 from auricle_fleet.population.attacks import TOGETHER, Colluders, forged, forged_together, strength_of
@@ -26,8 +25,9 @@ from auricle_fleet.settings.groups import Group, assigned
 from auricle_learning.methods.vectors import declared
 from auricle_learning.runtimes import Runtime
 from auricle_learning.training.learn_settings import LearnSettings
+from auricle_learning.training.mechanism import NOTHING_LENT, LentData
 from auricle_learning.training.speech_data import DeviceData
-from auricle_learning.training.train import NOTHING, LocalState, RoundResult, Trainer, TrainingStopped
+from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
 
 _LOOK = 0.05
 """Seconds between two looks whether the round is over, while a slow device waits."""
@@ -96,8 +96,7 @@ class GroupTrainer(Trainer):
         plugin: Flat,
         state: LocalState,
         checkpoint: Callable[[], bool] = lambda: False,
-        prior: PriorKnowledge | None = None,
-        vectors: Mapping[str, Flat] = NOTHING,
+        lent: LentData = NOTHING_LENT,
     ) -> RoundResult:
         """Train a round, and change what comes out of it; TrainingStopped in a round that is never answered."""
         rng = _habits(self.seed, round_number)
@@ -115,7 +114,7 @@ class GroupTrainer(Trainer):
             honest = self._colluders.updates(plan, round_number, plugin, checkpoint)
             sent = plugin + forged_together(attack, honest, self._force)
             return self._claim_without_training(plan, plugin, sent.astype(np.float32), state, late)
-        result = super().run(plan, round_number, plugin, state, checkpoint, prior, vectors)
+        result = super().run(plan, round_number, plugin, state, checkpoint, lent)
         if attack == "samples":
             return replace(result, samples=round(result.samples * self._force))
         if attack == "steps":

@@ -11,13 +11,13 @@ import numpy as np
 from auricle.errors import AuricleError
 from auricle.wire.messages import Invite, Update
 from auricle.wire.plan import Plan
-from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
 from auricle_edge.fleet.device_messages import DeviceMessages
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
 from auricle_edge.training.judge.sound import Judging
 from auricle_fleet.population.behaviour import GroupTrainer
 from auricle_fleet.population.held_out import MODELS, HeldOutScore, ModelRole, score_labels
+from auricle_learning.training.mechanism import NOTHING_LENT, LentData
 from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
 from auricle_learning.training.update_body import update_body
 
@@ -45,19 +45,6 @@ class Answer:
     def doubt(self) -> str | None:
         """What its judge finds worse in the round's model."""
         return None if self.verdict is None else self.verdict.received
-
-
-@dataclass(frozen=True, eq=False)
-class Beside:
-    """What comes to devices beside a round's model."""
-
-    prior: PriorKnowledge | None = None
-    """What they tune their classifiers by."""
-    vectors: Mapping[str, Flat] = field(default_factory=dict)
-    """Of the plan's method, by name."""
-
-
-NOTHING_BESIDE = Beside()
 
 
 class Client:
@@ -102,7 +89,7 @@ class Client:
         plugin: Flat,
         known: LocalState | None,
         stopped: Callable[[], bool],
-        beside: Beside = NOTHING_BESIDE,
+        lent: LentData = NOTHING_LENT,
     ) -> Answer:
         """Train from the round's model (P,), and what comes beside it; nothing is kept by this.
 
@@ -118,7 +105,7 @@ class Client:
         """
         local = self._first_state(invite.plan) if known is None else known
         try:
-            result = self.trainer.run(invite.plan, invite.round, plugin, local, stopped, beside.prior, beside.vectors)
+            result = self.trainer.run(invite.plan, invite.round, plugin, local, stopped, lent)
         except TrainingStopped:
             raise
         except AuricleError as error:

@@ -15,7 +15,6 @@ from auricle.wire.vectors import Declared, split_vectors
 from auricle_cloud.evaluation.labelled_clips import LabelledClips
 from auricle_cloud.link.update_checks import require_body, require_header
 from auricle_cloud.settings import Limits
-from auricle_fleet.virtual.client import Beside
 from auricle_fleet.virtual.device import VirtualDevice
 from auricle_fleet.virtual.model import Model, starts
 from auricle_learning.aggregation.bounded import BoundedRule
@@ -27,6 +26,7 @@ from auricle_learning.aggregation.server_optimizer import OptimizerState
 from auricle_learning.aggregation.server_state import ServerState
 from auricle_learning.methods.passes import planned_steps
 from auricle_learning.methods.vectors import declared, lent_sizes, method_of
+from auricle_learning.training.mechanism import LentData
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +53,14 @@ class Cohorts:
         """The vectors that updates may bring."""
         return declared(plan, self.pack, gradients=self.rule.rule.tuning is not None)
 
-    def beside(self, plan: Plan, model: Model) -> tuple[Beside, int]:
+    def beside(self, plan: Plan, model: Model) -> tuple[LentData, int]:
         """What comes to devices beside a model, and how many bytes that is: what classifiers are tuned by, vectors."""
         table, tuning, method, prior = self.pack.plugin_table, self.rule.rule.tuning, method_of(plan), b""
         if tuning is not None:
             prior = lent_after(self._state(model, self.rule.name), model.weights, table, tuning).to_bytes()
         vectors = {} if method is None else method.sent(self._state(model, method.name), lent_sizes(plan, self.pack))
         read = PriorKnowledge.from_bytes(prior, *table.specs[-2].shape) if prior else None
-        return Beside(read, vectors), len(prior) + sum(vector.nbytes for vector in vectors.values())
+        return LentData(read, vectors), len(prior) + sum(vector.nbytes for vector in vectors.values())
 
     def weights(self, update: Update, body: bytes, base: Flat, plan: Plan) -> Flat:
         """The weights (P,) of an update that was trained from `base` (P,).

@@ -24,7 +24,8 @@ from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.fleet_clips import FleetClips
 from auricle_fleet.population.judging import FleetJudging
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.virtual.client import NOTHING_BESIDE, Answer, Beside, Client
+from auricle_fleet.virtual.client import Answer, Client
+from auricle_learning.training.mechanism import NOTHING_LENT, LentData
 from auricle_learning.training.train import LocalState
 
 A = TypeVar("A")
@@ -76,7 +77,7 @@ class Call:
     """(P,) the round's model."""
     own: Mapping[str, Flat] = field(default_factory=dict)
     """Models that devices begin with of their own."""
-    beside: Beside = NOTHING_BESIDE
+    beside: LentData = NOTHING_LENT
 
     @property
     def is_common(self) -> bool:

@@ -19,7 +19,7 @@ from auricle_cloud.rounds.cohort_progress import Doubts
 from auricle_cloud.rounds.model_check import UnsoundModelError, require_model
 from auricle_cloud.rounds.policy import Timing, total_failure
 from auricle_cloud.states.selection import choose
-from auricle_fleet.virtual.client import BOOT, FLEET, Answer, Beside
+from auricle_fleet.virtual.client import BOOT, FLEET, Answer
 from auricle_fleet.virtual.clock import RoundEnd, heard_of, round_end
 from auricle_fleet.virtual.cohort import Cohorts
 from auricle_fleet.virtual.crew import Asked, Call, Crew
@@ -28,6 +28,7 @@ from auricle_fleet.virtual.device import Work
 from auricle_fleet.virtual.model import Model, explain_model, own_models
 from auricle_fleet.virtual.order import NOT_JUDGED, TASK, Ended, Judged, Order
 from auricle_learning.aggregation.next_model import next_model
+from auricle_learning.training.mechanism import LentData
 from auricle_learning.training.train import LocalState
 
 
@@ -200,7 +201,7 @@ class VirtualRounds:
         )
 
     def _collect(
-        self, order: Order, invited: list[str], model: Model, beside: Beside, fetched: int, barred: frozenset[str]
+        self, order: Order, invited: list[str], model: Model, beside: LentData, fetched: int, barred: frozenset[str]
     ) -> _Answers:
         """Have devices train until the round ends.
 

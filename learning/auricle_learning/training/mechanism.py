@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,26 @@ from auricle_learning.training.speech_data import Clips, DeviceData
 
 
 @dataclass(frozen=True, eq=False)
+class LentData:
+    """What comes to a device beside a round's model."""
+
+    prior: PriorKnowledge | None = None
+    """What it tunes its classifier by."""
+    vectors: Mapping[str, Flat] = field(default_factory=dict)
+    """Of the plan's method, by name."""
+
+
+NOTHING_LENT = LentData()
+
+
+@dataclass(frozen=True, eq=False)
 class DeviceRound:
     """One round on one device, before it is trained."""
 
     plan: Plan
     plugin: Flat
     """(P,) w^t."""
-    prior: PriorKnowledge | None
-    """What came with it to tune classifiers by."""
+    lent: LentData
     runtime: Runtime
     data: DeviceData
     settings: LearnSettings

@@ -114,17 +114,17 @@ class ClassifierTuning(Mechanism):
 
     def changes(self, place: int, plan: Plan, changes: JobChanges) -> JobChanges:
         """Tune the classifier before the first pass."""
-        prior, checkpoint = self._round.prior, self._round.checkpoint
+        prior, checkpoint = self._round.lent.prior, self._round.checkpoint
         if prior is None or place:
             return changes
         return replace(changes, tune=lambda begin: tuned(begin, prior, checkpoint))
 
     def vectors(self, trained: Flat) -> Mapping[str, Flat]:
         """The classifier's gradients by class on the clips with a label, where the owner gives them away."""
-        of = self._round
-        if of.prior is None or GRADIENTS.allowed_by not in of.settings.allowed:
+        of, prior = self._round, self._round.lent.prior
+        if prior is None or GRADIENTS.allowed_by not in of.settings.allowed:
             return {}
         see = partial(of.runtime.embeddings, of.runtime.pack.manifest.plugin, trained)
         clips = of.data.train
-        gradients = said_gradients(map(see, of.features(clips)), clips.targets, of.prior, of.checkpoint)
+        gradients = said_gradients(map(see, of.features(clips)), clips.targets, prior, of.checkpoint)
         return {} if gradients is None else {GRADIENTS.name: gradients}

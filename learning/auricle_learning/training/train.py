@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from auricle.errors import refuse_misfits_of
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.plan import Plan
-from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.tensors import Flat
 from auricle_learning.methods.passes import head_size, plan_of_pass
 from auricle_learning.runtimes import Runtime, cross_entropy
@@ -21,15 +20,13 @@ from auricle_learning.training.device_half import DeviceHalf, mechanisms_of
 from auricle_learning.training.epochs import TrainingStopped as TrainingStopped
 from auricle_learning.training.epochs import train, weights_after
 from auricle_learning.training.learn_settings import LearnSettings
-from auricle_learning.training.mechanism import DeviceRound
+from auricle_learning.training.mechanism import NOTHING_LENT, DeviceRound, LentData
 from auricle_learning.training.round_result import LocalState as LocalState
 from auricle_learning.training.round_result import RoundResult as RoundResult
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.step_count import Count, counted
 from auricle_learning.training.training_job import Models, fitting_slots, job_of, role_of, roles_of, with_offset
 from auricle_learning.training.views import Views
-
-NOTHING: Mapping[str, Flat] = {}
 
 
 @refuse_misfits_of
@@ -111,8 +108,7 @@ class Trainer:
         plugin: Flat,
         state: LocalState,
         checkpoint: Callable[[], bool] = lambda: False,
-        prior: PriorKnowledge | None = None,
-        vectors: Mapping[str, Flat] = NOTHING,
+        lent: LentData = NOTHING_LENT,
     ) -> RoundResult:
         """Train for one round from the received plug-in (P,).
 
@@ -120,10 +116,8 @@ class Trainer:
         ----------
         checkpoint
             Called before every batch. It may wait, as while the board is busy, and says whether the round is over.
-        prior
-            What the plug-in's classifier is tuned by before it is trained.
-        vectors
-            What came with the model for the plan's method, by name.
+        lent
+            What came beside the model.
 
         Raises
         ------
@@ -134,11 +128,11 @@ class Trainer:
             the state stays as it was.
         """
         began, loss, name = self.clock.monotonic(), self.inference_loss(plugin), self.pack.manifest.plugin
-        of = DeviceRound(plan, plugin, prior, self.runtime, self.data, self.settings, self.views.pieces, checkpoint)
+        of = DeviceRound(plan, plugin, lent, self.runtime, self.data, self.settings, self.views.pieces, checkpoint)
         mechanisms, count = mechanisms_of(of), self.clips_of(plan)
         if math.isnan(loss):
             loss = next((each.loss for each in mechanisms if not math.isnan(each.loss)), loss)
-        half = self._half(plan, plugin, vectors, state, count.all)
+        half = self._half(plan, plugin, lent.vectors, state, count.all)
         # before there is memory to train in: unpacking takes as much again for a moment
         carried = negatives_beside(self.pack, self.settings.carried, self.data.train)
         models, kept, seen = Models(plugin, state.weights), state.slots, state.steps
