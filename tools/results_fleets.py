@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import statistics
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -51,26 +51,6 @@ def read_fleets(path: Path) -> tuple[Fleet, ...]:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Fleets).fleets
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise SettingsError(f"{path.name} is not a list of fleets: {error}") from error
-
-
-def read_pages_made_again(path: Path, known: Collection[str]) -> dict[str, str]:
-    """What the experiment of a page has otherwise than its name says, by page; empty without the file.
-
-    Raises
-    ------
-    SettingsError
-        It cannot be read, or names a page that is not known.
-    """
-    if not path.is_file():
-        return {}
-    try:
-        pages = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), dict[str, str])
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise SettingsError(f"{path.name} is not a sentence for each page: {error}") from error
-    for name in pages:
-        if name not in known:
-            raise SettingsError(f'{path.name}: there are no results of "{name}": {nearest(name, known)}')
-    return pages
 
 
 def fleet_row(fleet: Fleet, record: SuiteRecord, suite: Suite) -> list[str]:

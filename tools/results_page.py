@@ -1,8 +1,8 @@
 """docs/results/: a page for each suite that was run, and a first page: which method for which fleet, and all claims.
 
 Everything is made of docs/results/data/NAME.json, the results.json of a suite. docs/results/fleets.toml says which
-suite answers for which fleet; docs/results/notes/NAME.md, by hand, stands in the page of that suite, its sentence in
-docs/results/again.toml on top. Claims are those of the suite's file as it is today.
+suite answers for which fleet; docs/results/notes/NAME.md, by hand, stands in the page of that suite.
+Claims are those of the suite's file as it is today, and what the print has is of the package's files of the papers.
 
     python tools/results_page.py                       write all pages
     python tools/results_page.py --check               exit 1 where one is out of date
@@ -22,12 +22,13 @@ import msgspec
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tools.results_fleets import HEAD, fleet_row, read_fleets, read_pages_made_again
+from tools.results_fleets import HEAD, fleet_row, read_fleets
 
 from auricle.errors import AuricleError, DataError, SettingsError
-from auricle_fleet.suite.claims import HEAD as HEAD_OF_CLAIMS
-from auricle_fleet.suite.claims import Verdict, verdict_row, verdicts
+from auricle_fleet.suite.claims import HEAD as CLAIM_HEAD
+from auricle_fleet.suite.claims import Verdict, methods_alike, verdict_row, verdicts
 from auricle_fleet.suite.plan import Condition, Method, Suite, read_suite, shipped
+from auricle_fleet.suite.prints import find_item
 from auricle_fleet.suite.record import SuiteRecord
 from auricle_fleet.suite.written import Table, markdown, tables
 
@@ -42,23 +43,21 @@ LEFT_OUT = ("confusion-", "loss-")
 """Beginnings of the names of pictures that are not taken."""
 SHARED = ("preset", "method", "method_options", "labelled")
 """Settings of a suite that say of its methods what they are."""
-NOT_JUDGED = "not judged"
 RERUN = "run python tools/results_page.py"
 FIRST = """# Results
 
 What the suites that come with this package ([suites](../suites.md)) came to, with the data and on the machines that
 their pages name. A claim is **shown** where the 95 % interval of the paired differences over the seeds lies wholly on
-the claimed side, **refuted** where wholly on the other, and **undecided** otherwise. It is **not judged** where all
-rates that were tried for one of its methods reached the same accuracy, so that none could be chosen. All pages here are
+the claimed side, **refuted** where wholly on the other, and **undecided** otherwise. It is **not judged** where one
+of its methods has learnt nothing: all rates that were tried for it reached the same accuracy, or it stands less than a
+tenth of the way from chance to all right. `could show` is half of the interval, the smallest difference that these
+seeds can show. All pages here are
 made by `python tools/results_page.py`; with `--take FOLDER` it takes in a suite that was run.
 
 ## Which method for which fleet
 
 The best method by the mean of the seeds; where its interval beside FedAvg holds 0, FedAvg. `with` is what differs
 between the methods; words, rounds, epochs and what else all have in common are in the suite's file.
-
-"""
-AGAIN = """A page with \\* is being made again: its experiment is another than its name says. Its first line says how.
 
 """
 
@@ -75,15 +74,12 @@ class Ran:
     @property
     def judged(self) -> tuple[Verdict, ...]:
         """Its claims."""
-        return verdicts(self.suite.claims, self.record.tables)
+        return verdicts(self.suite.claims, self.record.tables, methods_alike(self.record.tuned))
 
     def claim_row(self, judged: Verdict) -> list[str]:
         """A claim with what the print says, its verdict and the numbers; none where a method could not be tuned."""
-        text, verdict, amount, p, seeds = verdict_row(judged)
-        tuned = (each for each in self.record.tuned if each.method in (judged.claim.better, judged.claim.worse))
-        if any(len({accuracy for _, accuracy in each.tried}) == 1 < len(each.tried) for each in tuned):
-            verdict = NOT_JUDGED
-        return [text, judged.claim.paper or "-", f"**{verdict}**", amount, p, seeds]
+        row = verdict_row(judged, find_item(self.name.removesuffix(FULL)))
+        return [*row[:2], f"**{row[2]}**", *row[3:]]
 
 
 def read(path: Path) -> Ran:
@@ -130,17 +126,12 @@ def _rank(picture: Path) -> tuple[bool, str]:
     return picture.name.startswith(("personal", "precision-recall")), picture.name
 
 
-def page(ran: Ran, note: str = "", pictures: tuple[str, ...] = (), difference: str = "") -> str:
-    """The page of a suite; with a difference from what its name says, it is one that is being made again."""
+def page(ran: Ran, note: str = "", pictures: tuple[str, ...] = ()) -> str:
+    """The page of a suite."""
     record = ran.record
     made = ", ".join(f"{name} {number}" for name, number in record.versions.items())
     parts = [
         f"# {ran.name}\n",
-        *(
-            [f"> **This page is being made again**, for its experiment is another than its name says: {difference}\n"]
-            if difference
-            else []
-        ),
         f"{record.about}\n",
         f"{len(record.methods)} methods in {len(record.conditions)} conditions, seeds "
         f"{', '.join(map(str, record.seeds))}, {record.size} size, on {record.machine.cores} cores "
@@ -148,10 +139,17 @@ def page(ran: Ran, note: str = "", pictures: tuple[str, ...] = (), difference: s
         f"<!-- not run: a suite takes up to hours -->\n\n    {record.command}\n",
     ]
     if ran.judged:
-        parts += ["## Claims of the print\n", _table(CLAIMS, [ran.claim_row(each) for each in ran.judged])]
+        parts += ["## Claims of the print\n", _table(CLAIM_HEAD, [ran.claim_row(each) for each in ran.judged])]
     if note:
         parts += ["## Notes\n", f"{note.strip()}\n"]
-    parts += ["## Tables\n", *(markdown(each) for each in tables(ran.suite, record.tables) if each.model != "claims")]
+    parts += [
+        "## Tables\n",
+        *(
+            markdown(each)
+            for each in tables(ran.suite, record.tables, (find_item(ran.name.removesuffix(FULL)), ()))
+            if each.model != "claims"
+        ),
+    ]
     if record.tuned:
         rows = [[each.method, each.tries(), str(each.kept)] for each in record.tuned]
         parts += [f"## Tuned: {record.setting}\n", _table(["method", "tried", "kept"], rows)]
@@ -163,11 +161,8 @@ def page(ran: Ran, note: str = "", pictures: tuple[str, ...] = (), difference: s
     return "\n".join(parts)
 
 
-CLAIMS = [HEAD_OF_CLAIMS[0], "the print", *HEAD_OF_CLAIMS[1:]]
-
-
-def first_page(found: Mapping[str, Ran], fleets: Path, again: Mapping[str, str]) -> str:
-    """The page that a newcomer reads first; pages that are being made again have a star."""
+def first_page(found: Mapping[str, Ran], fleets: Path) -> str:
+    """The page that a newcomer reads first."""
     answers, missing = [], []
     for fleet in read_fleets(fleets) if fleets.is_file() else ():
         ran = found.get(fleet.suite)
@@ -175,31 +170,24 @@ def first_page(found: Mapping[str, Ran], fleets: Path, again: Mapping[str, str])
             missing.append(f"{fleet.fleet} (`{fleet.suite}`)")
         else:
             row = fleet_row(fleet, ran.record, ran.suite)
-            answers.append([*row[:-1], row[-1] + _star(fleet.suite, again)])
+            answers.append(row)
     parts = [
         FIRST,
-        AGAIN if again else "",
         _table(HEAD, answers) if answers else "No suite that answers for a fleet has been run yet.\n",
     ]
     if missing:
         parts.append(f"\nNot run yet: {'; '.join(missing)}.\n")
     rows = [
-        [f"[{ran.name}]({ran.name}.md){_star(ran.name, again)}", *ran.claim_row(each)[:1], *ran.claim_row(each)[2:]]
+        [f"[{ran.name}]({ran.name}.md)", *ran.claim_row(each)[:1], *ran.claim_row(each)[2:]]
         for ran in found.values()
         for each in ran.judged
     ]
     if rows:
-        parts += ["\n## Claims of the prints\n\n", _table(["suite", CLAIMS[0], *CLAIMS[2:]], rows)]
+        parts += ["\n## Claims of the prints\n\n", _table(["suite", CLAIM_HEAD[0], *CLAIM_HEAD[2:]], rows)]
     if found:
-        listed = "".join(
-            f"- [{ran.name}]({ran.name}.md){_star(ran.name, again)}: {ran.record.about}\n" for ran in found.values()
-        )
+        listed = "".join(f"- [{ran.name}]({ran.name}.md): {ran.record.about}\n" for ran in found.values())
         parts += ["\n## All suites\n\n", listed]
     return "".join(parts)
-
-
-def _star(name: str, again: Mapping[str, str]) -> str:
-    return " \\*" if name in again else ""
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -209,13 +197,12 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 def written(folder: Path) -> dict[Path, str]:
     """Every page of the folder, by its path; AuricleError where something it is made of cannot be read."""
     found = {path.stem: read(path) for path in sorted((folder / "data").glob("*.json"))}
-    again = read_pages_made_again(folder / "again.toml", found)
-    made = {folder / "README.md": first_page(found, folder / "fleets.toml", again)}
+    made = {folder / "README.md": first_page(found, folder / "fleets.toml")}
     for name, ran in found.items():
         note = folder / "notes" / f"{name}.md"
         pictures = tuple(sorted(each.name for each in (folder / "figures" / name).glob("*.svg")))
         told = note.read_text(encoding="utf-8") if note.is_file() else ""
-        made[folder / f"{name}.md"] = page(ran, told, pictures, again.get(name, ""))
+        made[folder / f"{name}.md"] = page(ran, told, pictures)
     return made
 
 

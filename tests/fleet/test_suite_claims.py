@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from auricle_fleet.suite.claims import claim_rows, verdict
+from auricle_fleet.suite.claims import claim_rows, methods_alike, printed_numbers, verdict
+from auricle_fleet.suite.figures import get_figure
 from auricle_fleet.suite.plan import Claim, Condition, Method, Suite
+from auricle_fleet.suite.prints import PaperItem, PrintedTable
+from auricle_fleet.suite.record import Tuned
 from auricle_fleet.suite.tables import Entry, Results
-from auricle_fleet.suite.written import tables
+from auricle_fleet.suite.written import printed_table, tables
 
 CONDITIONS = ("clean", "noise")
 
@@ -115,12 +119,20 @@ def test_the_suites_table_has_a_claim_a_row_in_points_or_counts() -> None:
         entry("unseen", "mean", None, None, None, condition="noise"),
     )
     head, rows = claim_rows(suite, told)
-    assert head == ["claim", "verdict", "better by (95 % interval)", "p", "seeds"]
+    assert head == ["claim", "the print", "verdict", "better by (95 % interval)", "could show", "p", "seeds"]
     assert rows == [
-        ["It is so. (unseen, clean)", "shown", "+10.0 points (+10.0 to +10.0)", "0.250", "3"],
-        ["It is so. (false-names, clean, below 1)", "refuted", "2.0 devices (2.0 to 2.0)", "0.250", "3"],
-        ["It is so. (unseen, clean, not worse by 2)", "shown", "+10.0 points (+10.0 to +10.0)", "0.250", "3"],
-        ["It is so. (unseen, noise)", "undecided", "-", "-", "0"],
+        ["It is so. (unseen, clean)", "-", "shown", "+10.0 points (+10.0 to +10.0)", "0.0", "0.250", "3"],
+        ["It is so. (false-names, clean, below 1)", "-", "refuted", "2.0 devices (2.0 to 2.0)", "0.0", "0.250", "3"],
+        [
+            "It is so. (unseen, clean, not worse by 2)",
+            "-",
+            "shown",
+            "+10.0 points (+10.0 to +10.0)",
+            "0.0",
+            "0.250",
+            "3",
+        ],
+        ["It is so. (unseen, noise)", "-", "undecided", "-", "-", "-", "0"],
     ]
     nothing = found(
         *(
@@ -132,3 +144,30 @@ def test_the_suites_table_has_a_claim_a_row_in_points_or_counts() -> None:
     )
     (only,) = tables(suite, nothing)
     assert (only.title, only.head, len(only.rows)) == ("Claims of the print", head, 4)
+
+
+def test_the_column_of_the_print_has_its_numbers_and_nothing_else() -> None:
+    printed = PrintedTable(
+        figure="unseen", condition="clean", of="digits", unit="%", values={"lpa": 84.59, "mean": 80.0}
+    )
+    item = PaperItem(item="table 1", holds="x", suite="s", conditions=("clean",), printed=(printed,))
+    assert printed_numbers(claim(), item) == "84.59 against 80"
+    assert printed_numbers(claim(condition=""), item) == "84.59 against 80"
+    assert printed_numbers(claim(condition="noise"), item) == "-"
+    suite = Suite(methods=(Method(name="mean"), Method(name="lpa")), conditions=(Condition(name="clean"),))
+    (table,) = printed_table(suite, get_figure("unseen"), item)
+    assert (table.head, table.rows) == (["method", "clean"], [["mean", "80"], ["lpa", "84.59"]])
+    assert not printed_table(suite, get_figure("personal"), item)
+
+
+def test_a_claim_of_a_method_that_has_learnt_nothing_is_not_judged() -> None:
+    told = msgspec.structs.replace(
+        found(entry("unseen", "lpa", 0.6, 0.7, 0.6), entry("unseen", "mean", 0.27, 0.27, 0.26)), chance=0.2
+    )
+    judged = verdict(claim(), told)
+    assert (judged.verdict, judged.nothing_learnt) == ("not judged", ("mean",))  # 0.28 is a tenth of the way to all
+    assert verdict(claim(), msgspec.structs.replace(told, chance=0.1)).verdict == "shown"
+    assert verdict(claim(), msgspec.structs.replace(told, chance=0.1), {"lpa"}).nothing_learnt == ("lpa",)
+    alike = Tuned(method="a", tried=(("0.1", 0.5), ("0.2", 0.5)), kept="0.1")
+    other = Tuned(method="b", tried=(("0.1", 0.5), ("0.2", 0.6)), kept="0.2")
+    assert methods_alike([alike, other]) == {"a"}

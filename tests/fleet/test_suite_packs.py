@@ -107,7 +107,7 @@ def test_the_list_says_which_packs_a_suite_builds(tmp_path: Path, capsys: pytest
     assert json.loads(capsys.readouterr().out)[0]["packs"] == ["bavd", "other"]
     assert main(["fleet", "suite", str(tmp_path / "mine.toml"), "--list"]) == 0
     assert "bavd (2 words; crnn-lite, which drop activations)" in " ".join(capsys.readouterr().out.split())
-    assert read_suite("mupfl-table2")[0].packs.keys() == {"bavd"}
+    assert read_suite("long-tail")[0].packs.keys() == {"bavd"}
 
 
 @pytest.mark.slow

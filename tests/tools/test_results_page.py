@@ -79,7 +79,7 @@ def test_a_suites_page_has_claims_with_what_the_print_says_tables_and_what_faile
     assert "<!-- not run: a suite takes up to hours -->\n\n    auricle fleet suite headlines --jobs 2\n" in page
     claims = [line for line in page.splitlines() if line.startswith("| LPA holds where FedAvg falls.")]
     assert [line.split(" | ")[2:] for line in claims] == [
-        ["**shown**", "+30.0 points (+27.5 to +32.5)", "0.250", "3 |"]
+        ["**shown**", "+30.0 points (+27.5 to +32.5)", "2.5", "0.250", "3 |"]
     ]
     assert "## Notes\n\nIt is likely the rate.\n" in page and "| LPA | 80.0 ± 1.0 | 80.0 ± 1.0 |" in page
     assert "| LPA-attack-s9 | the disk is full |" in page
@@ -115,26 +115,7 @@ def test_the_first_page_says_which_method_and_all_verdicts(tmp_path: Path) -> No
     assert "| [headlines](headlines.md) | LPA holds where FedAvg falls. (unseen, attack, by 10) | **shown** |" in page
 
 
-def test_a_page_that_is_made_again_says_how_it_differs_on_top(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = folder(tmp_path)
-    (place / "again.toml").write_text('headlines = "the print has no attack."\n')
-    assert results_page.main([], place) == 0
-    banner = "> **This page is being made again**, for its experiment is another than its name says: "
-    assert (place / "headlines.md").read_text().startswith(f"# headlines\n\n{banner}the print has no attack.\n\nOne")
-    first = (place / "README.md").read_text()
-    assert first.count("[headlines](headlines.md) \\*") == 6 and ", attack: unseen \\* |" in first
-    assert results_page.AGAIN in first
-    for text, said in (
-        ('headline = "x"', 'again.toml: there are no results of "headline": did you mean "headlines"?\n'),
-        ("headlines = 1", "again.toml is not a sentence for each page: Expected `str`, got `int` - at `$[...]`\n"),
-    ):
-        (place / "again.toml").write_text(text)
-        assert results_page.main([], place) == 1 and capsys.readouterr().err == said
-
-
-@pytest.mark.parametrize(("reached", "verdict"), [((0.2, 0.2), "**not judged**"), ((0.2, 0.21), "**shown**")])
+@pytest.mark.parametrize(("reached", "verdict"), [((0.2, 0.2), "**not judged; FedAvg has learnt nothing**"), ((0.2, 0.21), "**shown**")])
 def test_a_claim_of_a_method_whose_rate_could_not_be_chosen_is_not_judged(
     tmp_path: Path, reached: tuple[float, float], verdict: str
 ) -> None:

@@ -189,7 +189,7 @@ def test_words_by_hand_are_counted_apart_from_made_ones(capsys: pytest.CaptureFi
         counts[docs / name][0] == 0 for name in ("mistakes.md", "commands/edge.md", "results/README.md", "parity.md")
     )
     assert all(min(counts[docs / name]) > 0 for name in ("methods.md", "api.md"))
-    assert counts[ROOT / "README.md"][1] == counts[docs / "results/notes/fedrpo-fig2.md"][1] == 0
+    assert counts[ROOT / "README.md"][1] == counts[docs / "results/notes/few-labels.md"][1] == 0
     assert sum(by_hand for by_hand, _ in counts.values()) <= MOST_WORDS_BY_HAND
     assert run_docs.main(["--words"]) == 0
     total = capsys.readouterr().out.splitlines()[-1].split()

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
 from auricle_fleet.suite.figures import Figure, get_figure, is_rounds, rounds_to
 from auricle_fleet.suite.paired import interval, sign_flip
 from auricle_fleet.suite.plan import Claim, Suite
+from auricle_fleet.suite.prints import PaperItem
+from auricle_fleet.suite.record import Tuned
 from auricle_fleet.suite.tables import Results
 
-SHOWN, REFUTED, UNDECIDED = "shown", "refuted", "undecided"
+SHOWN, REFUTED, UNDECIDED, NOT_JUDGED = "shown", "refuted", "undecided", "not judged"
+LEARNT_SHARE = 0.1
+"""Of the way from chance to all right, less than which a method has learnt nothing."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +26,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[float, ...]
     """By seed: better minus worse, or the figure itself where the claim names no `worse`. Of a figure of which less is
     better, worse minus better. Seeds count that have run in every condition that is claimed of."""
+    nothing_learnt: tuple[str, ...] = ()
+    """Methods of it whose tries in tuning were all alike, or that stand at chance: it is not judged then."""
 
     @property
     def mean(self) -> float | None:
@@ -39,6 +45,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return interval(self.values)
 
     @property
+    def smallest(self) -> float | None:
+        """The smallest difference that these seeds can show: half of the interval; None of fewer than two."""
+        return None if self.interval is None else (self.interval[1] - self.interval[0]) / 2
+
+    @property
     def beyond(self) -> tuple[float, ...]:
         """By seed, how far it lies on the claimed side of the claim's bound."""
         sense = 1 if self.claim.worse or self.figure.higher_is_better else -1
@@ -52,27 +63,62 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def verdict(self) -> str:
         """`SHOWN` where the interval lies wholly on the claimed side, `REFUTED` where wholly on the other."""
+        if self.nothing_learnt:
+            return NOT_JUDGED
         found = interval(self.beyond)
         if found is None:
             return UNDECIDED
         return SHOWN if found[0] > 0 else REFUTED if found[1] < 0 else UNDECIDED
 
 
-def verdict(claim: Claim, results: Results) -> Verdict:
-    """Judge a claim by the tables of a suite: the same seed, devices and clips in each pair."""
+def verdict(claim: Claim, results: Results, unable: Collection[str] = ()) -> Verdict:
+    """Judge a claim by the tables of a suite: the same seed, devices and clips in each pair.
+
+    Parameters
+    ----------
+    unable
+        Methods that could not be tuned: all their tries were alike.
+    """
     better = _by_seed(claim, claim.better, results)
-    alone = Verdict(claim=claim, values=tuple(value for value in better if value is not None))
+    unlearnt = tuple(
+        method
+        for method in filter(None, (claim.better, claim.worse))
+        if method in unable or stands_at_chance(claim, method, results)
+    )
+    alone = Verdict(claim=claim, values=tuple(value for value in better if value is not None), nothing_learnt=unlearnt)
     if not claim.worse:
         return alone
     sense = 1 if alone.figure.higher_is_better else -1
     worse = _by_seed(claim, claim.worse, results)
     pairs = ((a, b) for a, b in zip(better, worse, strict=True) if a is not None and b is not None)
-    return Verdict(claim=claim, values=tuple(sense * (a - b) for a, b in pairs))
+    return msgspec.structs.replace(alone, values=tuple(sense * (a - b) for a, b in pairs))
 
 
-def verdicts(claims: Iterable[Claim], results: Results) -> tuple[Verdict, ...]:
-    """Judge all claims, in their order."""
-    return tuple(verdict(claim, results) for claim in claims)
+def verdicts(claims: Iterable[Claim], results: Results, unable: Collection[str] = ()) -> tuple[Verdict, ...]:
+    """Judge all claims, in their order; parameters as of `verdict`."""
+    return tuple(verdict(claim, results, unable) for claim in claims)
+
+
+def stands_at_chance(claim: Claim, method: str, results: Results) -> bool:
+    """Whether a method has learnt nothing in a condition that is claimed of.
+
+    That is where its plug-in on unseen speakers came less than `LEARNT_SHARE` of the way from the share of the
+    commonest label to all. Unknown, and not so, where the suite does not show `unseen`, and of a claim of own models.
+    """
+    if results.chance is None or (not is_rounds(claim.figure) and get_figure(claim.figure).model == "own"):
+        return False
+    least = results.chance + LEARNT_SHARE * (1 - results.chance)
+    means = [
+        each.mean
+        for each in results.entries
+        if (each.figure, each.method) == ("unseen", method) and claim.condition in ("", each.condition)
+    ]
+    return any(mean is not None and mean < least for mean in means)
+
+
+def methods_alike(tuned: Iterable[Tuned]) -> frozenset[str]:
+    """Methods of which all tries in tuning reached the same accuracy, so that none could be chosen."""
+    return frozenset(each.method for each in tuned if len({found for _, found in each.tried}) == 1 < len(each.tried))
 
 
 def _by_seed(claim: Claim, method: str, results: Results) -> list[float | None]:
@@ -89,24 +135,42 @@ def _by_seed(claim: Claim, method: str, results: Results) -> list[float | None]:
     ]
 
 
-HEAD = ["claim", "verdict", "better by (95 % interval)", "p", "seeds"]
+HEAD = ["claim", "the print", "verdict", "better by (95 % interval)", "could show", "p", "seeds"]
+Context = tuple[PaperItem | None, Collection[str]]
+"""What the print has of a suite, and methods that could not be tuned."""
 
 
-def claim_rows(suite: Suite, results: Results) -> tuple[list[str], list[list[str]]]:
+def claim_rows(suite: Suite, results: Results, context: Context = (None, ())) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the suite's claims: how much better, with its interval; of shares, in points of a hundred."""
-    return HEAD, [verdict_row(each) for each in verdicts(suite.claims, results)]
+    item, unable = context
+    return HEAD, [verdict_row(each, item) for each in verdicts(suite.claims, results, unable)]
 
 
-def verdict_row(judged: Verdict) -> list[str]:
+def verdict_row(judged: Verdict, item: PaperItem | None = None) -> list[str]:
     """A verdict as a row of text under `HEAD`."""
-    p = "-" if judged.p is None else f"{judged.p:.3f}"
+    scale = 100 if judged.figure.unit == "share" else 1
     return [
         sentence(judged),
-        judged.verdict,
+        "-" if item is None else printed_numbers(judged.claim, item),
+        judged.verdict + "".join(f"; {method} has learnt nothing" for method in judged.nothing_learnt),
         amount(judged),
-        p,
+        "-" if judged.smallest is None else f"{scale * judged.smallest:.1f}",
+        "-" if judged.p is None else f"{judged.p:.3f}",
         str(len(judged.values)),
     ]
+
+
+def printed_numbers(claim: Claim, item: PaperItem) -> str:
+    """The print's numbers of a claim: nothing else stands in its column."""
+    conditions = [claim.condition] if claim.condition else list(item.conditions)
+    rows = []
+    for condition in conditions:
+        methods = filter(None, (claim.better, claim.worse))
+        found = [item.value(claim.figure, condition, method) for method in methods]
+        if any(value is None for value in found):
+            return "-"
+        rows.append(" against ".join(f"{value:g}" for value in found))
+    return "; ".join(rows)
 
 
 def sentence(judged: Verdict) -> str:

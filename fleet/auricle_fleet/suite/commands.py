@@ -14,7 +14,9 @@ from auricle.process.ending import fit_to_terminal
 from auricle.process.table import Column, print_grid
 from auricle.process.until_signal import until_signal
 from auricle_fleet.results.live import View
+from auricle_fleet.suite.claims import methods_alike
 from auricle_fleet.suite.plan import Suite, read_suite, shipped
+from auricle_fleet.suite.prints import find_item
 from auricle_fleet.suite.sizes import full_size, narrowed
 from auricle_fleet.suite.suite_run import SuiteResult, SuiteRun
 from auricle_fleet.suite.written import tables
@@ -76,7 +78,8 @@ def _conclude(told: Suite, result: SuiteResult, as_json: bool) -> int:
     if as_json:
         typer.echo(result.record.as_json().decode(), nl=False)
     else:
-        for table in tables(told, result.results):
+        context = find_item(result.record.name), methods_alike(result.record.tuned)
+        for table in tables(told, result.results, context):
             typer.echo(f"\n{table.title}")
             claimed = table.model == "claims"  # a long sentence, which is to hide no verdict
             columns = [Column(name, i, is_sentence=claimed and not i) for i, name in enumerate(table.head)]

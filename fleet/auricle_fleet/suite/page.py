@@ -14,9 +14,11 @@ from auricle.wire.kinds import escape, plain
 from auricle_fleet.results.metrics import write_csv
 from auricle_fleet.results.png import png_of, why_not
 from auricle_fleet.results.report import STYLE
+from auricle_fleet.suite.claims import methods_alike
 from auricle_fleet.suite.curves import Picture, pictures
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.plan import Suite
+from auricle_fleet.suite.prints import find_item
 from auricle_fleet.suite.record import Size, SuiteRecord, Tuned, machine, versions
 from auricle_fleet.suite.tables import Results
 from auricle_fleet.suite.written import MODELS, Table, entry_records, latex, markdown, markdown_text, tables
@@ -112,7 +114,8 @@ def write_shown(folder: Path, what: Shown) -> Path:
     """Write all of it into a folder; the page's path. StorageError where it cannot be written."""
     drawn = pictures(what.suite, what.ended, what.results)
     _write_pictures(folder / FIGURES, drawn)
-    made = tables(what.suite, what.results)
+    context = find_item(what.name), methods_alike(what.tuned)
+    made = tables(what.suite, what.results, context)
     every = [*made, *([what.tuning()] if what.tuned else [])]
     said = (markdown_text(part) for part in (what.name, what.suite.about, what.lead(), what.made_by()))
     intro = "# " + "\n\n".join([*said, f"    {plain(what.command)}", ""])

@@ -31,8 +31,6 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     text: Annotated[str, Meta(min_length=1, max_length=300)]
     """What is claimed, a sentence."""
-    paper: Annotated[str, Meta(max_length=600)] = ""
-    """What the print says, with its numbers."""
     figure: Name
     """That it is judged by, one that the suite shows, or `rounds` for the rounds to its target."""
     better: Name

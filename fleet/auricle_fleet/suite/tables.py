@@ -106,6 +106,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     precision: tuple[Precision, ...] = ()
     confusions: tuple[Confusion, ...] = ()
     """In each condition of the reference, and of the other method whose first figure is best."""
+    chance: float | None = None
+    """Share of the unseen speakers' clips that have the commonest label; None where no run tells their labels."""
 
     def entry(self, figure: str, method: str, condition: str) -> Entry:
         """The entry of this place."""
@@ -141,6 +143,7 @@ def results(suite: Suite, ended: Sequence[Ended]) -> Results:
         reached=tuple(_first_reach(target, place, of[place]) for target in suite.target_figures for place in places),
         precision=tuple(each for place in places if (each := _precision(place, of[place])) is not None),
         confusions=tuple(_confusions(suite, entries, of)),
+        chance=_chance(ended),
     )
 
 
@@ -192,6 +195,12 @@ def _precision(place: tuple[str, str], ended: Sequence[Ended]) -> Precision | No
     at_recalls = [[value for value in values if value is not None] for values in zip(*known, strict=True)]
     means = tuple(statistics.fmean(values) if len(values) == len(known) else None for values in at_recalls)
     return Precision(method=place[0], condition=place[1], runs=len(known), precision=means)
+
+
+def _chance(ended: Sequence[Ended]) -> float | None:
+    """Of the runs, the highest share of one label."""
+    rows = [[sum(row) for row in each.summary.confusion] for each in ended if each.summary.confusion is not None]
+    return max((max(clips) / sum(clips) for clips in rows if sum(clips)), default=None)
 
 
 def _confusions(

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from auricle.wire.kinds import plain
-from auricle_fleet.suite.claims import claim_rows
+from auricle_fleet.suite.claims import Context, claim_rows
 from auricle_fleet.suite.figures import Figure, TargetFigure, Unit
 from auricle_fleet.suite.plan import Suite
+from auricle_fleet.suite.prints import PaperItem
 from auricle_fleet.suite.tables import Beside, Entry, Reached, Results, figures_of
 
 Row = list[str]
@@ -79,18 +80,40 @@ def reached_table(target: TargetFigure, reached: Iterable[Reached]) -> Table:
     return Table(f"{target.title}, of the runs that reached it", head, rows, target.model)
 
 
-def tables(suite: Suite, results: Results) -> list[Table]:
-    """Every table that has something to say: claims, the shared plug-in, the devices' own models, the runs."""
-    found = [Table("Claims of the print", *claim_rows(suite, results), "claims")] if suite.claims else []
+def printed_table(suite: Suite, figure: Figure, item: PaperItem | None) -> list[Table]:
+    """What the print has of a figure, a table for each thing that it is of; numbers of the print and nothing else."""
+    printed = [] if item is None else [each for each in item.printed if each.figure == figure.name]
+    made = []
+    for of in dict.fromkeys((each.of, each.unit) for each in printed):
+        columns = {each.condition: each.values for each in printed if (each.of, each.unit) == of}
+        methods = [m.name for m in suite.methods if any(m.name in values for values in columns.values())]
+        rows = [[m, *(f"{v[m]:g}" if m in v else "-" for v in columns.values())] for m in methods]
+        title = f"{figure.title}: the print, {of[0]}, {of[1]}"
+        made.append(Table(title, ["method", *columns], rows, figure.model))
+    return made
+
+
+def tables(suite: Suite, results: Results, context: Context = (None, ())) -> list[Table]:
+    """Every table that has something to say: claims, the shared plug-in, the devices' own models, the runs.
+
+    Parameters
+    ----------
+    context
+        As of `claim_rows`.
+    """
+    claims = Table("Claims of the print", *claim_rows(suite, results, context), "claims")
+    found = [claims] if suite.claims else []
     for figure in sorted(figures_of(suite), key=lambda each: MODELS.index(each.model)):
         if not any(entry.known for entry in results.entries if entry.figure == figure.name):
             continue
         if isinstance(figure, TargetFigure):
             found.append(reached_table(figure, results.reached))
             if not any(each.rounds for each in results.reached if each.figure == figure.name):
+                found += printed_table(suite, figure, context[0])
                 continue
         else:
             found.append(figure_table(suite, results, figure))
+        found += printed_table(suite, figure, context[0])
         beside = beside_table(suite, results.beside, figure)
         found += [beside] if beside.rows else []
     return found
