@@ -115,7 +115,9 @@ def test_the_first_page_says_which_method_and_all_verdicts(tmp_path: Path) -> No
     assert "| [headlines](headlines.md) | LPA holds where FedAvg falls. (unseen, attack, by 10) | **shown** |" in page
 
 
-@pytest.mark.parametrize(("reached", "verdict"), [((0.2, 0.2), "**not judged; FedAvg has learnt nothing**"), ((0.2, 0.21), "**shown**")])
+@pytest.mark.parametrize(
+    ("reached", "verdict"), [((0.2, 0.2), "**not judged; FedAvg has learnt nothing**"), ((0.2, 0.21), "**shown**")]
+)
 def test_a_claim_of_a_method_whose_rate_could_not_be_chosen_is_not_judged(
     tmp_path: Path, reached: tuple[float, float], verdict: str
 ) -> None:
