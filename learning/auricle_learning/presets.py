@@ -126,18 +126,19 @@ class Preset:
             no layers that drop any; or what devices would be lent to tune their classifiers, or their gradients of
             them, would be more than `LARGEST_BLOB`.
         """
+        options = self.method.get_rule().tuning_options
         gradients = bytes_of([v for v in self.declared(pack) if v.name == GRADIENTS.name])
         if gradients > LARGEST_BLOB:
+            off = f" or {options.switch}=false" if options and options.switch in self.method.options else ""
             raise PackError(
-                f"The rule {self.method.name} has each update bring {gradients} bytes of gradients with "
+                f"The method {self.method.name} has each update bring {gradients} bytes of gradients with "
                 f"{len(pack.labels)} words, more than the {LARGEST_BLOB} that are taken: choose a pack with fewer "
-                "words, or another rule"
-                f"{' or pkcf=false' if 'pkcf' in self.method.options else ''}."
+                f"words, or another method{off}."
             )
         if self.lent_with(pack) > LARGEST_BLOB:
             raise PackError(
                 f"So many features of each of {len(pack.labels)} words are more than the {LARGEST_BLOB} bytes that "
-                "devices fetch: choose a smaller pkcf_features."
+                f"devices fetch: choose {f'a smaller {options.features}' if options else 'another method'}."
             )
         method = method_of(self.plan)
         if method is not None:

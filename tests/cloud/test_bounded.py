@@ -19,7 +19,9 @@ from auricle_learning.aggregation.bounded import TWO, BoundedRule
 from auricle_learning.aggregation.caps import HALF, bound, cap_losses, cap_samples, ceiling
 from auricle_learning.aggregation.cohort import Aggregate, Bounded, Cohort, Float64Array, Layer
 from auricle_learning.aggregation.extras import Extras
-from auricle_learning.methods import get_rule
+from auricle_learning.aggregation.rules.lpa import lpa
+from auricle_learning.aggregation.rules.pruning import PruningOptions
+from auricle_learning.methods import Rule, get_rule
 
 LAYERS = (Layer("conv", (slice(0, 2),)), Layer("head", (slice(2, 6),)))
 UNKNOWN = math.nan
@@ -86,6 +88,14 @@ def test_from_five_devices_on_the_farthest_is_left_out(name: str, count: int) ->
 
     assert made.kept[:-1].all() and made.kept[-1].all() == (count < 5)
     assert not asked.kept[-1].any(), "who asks for a third has it"
+
+
+def test_a_rule_that_says_it_prunes_is_fitted_to_few_devices_as_lpa_is() -> None:
+    far = cohort([*honest(4), [90.0] * 6], [10.0] * 5)
+    own = BoundedRule(Rule("mine", lpa, PruningOptions(), mean=True))(far)
+    assert own.kept[:, 0].tolist() == BoundedRule(get_rule("lpa"))(far).kept[:, 0].tolist() == [True] * 4 + [False]
+    assert "prune_high 0.1 of 5 is less than one device" in own.warnings[0]
+    assert BoundedRule(get_rule("fedmlac", lpa=False))(far).kept.all()
 
 
 def test_two_updates_of_nothing_shorten_the_third_to_nothing() -> None:

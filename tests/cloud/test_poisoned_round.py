@@ -12,7 +12,7 @@ pytest.importorskip("onnxruntime", reason="the clients train and the models are 
 
 from tests.cloud.poisoned_fleet import ATTACKER, CLIENTS, PACK, PoisonedFleet, recorded, synthetic
 
-from auricle_cloud.detection.coalitions import fedvsa_models, worth
+from auricle_cloud.detection.coalitions import loss_models, worth
 from auricle_cloud.detection.repair import Repair, hotfix, reaggregate
 from auricle_cloud.detection.shapley import Shapley, shapley
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
@@ -38,7 +38,7 @@ def _attack_and_repair(fleet: PoisonedFleet, validation: ValidationSet, at: int,
     assert cohort is not None
     before, poisoned = accuracy(cohort.start), accuracy(fleet.weights)
     verdict = fleet.play()
-    game = worth(cohort, fedvsa_models(cohort), lambda models: evaluator.scores(models).accuracy)
+    game = worth(cohort, loss_models(cohort), lambda models: evaluator.scores(models).accuracy)
     found: Shapley = shapley(cohort.ids, game, np.random.default_rng(0), permutations=permutations, margin=0.01)
     repairs: dict[str, Repair] = {
         "aggregated again": reaggregate(cohort, found.bad, get_rule("fedvsa"), NONE, None),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.errors import DataError
-from auricle_cloud.detection.coalitions import fedvsa_models, rule_models, worth
+from auricle_cloud.detection.coalitions import loss_models, rule_models, worth
 from auricle_cloud.detection.shapley import Shapley, Values, shapley
 from auricle_learning.aggregation.cohort import BoolArray, Cohort, Float64Array, Layer
 from auricle_learning.methods import get_rule
@@ -184,12 +184,12 @@ def _cohort(losses: list[float], size: int = 7) -> Cohort:
 def test_a_coalitions_model_is_the_softmax_inside_it_by_hand() -> None:
     cohort = _cohort([math.log(2), math.log(3), math.log(5)])
 
-    models = fedvsa_models(cohort)(np.array([[True, True, False], [False, False, True], [False, False, False]]))
+    models = loss_models(cohort)(np.array([[True, True, False], [False, False, True], [False, False, False]]))
 
     assert models[0] == pytest.approx(0.4 * cohort.weights[0] + 0.6 * cohort.weights[1], rel=1e-6)
     assert np.array_equal(models[1], cohort.weights[2])
     assert np.array_equal(models[2], cohort.start)
-    lacking = fedvsa_models(_cohort([1.0, math.nan, 2.0]))
+    lacking = loss_models(_cohort([1.0, math.nan, 2.0]))
     with_it, without, alone = lacking(np.array([[True, True, True], [True, False, True], [False, True, False]]))
     assert np.array_equal(with_it, without) and np.array_equal(alone, cohort.start), "a client without a loss"
     others = rule_models(cohort, get_rule("fedavg"))(np.array([[True, False, True], [False, False, False]]))
@@ -202,7 +202,7 @@ def test_everybodys_model_is_the_rounds(limit: str) -> None:
     cohort = _cohort([0.5, 2.0, 9.0, math.nan, math.inf])
     everyone = np.ones((1, 5), np.bool_)
 
-    made = fedvsa_models(cohort, clip=3.0, limit=limit)(everyone)
+    made = loss_models(cohort, clip=3.0, limit=limit)(everyone)
 
     assert made[0] == pytest.approx(get_rule("fedvsa", clip=3.0, limit=limit)(cohort).weights, abs=1e-6)
 
@@ -215,7 +215,7 @@ def test_what_a_coalition_is_worth_is_the_accuracy_of_its_model_and_the_empty_on
         seen.append(models)
         return models.sum(axis=1).astype(np.float64)
 
-    game = worth(cohort, fedvsa_models(cohort), accuracy)
+    game = worth(cohort, loss_models(cohort), accuracy)
 
     assert game(np.array([[False, False], [True, False]])) == pytest.approx([3.5, cohort.weights[0].sum()], rel=1e-6)
     assert np.array_equal(seen[0][0], cohort.start)

@@ -195,9 +195,6 @@ class Limited(Options, frozen=True):
     clip: float | None = 5.0
     limit: str = "clamp"
 
-class Far(Options, frozen=True):
-    prune_high: float = 0.1
-
 def shares(value):
     def rule(cohort):
         table = np.full((len(cohort.ids), len(cohort.layers)), value(len(cohort.ids)))
@@ -213,7 +210,6 @@ def nobody(cohort, options):
     ("declared", "sentence"),
     [
         ('first, Place(), weight="fedvsa"', r'weighs by "fedvsa" and has no option "clip": give it clip and limit'),
-        ("nobody, Far()", r'has an option "prune_high" and no "prune_low": give it both'),
         ('first, Place(), weight="sample"', r'weighs by "sample"; did you mean "samples"'),
         ('nobody, Weighed(weighting="loss")', r'weighs by "loss"; '),
         ('nobody, Limited(clip=None), weight="fedvsa"', r"clip is None; it must be"),

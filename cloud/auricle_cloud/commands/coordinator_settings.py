@@ -30,9 +30,8 @@ from auricle_cloud.commands.coordinator_tables import (
 from auricle_cloud.settings import NAME, Buffer, Limits, Privacy, RunSettings, SecureSum
 from auricle_learning.presets import Preset, get_preset
 
-PRUNING = ("lpa", "lpa+fedvsa", "fedmlac")
 AMONG_STRANGERS: Options = {"prune_low": 0.0, "prune_high": 0.3}
-"""What those leave out where nobody says otherwise: with 0.1 and 0.1 a fifth of the devices decides a model
+"""What rules that prune leave out where nobody says otherwise: with 0.1 and 0.1 a fifth of the devices decides a model
 (`bench/attacks.py`)."""
 
 
@@ -91,7 +90,8 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if wanted.method is not None or wanted.method_options:
             chosen = chosen.with_method(wanted.choose_method(chosen.method))
         method = chosen.method
-        if wanted.preset != "paper" and method.name in PRUNING and not {*AMONG_STRANGERS} & {*method.options}:
+        prunes = wanted.preset != "paper" and method.get_rule().pruning is not None
+        if prunes and not {*AMONG_STRANGERS} & {*method.options}:
             chosen = replace(chosen, method=method.with_options(AMONG_STRANGERS))
         chosen = replace(chosen, plan=msgspec.structs.replace(chosen.plan, codec=wanted.codec))
         return chosen.fitted(trained=trained, server_rate=wanted.server_rate)

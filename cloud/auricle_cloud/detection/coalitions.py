@@ -33,8 +33,8 @@ def subset(cohort: Cohort, members: BoolArray) -> Cohort:
     )
 
 
-def fedvsa_models(cohort: Cohort, *, clip: float = 5.0, limit: str = "clamp") -> Models:
-    """Aggregate each coalition by FedVSA: Σ_{k∈S} softmax_S(f) w_k, the softmax being renormalised inside S.
+def loss_models(cohort: Cohort, *, clip: float = 5.0, limit: str = "clamp") -> Models:
+    """Aggregate each coalition by losses, as FedVSA: Σ_{k∈S} softmax_S(f) w_k, the softmax being renormalised inside S.
 
     f is limited over the whole cohort, as in the round itself. A client without a loss adds nothing; a coalition of
     none but these keeps w^t.
@@ -81,7 +81,7 @@ def worth(cohort: Cohort, models: Models, accuracy: Callable[[FloatArray], Float
     cohort
         The K updates of the poisoned round.
     models
-        `fedvsa_models` or `rule_models` of it.
+        `loss_models` or `rule_models` of it.
     accuracy
         Models (M, P) -> accuracies (M,) on a validation set. It is given as many models at once as 64 MB hold.
     """

@@ -14,7 +14,7 @@ import numpy as np
 
 from auricle.wire.tensors import Flat
 from auricle_cloud.detection.alarm import alarm, believed, next_reference, set_aside
-from auricle_cloud.detection.coalitions import fedvsa_models, rule_models, worth
+from auricle_cloud.detection.coalitions import loss_models, rule_models, worth
 from auricle_cloud.detection.repair import Repair, hotfix, reaggregate
 from auricle_cloud.detection.shapley import Shapley, shapley
 from auricle_cloud.evaluation.evaluator import Evaluator
@@ -141,8 +141,7 @@ class Judge:
         cohort, rule = self.rule.game(cohort)
         set_to = self.rule.options
         options: Document = {option: set_to[option] for option in ("clip", "limit") if option in set_to}
-        of_fedvsa = self.rule.name == "fedvsa"
-        models = fedvsa_models(cohort, **options) if of_fedvsa else rule_models(cohort, rule)
+        models = loss_models(cohort, **options) if self.rule.rule.by_losses else rule_models(cohort, rule)
         game = worth(cohort, models, lambda batch: self.evaluator.scores(batch).accuracy)
         return shapley(
             cohort.ids,

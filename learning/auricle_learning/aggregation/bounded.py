@@ -26,7 +26,7 @@ TWO = (
     "devices or more in a round."
 )
 FEW = 0.2
-"""Share of a small cohort that LPA leaves out where its own fraction removes nobody; at least one device."""
+"""Share of a small cohort that a rule prunes where its own fraction removes nobody; at least one device."""
 LONGEST = 2.0
 """Among fewer than `ENOUGH` devices the longest update that counts whole, as a multiple of the middle one."""
 
@@ -53,8 +53,9 @@ class BoundedRule:
         Largest multiple of the fair share 1 / m, m being the devices that count, at least 1. Whatever it is, from three
         devices on none has more than `HALF`; from `UNBOUNDED` on there is no bound.
     prune_few
-        Whether LPA, in a cohort in which `prune_high` removes nobody, leaves out the farthest fifth of each layer; and
-        in one of three or four, with a `prune_high` below a third, nobody, but shortens updates as `shorten` does.
+        Whether a rule that prunes, in a cohort in which `prune_high` removes nobody, leaves out the farthest fifth of
+        each layer; and in one of three or four, with a `prune_high` below a third, nobody, but shortens updates as
+        `shorten` does.
 
     Raises
     ------
@@ -98,14 +99,13 @@ class BoundedRule:
 
     def _convert(self, count: int) -> _Fitted:
         """The rule for a cohort of this size, and what is to be said of it."""
-        settings, few = self.rule.settings, count < ENOUGH
-        high = settings.get("prune_high") if settings.get("lpa", True) else 0
-        if not self.prune_few or count < FEWEST or not isinstance(high, float | int) or not high:
+        pruning, few = self.rule.pruning, count < ENOUGH
+        if pruning is None or not self.prune_few or count < FEWEST or not (high := pruning.farthest):
             return _Fitted(self.rule)
         if fraction_of(high, FEWEST if few else count):
             return _Fitted(self.rule)
         left = 0 if few else max(1, math.ceil(FEW * count - SLACK))
-        fitted = self.rule.with_options({"prune_low": 0.0, "prune_high": left / count})
+        fitted = replace(self.rule, options=pruning.leave_out(left / count))
         if few:
             sentence = (
                 f"An update longer than {LONGEST:g} times the middle one was shortened to that, and none of the "

@@ -40,6 +40,11 @@ class FedMlacOptions(LpaOptions, frozen=True):
         bool, Meta(description="Whether the coordinator prunes; without, it averages as `fedavg` does by samples (A9).")
     ] = True
 
+    @property
+    def farthest(self) -> float:
+        """v_h where the coordinator prunes, else 0."""
+        return self.prune_high if self.lpa else 0.0
+
 
 def fedmlac(cohort: Cohort, options: FedMlacOptions) -> Aggregate:
     """Average the plug-ins layer by layer without those that deviate least and most (Algorithm 2, eq. 9-13).

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
-from auricle_learning.aggregation.rules.acmu import PkcfOptions, acmu_plan, acmu_tuning
+from auricle_learning.aggregation.rules.acmu import PKCF, PkcfOptions, acmu_plan, acmu_tuning
 from auricle_learning.aggregation.rules.model_groups import clustered
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.methods.method import NO_CHANGES, JobChanges, Kept, Method, Received, Sent, Trained
@@ -88,6 +88,7 @@ MUPFL = Method(
         needs=("personal-models", "server-state"),
         plan=acmu_plan,
         tunes=acmu_tuning,
+        tuning_options=PKCF,
     ),
     before=before,
     after=after,

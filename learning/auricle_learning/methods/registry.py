@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from auricle.errors import SettingsError, nearest, refuse_misfits
 from auricle.process.plugins import entry_points_of, guard
-from auricle_learning.aggregation.rules.acmu import AcmuOptions, acmu, acmu_plan, acmu_tuning
+from auricle_learning.aggregation.rules.acmu import PKCF, AcmuOptions, acmu, acmu_plan, acmu_tuning
 from auricle_learning.aggregation.rules.declaration import check_declaration
 from auricle_learning.aggregation.rules.dnc import DncOptions, dnc
 from auricle_learning.aggregation.rules.fedavg import FedAvgOptions, fedavg
@@ -60,7 +60,7 @@ METHODS: dict[str, Method] = {
                 Rule("fedavg", fedavg, FedAvgOptions(), mean=True),
                 Rule("fedprox", fedprox, FedProxOptions(), mean=True, plan=fedprox_plan),
                 Rule("lpa", lpa, LpaOptions(), mean=True),
-                Rule("fedvsa", fedvsa, FedVsaOptions(), weight="fedvsa", mean=True),
+                Rule("fedvsa", fedvsa, FedVsaOptions(), weight="fedvsa", mean=True, by_losses=True),
                 Rule("lpa+fedvsa", lpa_fedvsa, LpaFedVsaOptions(), weight="fedvsa", mean=True),
                 Rule("median", median, weight="uniform"),
                 Rule("trimmed-mean", trimmed_mean, TrimmedMeanOptions(), weight="uniform"),
@@ -75,7 +75,15 @@ METHODS: dict[str, Method] = {
                 Rule("zeno", zeno, ZenoOptions(), weight="uniform", needs=("labelled-clips",)),
                 Rule("fedlaw", fedlaw, FedLawOptions(), needs=("labelled-clips",)),
                 Rule("fedrpo", fedrpo, FedRpoOptions(), needs=("labelled-clips",), plan=fedrpo_plan, step=True),
-                Rule("acmu", acmu, AcmuOptions(), needs=("personal-models",), plan=acmu_plan, tunes=acmu_tuning),
+                Rule(
+                    "acmu",
+                    acmu,
+                    AcmuOptions(),
+                    needs=("personal-models",),
+                    plan=acmu_plan,
+                    tunes=acmu_tuning,
+                    tuning_options=PKCF,
+                ),
             ),
         ),
     )

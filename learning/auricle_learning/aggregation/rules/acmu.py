@@ -12,8 +12,11 @@ from auricle.wire.plan import Bavd, Plan
 from auricle.wire.prior_knowledge import MOST_EPOCHS, MOST_FEATURES, Tuning
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.rules.model_groups import GroupOptions, clustered
+from auricle_learning.aggregation.rules.rule import TuningOptions
 
 NAME = "acmu"
+PKCF = TuningOptions(switch="pkcf", features="pkcf_features")
+"""Which of its options lend features to devices."""
 
 
 class PkcfOptions(GroupOptions, frozen=True):

@@ -33,8 +33,7 @@ def check_declaration(rule: Rule, where: str | None = None) -> None:
     ------
     SettingsError
         A part of it is of another kind, it needs something that does not exist, weighs by something that does not
-        exist, by losses without options `clip` and `limit` that limit them, or prunes at the far end without an option
-        for the near one.
+        exist, or by losses without options `clip` and `limit` that limit them.
     """
     where = where or f'the rule "{rule.name}"'
     _check_kinds(rule, where)
@@ -50,10 +49,6 @@ def check_declaration(rule: Rule, where: str | None = None) -> None:
                     "weight."
                 )
         read_options(FedVsaOptions(), {name: settings[name] for name in ("clip", "limit")}, where)
-    if "prune_high" in settings and "prune_low" not in settings:
-        raise SettingsError(
-            f'{where} has an option "prune_high" and no "prune_low": give it both, or another name to this one.'
-        )
 
 
 def check_named_needs(needs: object, where: str) -> None:
@@ -82,7 +77,7 @@ def _check_kinds(rule: Rule, where: str) -> None:
         value = getattr(rule, part)
         if not callable(value) and not (value is None and part in ("plan", "tunes")):
             raise SettingsError(f"{where} has {part}={value!r}, which is no function; give it one.")
-    for part in ("mean", "moves", "by_distance", "step"):
+    for part in ("mean", "moves", "by_distance", "by_losses", "step"):
         value = getattr(rule, part)
         if not isinstance(value, bool):
             raise SettingsError(f"{where} has {part}={value!r}; it must be True or False.")

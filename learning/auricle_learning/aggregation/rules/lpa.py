@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 
-from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, Float64Array
-from auricle_learning.aggregation.options import Options, Part
 from auricle_learning.aggregation.rules.average import (
-    FLOOR_SLACK,
     ascending,
     average,
     fraction_of,
     sample_share,
     unchanged,
 )
+from auricle_learning.aggregation.rules.pruning import PruningOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,32 +34,8 @@ class Pruning:
         return np.equal(self.pruned, 0)
 
 
-PruneLow = Annotated[
-    Part,
-    Meta(description="v_l, the fraction left out of each layer for deviating least (A14)."),
-]
-PruneHigh = Annotated[Part, Meta(description="v_h, the fraction left out for deviating most.")]
-
-
-class LpaOptions(Options, frozen=True):
-    """Options of `lpa`. The paper gives no values (A14).
-
-    Raises
-    ------
-    SettingsError
-        The fractions could leave no client in a layer: they sum to 1 or more (up to the slack of A12).
-    """
-
-    prune_low: PruneLow = 0.1
-    prune_high: PruneHigh = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.prune_low + self.prune_high >= 1.0 - 2 * FLOOR_SLACK:
-            raise SettingsError(
-                f"prune_low {self.prune_low:g} and prune_high {self.prune_high:g} sum to 1 or more and would leave no "
-                "client; lower one of them."
-            )
+class LpaOptions(PruningOptions, frozen=True):
+    """Options of `lpa`. The paper gives no values (A14); they sum to less than 1 (A12)."""
 
 
 def lpa(cohort: Cohort, options: LpaOptions) -> Aggregate:
@@ -107,7 +79,7 @@ def lpa(cohort: Cohort, options: LpaOptions) -> Aggregate:
     )
 
 
-def prune(cohort: Cohort, options: LpaOptions) -> Pruning:
+def prune(cohort: Cohort, options: PruningOptions) -> Pruning:
     """Decide T_l for every layer of a cohort that is not empty (eq. 9-12).
 
     The sets have the exact size of eq. 12. Deviations equal in ten significant digits are a tie, which the id decides

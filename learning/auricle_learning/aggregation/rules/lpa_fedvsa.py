@@ -9,10 +9,11 @@ import numpy as np
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.rules.average import average, unchanged
 from auricle_learning.aggregation.rules.fedvsa import NO_LOSS, Clip, Limit, limit_losses, softmax_share
-from auricle_learning.aggregation.rules.lpa import LpaOptions, prune
+from auricle_learning.aggregation.rules.lpa import prune
+from auricle_learning.aggregation.rules.pruning import PruningOptions
 
 
-class LpaFedVsaOptions(LpaOptions, frozen=True):
+class LpaFedVsaOptions(PruningOptions, frozen=True):
     """Options of `lpa_fedvsa`: those of both."""
 
     clip: Clip = 5.0

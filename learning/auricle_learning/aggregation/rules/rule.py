@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec.structs import asdict
@@ -15,6 +15,7 @@ from auricle.wire.prior_knowledge import Tuning
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.options import Options, read_options
 from auricle_learning.aggregation.rules.average import unchanged
+from auricle_learning.aggregation.rules.pruning import PruningOptions
 
 Need = Literal[
     "steps",
@@ -43,6 +44,15 @@ NO_OPTIONS = Options()
 NOT_FINITE = "the rule's model is not finite: the model is unchanged"
 
 
+class TuningOptions(NamedTuple):
+    """Names of the options that decide how devices tune their classifiers, for sentences that say what to change."""
+
+    switch: str
+    """True or false: whether they do."""
+    features: str
+    """How many features of each class they do it on."""
+
+
 @refuse_misfits_of
 @dataclass(frozen=True)
 class Rule:
@@ -69,6 +79,11 @@ class Rule:
     tunes: Callable[[Any], Tuning | None] | None = None
     """(options) -> how devices tune their classifiers before they train, on features that the rule keeps; None where
     they do not."""
+    tuning_options: TuningOptions | None = None
+    """Which options `tunes` goes by, where it is there."""
+    by_losses: bool = False
+    """Whether the model is the average by the softmax of limited losses and nothing else, so that what parts of a
+    cohort would have made follows from the losses of all."""
     step: bool = False
     """Whether it is itself the server's step, which no server optimizer then follows."""
 
@@ -95,6 +110,11 @@ class Rule:
     def tuning(self) -> Tuning | None:
         """How devices tune their classifiers in its rounds, with these options; None where they do not."""
         return None if self.tunes is None else self.tunes(self.options)
+
+    @property
+    def pruning(self) -> PruningOptions | None:
+        """Its options where it leaves out of each layer who deviates least and most; None where it does not."""
+        return self.options if isinstance(self.options, PruningOptions) else None
 
     @property
     def weighed_by(self) -> str:
