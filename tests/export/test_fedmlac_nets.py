@@ -18,8 +18,9 @@ from tests.nightly import nightly_but
 
 from auricle.packs.pack import load_pack
 from auricle.speech.words import WORD_SETS
+from auricle_export.compiler.intercept import CompileError
 from auricle_export.packs.author import Maker
-from auricle_export.packs.build import RECIPES, assemble, sources_of, trace_models
+from auricle_export.packs.build import RECIPES, assemble, build_author_pack, sources_of, trace_models
 from auricle_export.packs.models import FEDMLAC, PLUGIN, make_module
 from auricle_export.pretrain.modules import module_for
 from auricle_learning.native.library import compiler
@@ -35,6 +36,11 @@ def test_they_are_as_large_as_the_page_says() -> None:
     found = (sum(tensor.numel() for tensor in make_module(name, 35).parameters()) for name in FEDMLAC)
     assert tuple(found) == WEIGHTS
     assert sources_of("fedmlac, my.py:Net") == (*FEDMLAC, "my.py:Net")
+
+
+def test_a_net_that_is_mistyped_is_named() -> None:
+    with pytest.raises(CompileError, match='no built-in model "crnn-tini": did you mean "crnn-tiny"'):
+        build_author_pack("crnn-lite,crnn-tini", ("yes", "no"), "nets")
 
 
 @pytest.mark.parametrize("name", ["crnn-base", "crnn-deep"])

@@ -294,7 +294,7 @@ def build_author_pack(
     as_in_the_wheel = len(wanted) > 2 and mels == USUAL_MELS and window == 1.0  # several at a time
     for model in wanted:
         built = None if as_in_the_wheel else partial(make_module, model, mels=mels, bavd=bavd)
-        makers.setdefault(_name_of(model), built if model in WORD_MODELS else load_module(model))
+        makers.setdefault(_name_of(model), built if model in WORD_MODELS else _load(model))
     shared = _name_of(plugin)
     models = trace_models(makers, len(task.labels), task, progress, bavd=bavd)
     for key in models if bavd else ():
@@ -310,6 +310,13 @@ def sources_of(source: str) -> tuple[str, ...]:
     """The models that a text with commas names."""
     parts = (part.strip() for part in source.split(","))
     return tuple(model for part in parts for model in NETS.get(part, (part,)))
+
+
+def _load(model: str) -> Maker:
+    """A module of the user's own; CompileError for what can only be the name of a built-in one that there is not."""
+    if ":" not in model and not model.endswith(".py"):
+        raise CompileError(f'There is no built-in model "{model}": {nearest(model, (*WORD_MODELS, *NETS))}')
+    return load_module(model)
 
 
 def _name_of(model: str) -> str:
