@@ -280,12 +280,15 @@ async def test_a_measurement_is_of_the_clips_as_they_are_now(site: Site) -> None
             await c.say("cmd", asked)
             loss = await c.wait(Loss, i + 1)
             assert loss.samples == 4 + i
+        await c.say("cmd", msgspec.structs.replace(asked, inference_loss="l1"))
+        amounts = await c.wait(Loss, 4)
+        assert 0 < amounts.loss <= 2 and amounts.loss != loss.loss
         board.says = MUTED
         await c.say("cmd", asked)
         status = await c.wait(Status)
 
         assert (status.state, status.reason, status.round) == ("declined", MUTED.reason, 1)
-        assert len(c.said(Loss)) == 3
+        assert len(c.said(Loss)) == 4
 
 
 @at_site

@@ -12,7 +12,7 @@ from tests.learning.toy import clips, device
 from tests.learning.toy_training import FAST, LITE, PLUGIN, RUNTIME, distance, plan_of, ran, trainer_of
 
 from auricle.errors import AuricleError
-from auricle.wire.plan import Plan
+from auricle.wire.plan import InferenceLoss, Plan
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.gate_watch import OPEN, RoundControl
 from auricle_learning.methods.passes import graph_kind, graph_optimizer
@@ -31,6 +31,19 @@ def test_the_inference_loss_is_the_mean_over_the_training_clips() -> None:
     plugin[-3:] = [0, math.log(2), math.log(5)]
     loss = trainer_of(device(5)).inference_loss(plugin)
     assert loss == pytest.approx((2 * math.log(8) + 2 * math.log(4) + math.log(8 / 5)) / 5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "of_label"),
+    [("mse", (49 + 4 + 25, 1 + 36 + 25, 1 + 4 + 9)), ("l1", (8 * 14, 8 * 12, 8 * 6))],
+)
+def test_other_inference_losses_are_sums_over_the_labels(kind: InferenceLoss, of_label: tuple[int, ...]) -> None:
+    """p = (1, 2, 5)/8 as above: p - y = (-7, 2, 5)/8, (1, -6, 5)/8 and (1, 2, -3)/8."""
+    plugin = np.zeros_like(PLUGIN)
+    plugin[-3:] = [0, math.log(2), math.log(5)]
+    trainer, wanted = trainer_of(device(5)), (2 * of_label[0] + 2 * of_label[1] + of_label[2]) / 64 / 5
+    assert trainer.inference_loss(plugin, kind) == pytest.approx(wanted, abs=1e-6)
+    assert ran(trainer, plan_of(inference_loss=kind), plugin).loss == trainer.inference_loss(plugin, kind)
 
 
 def test_the_inference_loss_is_that_of_the_received_plug_in_without_augmentation() -> None:

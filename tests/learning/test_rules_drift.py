@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from tests.learning.rule_cases import LAYERS, SIZE, line, whole_round
@@ -174,6 +175,13 @@ def test_clients_of_feddyn_train_with_its_pull_and_a_limit(clip: float, limited:
     plan = rule.plan(Plan(clip=clip), rule.options)
 
     assert (plan.mu, plan.method, plan.clip) == (0.25, "feddyn", limited)
+
+
+@pytest.mark.parametrize("name", ["fedvsa", "lpa+fedvsa"])
+def test_devices_say_the_loss_that_fedvsa_is_told_to_weigh_by(name: str) -> None:
+    assert get_rule(name).plan_for(Plan()) == Plan(), "cross-entropy, which no plan has to name"
+    assert get_rule(name, inference_loss="l1").plan_for(Plan(epochs=2)) == Plan(epochs=2, inference_loss="l1")
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode({}), type=Plan).inference_loss == "ce"
 
 
 def test_clients_of_fedprox_train_with_its_pull() -> None:

@@ -26,7 +26,7 @@ from auricle.wire.messages import (
     Tune,
     Update,
 )
-from auricle.wire.plan import Lent, Plan
+from auricle.wire.plan import InferenceLoss, Lent, Plan
 from auricle_cloud.settings import NAME
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import BlobStore
@@ -165,9 +165,9 @@ class Messenger:
         """The invitation to a round; each device gets it under its own name."""
         return Invite(**self._head(), **self._what(number, base), ttl=ttl, plan=plan)
 
-    def question(self, number: int, base: str) -> Measure:
+    def question(self, number: int, base: str, loss: InferenceLoss) -> Measure:
         """The question for the loss of a model; each device gets it under its own name."""
-        return Measure(**self._head(), **self._what(number, base))
+        return Measure(**self._head(), **self._what(number, base), inference_loss=loss)
 
     def _what(self, number: int, base: str) -> Work:
         return {

@@ -174,7 +174,8 @@ class Synchronous:
         site, number, rounds = self.site, row.round, self.site.store.rounds
         known = await asyncio.to_thread(rounds.losses, self._task, number, row.begun.base)
         self.progress.answered = set(known)
-        await self.progress.ask(site.messenger.question(number, row.begun.base))
+        loss = site.settings.preset.plan.inference_loss
+        await self.progress.ask(site.messenger.question(number, row.begun.base, loss))
         assert site.settings.detection is not None
         clock, pace = site.clock, Pace(site.clock, site.stirred)
         until = clock.monotonic() + min(site.settings.detection.wait, site.settings.deadline)

@@ -23,7 +23,7 @@ from auricle.wire.kinds import (
     Token,
 )
 from auricle.wire.kinds import Message as Message
-from auricle.wire.plan import Lent, Plan
+from auricle.wire.plan import InferenceLoss, Lent, Plan
 from auricle.wire.secure_sum.kinds import SumId
 from auricle.wire.secure_sum.messages import SumAnswer, SumQuestion
 from auricle.wire.vectors import LentVectors, Vectors
@@ -194,6 +194,8 @@ class Measure(Message, frozen=True, tag="measure", kw_only=True):
     length: Count
     codec: Token
     chunks: Annotated[int, Meta(ge=1, le=4096)]
+    inference_loss: InferenceLoss = "ce"
+    """As of `Plan`."""
 
 
 class Ack(Message, frozen=True, tag="ack", kw_only=True):

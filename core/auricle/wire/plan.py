@@ -22,6 +22,10 @@ METHODS = "methods"
 """That of one that heeds `Plan.method` and `Invite.vectors`; one that does not know the method declines."""
 
 
+InferenceLoss = Literal["ce", "mse", "l1"]
+"""What devices say of a received model: cross-entropy; or squares or amounts of posteriors less one-hot labels."""
+
+
 class Noise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a device does to its update before it leaves: clip its norm, add Gaussian noise (docs/privacy.md)."""
 
@@ -91,6 +95,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Strength of the logit adjustment by the device's own label frequencies while the plug-in trains; 0: none."""
     keep_state: bool = False
     """Whether the optimizers' states, of local model and plug-in, live on between a device's rounds."""
+    inference_loss: InferenceLoss = "ce"
+    """The loss of the received model that devices say; a plan without it, as of an older coordinator, means ce."""
     augment: bool = False
     """On-device augmentation: shift, gain, background noise, SpecAugment."""
     codec: Token = "float32"

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from auricle.errors import AuricleError, MessageTooLargeError, WireError
@@ -138,7 +139,8 @@ class DeviceRounds:
         await self._consent(asked)
         plugin = await self._fetch_model(asked)
         loop = asyncio.get_running_loop()
-        value = await loop.run_in_executor(self._executor, self._trainer.inference_loss, plugin)
+        loss = partial(self._trainer.inference_loss, plugin, asked.inference_loss)
+        value = await loop.run_in_executor(self._executor, loss)
         await self._uplink.say("loss", self._messages.loss(asked, value))
 
     async def join(self, asked: JoinSum) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from auricle.errors import DataError
 from auricle.process.clock import SYSTEM_CLOCK, Clock
-from auricle.wire.plan import Plan
+from auricle.wire.plan import InferenceLoss, Plan
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.policy import updates_wanted
 from auricle_fleet.population.attacks import TOGETHER, Colluders, forged, forged_together, strength_of
@@ -85,9 +85,9 @@ class GroupTrainer(Trainer):
             return self.data
         return self._clips.at(round_number) if round_number else self._clips.first
 
-    def inference_loss(self, plugin: Flat) -> float:
+    def inference_loss(self, plugin: Flat, kind: InferenceLoss = "ce") -> float:
         """The loss that the device says it has."""
-        return self._force if self.group.attack == "loss" else super().inference_loss(plugin)
+        return self._force if self.group.attack == "loss" else super().inference_loss(plugin, kind)
 
     def run(
         self,
@@ -128,7 +128,7 @@ class GroupTrainer(Trainer):
         self, plan: Plan, received: Flat, sent: Flat, state: LocalState, late: float
     ) -> RoundResult:
         """What a device says that trained nothing of its own and claims that it did."""
-        loss, count = self.inference_loss(received), self.clips_of(plan)
+        loss, count = self.inference_loss(received, plan.inference_loss), self.clips_of(plan)
         said = 0.0 if math.isnan(loss) else loss
         asked = declared(plan, self.pack, gradients=False)
         return RoundResult(

@@ -10,7 +10,7 @@ import numpy as np
 
 from auricle.errors import AuricleError
 from auricle.wire.messages import Invite, Update
-from auricle.wire.plan import Plan
+from auricle.wire.plan import InferenceLoss, Plan
 from auricle.wire.tensors import Flat
 from auricle_edge.fleet.device_messages import DeviceMessages
 from auricle_edge.training.judge.round_judge import RoundJudge, Verdict
@@ -71,8 +71,8 @@ class Client:
         plain = plan.mode == "supervised" and not plan.method and self._judging is None
         return _NO_STATE if plain else self.trainer.first_state()
 
-    def loss(self, plugin: Flat, trained: int) -> tuple[float, int]:
-        """The loss that it says a model (P,) has on its clips, in nats, and how many these are.
+    def loss(self, plugin: Flat, kind: InferenceLoss, trained: int) -> tuple[float, int]:
+        """The loss that it says a model (P,) has on its clips, and how many these are.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class Client:
         """
         if isinstance(self.trainer, GroupTrainer):
             self.trainer.renew(self.trainer.clips_in(trained))
-        return self.trainer.inference_loss(plugin), len(self.trainer.data.train)
+        return self.trainer.inference_loss(plugin, kind), len(self.trainer.data.train)
 
     def take_part(
         self,

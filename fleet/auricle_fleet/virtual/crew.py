@@ -18,6 +18,7 @@ import msgspec
 
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.messages import Invite
+from auricle.wire.plan import InferenceLoss
 from auricle.wire.tensors import Flat, digest, encode
 from auricle_fleet.population.behaviour import FleetDevices
 from auricle_fleet.population.data import FleetData
@@ -55,6 +56,7 @@ class Question:
 
     weights: Flat
     """(P,)"""
+    kind: InferenceLoss
     trained: Mapping[str, int]
     """The last round that each trained in; 0: none yet."""
     is_common = False
@@ -65,7 +67,7 @@ class Question:
 
     def ask(self, client: Client, asked: Asked, stopped: Callable[[], bool]) -> tuple[float, int]:
         """As of `Task`."""
-        return client.loss(self.weights, self.trained[asked.name])
+        return client.loss(self.weights, self.kind, self.trained[asked.name])
 
 
 @dataclass(frozen=True, eq=False)

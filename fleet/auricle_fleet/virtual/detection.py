@@ -100,7 +100,8 @@ class VirtualDetection:
         fleet, size, wait = self._cohorts.fleet, model.weights.nbytes, min(self._settings.wait, deadline)
         times = {name: fleet[name].says_loss(order.began, size) for name in invited}
         names = [name for name, at in times.items() if at is not None and at <= wait]
-        question = Question(model.weights, {name: self.trained.get(name, 0) for name in names})
+        trained = {name: self.trained.get(name, 0) for name in names}
+        question = Question(model.weights, order.plan.inference_loss, trained)
         answers = crew.answers(question, [Asked(fleet[name].place, name, None) for name in names])
         said = self.said(dict(zip(names, answers, strict=True)))
         seconds = max((times[name] or 0.0 for name in said), default=0.0) if len(said) == len(times) else wait

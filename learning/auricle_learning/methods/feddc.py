@@ -18,7 +18,7 @@ from auricle_learning.aggregation.extras import RuleState
 from auricle_learning.aggregation.options import Positive
 from auricle_learning.aggregation.rules.average import unchanged
 from auricle_learning.aggregation.rules.client_steps import fleet_size, mean_gradients, steps_of
-from auricle_learning.aggregation.rules.fedvsa import NO_LOSS, FedVsaOptions
+from auricle_learning.aggregation.rules.fedvsa import NO_LOSS, LossOptions
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.aggregation.rules.weighting import WeightedOptions, Weighting, client_share, moved, of_clients
 from auricle_learning.methods.method import JobChanges, Kept, Method, Needs, Received, Sent, Trained, Vector
@@ -26,7 +26,7 @@ from auricle_learning.methods.method import JobChanges, Kept, Method, Needs, Rec
 NAME = "feddc"
 
 
-class FedDcOptions(FedVsaOptions, frozen=True):
+class FedDcOptions(LossOptions, frozen=True):
     """Options of `feddc`."""
 
     mode: Annotated[

@@ -15,11 +15,11 @@ from auricle_learning.aggregation.rules.fednova import FedNovaOptions, fednova
 from auricle_learning.aggregation.rules.fedopt import FedOptOptions, fedopt
 from auricle_learning.aggregation.rules.fedprox import FedProxOptions, fedprox, fedprox_plan
 from auricle_learning.aggregation.rules.fedrpo import FedRpoOptions, fedrpo, fedrpo_plan
-from auricle_learning.aggregation.rules.fedvsa import FedVsaOptions, fedvsa
+from auricle_learning.aggregation.rules.fedvsa import FedVsaOptions, fedvsa, fedvsa_plan
 from auricle_learning.aggregation.rules.geometric_median import GeometricMedianOptions, geometric_median
 from auricle_learning.aggregation.rules.krum import KrumOptions, krum
 from auricle_learning.aggregation.rules.lpa import LpaOptions, lpa
-from auricle_learning.aggregation.rules.lpa_fedvsa import LpaFedVsaOptions, lpa_fedvsa
+from auricle_learning.aggregation.rules.lpa_fedvsa import LpaFedVsaOptions, lpa_fedvsa, lpa_fedvsa_plan
 from auricle_learning.aggregation.rules.median import median
 from auricle_learning.aggregation.rules.multi_krum import multi_krum
 from auricle_learning.aggregation.rules.norm_clip import NormClipOptions, norm_clip
@@ -60,8 +60,8 @@ METHODS: dict[str, Method] = {
                 Rule("fedavg", fedavg, FedAvgOptions(), mean=True),
                 Rule("fedprox", fedprox, FedProxOptions(), mean=True, plan=fedprox_plan),
                 Rule("lpa", lpa, LpaOptions(), mean=True),
-                Rule("fedvsa", fedvsa, FedVsaOptions(), weight="fedvsa", mean=True, by_losses=True),
-                Rule("lpa+fedvsa", lpa_fedvsa, LpaFedVsaOptions(), weight="fedvsa", mean=True),
+                Rule("fedvsa", fedvsa, FedVsaOptions(), weight="fedvsa", mean=True, by_losses=True, plan=fedvsa_plan),
+                Rule("lpa+fedvsa", lpa_fedvsa, LpaFedVsaOptions(), weight="fedvsa", mean=True, plan=lpa_fedvsa_plan),
                 Rule("median", median, weight="uniform"),
                 Rule("trimmed-mean", trimmed_mean, TrimmedMeanOptions(), weight="uniform"),
                 Rule("krum", krum, KrumOptions(), mean=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from msgspec import UNSET
@@ -15,9 +15,11 @@ from auricle.errors import AuricleError
 from auricle.packs.pack import PARTS, Pack
 from auricle.speech.features import FrozenNetwork, LogMel
 from auricle.wire.gradient_terms import TERMS
+from auricle.wire.plan import InferenceLoss
 from auricle.wire.tensors import Flat, TensorTable
 
 Array = NDArray[Any]
+Float = TypeVar("Float", np.float32, np.float64)
 EVALUATION_BATCH = 32
 """Samples that a runtime recognises at once."""
 
@@ -187,10 +189,10 @@ def joined_parts(model: str, table: TensorTable, values: Mapping[str, Array]) ->
     return table.join(values[f"{model}/body"], values[f"{model}/head.weight"], values[f"{model}/head.bias"])
 
 
-def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Posteriors of logits (N, L)."""
+def softmax(logits: NDArray[Float]) -> NDArray[Float]:
+    """Posteriors of logits (N, L), in their precision."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    posteriors: NDArray[np.float32] = powers / powers.sum(axis=1, keepdims=True)
+    posteriors: NDArray[Float] = powers / powers.sum(axis=1, keepdims=True)
     return posteriors
 
 
@@ -209,6 +211,19 @@ def cross_entropy(logits: NDArray[np.float32], targets: Sequence[int] | NDArray[
     z -= z.max(axis=1, keepdims=True)
     chosen = z[np.arange(len(z)), np.asarray(targets)]
     return float(np.mean(np.log(np.exp(z).sum(axis=1)) - chosen))
+
+
+def inference_loss(kind: InferenceLoss, logits: NDArray[np.float32], targets: NDArray[np.int64]) -> float:
+    """Mean over samples of a loss of logits (N, C) with labels (N,), in float64; NaN for no samples.
+
+    "ce", the cross-entropy; "mse", Σ_c (p_c - y_c)²; "l1", Σ_c |p_c - y_c|: of posteriors p and one-hot y, summed over
+    the labels as the cross-entropy is, so that it means the same for any number of them (A37).
+    """
+    if kind == "ce" or not len(targets):
+        return cross_entropy(logits, targets)
+    away = softmax(logits.astype(np.float64))
+    away[np.arange(len(away)), targets] -= 1
+    return float(np.mean((np.square(away) if kind == "mse" else np.abs(away)).sum(axis=1)))
 
 
 def accuracy(logits: NDArray[np.float32], targets: NDArray[np.int64]) -> float | None:

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from auricle.errors import refuse_misfits_of
 from auricle.process.clock import SYSTEM_CLOCK, Clock
-from auricle.wire.plan import Plan
+from auricle.wire.plan import InferenceLoss, Plan
 from auricle.wire.tensors import Flat
 from auricle_learning.methods.passes import head_size, plan_of_pass
-from auricle_learning.runtimes import Runtime, cross_entropy
+from auricle_learning.runtimes import Runtime
+from auricle_learning.runtimes.interface import inference_loss
 from auricle_learning.training.carried import negatives_beside
 from auricle_learning.training.device_half import DeviceHalf, mechanisms_of
 from auricle_learning.training.epochs import TrainingStopped as TrainingStopped
@@ -82,9 +83,10 @@ class Trainer:
         """State of a device that was never trained: what it starts from, or a seeded initialisation."""
         return LocalState(self.pack.table(self.architecture).initial(self.seed) if self.start is None else self.start)
 
-    def inference_loss(self, plugin: Flat) -> float:
-        """Mean cross-entropy of a plug-in on the training clips: eval mode, no augmentation (FedVSA 6.1, A37)."""
-        return cross_entropy(self.logits(self.pack.manifest.plugin, plugin, self.data.train), self.data.train.targets)
+    def inference_loss(self, plugin: Flat, kind: InferenceLoss = "ce") -> float:
+        """Mean loss of a plug-in on the training clips: eval mode, no augmentation (FedVSA 6.1, A37)."""
+        logits = self.logits(self.pack.manifest.plugin, plugin, self.data.train)
+        return inference_loss(kind, logits, self.data.train.targets)
 
     def recognise_held_out(self, architecture: str, weights: Flat) -> NDArray[np.int64]:
         """Labels (H,) that a model gives the clips that are never trained on."""
@@ -127,7 +129,8 @@ class Trainer:
             A loss or a trained weight is not finite, or this version lacks the plan's method: the round is given up and
             the state stays as it was.
         """
-        began, loss, name = self.clock.monotonic(), self.inference_loss(plugin), self.pack.manifest.plugin
+        began, name = self.clock.monotonic(), self.pack.manifest.plugin
+        loss = self.inference_loss(plugin, plan.inference_loss)
         of = DeviceRound(plan, plugin, lent, self.runtime, self.data, self.settings, self.views.pieces, checkpoint)
         mechanisms, count = mechanisms_of(of), self.clips_of(plan)
         if math.isnan(loss):

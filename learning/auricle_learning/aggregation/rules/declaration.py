@@ -11,7 +11,7 @@ from auricle.process.plugins import takes
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Layer
 from auricle_learning.aggregation.extras import Extras
 from auricle_learning.aggregation.options import Options, read_options
-from auricle_learning.aggregation.rules.fedvsa import FedVsaOptions
+from auricle_learning.aggregation.rules.fedvsa import LossOptions
 from auricle_learning.aggregation.rules.rule import WHAT, Rule
 from auricle_learning.aggregation.rules.weighting import WEIGHTINGS
 
@@ -48,7 +48,7 @@ def check_declaration(rule: Rule, where: str | None = None) -> None:
                     f'{where} weighs by "fedvsa" and has no option "{option}": give it clip and limit, or another '
                     "weight."
                 )
-        read_options(FedVsaOptions(), {name: settings[name] for name in ("clip", "limit")}, where)
+        read_options(LossOptions(), {name: settings[name] for name in ("clip", "limit")}, where)
 
 
 def check_named_needs(needs: object, where: str) -> None:

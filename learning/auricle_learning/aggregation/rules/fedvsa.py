@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
+import msgspec
 import numpy as np
 from msgspec import Meta
 
+from auricle.wire.plan import InferenceLoss, Plan
 from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, Float64Array
 from auricle_learning.aggregation.options import Options, Positive
 from auricle_learning.aggregation.rules.average import average, unchanged
@@ -25,11 +27,26 @@ Limit = Annotated[
 ]
 
 
-class FedVsaOptions(Options, frozen=True):
-    """Options of `fedvsa`: how its losses are limited."""
+ReportedLoss = Annotated[
+    InferenceLoss,
+    Meta(
+        description='What devices say of the model: "ce"; or of posteriors p and one-hot y "mse", Σ (p - y)², or "l1", '
+        "Σ |p - y|. Mean over clips of a sum over labels, as CE is one (A37)."
+    ),
+]
+
+
+class LossOptions(Options, frozen=True):
+    """How losses are limited, of each rule that weighs by them."""
 
     clip: Clip = 5.0
     limit: Limit = "clamp"
+
+
+class FedVsaOptions(LossOptions, frozen=True):
+    """Options of `fedvsa`: which losses devices say, and how these are limited."""
+
+    inference_loss: ReportedLoss = "ce"
 
 
 def fedvsa(cohort: Cohort, options: FedVsaOptions) -> Aggregate:
@@ -74,6 +91,11 @@ def fedvsa(cohort: Cohort, options: FedVsaOptions) -> Aggregate:
         share=share,
         dropped=cohort.dropped,
     )
+
+
+def fedvsa_plan(plan: Plan, options: FedVsaOptions) -> Plan:
+    """Devices say the loss of the option `inference_loss`."""
+    return msgspec.structs.replace(plan, inference_loss=options.inference_loss)
 
 
 def limit_losses(losses: Float64Array, *, clip: float, limit: str) -> Float64Array:

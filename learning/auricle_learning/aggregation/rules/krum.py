@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, Float64Array
 from auricle_learning.aggregation.rules.average import average, fraction_of, ten_digits, unchanged
-from auricle_learning.aggregation.rules.fedvsa import NO_LOSS, FedVsaOptions, limit_losses, softmax_share
+from auricle_learning.aggregation.rules.fedvsa import NO_LOSS, LossOptions, limit_losses, softmax_share
 
 SCORE = "sum of the squared distances to the nearest other clients"
 
@@ -34,7 +34,7 @@ Attackers = Annotated[
 ]
 
 
-class KrumOptions(FedVsaOptions, frozen=True):
+class KrumOptions(LossOptions, frozen=True):
     """Options of `krum` and `multi_krum`."""
 
     attackers: Attackers = None

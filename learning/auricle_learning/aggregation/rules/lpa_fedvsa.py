@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 
+from auricle.wire.plan import Plan
 from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.rules.average import average, unchanged
-from auricle_learning.aggregation.rules.fedvsa import NO_LOSS, Clip, Limit, limit_losses, softmax_share
+from auricle_learning.aggregation.rules.fedvsa import NO_LOSS, Clip, Limit, ReportedLoss, limit_losses, softmax_share
 from auricle_learning.aggregation.rules.lpa import prune
 from auricle_learning.aggregation.rules.pruning import PruningOptions
 
@@ -18,6 +20,12 @@ class LpaFedVsaOptions(PruningOptions, frozen=True):
 
     clip: Clip = 5.0
     limit: Limit = "clamp"
+    inference_loss: ReportedLoss = "ce"
+
+
+def lpa_fedvsa_plan(plan: Plan, options: LpaFedVsaOptions) -> Plan:
+    """Devices say the loss of the option `inference_loss`."""
+    return msgspec.structs.replace(plan, inference_loss=options.inference_loss)
 
 
 def lpa_fedvsa(cohort: Cohort, options: LpaFedVsaOptions) -> Aggregate:

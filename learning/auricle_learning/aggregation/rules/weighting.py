@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from auricle_learning.aggregation.cohort import Aggregate, BoolArray, Cohort, CohortError, Float64Array, FloatArray
 from auricle_learning.aggregation.rules.average import sample_share
-from auricle_learning.aggregation.rules.fedvsa import FedVsaOptions, limit_losses, softmax_share
+from auricle_learning.aggregation.rules.fedvsa import LossOptions, limit_losses, softmax_share
 
 WEIGHTINGS = ("samples", "uniform", "fedvsa")
 Weighting = Annotated[
@@ -25,7 +25,7 @@ may be 0."""
 NO_CLIPS = "the rule needs labelled clips at the coordinator, or the update that they gave."
 
 
-class WeightedOptions(FedVsaOptions, frozen=True):
+class WeightedOptions(LossOptions, frozen=True):
     """Options of a rule that weighs clients by samples, equally, or by their losses."""
 
     weighting: Weighting = "samples"
