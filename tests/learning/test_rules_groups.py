@@ -171,6 +171,31 @@ def test_acmu_weighs_alike_and_makes_no_more_groups_than_it_may() -> None:
     assert [len(set(each.labels)) for each in found if each is not None] == [3, 5]
 
 
+@pytest.mark.parametrize("most", [1, 2, 4, 6])
+def test_a_number_of_groups_is_as_fixed_as_it_is_named(most: int) -> None:
+    apart = in_one_layer(points(np.random.default_rng(5), 5, 4))
+    made = get_rule("acmu", clusters=most)(apart).clusters
+
+    assert made is not None and set(made.labels) == set(range(most))
+    assert (made.silhouette is None) == (most == 1)
+    two = get_rule("acmu", clusters=2)(line([1.0, -1.0])).clusters
+    assert two is not None and two.labels == (0, 1)
+
+
+def test_each_group_of_table_1_is_averaged_as_fedavg_does() -> None:
+    """Groups of 1 and 2, -3 and -3 with 3 and 1 clips, none and 4: 1 + 1/4, -3. In one group FedAvg itself."""
+    cohort = line([1.0, 2.0, -3.0, -3.0], samples=[3, 1, 0, 4])
+    made = get_rule("acmu", clusters=2, group_mean="samples")(cohort)
+
+    assert made.clusters is not None
+    np.testing.assert_allclose(made.clusters.models[:, 0], [1.25, 1.25, -3.0, -3.0])
+    single = get_rule("acmu", clusters=1, group_mean="samples")(cohort)
+    agrees(single, weights=get_rule("fedavg")(cohort).weights, rtol=1e-12)
+    unknown = get_rule("acmu", clusters=2, group_mean="samples")(line([1.0, 2.0, -3.0], samples=[0, 0, 4]))
+    assert unknown.clusters is not None
+    np.testing.assert_allclose(unknown.clusters.models[:, 0], [1.5, 1.5, -3.0])
+
+
 def test_acmu_does_not_depend_on_scale() -> None:
     cohort, start = whole_round(9, np.float64), whole_round(9).start
     scaled = whole_round(9, np.float64, weights=start + 100 * (cohort.weights - start), start=start.astype(float))

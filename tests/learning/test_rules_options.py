@@ -26,6 +26,7 @@ LIMITED = {"clip": 0.0, "limit": "clmap"}
 SHARED = {"weighting": "unifrom", **LIMITED}
 PRUNED = {"prune_low": -0.1, "prune_high": 1.0}
 KRUM = {"attackers": -1, **SHARED}
+FIXED = {"clusters": 0, "group_mean": "median"}
 MEDIAN = {"nu": 0.0, "ftol": -1e-9, "iterations": 0, **SHARED}
 
 WRONG: dict[str, dict[str, object]] = {
@@ -59,9 +60,9 @@ WRONG: dict[str, dict[str, object]] = {
     | {"threshold": 0.0, "unlabelled": 100.1},
     "fedmlac": {"alpha": 1.1, **PRUNED, "mutual": 1, "lpa": "no"},
     "creff": {"weighting": "fedvsa", "features": 0, "match_steps": 0, "match_rate": 0.0, "epochs": 0, "rate": 0.0},
-    "mupfl": {"start": "flete", "alpha": 1.1, "max_clusters": 1, "weighting": "fedvsa", "bavd": 1, "maps": 1}
+    "mupfl": {"start": "flete", "alpha": 1.1, "max_clusters": 1, **FIXED, "weighting": "fedvsa", "bavd": 1, "maps": 1}
     | {"pkcf": 1, "pkcf_features": 1001, "pkcf_epochs": 201, "pkcf_rate": 0.0},
-    "acmu": {"alpha": 1.1, "max_clusters": 1, "weighting": "fedvsa", "bavd": 1, "maps": True}
+    "acmu": {"alpha": 1.1, "max_clusters": 1, **FIXED, "weighting": "fedvsa", "bavd": 1, "maps": True}
     | {"pkcf": 1, "pkcf_features": 1001, "pkcf_epochs": 201, "pkcf_rate": 0.0},
 }
 CASES = [(name, option, value) for name, options in WRONG.items() for option, value in options.items()]
@@ -193,9 +194,24 @@ def test_the_defaults_of_rules_that_need_more_are_those_of_the_documentation() -
         | {"threshold": 0.7, "unlabelled": 1.0},
         "creff": {"weighting": "samples", "features": 100, "match_steps": 100, "match_rate": 0.1}
         | {"epochs": 300, "rate": 0.01},
-        "mupfl": {"start": "fleet", "alpha": 0.5, "max_clusters": 6, "weighting": "samples"}
+        "mupfl": {
+            "start": "fleet",
+            "alpha": 0.5,
+            "max_clusters": 6,
+            "clusters": None,
+            "group_mean": "uniform",
+            "weighting": "samples",
+        }
         | {"bavd": True, "maps": True, "pkcf": True, "pkcf_features": 100, "pkcf_epochs": 50, "pkcf_rate": 0.01},
-        "acmu": {"alpha": 0.5, "max_clusters": 6, "weighting": "samples", "bavd": False, "maps": False}
+        "acmu": {
+            "alpha": 0.5,
+            "max_clusters": 6,
+            "clusters": None,
+            "group_mean": "uniform",
+            "weighting": "samples",
+            "bavd": False,
+            "maps": False,
+        }
         | {"pkcf": False, "pkcf_features": 100, "pkcf_epochs": 50, "pkcf_rate": 0.01},
     }
 

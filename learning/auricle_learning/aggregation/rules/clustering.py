@@ -22,7 +22,9 @@ def cosines(products: Float64Array) -> Float64Array:
     return found
 
 
-def clusters(similarity: Float64Array, *, max_clusters: int = 6) -> tuple[Labels, float | None]:
+def clusters(
+    similarity: Float64Array, *, max_clusters: int = 6, number: int | None = None
+) -> tuple[Labels, float | None]:
     """Group clients; the number of groups from 2 to min(`max_clusters`, K - 1) has the largest mean silhouette.
 
     Parameters
@@ -31,13 +33,21 @@ def clusters(similarity: Float64Array, *, max_clusters: int = 6) -> tuple[Labels
         S (K, K), 1 on the diagonal; distances are 1 - S (A23).
     max_clusters
         κ_max, at least 2; of numbers equally good the smallest is taken.
+    number
+        Of groups, at least 1, instead of the best one; as many as clients where these are fewer.
 
     Returns
     -------
     labels, silhouette
-        (K,) from 0 in the order of the clients, and the mean silhouette; up to two clients are one group, with None.
+        (K,) from 0 in the order of the clients, and the mean silhouette; one group has None, and so have up to two
+        clients without a `number`.
     """
     count = len(similarity)
+    if number is not None and min(number, count) > 1:
+        labels = k_means(similarity, min(number, count))
+        return labels, silhouette(1.0 - similarity, labels)
+    if number is not None:
+        max_clusters = 1
     best: tuple[Labels, float | None] = np.zeros(count, np.int64), None
     for groups in range(2, min(max_clusters, count - 1) + 1):
         labels = k_means(similarity, groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -12,7 +12,7 @@ from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, 
 from auricle_learning.aggregation.extras import Clusters
 from auricle_learning.aggregation.feature_synthesis import Synthesised, synthesised
 from auricle_learning.aggregation.rules.average import unchanged
-from auricle_learning.aggregation.rules.clustering import clusters, cosines
+from auricle_learning.aggregation.rules.clustering import Labels, clusters, cosines
 from auricle_learning.aggregation.rules.fedavg import FedAvgOptions
 from auricle_learning.aggregation.rules.weighting import WeightedOptions, client_share, of_clients, update_products
 
@@ -25,7 +25,18 @@ class GroupOptions(FedAvgOptions, frozen=True):
     alpha: Annotated[
         float, Meta(ge=0, le=1, description="α, the part of the moves in the similarity; the maps have the rest.")
     ] = 0.5
-    max_clusters: Annotated[int, Meta(ge=2, description="κ_max.")] = 6
+    max_clusters: Annotated[int, Meta(ge=2, description="κ_max, of which the best number is taken (eq. 13).")] = 6
+    clusters: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="κ, the same in all rounds (Tables I and V). None for the best number up to `max_clusters`."),
+    ] = None
+    group_mean: Annotated[
+        Literal["uniform", "samples"],
+        Meta(
+            description='What clients weigh in the move of their group: "uniform" (eq. 14), or "samples", which is '
+            "FedAvg within each group (Table I)."
+        ),
+    ] = "uniform"
 
 
 def clustered(cohort: Cohort, rule: str, options: GroupOptions, *, features: int | None) -> Aggregate:
@@ -54,9 +65,9 @@ def _grouped(cohort: Cohort, options: GroupOptions) -> Aggregate:
         raise CohortError("the models that the clients started from are not of this model's size.")
     begun = cohort.start.astype(np.float64) if starts is None else starts
     moves = cohort.weights.astype(np.float64) - begun
-    labels, value = clusters(_similarity(cohort, moves, options.alpha), max_clusters=options.max_clusters)
-    together = labels[:, None] == labels
-    mean = together / together.sum(axis=1, keepdims=True)
+    similarity = _similarity(cohort, moves, options.alpha)
+    labels, value = clusters(similarity, max_clusters=options.max_clusters, number=options.clusters)
+    mean = _group_share(cohort, labels, options)
     models = begun + np.einsum("ij,jp->ip", mean, moves)
     weight = client_share(cohort, WeightedOptions(weighting=options.weighting))
     return of_clients(
@@ -67,6 +78,16 @@ def _grouped(cohort: Cohort, options: GroupOptions) -> Aggregate:
         score=labels.astype(np.float64),
         score_of=SCORE,
     )
+
+
+def _group_share(cohort: Cohort, labels: Labels, options: GroupOptions) -> Float64Array:
+    """(K, K) what each client's move counts in that of another's group; of a group without samples all alike."""
+    together = (labels[:, None] == labels).astype(np.float64)
+    counts = together * (cohort.samples if options.group_mean == "samples" else 1.0)
+    sums = counts.sum(axis=1, keepdims=True)
+    known = np.where(sums > 0, counts, together)
+    share: Float64Array = known / known.sum(axis=1, keepdims=True)
+    return share
 
 
 def _similarity(cohort: Cohort, moves: Float64Array, alpha: float) -> Float64Array:
