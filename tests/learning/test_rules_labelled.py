@@ -77,6 +77,10 @@ def test_zeno_keeps_the_model_where_nobody_goes_along() -> None:
 
     assert result.weights.tolist() == [0.0, 0.0]
     assert result.flag == "nobody's update goes with the coordinator's own: the model is unchanged"
+    assert result.score is not None
+    np.testing.assert_allclose(result.score, [-1.001, 0.0])  # ⟨g_r, g̃⟩ - ρ ‖g̃‖², and of who did not move none
+    assert result.score_of == "Zeno++ score: descent along the coordinator's own update, less the candidate's length"
+    assert list((result.explain()[0]["score"] or {}).values()) == pytest.approx([-1.001, 0.0])
 
 
 @pytest.mark.parametrize("name", ["zeno", "fedlaw"])

@@ -64,8 +64,10 @@ def sample_share(samples: Float64Array, kept: BoolArray) -> Float64Array:
     return share
 
 
-def unchanged(cohort: Cohort, flag: str = NO_UPDATE) -> Aggregate:
-    """Keep w^t and say why: nobody counts in any layer."""
+def unchanged(
+    cohort: Cohort, flag: str = NO_UPDATE, *, score: Float64Array | None = None, score_of: str | None = None
+) -> Aggregate:
+    """Keep w^t and say why: nobody counts in any layer; the scores (K,) of a rule that made some stay."""
     shape = (len(cohort.ids), len(cohort.layers))
     return Aggregate(
         weights=cohort.start.copy(),
@@ -75,6 +77,8 @@ def unchanged(cohort: Cohort, flag: str = NO_UPDATE) -> Aggregate:
         share=np.zeros(shape),
         dropped=cohort.dropped,
         flag=flag,
+        score=score,
+        score_of=score_of,
     )
 
 

@@ -56,7 +56,7 @@ def zeno(cohort: Cohort, options: ZenoOptions) -> Aggregate:
     -------
     Aggregate
         `weights` (P,); `share` of each update as it was sent, what a column lacks to 1 is w^t; `score` (K,). w^t with a
-        flag where nobody is accepted.
+        flag, and the scores, where nobody is accepted.
 
     Raises
     ------
@@ -83,6 +83,6 @@ def zeno(cohort: Cohort, options: ZenoOptions) -> Aggregate:
     accepted = (score >= -gamma * options.epsilon) & long
     share = client_share(cohort, options, kept=accepted)
     if not share.any():
-        return unchanged(cohort, NOBODY)
+        return unchanged(cohort, NOBODY, score=score, score_of=SCORE)
     counted = gamma * share * scale
     return of_clients(cohort, moved(cohort, counted), counted, score=score, score_of=SCORE)
