@@ -17,11 +17,12 @@ from auricle_learning.aggregation.cohort import Cohort, Layer
 from auricle_learning.aggregation.extras import RuleState
 from auricle_learning.aggregation.server_state import ServerState
 from auricle_learning.methods import METHODS, get_method
-from auricle_learning.methods.method import Method, Needs, Received, Server, Trained, Vector
+from auricle_learning.methods.method import NO_CHANGES, Method, Needs, Received, Server, Trained, Vector
 from auricle_learning.methods.vectors import declared, method_of, withheld
 from auricle_learning.training.device_half import DeviceHalf
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.mechanism import LentData
+from auricle_learning.training.training_job import job_of
 
 
 def plan_with(name: str, **changes: Any) -> Plan:
@@ -34,6 +35,45 @@ def pair(start: list[float], weights: list[list[float]]) -> Cohort:
     layers = (Layer("all", (slice(0, len(start)),)),)
     ids, samples = [f"c{k}" for k in range(len(weights))], [1] * len(weights)
     return Cohort.build(ids=ids, weights=np.array(weights), samples=samples, start=np.array(start), layers=layers)
+
+
+def test_an_anchor_gets_the_offset_of_the_weights_it_holds() -> None:
+    """w = (1, 2, 3), h = (0, 0, 1), an offset of (10, -10) on the last two: w and w - h get it, g - g_i does not."""
+    w, h, g = (np.array(values, np.float32) for values in ([1, 2, 3], [0, 0, 1], [4, 5, 6]))
+    plan = plan_with("feddc", mode="supervised")
+    changes = METHODS["feddc"].before(Received(plan, w, {"g": g}), {"h": h})
+    offset = np.array([10, -10], np.float32)
+
+    job = job_of(plan, replace(changes, offset=offset), {"model": "lite"}, {"model": w}, w, (0,), ({}, 0))
+
+    assert job.weights["model"].tolist() == [1, 12, -7]
+    assert job.vectors["model.anchor"].tolist() == [1, 12, -8]
+    assert job.vectors["model.linear"].tolist() == [4, 5, 6]
+    held = replace(NO_CHANGES, offset=offset)
+    proximal = job_of(plan_with("fedprox", mode="supervised"), held, {"model": "lite"}, {"model": w}, w, (0,), ({}, 0))
+    assert proximal.vectors["model.anchor"].tolist() == [1, 12, -7]
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0])
+def test_the_first_round_of_feddc_is_that_of_fedprox(prior: float) -> None:
+    """Nobody has drifted yet: the pull is α (θ - w), whatever the label frequencies add to the biases meanwhile."""
+    plans = [
+        get_method(name, **{option: 0.5}).rule_for_rounds.plan_for(
+            plan_of(mode="supervised", epochs=2, rate=0.5, prior=prior)
+        )
+        for name, option in (("feddc", "alpha"), ("fedprox", "mu"))
+    ]
+    zeros = {"g": np.zeros_like(PLUGIN), "size": np.zeros(1, np.float32)}
+    data = device(12)
+    trainer = trainer_of(replace(data, train=data.train.chosen(np.array([0, 3, 6, 9, 1]))))
+
+    ours, theirs = (
+        trainer.run(plan, 1, PLUGIN, trainer.first_state(), vectors=told).plugin
+        for plan, told in zip(plans, (zeros, {}), strict=True)
+    )
+
+    assert not np.allclose(ours, PLUGIN)
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 def test_scaffold_on_a_device_by_hand() -> None:

@@ -48,6 +48,11 @@ class GradientTerm:
     """Inputs `role.name/part`."""
     formula: Callable[[Operators, Step], Parts]
 
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Its vectors that are weights of the model, as an anchor is."""
+        return tuple(name for name, fill in self.vectors.items() if fill == "received")
+
 
 def _drift(b: Operators, step: Step) -> Parts:
     """G + mu (w - anchor) + linear."""

@@ -42,19 +42,25 @@ def scalars_of(plan: Plan, changes: JobChanges = NO_CHANGES) -> dict[str, float]
 def vectors_of(plan: Plan, received: Flat, changes: JobChanges) -> dict[str, Flat]:
     """The vectors of the gradient's terms by `role.name`; a proximal term holds the plug-in to what was received.
 
+    Vectors that stand for weights, an anchor, get the pass's offset as the trained weights do: their distance is what
+    it would be without.
+
     Parameters
     ----------
     plan
         The round's.
     received
-        Weights (P,) of the plug-in that training starts from.
+        Weights (P,) of the plug-in as it was received.
     changes
         Of the round's method.
     """
-    filled = [name for term in terms_of(plan) for name, fill in TERMS[term].vectors.items() if fill == "received"]
+    filled = dict.fromkeys((name for term in terms_of(plan) for name in TERMS[term].weights), received)
+    weights = {name for term in TERMS.values() for name in term.weights}
     return {
-        name if name in SHARED_VECTORS else f"{role_of(plan)}.{name}": vector
-        for name, vector in {**dict.fromkeys(filled, received), **changes.vectors}.items()
+        name if name in SHARED_VECTORS else f"{role_of(plan)}.{name}": with_offset(
+            vector, changes.offset if name in weights else None
+        )
+        for name, vector in {**filled, **changes.vectors}.items()
     }
 
 
@@ -98,7 +104,7 @@ def job_of(
         optimizer=graph_optimizer(plan),
         weights={**weights, role: with_offset(weights[role], changes.offset)},
         terms=terms_of(plan, changes),
-        vectors=vectors_of(plan, with_offset(received, changes.offset), changes),
+        vectors=vectors_of(plan, received, changes),
         scalars=scalars_of(plan, changes),
         slots=slots,
         inputs=changes.inputs,
