@@ -184,12 +184,41 @@ def test_fedrpo_never_goes_against_a_client_with_labels(labelled: list[float], x
 
 
 def test_fedrpo_trains_on_the_coordinators_clips_by_its_own_rate() -> None:
-    # Steps of ¼ towards (-1, 0): 0, -¼, -7/16. Both go along (1, 0): length (½ + ½ · 7/16) / ½.
+    # Steps of ¼ towards (-1, 0): 0, -¼, -7/16. Both go along (1, 0), with gradients of 1 / ½ and 7/16 / ¼.
     rule = get_rule("fedrpo", lr=1.0, epochs=2, server_lr=0.25)
 
     result = rule(plane([[1, 0]], objectives=(bowl,), rate=0.5))
 
-    np.testing.assert_allclose(result.weights, [-1.4375, 0.0], atol=1e-9)
+    np.testing.assert_allclose(result.weights, [-(2 + 7 / 4) / 2, 0.0], atol=1e-9)
+
+
+@pytest.mark.parametrize("combine", ["pareto", "average"])
+@pytest.mark.parametrize("server_lr", [0.125, 0.5, 2.0])
+def test_fedrpo_is_the_same_whatever_the_coordinator_trains_at(combine: str, server_lr: float) -> None:
+    """The gradients are (4, 0), (0, -6) and (-2, 3), the last the coordinator's: its update is that times its rate."""
+    own = {"reference": server_lr * np.array([-2.0, 3.0]), "reference_samples": 1}
+    rule = get_rule("fedrpo", combine=combine, server_lr=server_lr)
+
+    result = rule(plane([[2, 0], [0, -3]], [1, 1], **own, rate=0.5))
+
+    usual = {"reference": np.array([-1.0, 1.5]), "reference_samples": 1}
+    same = get_rule("fedrpo", combine=combine)(plane([[2, 0], [0, -3]], [1, 1], **usual, rate=0.5))
+    np.testing.assert_allclose(result.weights, same.weights, atol=1e-12)
+    assert np.abs(result.weights).sum() > 0
+    if combine == "average":  # 0.05 · mean of the gradients, downhill
+        np.testing.assert_allclose(result.weights, -0.05 * np.array([2.0, -3.0]) / 3, atol=1e-12)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 1.0])
+def test_a_step_of_fedrpo_in_units_of_the_rate_is_as_long_as_the_clients(rate: float) -> None:
+    """Clients moved by 2 and 3 with 1 and 2 clips, all ways allowed: the second one's way, (2 + 2 · 3) / 3 far."""
+    cohort = plane([[0, 2], [-3, 0]], [1, 2], rate=rate)
+
+    one, half, usual = (get_rule("fedrpo", c=-1.0, **each)(cohort) for each in ({"step": 1.0}, {"step": 0.5}, {}))
+
+    np.testing.assert_allclose(one.weights, [8 / 3, 0.0], atol=1e-9)
+    np.testing.assert_allclose(half.weights, [4 / 3, 0.0], atol=1e-9)
+    np.testing.assert_allclose(usual.weights, [0.05 / rate * 8 / 3, 0.0], atol=1e-9)
 
 
 @pytest.mark.parametrize("c", [0.1, -1.1, True])

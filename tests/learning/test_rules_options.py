@@ -57,7 +57,7 @@ WRONG: dict[str, dict[str, object]] = {
     "zeno": {"gamma": 0.0, "rho": -1e-9, "epsilon": -1e-9, "epochs": 0, "lr": 0.0, **SHARED},
     "fedlaw": {"lr": 0.0, "epochs": -1, "step_size": 0, "decay": 0.0},
     "fedrpo": {"combine": "mean", "c": 1e-9, "lr": 0.0, "epochs": 0, "server_lr": 0.0, "weighting": "fedvsa"}
-    | {"threshold": 0.0, "unlabelled": 100.1},
+    | {"threshold": 0.0, "unlabelled": 100.1, "step": 0.0},
     "fedmlac": {"alpha": 1.1, **PRUNED, "mutual": 1, "lpa": "no"},
     "creff": {"weighting": "fedvsa", "features": 0, "match_steps": 0, "match_rate": 0.0, "epochs": 0, "rate": 0.0},
     "mupfl": {"start": "flete", "alpha": 1.1, "max_clusters": 1, **FIXED, "weighting": "fedvsa", "bavd": 1, "maps": 1}
@@ -191,7 +191,7 @@ def test_the_defaults_of_rules_that_need_more_are_those_of_the_documentation() -
         "zeno": {"gamma": 1.0, "rho": 1e-3, "epsilon": 0.0, "epochs": 1, "lr": None, **even},
         "fedlaw": {"lr": 0.01, "epochs": 20, "step_size": 20, "decay": 0.5},
         "fedrpo": {"c": -0.1, "lr": 0.05, "epochs": 1, "server_lr": None, "weighting": "samples", "combine": "pareto"}
-        | {"threshold": 0.7, "unlabelled": 1.0},
+        | {"threshold": 0.7, "unlabelled": 1.0, "step": None},
         "creff": {"weighting": "samples", "features": 100, "match_steps": 100, "match_rate": 0.1}
         | {"epochs": 300, "rate": 0.01},
         "mupfl": {

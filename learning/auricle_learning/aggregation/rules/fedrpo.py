@@ -37,6 +37,10 @@ class FedRpoOptions(FedAvgOptions, frozen=True):
 
     c: Annotated[float, Meta(ge=-1, le=0, description="Relaxation, from -1 (none is held back) to 0.")] = -0.1
     lr: Annotated[Positive, Meta(description="η.")] = 0.05
+    step: Annotated[
+        Positive | None,
+        Meta(description="η in units of the clients' rate, in place of `lr`: with 1 a step as long as theirs."),
+    ] = None
     epochs: Annotated[Count, Meta(description="Of the coordinator's own training.")] = 1
     server_lr: Annotated[
         Positive | None, Meta(description="Rate of the coordinator's own training; None for the clients' rate.")
@@ -63,7 +67,7 @@ def fedrpo(cohort: Cohort, options: FedRpoOptions) -> Aggregate:
     With g_k = (w^t - w_k) / η_local, ĝ_k = g_k / ‖g_k‖ and Q = Ĝ Ĝᵀ: max αᵀ Q w with (Qα)_i ≥ 0 for labelled i and ≥ c
     for the others, Σ α = 1, α ≥ 0 (A32, A33). d = (Σ w_k ‖g_k‖) Σ α_k ĝ_k, w ← w - η d. Updates of length 0, or so
     short beside the longest that rounding decides their direction, are left out. The coordinator's own training on its
-    labelled clips is one more labelled party.
+    labelled clips is one more labelled party, whose η_local is `server_lr`.
 
     Parameters
     ----------
@@ -96,7 +100,8 @@ def fedrpo(cohort: Cohort, options: FedRpoOptions) -> Aggregate:
     extras, rate = cohort.extras, cohort.extras.rate or 1.0
     own = np.zeros(cohort.start.size)
     if extras.reference is not None or extras.objectives:
-        own = reference_of(cohort, epochs=options.epochs, lr=options.server_lr)
+        trained_at = options.server_lr or rate
+        own = reference_of(cohort, epochs=options.epochs, lr=options.server_lr) * (rate / trained_at)
     products, norms = update_products(cohort), np.append(update_norms(cohort), np.sqrt(own @ own))
     with_own = np.append(products_with(cohort, -own), own @ own)
     whole = np.vstack([np.column_stack([products, with_own[:-1]]), with_own])
@@ -114,7 +119,8 @@ def fedrpo(cohort: Cohort, options: FedRpoOptions) -> Aggregate:
         alpha = priority * norms / (priority @ norms)
     else:
         alpha[used] = relaxed_pareto(cosines, priority[used], labels[used], options.c)
-    length = options.lr * float(priority @ norms) / rate
+    step = options.lr / rate if options.step is None else options.step
+    length = step * float(priority @ norms)
     counted = length * alpha / np.where(long, norms, 1.0)
     weights = moved(cohort, counted[:-1]) - counted[-1] * own
     angles = np.full(norms.size, np.nan)
