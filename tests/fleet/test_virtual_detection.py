@@ -143,7 +143,7 @@ def test_who_answers_the_question_and_how_long_it_takes() -> None:
     def asked(times: dict[str, float | None]) -> Judged:
         fleet = {name: SimpleNamespace(place=ord(name), says_loss=lambda *_, at=at: at) for name, at in times.items()}
         crew: Any = SimpleNamespace(answers=lambda _, them: [(each.place / 100, 1) for each in them])
-        order: Any = SimpleNamespace(number=1, began=0.0)
+        order: Any = SimpleNamespace(number=1, began=0.0, plan=Plan())
         return detection(Detection(), fleet).ask(order, [*times], Model(np.ones(3, np.float32)), crew, 600.0)
 
     first, second = asked({"a": 2.0, "b": 3.0}), asked({"a": 2.0, "b": 61.0, "c": None})
