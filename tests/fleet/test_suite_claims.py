@@ -154,6 +154,8 @@ def test_the_column_of_the_print_has_its_numbers_and_nothing_else() -> None:
     assert printed_numbers(claim(), item) == "84.59 against 80"
     assert printed_numbers(claim(condition=""), item) == "84.59 against 80"
     assert printed_numbers(claim(condition="noise"), item) == "-"
+    above = msgspec.structs.replace(printed, unit="points")
+    assert printed_numbers(claim(), msgspec.structs.replace(item, printed=(above,))) == "-"
     suite = Suite(methods=(Method(name="mean"), Method(name="lpa")), conditions=(Condition(name="clean"),))
     (table,) = printed_table(suite, get_figure("unseen"), item)
     assert (table.head, table.rows) == (["method", "clean"], [["mean", "80"], ["lpa", "84.59"]])

@@ -54,8 +54,15 @@ class PaperItem(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     printed: tuple[PrintedTable, ...] = ()
 
     def value(self, figure: str, condition: str, method: str) -> float | None:
-        """The first number that the print has of a figure of a method in a condition; None where it has none."""
-        found = (each for each in self.printed if (each.figure, each.condition) == (figure, condition))
+        """The first number that the print has of a figure of a method in a condition; None where it has none.
+
+        A distance from another method, in points, is not one.
+        """
+        found = (
+            each
+            for each in self.printed
+            if (each.figure, each.condition) == (figure, condition) and each.unit != "points"
+        )
         return next((each.values[method] for each in found if method in each.values), None)
 
 
