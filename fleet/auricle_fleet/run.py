@@ -23,11 +23,12 @@ from auricle_fleet.engine import Engine
 from auricle_fleet.engines import ENGINES, require_engine
 from auricle_fleet.forecast.forecast import require_fit
 from auricle_fleet.population.attacks import attackers
-from auricle_fleet.population.central import train_centrally
-from auricle_fleet.population.data import FleetData, load_data
+from auricle_fleet.population.central import CentralTraining, all_clips
+from auricle_fleet.population.data import load_data
 from auricle_fleet.population.judging import FleetJudging
+from auricle_fleet.population.run_model import read_plugin, write_plugin
 from auricle_fleet.population.speech_cache import LoadData
-from auricle_fleet.population.start import Start, first_model
+from auricle_fleet.population.start import first_model
 from auricle_fleet.results.card import HIDDEN
 from auricle_fleet.results.live import Silent
 from auricle_fleet.results.metrics import write_rounds
@@ -242,7 +243,8 @@ class FleetRun:
         self._left = await self._in_thread(self._graphs_left_to_onnxruntime)
         if self.settings.judges:
             self.view.say(self.judging.describe(self.settings.judge_share))
-        self.start = first_model(self.settings, data, self.judging, self.view.say)
+        first = (RunFolder(self.out).first, self.view.say, self._step)
+        self.start = await self._in_thread(first_model, self.settings, data, self.judging, *first)
         engine = self.engine = self._kind(self.settings, data, self.judging, RunFolder(self.out).state)
         central, interrupted = None, False
         try:
@@ -252,7 +254,7 @@ class FleetRun:
             else:
                 self.view.say(f"all {self.settings.rounds} rounds are done: a larger --rounds prolongs the run")
             if self.settings.central:
-                central = await self._train_centrally(data, self.start)
+                central = await self._in_thread(self._train_centrally)
         except asyncio.CancelledError:
             interrupted = True
         return self._finish(engine, central, interrupted)
@@ -289,18 +291,20 @@ class FleetRun:
             self._stopped = True
             raise
 
-    async def _train_centrally(self, data: FleetData, start: Start) -> float | None:
-        return await self._in_thread(
-            train_centrally,
-            data,
-            self.judging.runtime,
-            self.settings.central_epochs,
-            self.settings.seed,
+    def _train_centrally(self) -> Flat:
+        """The plug-in (P,) of all devices' clips, kept in the folder for other runs and for this one that goes on."""
+        path, settings, data = RunFolder(self.out).central, self.settings, self.data
+        if path.exists():
+            return read_plugin(path, data.pack)
+        training = CentralTraining(self.judging.runtime, settings.seed, data.devices[0][1].noise, self.judging.learn)
+        weights = training.train(
+            all_clips(data),
+            settings.central_epochs,
             lambda done, total: self._step("training centrally", done, total),
-            start.weights,
-            self.judging.learn,
-            self.judging.accuracy,
+            self.start.weights,
         )
+        write_plugin(path, data.pack, weights, {"epochs": str(settings.central_epochs)})
+        return weights
 
     async def _watch(self, done: RoundDone) -> None:
         """After every round: judge the model on unseen speakers, write and show a line."""
@@ -327,7 +331,7 @@ class FleetRun:
         groups = [None if group is None else group.name for group in engine.groups]
         return device_rows(engine.names, engine.models, self.data.speakers, self.data.counts, rows, groups)
 
-    def _finish(self, engine: Engine, central: float | None, interrupted: bool) -> FleetResult:
+    def _finish(self, engine: Engine, central: Flat | None, interrupted: bool) -> FleetResult:
         data, rows = self.data, self.record.rows
         newest, judging = self._newest, self.judging
         judged, hostile = (len(judging.features), judging.speakers), attackers(engine.names, engine.groups)
@@ -341,8 +345,9 @@ class FleetRun:
             self.start,
             judging.seconds,
             judged,
-            central,
+            None if central is None else judging.accuracy(central),
             interrupted,
+            central_precision=None if central is None else judging.precision(central),
             confusion=None if newest is None else judging.confusion(newest),
             precision=None if newest is None else judging.precision(newest),
             held_out_precision=None if newest is None else judging.precision_of_held_out(newest),

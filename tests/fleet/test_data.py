@@ -12,12 +12,14 @@ import soundfile
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
+from auricle.speech.features import LogMel
 from auricle.speech.row_store import Spill
 from auricle.speech.words import COMMANDS, DIGITS
-from auricle_fleet.population.central import train_centrally
+from auricle_cloud.evaluation.validation_set import load_validation
+from auricle_fleet.population.central import CentralTraining, all_clips, coordinator_clips
 from auricle_fleet.population.data import FleetData, load_data, task_pack, usual_words
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_learning.runtimes import StepRuntime
+from auricle_learning.runtimes import StepRuntime, accuracy, frontend_of
 from auricle_learning.training.speech_data import Clips, DeviceData
 
 WORDS, SPEAKERS, TAKES = ("yes", "no", "up"), ("ana", "bob", "cyd", "dan"), 5
@@ -189,15 +191,30 @@ def test_a_run_says_where_too_few_clips_are_held_out(pack: Pack) -> None:
 
 def test_an_easy_task_is_learnt_and_every_epoch_told(pack: Pack) -> None:
     told: list[tuple[int, int]] = []
-    reached = train_centrally(fleet(pack), StepRuntime(pack), 12, 0, lambda done, total: told.append((done, total)))
-    assert reached >= 0.9
+    runtime, data = StepRuntime(pack), fleet(pack)
+    training = CentralTraining(runtime, 0)
+    weights = training.train(all_clips(data), 12, lambda done, total: told.append((done, total)))
+    logits = runtime.logits(pack.manifest.plugin, weights, frontend_of(runtime).finish(data.unseen.energies))
+    reached = accuracy(logits, data.unseen.targets)
+    assert reached is not None and reached >= 0.9
     assert told == [(n, 12) for n in range(1, 13)]
 
 
 def test_the_same_seed_gives_the_same_ceiling(pack: Pack) -> None:
-    runtime = StepRuntime(pack)
-    first, second = (train_centrally(fleet(pack), runtime, 1, 5) for _ in range(2))
-    assert first == second
+    training, clips = CentralTraining(StepRuntime(pack), 5), all_clips(fleet(pack))
+    first, second = (training.train(clips, 1) for _ in range(2))
+    assert np.array_equal(first, second)
+    begun = training.train(clips, 1, start=first)
+    assert not np.array_equal(begun, first)
+
+
+def test_the_coordinators_clips_are_the_labelled_ones(folder: Path) -> None:
+    drawn = load_data(settings(folder, unseen=2, method="fedavg", labelled="share:0.2", pretrain=1))
+    assert coordinator_clips(settings(folder, labelled="share:0.2"), drawn) is drawn.labelled
+    of_folder = coordinator_clips(settings(folder, labelled=str(folder)), drawn)
+    validated = load_validation(folder, drawn.pack)
+    assert np.array_equal(of_folder.targets, validated.targets)
+    assert np.array_equal(LogMel(drawn.pack.manifest.task).finish(of_folder.energies), validated.features)
 
 
 def test_validation_speakers_and_the_coordinators_clips_are_read_too(folder: Path) -> None:

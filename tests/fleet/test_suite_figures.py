@@ -41,6 +41,9 @@ def test_precision_is_read_at_its_recall() -> None:
     assert told("precision-90", keyword_precision=values) == 0.18
     assert told("precision-90") is None and told("precision-90", held_out_precision=values) is None
     assert told("held-out-precision-70", held_out_precision=values) == 0.14
+    assert told("start-precision-80", start_precision=values) == 0.16
+    assert told("central-precision-60", central_precision=values) == 0.12 and told("central-precision-60") is None
+    assert told("start", start_accuracy_unseen=0.4) == 0.4 and told("central", central_accuracy_unseen=0.9) == 0.9
 
 
 def test_detection_is_measured_by_those_who_attacked() -> None:

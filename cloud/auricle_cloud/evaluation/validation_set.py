@@ -5,7 +5,7 @@ They are validation data: what results are reported on must be other clips, of o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from auricle.packs.pack import Pack
 from auricle.speech.audio import fit_clip
 from auricle.speech.clip_folder import ClipFile, ClipFolder, scan_folder
 from auricle.speech.clip_reader import read_each, read_labelled
+from auricle.speech.features import Energies, LogMel
 from auricle.speech.sound_faults import Finding, SoundError, nothing_usable, sentences_of
 from auricle.speech.speech_set import mean_word_clips, silence_clips, to_float
 from auricle_cloud.evaluation.feature_cache import Clip, FeatureCache, Features
@@ -96,16 +97,39 @@ def load_validation(
     kept = None if cache is None else FeatureCache(cache, pack.manifest.task, seed, clips, noise)
     known = None if kept is None else kept.read()
     if known is None:
-        known = _compute(found, clips, pack, rng)
+        known = _compute(found, clips, pack, rng, frontend_of(pack))
         if kept is not None:
             kept.write(known)
     features, targets, unread = known
     return ValidationSet(features, targets, _sentence(folder, pack, targets), (*found.skipped, *unread))
 
 
-def _compute(found: ClipFolder, clips: Sequence[Clip], pack: Pack, rng: np.random.Generator) -> Features:
+def load_energies(
+    folder: Path, pack: Pack, *, most: int = MOST_CLIPS, seed: int = 0
+) -> tuple[Energies, NDArray[np.int64]]:
+    """Read the clips of `load_validation` as mel energies (N, frames, mels) and targets (N,), to train on.
+
+    Raises
+    ------
+    DataError
+        As of `load_validation`.
+    """
+    found = scan_folder(folder, phrases=pack.labels)
+    rng = np.random.default_rng(seed)
+    clips = _draw_in_turns(_by_label(found, pack, rng), most, rng)
+    energies, targets, _ = _compute(found, clips, pack, rng, LogMel(pack.manifest.task).energies)
+    return energies, targets
+
+
+def _compute(
+    found: ClipFolder,
+    clips: Sequence[Clip],
+    pack: Pack,
+    rng: np.random.Generator,
+    frontend: Callable[[NDArray[np.float32]], NDArray[np.float32]],
+) -> Features:
     """Features, targets, and what could not be read."""
-    frontend, length = frontend_of(pack), pack.manifest.task.clip_samples
+    length = pack.manifest.task.clip_samples
     features, targets = [], []
     unread: list[Finding] = []
     files = [(target, path) for target, path in clips if path is not None]

@@ -49,6 +49,8 @@ class Crowd:
     """Clips of all speakers, whose sound is in memory while features are computed."""
     synthetic: bool
     """Whether they are synthesised."""
+    labelled: int = 0
+    """Clips of the coordinator, where they are not of a folder of its own."""
 
     @property
     def devices(self) -> int:
@@ -90,6 +92,7 @@ def crowd_of(settings: FleetSettings) -> Crowd:
         len(split.unseen) + len(split.validation),
         len(speech.targets),
         synthetic,
+        len(split.labelled),
     )
 
 

@@ -31,6 +31,7 @@ from auricle_fleet.forecast.crowd import Crowd
 from auricle_fleet.forecast.speed import Speed
 from auricle_fleet.population.judging import MEASURED_MINUTES
 from auricle_fleet.settings.fleet_settings import BROKERS, FleetSettings
+from auricle_fleet.settings.start_from import require_model
 from auricle_fleet.virtual.local_crew import processes_of
 from auricle_learning.methods.passes import graph_optimizer
 from auricle_learning.presets import Preset
@@ -82,6 +83,8 @@ class Needed:
     PackError
         The rule asks the devices for what the pack's graphs cannot do, or models are to start from trained weights that
         the pack does not have.
+    SettingsError
+        The model of another run to start from is not there.
     """
 
     def __init__(self, settings: FleetSettings, crowd: Crowd) -> None:
@@ -89,7 +92,8 @@ class Needed:
         self.preset: Preset = settings.preset_for(trained=settings.start == "pack")
         self.preset.require_pack(crowd.pack)
         for model in {crowd.pack.manifest.plugin, *crowd.models}:
-            choose_weights(settings.start, crowd.pack, model, settings.seed, crowd.origin)
+            choose_weights(settings.own_start, crowd.pack, model, settings.seed, crowd.origin)
+        require_model(settings.start)
         task = crowd.pack.manifest.task
         self.clip_bytes = 4 * task.frames * task.frontend.mels
         self._plugin = crowd.pack.plugin_table.size
@@ -150,11 +154,12 @@ class Needed:
         each = trained / cores + beside
         made = crowd.clips * (SPOKEN_SECONDS / cores if crowd.synthetic else READ)
         used = float(crowd.trained.sum() + crowd.held_out.sum()) + crowd.unseen
-        prepare = made + used * any_speed.features + has.start_seconds
-        central = 0.0
-        if settings.central:
-            batches = math.ceil(float(crowd.trained.sum()) / any_speed.batch)
-            central = settings.central_epochs * batches * any_speed.step
+
+        def train(clips: int, epochs: int) -> float:
+            return epochs * math.ceil(clips / any_speed.batch) * any_speed.step
+
+        prepare = made + used * any_speed.features + has.start_seconds + train(crowd.labelled, settings.pretrain)
+        central = train(int(crowd.trained.sum()), settings.central_epochs) if settings.central else 0.0
         return Times(prepare=prepare, round=each, cpu=trained + beside, run=prepare + settings.rounds * each + central)
 
     def _client(self, device: int, speed: Speed) -> float:

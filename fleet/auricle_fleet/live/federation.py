@@ -29,7 +29,7 @@ from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.judging import FleetJudging
 from auricle_fleet.population.machine import too_many_files
 from auricle_fleet.population.start import Start
-from auricle_fleet.settings.check import labelled_folder
+from auricle_fleet.settings.check import labelled_folder, learns_from_labelled
 from auricle_fleet.settings.fleet_settings import BROKERS, FleetSettings
 
 FLEET = "emulated"
@@ -165,7 +165,7 @@ class Federation:
 
     def _labelled_clips(self) -> Path | ValidationSet | None:
         """Clips for a method that learns from them: a folder's, or those that the run keeps for the coordinator."""
-        if self._settings.labelled is None:
+        if self._settings.labelled is None or not learns_from_labelled(self._settings):
             return None
         named = labelled_folder(self._settings.labelled)
         return self._judging.labelled() if named is None else Path(named)

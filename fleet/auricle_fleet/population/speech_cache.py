@@ -31,7 +31,18 @@ IRRELEVANT = frozenset(
             "augment",
         ),
         *("server_optimizer", "server_rate"),
-        *("start", "carried", "judge", "judge_minutes", "judge_share", "runtime", "codec", "central", "central_epochs"),
+        *(
+            "start",
+            "pretrain",
+            "carried",
+            "judge",
+            "judge_minutes",
+            "judge_share",
+            "runtime",
+            "codec",
+            "central",
+            "central_epochs",
+        ),
         *("port", "broker", "durable", "buffer", "detection", "limits", "privacy", "secure_sum"),
     }
 )

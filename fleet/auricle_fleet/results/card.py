@@ -89,7 +89,9 @@ def _model(summary: Summary, pack: Pack) -> str:
 def _training_sentence(summary: Summary, told: Mapping[str, object]) -> str:
     data = str(told.get("data", "synthetic"))
     heard = HEARD.get(data, f"Recordings of the folder {_code(Path(data).name)}.")
-    start = "seeded noise" if summary.start == "scratch" else "the pack's trained weights"
+    start = {"scratch": "seeded noise", "pack": "the pack's trained weights"}.get(summary.start, "another run's model")
+    if summary.pretrain:
+        start += f", trained for {summary.pretrain} epochs on the coordinator's clips"
     devices = how_many(summary.devices, "emulated device")
     return (
         f"{heard} {summary.training_clips:,} clips on {devices}, one speaker each; a fifth of each one's clips is not "

@@ -143,7 +143,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     central_accuracy_unseen: float | None
     """Of the central training; None without."""
     start: str
-    """`scratch` or `pack`: where models started."""
+    """`scratch`, `pack`, or the run whose model was the first one."""
     start_accuracy_unseen: float | None
     """Of the first plug-in."""
     start_false_accepts_per_hour: float | None
@@ -214,6 +214,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     reached; the mean of the keywords."""
     held_out_precision: tuple[float, ...] | None = None
     """The same on the devices' own held-out clips, all together."""
+    pretrain: int = 0
+    """Epochs for which the first plug-in was trained on the coordinator's clips."""
+    start_precision: tuple[float, ...] | None = None
+    """Of the first plug-in, as `keyword_precision`; None where it is noise."""
+    central_precision: tuple[float, ...] | None = None
+    """Of the central training, likewise."""
     attackers: tuple[Attackers, ...] = ()
     """The groups that attack."""
     detect: bool = False

@@ -11,6 +11,7 @@ from pathlib import Path
 from auricle.errors import StorageError
 from auricle.files import describe
 from auricle_fleet.settings.fleet_settings import NoRunError
+from auricle_fleet.settings.start_from import CENTRAL, MODEL
 
 NEEDED_BYTES = 64 << 20
 """Free space a run asks for besides what its devices keep."""
@@ -50,7 +51,17 @@ class RunFolder:
     @property
     def model(self) -> Path:
         """The shared plug-in after the newest round, by tensor; missing where no round ended."""
-        return self.folder / "model.safetensors"
+        return self.folder / MODEL
+
+    @property
+    def first(self) -> Path:
+        """The shared plug-in before the first round, of a run that starts from another one."""
+        return self.folder / "first.safetensors"
+
+    @property
+    def central(self) -> Path:
+        """The plug-in of the central training."""
+        return self.folder / CENTRAL
 
     @property
     def card(self) -> Path:

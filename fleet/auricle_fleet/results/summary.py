@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,18 +9,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 from auricle import __version__
-from auricle.errors import StorageError
-from auricle.files import describe, read_kept, write_durably
+from auricle.files import write_durably
 from auricle.packs.pack import Pack, pack_bytes
 from auricle.speech.sound_faults import count_findings
 from auricle.wire.tensors import Flat
 from auricle_cloud.settings import RoundDone
 from auricle_fleet.population.attacks import Attackers
 from auricle_fleet.population.data import FleetData
+from auricle_fleet.population.run_model import read_plugin, write_plugin
 from auricle_fleet.population.start import Start
 from auricle_fleet.results.card import card
 from auricle_fleet.results.metrics import write_summary
@@ -30,6 +27,12 @@ from auricle_fleet.results.result import DeviceRow, RoundRow, Summary, prolonged
 from auricle_fleet.results.run_folder import RunFolder
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.training_runtime import TrainingRuntime
+
+OF_LAST_ROUND = (
+    *("plugin_accuracy_unseen", "plugin_accuracy_validation", "personal_accuracy"),
+    *("false_accepts", "negative_seconds", "false_accepts_per_hour"),
+)
+"""Fields of a summary that are the last round's, None without a round."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,8 @@ class Ran:
     central: float | None
     """Accuracy of the central training; None where there was none."""
     interrupted: bool
+    central_precision: tuple[float, ...] | None = None
+    """Likewise, see `Summary.keyword_precision`."""
     confusion: NDArray[np.int64] | None = None
     """(L, L) of the last plug-in, see `Summary.confusion`."""
     precision: tuple[float, ...] | None = None
@@ -62,17 +67,13 @@ class Ran:
         """What it came to, by its rounds."""
         settings, data, start, last = self.settings, self.data, self.start, rows[-1] if rows else None
         return Summary(
-            plugin_accuracy_unseen=None if last is None else last.plugin_accuracy_unseen,
-            plugin_accuracy_validation=None if last is None else last.plugin_accuracy_validation,
-            personal_accuracy=None if last is None else last.personal_accuracy,
+            **{name: getattr(last, name, None) for name in OF_LAST_ROUND},
             central_accuracy_unseen=self.central,
             start=settings.start,
+            pretrain=settings.pretrain,
             start_accuracy_unseen=start.accuracy,
             start_false_accepts_per_hour=None if start.accepts is None else start.accepts.per_hour,
             start_false_accepts=None if start.accepts is None else start.accepts.false_accepts,
-            false_accepts=None if last is None else last.false_accepts,
-            negative_seconds=None if last is None else last.negative_seconds,
-            false_accepts_per_hour=None if last is None else last.false_accepts_per_hour,
             judge=settings.judges,
             judged_seconds=round(self.judged_seconds, 1),
             refused_rounds=sum(len(row.refused) for row in rows),
@@ -101,6 +102,8 @@ class Ran:
             label_clips=tuple(map(int, data.label_clips)),
             keyword_precision=self.precision,
             held_out_precision=self.held_out_precision,
+            start_precision=start.precision,
+            central_precision=self.central_precision,
             attackers=self.attackers,
             detect=settings.detect,
             runtime=self.trained_by.name,
@@ -148,24 +151,8 @@ def _pack_bytes(pack: Pack) -> bytes:
 
 
 def write_model(out: Path, pack: Pack, done: RoundDone) -> None:
-    """Write the shared plug-in after a round, by tensor: the same bytes for the same weights."""
-    table = pack.plugin_table
-    tensors = {s.name: np.ascontiguousarray(table.tensor(done.model, s.name)) for s in table.specs}
-    notes = {"pack": pack.identity, "labels": ",".join(pack.labels), "round": str(done.number)}
-    write_durably(RunFolder(out).model, _in_order(save(tensors, metadata=notes)))
-
-
-def _in_order(data: bytes) -> bytes:
-    """A safetensors file whose metadata stand by the alphabet: the library writes them in another order each time.
-
-    The file begins with the length of its header, 8 bytes, the least significant first; spaces fill the header up.
-    """
-    length = int.from_bytes(data[:8], "little")
-    header: dict[str, dict[str, object]] = json.loads(data[8 : 8 + length])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + data[8 + length :]
+    """Write the shared plug-in after a round."""
+    write_plugin(RunFolder(out).model, pack, done.model, {"round": str(done.number)})
 
 
 def read_model(out: Path, pack: Pack) -> Flat | None:
@@ -173,17 +160,8 @@ def read_model(out: Path, pack: Pack) -> Flat | None:
 
     Raises
     ------
-    StorageError
-        It cannot be read, or is of another pack.
+    StorageError, PackError
+        As of `read_plugin`.
     """
-    path, table = RunFolder(out).model, pack.plugin_table
-    try:
-        tensors = load(read_kept(path))
-        flat = np.concatenate([tensors[s.name].ravel() for s in table.specs])
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StorageError(describe(error, path)) from error
-    except (SafetensorError, KeyError) as error:
-        raise StorageError(f"{path} is damaged or of another pack: remove it to go on.") from error
-    return flat.astype(np.float32, copy=False)
+    path = RunFolder(out).model
+    return read_plugin(path, pack) if path.exists() else None

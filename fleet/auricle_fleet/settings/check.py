@@ -7,13 +7,13 @@ from difflib import get_close_matches
 from msgspec import structs
 
 from auricle.errors import SettingsError, nearest
-from auricle.packs.first_weights import check_start
 from auricle.process.plugins import entry_points_of
 from auricle.wire.update_codec import UPDATE_CODECS
 from auricle_edge.runtimes.choice import GROUP
 from auricle_edge.training.own_model import WHEEL_NAMES
 from auricle_fleet.settings.fleet_settings import BROKERS, LOCALS, FleetSettings
 from auricle_fleet.settings.groups import check_groups, require_room
+from auricle_fleet.settings.start_from import check_start_from
 from auricle_learning.aggregation.rules.rule import check_needs, given_with
 from auricle_learning.aggregation.server_optimizer import KINDS
 from auricle_learning.methods import get_rule, rule_names
@@ -35,6 +35,7 @@ COUNTS = (
     ("rounds", "rounds", (1, 1_000_000)),
     ("takes", "takes", (1, 10_000)),
     ("central_epochs", "epochs", (1, 1_000_000)),
+    ("pretrain", "epochs", (0, 1_000_000)),
     ("min_clips", "clips", (1, 1_000_000)),
     ("unseen", "speakers", (0, 1_000_000)),
 )
@@ -102,10 +103,23 @@ def labelled_folder(labelled: str | None) -> str | None:
     return None if labelled == VALIDATION or labelled_share(labelled) is not None else labelled
 
 
-def check_labelled(told: FleetSettings) -> None:
-    """SettingsError for a share that is not allowed, and for the clips of validation speakers where there are none."""
-    labelled_share(told.labelled)
-    if told.labelled == VALIDATION and not told.validation:
+def learns_from_labelled(settings: FleetSettings) -> bool:
+    """Whether the method of a run learns from labelled clips at the coordinator."""
+    rule = settings.with_method(get_preset(settings.preset)).method.get_rule()
+    return bool(set(rule.needs) & given_with(labelled=True) - given_with(labelled=False))
+
+
+def check_labelled(settings: FleetSettings) -> None:
+    """SettingsError for labelled clips of which nothing is learnt, or that there cannot be."""
+    labelled = settings.labelled
+    if labelled is not None and not settings.pretrain and not learns_from_labelled(settings):
+        method = settings.with_method(get_preset(settings.preset)).method
+        raise SettingsError(
+            f"The method {method.name} learns from no labelled clips: leave out --labelled, or train the first model "
+            "on them with --pretrain."
+        )
+    labelled_share(labelled)
+    if labelled == VALIDATION and not settings.validation:
         raise SettingsError(
             "--labelled validation takes the clips of the validation speakers: add --validation, or name a folder of "
             "this name as ./validation."
@@ -171,8 +185,6 @@ def check_run(told: FleetSettings) -> None:
     given = given_with(labelled=True)  # what is left open is chosen when the run begins
     rule = chosen.method.get_rule()
     check_needs(rule, given=given, mode=told.mode, detection=told.detect)
-    if told.labelled is not None and not set(rule.needs) & given - given_with(labelled=False):
-        raise SettingsError(f"The method {rule.name} learns from no labelled clips: leave out --labelled.")
     check_labelled(told)
     check_labels(told, asks=bool(chosen.plan.fixmatch))
     if told.mode not in MODES:
@@ -194,7 +206,7 @@ def check_run(told: FleetSettings) -> None:
     for name in (*told.architectures(), *(group.local for group in told.groups if group.local)):
         if told.pack is None and name not in (*LOCALS, *WHEEL_NAMES):
             raise SettingsError(f'There is no local model "{name}"; {nearest(name, (*LOCALS, "mixed"))}')
-    check_start(told.start)
+    check_start_from(told.start)
     trains = (*TRAINS, *entry_points_of(GROUP))
     if told.runtime not in trains:
         raise SettingsError(f"--runtime is {' or '.join(trains)}: {nearest(told.runtime, trains)}")

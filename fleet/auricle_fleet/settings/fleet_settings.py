@@ -147,9 +147,9 @@ class FleetSettings(msgspec.Struct, metaclass=CheckedMeta, frozen=True, forbid_u
     labelled: Annotated[
         str | None,
         Meta(
-            description="Labelled clips at the coordinator that a method learns from (zeno, fedlaw, fedrpo): a folder, "
-            "validation for those of the --validation speakers, or share:S for that share of the devices' clips, "
-            "drawn by label and taken from them."
+            description="Labelled clips at the coordinator, for a method that learns from them (zeno, fedlaw, fedrpo) "
+            "or --pretrain: a folder, validation for those of the --validation speakers, or share:S for that share of "
+            "the devices' clips, drawn by label and taken from them."
         ),
     ] = None
     labelled_share: Annotated[
@@ -202,10 +202,17 @@ class FleetSettings(msgspec.Struct, metaclass=CheckedMeta, frozen=True, forbid_u
     start: Annotated[
         str,
         Meta(
-            description="scratch: all models start from seeded noise, as in every published figure; pack: from the "
-            "pack's trained weights."
+            description="scratch: all models start from seeded noise; pack: from the pack's trained weights; a run's "
+            "folder, or a .safetensors in it: the shared model from that run's."
         ),
     ] = "scratch"
+    pretrain: Annotated[
+        int,
+        Meta(
+            description="Epochs for which the shared model is trained on the coordinator's --labelled clips before the "
+            "first round."
+        ),
+    ] = 0
     carried: Annotated[
         float | None,
         Meta(
@@ -267,6 +274,11 @@ class FleetSettings(msgspec.Struct, metaclass=CheckedMeta, frozen=True, forbid_u
         return LearnSettings().carried if self.start == "pack" else 0.0
 
     @property
+    def own_start(self) -> str:
+        """What devices' own models start from: `scratch` also where the shared one is another run's."""
+        return "pack" if self.start == "pack" else "scratch"
+
+    @property
     def labelled_part(self) -> float:
         """Share of the devices' clips with labels: none where a method asks for FixMatch and nothing else is said."""
         if self.labelled_share is not None:
@@ -309,7 +321,7 @@ class FleetSettings(msgspec.Struct, metaclass=CheckedMeta, frozen=True, forbid_u
         Where none are named it is the larger model of the pack, `crnn-base` of a shipped one that the words choose.
         """
         if self.local is None:
-            return LOCALS[:1] if pack is None else (own_model(pack, start=self.start),)
+            return LOCALS[:1] if pack is None else (own_model(pack, start=self.own_start),)
         if self.local == "mixed":
             return LOCALS if pack is None or {*LOCALS} <= {*pack.tables} else tuple(sorted(pack.tables))
         names = (part.strip() for part in self.local.split(","))

@@ -12,9 +12,8 @@ from msgspec import structs
 from auricle.errors import DataError
 from auricle.speech.voices import most_voices
 from auricle.speech.words import WORD_SETS
-from auricle_fleet.settings.check import check_run
+from auricle_fleet.settings.check import check_run, learns_from_labelled
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_learning.aggregation.rules.rule import given_with
 from auricle_learning.presets import Preset, get_preset
 
 SYNTHETIC = "synthetic"
@@ -49,13 +48,13 @@ def _preset(told: FleetSettings) -> Preset:
 
 
 def _labelled(told: FleetSettings) -> tuple[FleetSettings, str]:
-    """Labelled clips for the coordinator of a method that learns from them."""
-    chosen = _preset(told)
-    needs = set(chosen.method.get_rule().needs)
-    if told.labelled is not None or not needs & given_with(labelled=True) - given_with(labelled=False):
+    """Labelled clips for the coordinator of a method that learns from them, or for the first model."""
+    learns = learns_from_labelled(told)
+    if told.labelled is not None or not (learns or told.pretrain):
         return told, ""
+    who = f"The method {_preset(told).method.name} learns" if learns else "The first model learns"
     return structs.replace(told, labelled=LABELLED), (
-        f"The method {chosen.method.name} learns from labelled clips at the coordinator. None are named, so --labelled "
+        f"{who} from labelled clips at the coordinator. None are named, so --labelled "
         f"{LABELLED} is taken: that share of the devices' clips, drawn by label, which the devices have no more."
     )
 

@@ -10,6 +10,7 @@ import msgspec
 from auricle_fleet.population.held_out import FleetScore, ModelRole
 from auricle_fleet.results.result import RoundRow, Summary
 from auricle_fleet.suite.measures import (
+    Precision,
     Rows,
     after_attack,
     angle,
@@ -62,6 +63,18 @@ def figures_of_shared(model: ModelRole, title: str) -> tuple[Figure, ...]:
             by_round=of_row(model, value),
         )
         for ending, what, value in values
+    )
+
+
+def figures_of_precision(name: str, title: str, field: Precision) -> tuple[Figure, ...]:
+    """Of a precision of keywords in the summary, at four recalls."""
+    return tuple(
+        Figure(
+            name=f"{name}-{percent}",
+            title=f"{title} at a recall of {percent} %",
+            of=precision_at(percent / 100, field),
+        )
+        for percent in (60, 70, 80, 90)
     )
 
 
@@ -153,22 +166,20 @@ FIGURES = (
         title="Recall, the mean of the labels",
         of=lambda summary, _: mean(list(recalls(summary).values())),
     ),
-    *(
-        Figure(
-            name=f"precision-{percent}",
-            title=f"Precision of keywords at a recall of {percent} %",
-            of=precision_at(percent / 100, held_out=False),
-        )
-        for percent in (60, 70, 80, 90)
+    Figure(
+        name="start",
+        title="First shared plug-in on speakers that no device has",
+        of=lambda summary, _: summary.start_accuracy_unseen,
     ),
-    *(
-        Figure(
-            name=f"held-out-precision-{percent}",
-            title=f"The same on the devices' own held-out clips at a recall of {percent} %",
-            of=precision_at(percent / 100, held_out=True),
-        )
-        for percent in (60, 70, 80, 90)
+    Figure(
+        name="central",
+        title="Central training on speakers that no device has",
+        of=lambda summary, _: summary.central_accuracy_unseen,
     ),
+    *figures_of_precision("precision", "Precision of keywords", "keyword_precision"),
+    *figures_of_precision("held-out-precision", "The same on the devices' own held-out clips", "held_out_precision"),
+    *figures_of_precision("start-precision", "Precision of keywords of the first shared plug-in", "start_precision"),
+    *figures_of_precision("central-precision", "Precision of keywords of central training", "central_precision"),
     Figure(
         name="backdoor",
         title="Clips that a backdoor's trigger turns into its label",

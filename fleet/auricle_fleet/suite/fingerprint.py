@@ -10,10 +10,14 @@ import msgspec
 from auricle.files import read_kept
 from auricle_fleet.settings.check import labelled_folder
 from auricle_fleet.settings.fleet_settings import EARLIER_NAMES, FleetSettings
+from auricle_fleet.settings.start_from import model_file
 
 
 def fingerprint(settings: FleetSettings, version: str) -> bytes:
-    """What decides the result of a run, as bytes: settings, version, files by name and size, traces and pack whole."""
+    """What decides the result of a run, as bytes: settings, version, files by name and size, some of them whole.
+
+    Whole are traces, the pack and the model of another run, the last two wherever they lie.
+    """
     listed: list[tuple[str, int | bytes]] = []
     for group in settings.groups:
         if group.trace is not None and (trace := Path(group.trace.file)).is_file():
@@ -25,8 +29,9 @@ def fingerprint(settings: FleetSettings, version: str) -> bytes:
             listed += [
                 (str(each.relative_to(path) if path.is_dir() else each.name), each.stat().st_size) for each in files
             ]
-    pack = None if settings.pack is None else Path(settings.pack)
-    whole = {"pack": content_hash(pack)} if pack is not None and pack.exists() else {}  # the same wherever it lies
+    pack, first = None if settings.pack is None else Path(settings.pack), model_file(settings.start)
+    read = {"pack": pack, "start": first}
+    whole = {name: content_hash(path) for name, path in read.items() if path is not None and path.exists()}
     before = {name: earlier for earlier, name in EARLIER_NAMES.items()}  # what is kept stays valid
     values = {**msgspec.to_builtins(settings), **whole}
     told = {before.get(name, name): value for name, value in values.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -38,12 +39,16 @@ def recall_of_third(summary: Summary, *, fewest: bool) -> float | None:
     return mean([known[label] for label in (order[:third] if fewest else order[-third:]) if label in known])
 
 
-def precision_at(recall: float, *, held_out: bool) -> Callable[[Summary, Rows], float | None]:
-    """The precision of keywords at one of `RECALLS`, see `keyword_precision`: of unseen speakers, or held-out clips."""
+Precision = Literal["keyword_precision", "held_out_precision", "start_precision", "central_precision"]
+"""Fields of a summary."""
+
+
+def precision_at(recall: float, field: Precision) -> Callable[[Summary, Rows], float | None]:
+    """The precision of keywords at one of `RECALLS`, see `keyword_precision`."""
     place = int(np.argmin(np.abs(np.array(RECALLS) - recall)))
 
     def read(summary: Summary, _: Rows) -> float | None:
-        precision = summary.held_out_precision if held_out else summary.keyword_precision
+        precision: tuple[float, ...] | None = getattr(summary, field)
         return None if precision is None else precision[place]
 
     return read

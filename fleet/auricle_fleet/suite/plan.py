@@ -15,6 +15,7 @@ from auricle.settings import from_mapping, read_toml
 from auricle_fleet.engines import require_engine
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.left_open import with_choices
+from auricle_fleet.settings.start_from import require_model
 from auricle_fleet.suite.figures import CURVES, NAMES, ROUNDS, TargetFigure, rounds_to
 from auricle_fleet.suite.parts import Condition, Full, Method, Name, PackTable, Seeds, Targets, Tuning, Values
 
@@ -243,6 +244,7 @@ def cell_of(
     try:
         settings = from_mapping(FleetSettings, suite.run_settings(method, condition, seed, over, place), place)
         require_engine(settings)
+        require_model(settings.start)
         if chosen := with_choices(settings)[1]:
             raise SettingsError(f"A suite says all that its runs need. {chosen[0]}")
         if suite.tuning is not None and not settings.validation:

@@ -34,7 +34,7 @@ from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.judging import FleetJudging
 from auricle_fleet.population.start import Start
 from auricle_fleet.population.traces import timelines
-from auricle_fleet.settings.check import labelled_folder
+from auricle_fleet.settings.check import labelled_folder, learns_from_labelled
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.virtual.book import Book, cohort_of
 from auricle_fleet.virtual.checkpoint import ROOM, Checkpoint, DeviceStates
@@ -180,7 +180,7 @@ class VirtualFleet:
     async def _load_labelled(self) -> LabelledClips:
         """What rules may learn from."""
         settings = self._settings
-        if settings.labelled is None:
+        if settings.labelled is None or not learns_from_labelled(settings):
             return LabelledClips()
         named = labelled_folder(settings.labelled)
         if named is None:
