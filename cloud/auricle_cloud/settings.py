@@ -47,12 +47,33 @@ class Detection(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_field
         int, Meta(ge=0, le=1_000_000, description="Harmful rounds after which a device is quarantined; 0: never.")
     ] = 0
     wait: Annotated[float, Meta(gt=0, le=1e9, description="Seconds to wait for the losses of a cohort.")] = 60.0
+    losses: Annotated[
+        bool, Meta(description="Compare losses first; false: judge each round's updates by Shapley values at once.")
+    ] = True
+    shapley: Annotated[
+        bool, Meta(description="Find by Shapley values who is to blame; false: an alarm takes back the whole round.")
+    ] = True
     one_phase: Annotated[
         bool,
         Meta(description="Compare the losses that come with the updates, after training, and ask for none before it."),
     ] = False
     """After an alarm the updates are put onto the repaired model (A45). A message less for each device, and a cohort
     that trained on a poisoned model."""
+
+    def require(self) -> None:
+        """Refuse what would look for nobody.
+
+        Raises
+        ------
+        SettingsError
+            There are no losses to compare, and nothing else that could be done.
+        """
+        if not self.losses and not self.shapley:
+            raise SettingsError(
+                "Detection has losses = false and shapley = false, its two steps: leave one of them out."
+            )
+        if not self.losses and self.one_phase:
+            raise SettingsError("one_phase says which losses are compared, and losses is false: leave one of them out.")
 
 
 class Buffer(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True):
@@ -277,6 +298,8 @@ class RunSettings:
             raise SettingsError("A buffer holds at least one update, and its stale limit is at least 0.")
         if self.detection is not None and self.mode == "async":
             raise SettingsError("Detection needs synchronous rounds: leave out mode async or detection.")
+        if self.detection is not None:
+            self.detection.require()
         if self.keep_models < 2:
             raise SettingsError("Keep at least two models: an alarm goes back to the one before.")
         if self.mode == "async" and self.keep_models <= self.buffer.stale_limit + 1:

@@ -71,6 +71,8 @@ def test_what_follows_planned() -> None:
         (True, False): "keys",
         (True, True): "keys",
     }
+    assert first_state(secure_sum=False, two_phase=True, losses=False) == "alarm"
+    assert first_state(secure_sum=False, two_phase=False, losses=False) == "inviting"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from tests.fleet.test_fleet_run import small
 from tests.fleet.test_virtual_book import dies_after, told, virtual
 
-from auricle.errors import AuricleError, StorageError
+from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.wire.plan import Plan
 from auricle_cloud.settings import Detection, Limits
 from auricle_fleet import FleetResult, FleetRun, Group
@@ -53,8 +53,9 @@ def attackers(*rounds: int, strength: float = 30.0) -> tuple[Group, ...]:
         {"detection": Detection(margin=0.02)},
         {"detection": Detection(one_phase=True, margin=0.02)},
         {"detection": Detection(repair="hotfix", quarantine_after=1, margin=0.02)},
+        {"detection": Detection(losses=False, margin=0.02)},
     ],
-    ids=["two phases", "one phase", "quarantined"],
+    ids=["two phases", "one phase", "quarantined", "without losses"],
 )
 def test_both_engines_blame_the_same_devices_and_go_on_from_the_same_models(
     tmp_path: Path, changes: dict[str, Any]
@@ -77,6 +78,38 @@ def test_both_engines_blame_the_same_devices_and_go_on_from_the_same_models(
 
 
 @pytest.mark.slow
+def test_without_shapley_values_an_alarm_takes_back_the_round(tmp_path: Path) -> None:
+    asked = {**ATTACKED, "groups": attackers(3), "rounds": 4, "detection": Detection(shapley=False)}
+    live = FleetRun(small(**asked), tmp_path / "live").run()
+    without = FleetRun(virtual(**asked), tmp_path / "virtual").run()
+    assert as_bytes(live) == as_bytes(without)
+    for run in (live, without):
+        assert [(row.alarm, row.harmful) for row in run.rounds] == [(False, ())] * 3 + [(True, ())]
+        assert all((row.comparison_seconds or 0) > 0 for row in run.rounds)
+        measured = {step: get_figure(f"{step}-seconds").of(run.summary, run.rounds) for step in STEPS}
+        assert measured["detection"] == pytest.approx((measured["comparison"] or 0) + (measured["shapley"] or 0))
+
+
+STEPS = ("detection", "comparison", "shapley")
+
+
+def test_without_losses_each_round_is_judged_and_a_clean_one_fires_nothing() -> None:
+    watch = detection(Detection(losses=False))
+    judged = watch.ask(SimpleNamespace(number=1), [], Model(np.zeros(3, np.float32)), None, 1.0)  # type: ignore[arg-type]
+    assert judged.repaired is None and judged.detection is not None
+    assert not judged.detection["fires"] and judged.detection["seconds"].keys() == {"comparison", "shapley"}
+    assert "was not made by a round" in judged.detection["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"losses": False, "shapley": False}, "two steps"), ({"losses": False, "one_phase": True}, "which losses")],
+)
+def test_detection_without_both_steps_is_refused(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        FleetRun(virtual(**ATTACKED, detection=Detection(**changes)), tmp_path / "run")
+
+
 @pytest.mark.parametrize(
     "detection", [Detection(quarantine_after=1), Detection(one_phase=True, quarantine_after=2)], ids=["two", "one"]
 )

@@ -261,7 +261,7 @@ def _detection(found: DetectionReport | None) -> DetectionWhy | None:
 METHODS = {
     "exact": "exact Shapley values over the cached updates",
     "monte-carlo": "Shapley values by truncated Monte Carlo",
-    "last good model": "no validation set, so that nobody can be named: the last good model was taken",
+    "last good model": "nobody, as none can be named: the last good model was taken",
 }
 
 
@@ -274,7 +274,8 @@ def _about_detection(found: DetectionWhy | None) -> list[str]:
     if not found.fires:
         return said or ["Detection saw nothing wrong with the model that the round began with."]
     of = "" if found.judged_round is None else f" for the model of round {found.judged_round}"
-    said.append(f"The alarm was raised{of} by {how_many(len(found.votes), 'vote')}.")
+    if found.reference is not None:
+        said.append(f"The alarm was raised{of} by {how_many(len(found.votes), 'vote')}.")
     if found.method:
         said.append(f"Judged by {METHODS.get(found.method, found.method)}.")
     if found.bad:

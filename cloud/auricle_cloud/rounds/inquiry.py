@@ -43,6 +43,8 @@ class Found:
     optimizer: bytes | None = field(default=None, repr=False)
     parent: int | None = None
     """The version before the poisoned one."""
+    seconds: float = 0.0
+    """That finding it took."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +184,22 @@ def not_judged(number: int, origin: str) -> Found:
     return Found(sentence, {"method": "none", "repair": None})
 
 
+def leave_model(why: str) -> Found:
+    """What comes of a model that nobody complained of and that cannot be judged; `why` as of `last_good`."""
+    return Found(f"{why}: it stays.", {"method": "none", "repair": None})
+
+
+def without_comparison() -> Document:
+    """As of `compared`, where no losses are: whether it fires is known when the model was judged."""
+    nothing: Document = {"reference": None, "losses": {}, "set_aside": [], "votes": [], "fires": False}
+    return {**nothing, "sentence": "", "warning": None, "false_alarm": 0.0, "next_reference": None}
+
+
+def with_seconds(comparison: Document, seconds: float) -> Document:
+    """A comparison with the seconds that it took, for the report."""
+    return {**comparison, "seconds": {"comparison": round(seconds, 6), "shapley": 0.0}}
+
+
 def compared(said: Mapping[str, float | None], reference: float | None, previous: int | None) -> Document:
     """Compare the losses of a round's model with the reference (eq. 12), without those that nobody believes.
 
@@ -209,13 +227,15 @@ def compared(said: Mapping[str, float | None], reference: float | None, previous
     }
 
 
-def verdict(told: Document, found: Found) -> Document:
-    """What was found in all, for the report: in a comparison whose alarm fired, and after it."""
-    detection = {**told, **found.detail, "sentence": f"{told.get('sentence', '')} {found.sentence}".strip()}
+def verdict(comparison: Document, found: Found) -> Document:
+    """What was found in all, for the report: in a comparison whose alarm fired, or without one, and after it."""
+    detection = {**comparison, **found.detail, "sentence": f"{comparison.get('sentence', '')} {found.sentence}".strip()}
+    detection["seconds"] = {**comparison.get("seconds", {}), "shapley": round(found.seconds, 6)}
+    detection["fires"] = comparison.get("fires", True) or found.weights is not None
     if found.weights is None and "shapley" in found.detail:
         # Nobody is to blame, so these losses are those of a clean model.
-        losses = believed(_numbers(told["losses"]))
-        detection["next_reference"] = next_reference(told["reference"], losses, fired=False)
+        losses = believed(_numbers(comparison["losses"]))
+        detection["next_reference"] = next_reference(comparison["reference"], losses, fired=False)
     return detection
 
 

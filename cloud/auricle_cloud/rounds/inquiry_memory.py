@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from auricle.errors import StorageError
+from auricle.process.clock import Clock
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.blame import barred_for, is_barred
-from auricle_cloud.rounds.inquiry import Before, Found, Judge, Progress, compared, last_good, not_judged
+from auricle_cloud.rounds.inquiry import Before, Found, Judge, Progress, compared, last_good, leave_model, not_judged
 from auricle_cloud.states.report import Document
 from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
@@ -94,7 +95,9 @@ class Suspect:
     """The server optimizer's settings in it."""
 
 
-def inquire(judge: Judge | None, number: int, suspect: Suspect, progress: Progress = lambda *_: None) -> Found:
+def inquire(
+    judge: Judge | None, number: int, suspect: Suspect, clock: Clock, progress: Progress = lambda *_: None
+) -> Found:
     """Find who poisoned a model, and make one without them; where nobody can be named, the one before it.
 
     Parameters
@@ -103,18 +106,29 @@ def inquire(judge: Judge | None, number: int, suspect: Suspect, progress: Progre
         Of the run; None: there is no validation set.
     number
         Of the round that begins with the model.
+    clock
+        Says how long it took.
     progress
         Told how far it is.
     """
+    began = clock.monotonic()
+    found = _find(judge, number, suspect, progress)
+    return replace(found, seconds=clock.monotonic() - began)
+
+
+def _find(judge: Judge | None, number: int, suspect: Suspect, progress: Progress) -> Found:
     if suspect.origin != "round" or suspect.before is None:
         return not_judged(number, suspect.origin)
     if judge is None:
         return last_good(suspect.number, suspect.before, "There is no validation set to judge devices by")
+    if not judge.settings.shapley:
+        return last_good(suspect.number, suspect.before, f"Nobody in round {suspect.number} is singled out")
     gone = f"The updates of round {suspect.number} are not kept any more"
+    lost = last_good(suspect.number, suspect.before, gone) if judge.settings.losses else leave_model(gone)
     if suspect.cohort is None:
-        return last_good(suspect.number, suspect.before, gone)
+        return lost
     try:
         cohort, weights = suspect.cohort(), suspect.weights()
     except StorageError:  # an operator went back to a model whose updates retention has given up
-        return last_good(suspect.number, suspect.before, gone)
+        return lost
     return judge.find(cohort, suspect.number, suspect.before, weights, suspect.server, progress)

@@ -8,11 +8,12 @@ from functools import partial
 
 import sqlalchemy as sa
 
+from auricle.errors import SettingsError
 from auricle.wire.tensors import encode
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.blame import note_set_aside, note_verdict
 from auricle_cloud.rounds.context import RoundContext
-from auricle_cloud.rounds.inquiry import Before, Found, Judge, Progress, verdict
+from auricle_cloud.rounds.inquiry import Before, Found, Judge, Progress, verdict, with_seconds
 from auricle_cloud.rounds.inquiry_memory import DetectionMemory, Suspect, inquire
 from auricle_cloud.settings import Detection
 from auricle_cloud.states.report import Document
@@ -31,9 +32,18 @@ class Judgement:
         How to judge and repair.
     evaluator
         Accuracy on the operator's validation set; None without one.
+
+    Raises
+    ------
+    SettingsError
+        Each round would be judged, and nothing is there to judge it on.
     """
 
     def __init__(self, site: RoundContext, settings: Detection, evaluator: Evaluator | None) -> None:
+        if not settings.losses and evaluator is None:
+            raise SettingsError(
+                "With losses = false each round is judged on labelled clips: name some with --validation."
+            )
         self.site, self._settings, self._evaluator, self._task = site, settings, evaluator, site.task
 
     def compare(self, row: RoundRow) -> tuple[State, Document]:
@@ -58,8 +68,9 @@ class Judgement:
         tuple
             What was found, for the report; and what came of an alarm.
         """
-        losses = {update.device: update.loss for update in counted}
+        losses, began = {update.device: update.loss for update in counted}, self.site.clock.monotonic()
         detection = await asyncio.to_thread(self._compared, row, losses)
+        detection = with_seconds(detection, self.site.clock.monotonic() - began)
         if not detection["fires"]:
             return detection, None
         found = await self.find(row.round, row.begun.version)
@@ -79,7 +90,7 @@ class Judgement:
         site, judge = self.site, None
         if self._evaluator is not None:
             judge = Judge(self._settings, site.rule, self._evaluator, site.settings.seed, site.settings.limits)
-        return inquire(judge, number, self._suspect(version), progress)
+        return inquire(judge, number, self._suspect(version), site.clock, progress)
 
     def _suspect(self, version: int) -> Suspect:
         """The model of this version, with the round that made it."""
@@ -101,12 +112,13 @@ class Judgement:
             site.settings.preset.server_for(judged.round, site.horizon),
         )
 
-    def settle(self, row: RoundRow, found: Found) -> None:
-        """Enter the verdict and the repaired model, and go on to inviting, in one transaction."""
+    def settle(self, row: RoundRow, found: Found) -> Document:
+        """Enter the verdict and the repaired model, and go on to inviting, in one transaction; the verdict."""
         number, detection = row.round, verdict(row.detection or {}, found)
         values, enter = self.settling(number, found, detection)
         with self.site.store.rounds.moving(self._task, number, "alarm", "inviting", **values) as tx:
             enter(tx)
+        return detection
 
     def settling(
         self, number: int, found: Found, detection: Document
@@ -132,6 +144,7 @@ class Judgement:
                     accuracy=found.detail.get("accuracy_after"),
                     parent=found.parent,
                 )
-            note_verdict(tx, self._task, number, detection, self._settings.quarantine_after)
+            if detection["fires"]:
+                note_verdict(tx, self._task, number, detection, self._settings.quarantine_after)
 
         return values, enter

@@ -38,9 +38,14 @@ def quorum_of(invited: int, share: float, fewest: int = 1) -> int:
     return max(fewest, math.ceil(share * invited - ROUNDING))
 
 
-def first_state(*, secure_sum: bool, two_phase: bool) -> State:
-    """The state after `planned`: keys for a secure sum, losses for detection in two phases, or at once invitations."""
-    return "keys" if secure_sum else "losses" if two_phase else "inviting"
+def first_state(*, secure_sum: bool, two_phase: bool, losses: bool = True) -> State:
+    """The state after `planned`: keys for a secure sum, losses for detection in two phases, or at once invitations.
+
+    Without `losses` detection begins where an alarm would lead it.
+    """
+    if secure_sum or not two_phase:
+        return "keys" if secure_sum else "inviting"
+    return "losses" if losses else "alarm"
 
 
 def idle_devices(fit: Set[str], answered: Set[str], working: Set[str]) -> tuple[set[str], set[str]]:

@@ -19,7 +19,7 @@ from auricle_cloud.rounds.closing import Closing, Entry, RoundAbortedError, Roun
 from auricle_cloud.rounds.cohort_choice import choose_cohort, fewest
 from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import Pace, RoundContext
-from auricle_cloud.rounds.inquiry import Found
+from auricle_cloud.rounds.inquiry import Found, with_seconds, without_comparison
 from auricle_cloud.rounds.personal import keep_lent, lend, own_bases, starts_of
 from auricle_cloud.rounds.poisoning import Judgement
 from auricle_cloud.rounds.policy import (
@@ -156,7 +156,10 @@ class Synchronous:
             },
         }
         two_phase = settings.detection is not None and not settings.detection.one_phase
-        new = first_state(secure_sum=bool(choice.plan.secure_sum), two_phase=two_phase)
+        losses = settings.detection is None or settings.detection.losses
+        new = first_state(secure_sum=bool(choice.plan.secure_sum), two_phase=two_phase, losses=losses)
+        if new == "alarm":
+            values["detection"] = with_seconds(without_comparison(), 0.0)
 
         def enter() -> None:
             with site.store.rounds.moving(self._task, number, "planned", new, **values) as tx:
@@ -171,7 +174,7 @@ class Synchronous:
     async def _measure(self, row: RoundRow) -> None:
         """Ask for the losses of the model, and compare them with those of the round before."""
         assert self._judgement is not None
-        site, number, rounds = self.site, row.round, self.site.store.rounds
+        site, number, rounds, began = self.site, row.round, self.site.store.rounds, self.site.clock.monotonic()
         known = await asyncio.to_thread(rounds.losses, self._task, number, row.begun.base)
         self.progress.answered = set(known)
         loss = site.settings.preset.plan.inference_loss
@@ -191,7 +194,8 @@ class Synchronous:
             await site.wait_change(min(1.0, until - clock.monotonic()))
         new, detection = await asyncio.to_thread(self._judgement.compare, row)
         site.warn(detection.get("warning"))
-        judgement, whole = self._judgement, {**(row.detection or {}), **detection}
+        judgement = self._judgement
+        whole = {**(row.detection or {}), **with_seconds(detection, clock.monotonic() - began)}
 
         def enter() -> None:
             with rounds.moving(self._task, number, "losses", new, detection=whole) as tx:
@@ -210,7 +214,11 @@ class Synchronous:
         """Find who poisoned the model, and go on from a repaired one."""
         assert self._judgement is not None
         found = await self._judgement.find(row.round, row.begun.version)
-        await asyncio.to_thread(self._judgement.settle, row, found)
+        detection = await asyncio.to_thread(self._judgement.settle, row, found)
+        if not detection["fires"]:
+            return
+        if not (row.detection or detection)["fires"]:  # no alarm led here
+            self.site.metrics.alarm()
         self._warn(row.round, found.sentence)
 
     # -- training

@@ -91,6 +91,8 @@ class DetectionReport(Part, frozen=True, kw_only=True):
     repair: str | None = None
     accuracy_before: float | None = None
     accuracy_after: float | None = None
+    seconds: dict[str, float] = {}
+    """That its two steps took: `comparison`, with asking for losses, and `shapley`, with the repair."""
 
 
 class PrivacyReport(Part, frozen=True, kw_only=True):

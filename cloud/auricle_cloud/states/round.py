@@ -48,6 +48,7 @@ GAVE_UP = states_of("gave_up")
 
 TRANSITIONS: tuple[tuple[State, State], ...] = (
     ("planned", "losses"),
+    ("planned", "alarm"),
     ("planned", "keys"),
     ("planned", "inviting"),
     ("losses", "alarm"),

@@ -113,6 +113,8 @@ class Record:
             bounded=tuple(sorted({bounded["device"] for bounded in done.report.get("bounded") or ()})),
             alarm=bool(detected.get("fires")),
             harmful=tuple(sorted(detected.get("bad") or ())),
+            comparison_seconds=detected.get("seconds", {}).get("comparison"),
+            shapley_seconds=detected.get("seconds", {}).get("shapley"),
             epsilon=noise.get("epsilon"),
             accounting=noise.get("accounting"),
             device_epsilon=noise.get("device_epsilon"),

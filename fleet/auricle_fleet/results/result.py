@@ -74,6 +74,10 @@ class RoundRow(msgspec.Struct, metaclass=CheckedMeta, frozen=True, kw_only=True)
     """Whether detection found the round's first model poisoned."""
     harmful: tuple[str, ...] = ()
     """Devices that detection blamed for it."""
+    comparison_seconds: float | None = None
+    """That asking for losses and comparing them took on this machine; None without detection."""
+    shapley_seconds: float | None = None
+    """That finding the harmful updates and the repair took; 0 without an alarm."""
     epsilon: float | None = None
     """Given away by all rounds so far towards who sees models; None without noise on devices."""
     accounting: str | None = None

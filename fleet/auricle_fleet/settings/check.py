@@ -194,6 +194,7 @@ def check_run(told: FleetSettings) -> None:
         raise SettingsError(f"--over-selection has to be from 1 to {MOST_SELECTED:g}.")
     if told.detect and told.mode == "async":
         raise SettingsError("--detect compares the losses of one round's devices: it needs --mode sync.")
+    told.detection.require()
     check_learning(told.learning, chosen)
     told.privacy.require(chosen.method, mode=told.mode, detection=told.detect)
     told.secure_sum.require(chosen.method, mode=told.mode, detection=told.detect)

@@ -14,6 +14,7 @@ from auricle_fleet.suite.measures import (
     Rows,
     after_attack,
     angle,
+    detection_seconds,
     false_names,
     labelled_angle,
     mean,
@@ -27,7 +28,7 @@ from auricle_fleet.suite.measures import (
     worst_device,
 )
 
-Unit = Literal["share", "rounds", "devices", "degrees"]
+Unit = Literal["share", "rounds", "devices", "degrees", "seconds"]
 ROUNDS = "rounds"
 """The figure that a suite has beside those that it names, where it has a target; of a second one `rounds-2`."""
 
@@ -195,6 +196,21 @@ FIGURES = (
         unit="devices",
         higher_is_better=False,
         model="run",
+    ),
+    *(
+        Figure(
+            name=f"{name}-seconds",
+            title=f"Seconds of a round that {what} took",
+            of=detection_seconds(*steps),
+            unit="seconds",
+            higher_is_better=False,
+            model="run",
+        )
+        for name, what, steps in (
+            ("detection", "detection", ("comparison_seconds", "shapley_seconds")),
+            ("comparison", "asking for losses and comparing them", ("comparison_seconds",)),
+            ("shapley", "Shapley values and repair", ("shapley_seconds",)),
+        )
     ),
     Figure(
         name="recovery",

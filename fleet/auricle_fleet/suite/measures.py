@@ -89,6 +89,16 @@ def false_names(summary: Summary, rows: Rows) -> float | None:
     return float(len(_harmful_names(rows) - hostile)) if summary.detect else None
 
 
+def detection_seconds(*steps: str) -> Callable[[Summary, Rows], float | None]:
+    """The seconds of a round that steps of detection took together, the mean of the rounds; None without detection."""
+
+    def read(_: Summary, rows: Rows) -> float | None:
+        told = [[getattr(row, step) for step in steps] for row in rows]
+        return mean([sum(each) for each in told if None not in each])
+
+    return read
+
+
 def recovery(summary: Summary, rows: Rows) -> float | None:
     """Rounds from an attack until the plug-in's accuracy is within `BACK` of that of the round before, their mean.
 

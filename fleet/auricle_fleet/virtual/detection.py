@@ -12,12 +12,14 @@ from dataclasses import replace
 import msgspec
 
 from auricle.errors import StorageError
+from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.messages import Update
 from auricle.wire.tensors import Flat, decode, encode
 from auricle_cloud.rounds.blame import is_barred
 from auricle_cloud.rounds.finished import SaidLoss
-from auricle_cloud.rounds.inquiry import Before, Judge, verdict
+from auricle_cloud.rounds.inquiry import Before, Judge, verdict, with_seconds, without_comparison
 from auricle_cloud.rounds.inquiry_memory import DetectionMemory, Suspect, inquire
+from auricle_cloud.states.report import Document
 from auricle_fleet.virtual.cohort import Cohorts
 from auricle_fleet.virtual.crew import Asked, Crew, Question
 from auricle_fleet.virtual.model import Model
@@ -48,10 +50,19 @@ class VirtualDetection:
         The server optimizer's settings in a round.
     cohorts
         Reads updates.
+    clock
+        Says how long the two steps took.
     """
 
-    def __init__(self, judge: Judge, server_of: Callable[[int], OptimizerSettings], cohorts: Cohorts) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        server_of: Callable[[int], OptimizerSettings],
+        cohorts: Cohorts,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         self._judge, self._settings, self._server_of, self._cohorts = judge, judge.settings, server_of, cohorts
+        self._clock = clock
         self._memory = DetectionMemory()
         self.trained: dict[str, int] = {}
         """The last round in which each device trained: of its clips it says its loss."""
@@ -97,6 +108,9 @@ class VirtualDetection:
         """
         if self._settings.one_phase:
             return NOT_JUDGED
+        if not self._settings.losses:
+            return self._inquire(order.number, with_seconds(without_comparison(), 0.0), model)
+        begun = self._clock.monotonic()
         fleet, size, wait = self._cohorts.fleet, model.weights.nbytes, min(self._settings.wait, deadline)
         times = {name: fleet[name].says_loss(order.began, size) for name in invited}
         names = [name for name, at in times.items() if at is not None and at <= wait]
@@ -105,7 +119,7 @@ class VirtualDetection:
         answers = crew.answers(question, [Asked(fleet[name].place, name, None) for name in names])
         said = self.said(dict(zip(names, answers, strict=True)))
         seconds = max((times[name] or 0.0 for name in said), default=0.0) if len(said) == len(times) else wait
-        judged = self.look(order.number, {name: one.loss for name, one in said.items()}, model)
+        judged = self.look(order.number, {name: one.loss for name, one in said.items()}, model, begun)
         return replace(judged, losses=said, fetched=size, seconds=seconds)
 
     def in_passing(self, order: Order, judged: Judged, came: Sequence[Update], model: Model) -> tuple[Judged, Model]:
@@ -127,7 +141,7 @@ class VirtualDetection:
             return judged, model
         return replace(judged, detection={**judged.detection, "trained_from": model.base}), judged.repaired
 
-    def look(self, number: int, losses: Mapping[str, float | None], model: Model) -> Judged:
+    def look(self, number: int, losses: Mapping[str, float | None], model: Model, begun: float | None = None) -> Judged:
         """Compare the losses of the model that a round began with, and after an alarm find who is to blame.
 
         Parameters
@@ -138,11 +152,16 @@ class VirtualDetection:
             By device; None: not a finite number.
         model
             The one that is suspected.
+        begun
+            When the losses were asked for, of its clock; None: they came by themselves.
         """
-        told = self._memory.compare(losses)
-        if not told["fires"]:
-            return Judged(told)
-        found = inquire(self._judge, number, self._suspect(model))
+        begun = self._clock.monotonic() if begun is None else begun
+        told = with_seconds(self._memory.compare(losses), self._clock.monotonic() - begun)
+        return self._inquire(number, told, model) if told["fires"] else Judged(told)
+
+    def _inquire(self, number: int, told: Document, model: Model) -> Judged:
+        """Find who is to blame for a model, after a comparison or without one."""
+        found = inquire(self._judge, number, self._suspect(model), self._clock)
         repaired = None if found.weights is None else Model(found.weights, found.optimizer)
         blamed = {name: self._memory.harmful.get(name, 0) + 1 for name in found.bad}
         limit = self._settings.quarantine_after

@@ -154,7 +154,7 @@ class VirtualFleet:
             evaluator = self._judging.evaluator(self._pack)
             judge = Judge(settings.detection, bounded, evaluator, settings.seed, settings.limits)
             server = partial(preset.server_for, rounds=settings.rounds)
-            self._detection = VirtualDetection(judge, server, cohorts)
+            self._detection = VirtualDetection(judge, server, cohorts, self._clock)
         number = await asyncio.to_thread(self._begin, checkpoint, start)
         timing = Timing(settings.quorum, settings.deadline, RunSettings.patience, RunSettings.least_wait)
         site = Site(settings, self._data, self._folder / "devices")
