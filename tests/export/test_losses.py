@@ -53,6 +53,14 @@ def test_cross_entropy_is_the_log_of_what_was_said_of_the_label() -> None:
     assert found["gradient"] == pytest.approx(np.array(expected), abs=1e-6)
 
 
+def test_the_squared_error_is_that_of_posteriors() -> None:
+    """P - Y = (1, 2, -3)/8 and (-4, 2, 2)/8; p (d - p·d) with p·d = -10/64 and -8/64."""
+    found = run(_of(lambda b: losses.brier_score(b, "z", "y", "share")), {"z": np.log(P) + 3, "y": Y, "share": SHARE})
+    assert found["value"] == pytest.approx((0.75 * 14 + 0.25 * 24) / 64, abs=1e-6)
+    first, second = (np.array([1, 2, 5]) * [18, 26, -14]), (np.array([4, 2, 2]) * [-24, 24, 24])
+    assert found["gradient"] == pytest.approx(2 * np.array([0.75 * first, 0.25 * second]) / 512, abs=1e-6)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_the_divergence_is_that_of_the_student_from_the_teacher(temperature: float) -> None:
     """KL(q || p) = 1/2 ln 4 + 1/4 ln(2/5) for the first sample, the other way round it is 5/8 ln(5/2) - 1/8 ln 4.

@@ -67,6 +67,8 @@ def test_a_pack_is_built_by_a_command_without_a_shell(tmp_path: Path) -> None:
     assert build_command(pack, tmp_path) == [sys.executable, "-m", "auricle", "export", "build", *options]
     (pack,) = own_packs(suite_of(tmp_path), tmp_path)
     assert build_command(pack, tmp_path)[-1] == "--bavd"
+    (pack,) = own_packs(suite_of(tmp_path, TEXT.replace("bavd = true", 'loss = "mse"')), tmp_path)
+    assert build_command(pack, tmp_path)[-1] == "--loss=mse" and pack.describe() == "bavd (2 words; crnn-lite; mse)"
 
 
 @pytest.mark.parametrize(

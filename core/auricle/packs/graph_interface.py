@@ -89,6 +89,8 @@ class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     optimizer: Literal["sgd", "adamw"] | None = msgspec.field(default=None, name="optimiser")
     terms: tuple[Term, ...] = ()
     """Optional terms it computes, see `TERMS`."""
+    loss: Literal["mse"] | msgspec.UnsetType = msgspec.UNSET
+    """Of a supervised step without cross-entropy: "mse", Σ_c (p_c - y_c)² of posteriors p and target y."""
     file: FilePath
     batch: Dim | None = None
     """Fixed batch; None: any."""

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -40,6 +41,9 @@ def build(
         None, help="Carry trained weights over from shipped, or from a folder of NAME.tar.zst [none]."
     ),
     bavd: bool = typer.Option(False, "--bavd", help="Models whose rounds may ask for MuPFL's activation dropout."),
+    loss: Literal["ce", "mse"] = typer.Option(
+        "ce", help="What --model's pack learns labels by; mse, of posteriors: its rounds are supervised ones."
+    ),
     workers: int | None = typer.Option(None, min=1, help="Processes to compile in [one a core, at most four]."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object, nothing else."),
 ) -> None:
@@ -56,13 +60,18 @@ def build(
     if model is not None:
         if out is None or names or labels is None:
             raise SettingsError("Your own model needs --labels a,b,c and --out DIR, and no names of shipped packs.")
-        _build_own(model, labels, plugin, name, mels, window, out, as_json, bavd=bavd)
+        _build_own(model, labels, plugin, name, mels, window, out, as_json, bavd=bavd, loss=loss)
         return
-    for option, value in (("--labels", labels), ("--name", name), ("--window", None if window == 1 else window)):
+    for option, value in (
+        ("--labels", labels),
+        ("--name", name),
+        ("--window", None if window == 1 else window),
+        ("--loss", None if loss == "ce" else loss),
+    ):
         if value is not None:
             raise SettingsError(
                 f"{option} is for a model of your own: add --model FILE.py:NAME, or leave it out; a shipped pack has "
-                "its own words, name and window."
+                "its own words, name, window and loss."
             )
     builder = import_for("build", "packs.build")
     wanted = list(names or builder.LABELS)
@@ -98,6 +107,7 @@ def _build_own(
     as_json: bool,
     *,
     bavd: bool,
+    loss: str,
 ) -> None:
     builder = import_for("build", "packs.build")
     words = builder.LABELS.get(labels) or [word.strip() for word in labels.split(",") if word.strip()]
@@ -105,7 +115,7 @@ def _build_own(
     with _bar(as_json) as bar:
         shown = _show_progress(bar, as_json)
         pack = builder.build_author_pack(
-            model, words, key, plugin=plugin, mels=mels, window=window, progress=shown, bavd=bavd
+            model, words, key, plugin=plugin, mels=mels, window=window, progress=shown, bavd=bavd, loss=loss
         )
     path = out / f"{key}.tar.zst"
     write_durably(path, pack_bytes(pack))

@@ -30,6 +30,15 @@ def cross_entropy(b: GraphBuilder, logits: str, target: str, share: str) -> Loss
     return Loss(value, b("Mul", share, b("Sub", b("Exp", log_p), target)))
 
 
+def brier_score(b: GraphBuilder, logits: str, target: str, share: str) -> Loss:
+    """sum_b share_b Σ_c d_bc² with d = p - y, p = softmax z; gradient share 2 p (d - Σ_c p_c d_c)."""
+    p = b("Softmax", logits, axis=1)
+    away = b("Sub", p, target)
+    value = b("ReduceSum", b("Mul", share, b("Mul", away, away)), keepdims=0)
+    mean = b("ReduceSum", b("Mul", p, away), b.constant([1]), keepdims=1)
+    return Loss(value, b("Mul", share, b("Mul", b("Mul", p, 2.0), b("Sub", away, mean))))
+
+
 def divergence(b: GraphBuilder, logits: str, teacher: str, share: str, temperature: str) -> Loss:
     """sum_b share_b KL(softmax(t_b / T) || softmax(z_b / T)); gradient share (p_z - p_t) / T, none to the teacher.
 

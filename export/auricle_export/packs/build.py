@@ -41,7 +41,7 @@ from auricle_export.packs.models import (
 )
 from auricle_export.packs.network import Frozen
 from auricle_export.packs.start_weights import with_start_of, without_start
-from auricle_export.packs.stepgraph import Traced, evaluate_graph, step_graph, trace
+from auricle_export.packs.stepgraph import LocalLoss, Traced, evaluate_graph, step_graph, trace
 from auricle_export.packs.window import task_of
 
 Optimizer = Literal["sgd", "adamw"]
@@ -70,6 +70,7 @@ class Recipe(NamedTuple):
     kind: Kind
     optimizer: Optimizer
     terms: tuple[Term, ...] = ()
+    loss: LocalLoss = "ce"
 
     def file(self, model: str) -> str:
         """Where it lies in the pack."""
@@ -84,6 +85,11 @@ RECIPES = tuple(
     if not terms or kind in ("supervised", "mutual")
 )
 """The step graphs of a pack, for each of its models."""
+LOSS_RECIPES: dict[LocalLoss, tuple[Recipe, ...]] = {
+    "ce": RECIPES,
+    "mse": tuple(each._replace(loss="mse") for each in RECIPES if each.kind == "supervised"),
+}
+"""Those of a pack by its loss; with another one no other kind, so that no method trains by cross-entropy unnoticed."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +165,7 @@ def make_graphs(
                     models[plugin].traced if two else None,
                     recipe.optimizer,
                     recipe.terms,
+                    loss=recipe.loss,
                     name=name,
                     plugin_name=plugin if two else None,
                     file=recipe.file(name),
@@ -261,6 +268,7 @@ def build_author_pack(
     window: float = 1.0,
     progress: Progress = lambda *_: None,
     bavd: bool = False,
+    loss: LocalLoss = "ce",
 ) -> Pack:
     """Compile models, a model author's own `FILE.py:NAME` or built-in ones, with a plug-in into a pack for these words.
 
@@ -276,6 +284,8 @@ def build_author_pack(
     bavd
         Whether rounds may ask these models for MuPFL's activation dropout: a built-in plug-in gets layers for it, and
         a module that has none is refused.
+    loss
+        What the labels are learnt by: "mse" has supervised step graphs alone.
 
     Raises
     ------
@@ -303,7 +313,7 @@ def build_author_pack(
                 f"{key} has no layer that drops activations: put auricle_export.compiler.layers.Bavd after its ReLUs, "
                 "or leave out --bavd."
             )
-    return assemble(name, task.labels, models, shared, task=task)
+    return assemble(name, task.labels, models, shared, LOSS_RECIPES[loss], task)
 
 
 def sources_of(source: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import Literal
 
 import onnx
 import onnxruntime as ort
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from auricle.packs.graph_interface import PARTS, TAKEN, Graph, step_inputs, step_outputs
 from auricle.wire.gradient_terms import Term
@@ -29,6 +29,7 @@ from auricle_export.compiler.optimizers import update
 from auricle_export.compiler.trace import trace_training, train_inputs, train_outputs
 
 Kind = Literal["supervised", "mutual", "alternating", "fixmatch", "distill", "evaluate"]
+LocalLoss = Literal["ce", "mse"]
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,7 @@ def step_graph(
     optimizer: Literal["sgd", "adamw"],
     terms: Sequence[Term] = (),
     *,
+    loss: LocalLoss = "ce",
     name: str = "model",
     plugin_name: str | None = None,
     file: str = "graphs/step.onnx",
@@ -148,9 +150,11 @@ def step_graph(
     Parameters
     ----------
     kind
-        `supervised`: weighted cross-entropy. `mutual`: FedMLAC eq. 5-8 from one forward pass of each model;
+        `supervised`: the weighted loss of the labels. `mutual`: FedMLAC eq. 5-8 from one forward pass of each model;
         `alternating`: the plug-in learns from the local model after its step (A6). `fixmatch`: labelled and
         pseudo-labelled samples (FedRPO). `distill`: cross-entropy and class means (FedKAD).
+    loss
+        What `supervised` minimises: the cross-entropy, or "mse", the squared error of posteriors.
     model, plugin
         What is trained; mutual kinds train `model` as `local`, and `plugin`.
 
@@ -161,7 +165,7 @@ def step_graph(
     """
     b = GraphBuilder()
     makers: dict[str, Callable[..., None]] = {
-        "supervised": _add_supervised,
+        "supervised": partial(_add_supervised, of=losses.cross_entropy if loss == "ce" else losses.brier_score),
         "fixmatch": _fixmatch,
         "distill": _distill,
         "mutual": partial(_mutual, alternating=False),
@@ -177,6 +181,7 @@ def step_graph(
         plugin=plugin_name,
         optimizer=optimizer,
         terms=tuple(terms),
+        loss=UNSET if loss == "ce" else loss,
         file=file,
         batch=model.net.batch,
         inputs=(),
@@ -210,9 +215,16 @@ def _finish(
     update(b, run.model.role, optimizer, terms, run.back(loss.gradient, more), run.model.traced.shapes)
 
 
-def _add_supervised(b: GraphBuilder, model: Traced, _: Traced | None, optimizer: str, terms: Sequence[Term]) -> None:
+def _add_supervised(
+    b: GraphBuilder,
+    model: Traced,
+    _: Traced | None,
+    optimizer: str,
+    terms: Sequence[Term],
+    of: Callable[[GraphBuilder, str, str, str], Loss],
+) -> None:
     run = _Model.declared(b, model, "model").run("x")
-    loss = losses.cross_entropy(b, run.logits, "target", losses.shares(b, "weight"))
+    loss = of(b, run.logits, "target", losses.shares(b, "weight"))
     _finish(b, run, loss, optimizer, terms)
     run.carry_maps(loss.value)
     b.output("loss", loss.value)

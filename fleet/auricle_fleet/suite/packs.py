@@ -111,6 +111,7 @@ def build_command(pack: OwnPack, folder: Path) -> list[str]:
         "name": pack.name,
         "out": str(folder),
     }
+    options |= {"loss": table.loss} if table.loss != "ce" else {}
     given = [f"--{option}={value}" for option, value in options.items()]
     return [sys.executable, "-m", "auricle", "export", "build", *given, *["--bavd"] * table.bavd]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -62,6 +62,8 @@ class PackTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What travels."""
     bavd: bool = False
     """Whether rounds may ask its models for MuPFL's activation dropout."""
+    loss: Literal["ce", "mse"] = "ce"
+    """What labels are learnt by; of "mse" rounds are supervised."""
 
     def __post_init__(self) -> None:
         """Refuse what the command that builds it would take for two."""
@@ -74,7 +76,7 @@ class PackTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def describe(self) -> str:
         """Say what it holds."""
         words = self.words[0] if len(self.words) == 1 else f"{len(self.words)} words"
-        drops = ", which drop activations" if self.bavd else ""
+        drops = (", which drop activations" if self.bavd else "") + (f"; {self.loss}" if self.loss != "ce" else "")
         return f"{words}; {', '.join(dict.fromkeys((*self.models, self.plugin)))}{drops}"
 
 
