@@ -217,10 +217,13 @@ PRACTICAL = Preset(
 
 FEDAVG = replace(
     PRACTICAL,
-    plan=Plan(mode="supervised", epochs=3, optimizer="sgd", rate=0.1, clip=5.0, prior=1.0, augment=True),
+    plan=Plan(
+        mode="supervised", epochs=3, optimizer="mixed", rate=0.1, local_rate=3e-3, clip=5.0, prior=1.0, augment=True
+    ),
     method=MethodSettings("fedavg"),
 )
-"""The baseline, tuned as long: the plug-in itself trained on labels and averaged, with the same server optimizer."""
+"""The baseline, tuned as long: the plug-in itself trained on labels by SGD and averaged, with the same server
+optimizer. Methods whose devices train models of their own train those by AdamW."""
 
 PRESETS = {"practical": PRACTICAL, "paper": PAPER, "fedavg": FEDAVG}
 

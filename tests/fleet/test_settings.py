@@ -146,6 +146,18 @@ def test_the_epochs_of_a_round_are_the_presets_or_what_is_told() -> None:
             epochs(epochs=wrong)
 
 
+def test_own_models_have_the_presets_rate_or_the_one_told() -> None:
+    def rates(**told: Any) -> tuple[float, float]:
+        plan = FleetSettings(**told).preset_for(trained=False).plan
+        return plan.rate, plan.local_rate
+
+    assert rates(preset="fedavg", method="fedkad") == (0.1, 0.003)
+    assert rates(preset="fedavg", method="fedkad", local_rate=0.5) == (0.1, 0.5)
+    assert rates(rate=0.5) == (0.5, 0.001)
+    with pytest.raises(SettingsError, match="local_rate"):
+        FleetSettings(local_rate=0.0)
+
+
 def test_devices_augment_as_the_preset_has_it_or_as_told() -> None:
     def augments(**told: Any) -> bool:
         return FleetSettings(**told).preset_for(trained=False).plan.augment

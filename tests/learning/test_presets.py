@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +12,8 @@ from auricle.errors import SettingsError
 from auricle.wire.plan import Plan
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.methods import MethodSettings
+from auricle_learning.methods.method import JobChanges
+from auricle_learning.methods.passes import graph_optimizer, plan_of_pass
 from auricle_learning.presets import FEDAVG, PAPER, PRACTICAL, PRESETS, Preset, get_preset
 
 PLAN = Plan(rate=0.2, local_rate=0.4)
@@ -107,6 +110,17 @@ def test_from_scratch_a_preset_is_what_it_is() -> None:
     # Half a cosine over 80 rounds, and a third of it in the first round: 0.02 / 3.
     assert PRACTICAL.server_for(1, 80).rate == pytest.approx(0.02 / 3)
     assert "adam at a rate of at most 0.02" in str(PRACTICAL.fitted(trained=False).rates())
+
+
+@pytest.mark.parametrize(
+    ("trains", "graph", "rate"), [("plugin", "sgd", 0.1), ("personal", "sgd", 0.1), ("local", "adamw", 3e-3)]
+)
+def test_by_the_fedavg_preset_own_models_train_by_adamw_and_the_plugin_by_sgd(
+    trains: Any, graph: str, rate: float
+) -> None:
+    told = plan_of_pass(FEDAVG.plan, JobChanges(trains=trains))
+
+    assert (graph_optimizer(told), told.rate, told.decay) == (graph, rate, 0.0)
 
 
 @pytest.mark.parametrize("preset", [PRACTICAL, FEDAVG])

@@ -184,6 +184,10 @@ class FleetSettings(msgspec.Struct, metaclass=CheckedMeta, frozen=True, forbid_u
         Annotated[float, Meta(gt=0, le=10)] | None,
         Meta(description="Learning rate of the plug-in on the devices [the preset's]."),
     ] = None
+    local_rate: Annotated[
+        Annotated[float, Meta(gt=0, le=10)] | None,
+        Meta(description="Learning rate of the devices' own models [the preset's]."),
+    ] = None
     augment: Annotated[
         Literal["on", "off"] | None,
         Meta(description="Whether devices shift, stretch and mask clips and add noise as they train [the preset's]."),
@@ -300,6 +304,7 @@ class FleetSettings(msgspec.Struct, metaclass=CheckedMeta, frozen=True, forbid_u
             epochs=self.epochs or preset.plan.epochs,
             augment=preset.plan.augment if self.augment is None else self.augment == "on",
             rate=preset.plan.rate if self.rate is None else self.rate,
+            local_rate=preset.plan.local_rate if self.local_rate is None else self.local_rate,
         )
         return replace(preset, plan=plan)
 
