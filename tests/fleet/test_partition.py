@@ -135,6 +135,8 @@ def test_dirichlet_shares_of_each_label_are_dealt_out_whole() -> None:
     parts = (by_dirichlet(targets, 20, alpha, np.random.default_rng(1)) for alpha in (0.1, 1.0, 100.0))
     skew = [np.mean([len(set(targets[part].tolist())) for part in each]) for each in parts]
     assert skew[0] < skew[1] < skew[2] == 10
+    many = by_dirichlet(np.repeat(np.arange(10), 400), 100, 0.1, np.random.default_rng(0))  # FedVSA's fleet, scaled
+    assert min(map(len, many)) >= FEWEST_CLIPS and sum(map(len, many)) == 4000
 
 
 def test_every_device_has_so_many_labels() -> None:

@@ -92,7 +92,10 @@ def drawn_voices(
 
 
 def by_dirichlet(targets: Places, count: int, alpha: float, rng: np.random.Generator) -> list[Places]:
-    """Deal each label's clips out by shares that are drawn from Dirichlet(alpha), again where a device has too few.
+    """Deal each label's clips out by shares drawn from Dirichlet(alpha), again for a device with too few clips.
+
+    The shares of a label are gamma variates of shape alpha by their sum; a device that would have fewer than
+    `FEWEST_CLIPS` draws its own again, for all labels.
 
     Returns
     -------
@@ -105,10 +108,14 @@ def by_dirichlet(targets: Places, count: int, alpha: float, rng: np.random.Gener
         No draw gave every device enough.
     """
     order = [rng.permutation(np.flatnonzero(targets == label)) for label in np.unique(targets)]
+    weights = rng.standard_gamma(alpha, (len(order), count))
     for _ in range(DRAWS):
-        counts = np.stack([apportioned(rng.dirichlet(np.full(count, alpha)), len(clips)) for clips in order])
-        if counts.sum(axis=0).min() >= FEWEST_CLIPS:
+        above_zero = np.maximum(weights, np.finfo(np.float64).tiny)
+        counts = np.stack([apportioned(row, len(clips)) for row, clips in zip(above_zero, order, strict=True)])
+        short = counts.sum(axis=0) < FEWEST_CLIPS
+        if not short.any():
             return _collect(order, counts)
+        weights[:, short] = rng.standard_gamma(alpha, (len(order), int(short.sum())))
     raise DataError(
         f"In {DRAWS:,} draws with alpha {alpha:g} some of {count:,} devices had fewer than {FEWEST_CLIPS} clips: raise "
         "alpha, or lower --devices."

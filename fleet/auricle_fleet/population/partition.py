@@ -25,6 +25,8 @@ from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Fresh, Partition
 
 Places = NDArray[np.int64]
+DEALT_AFRESH = ("dirichlet", "labels")
+"""Kinds that deal all clips out: what the coordinator takes is taken before, so that every device has enough."""
 
 
 def divided(
@@ -61,6 +63,10 @@ def divided(
     if partition.tail == "fleet":
         pool = pool[long_tail(speech.targets[pool], len(speech.labels), partition.imbalance, rng)]
     own = [DeviceClips(each.speaker, np.intersect1d(each.clips, pool)) for each in split.devices]
+    labelled = split.labelled
+    if share is not None and partition.kind in DEALT_AFRESH:
+        labelled, own = _without_share(own, speech.targets, share, seed)
+        pool = np.setdiff1d(pool, labelled)
     if partition.deals:
         own = _dealt(own, pool, speech.targets, partition, len(own) if devices is None else devices, rng)
     if partition.tail == "device":
@@ -68,11 +74,8 @@ def divided(
             replace(each, clips=each.clips[own_tail(speech.targets[each.clips], partition.imbalance, rng)])
             for each in own
         ]
-    labelled = split.labelled
-    if share is not None:
-        held = np.unique(np.concatenate([each.clips for each in own]))
-        labelled = held[taken(speech.targets[held], share, np.random.default_rng([seed, 43]))]
-        own = [replace(each, clips=np.setdiff1d(each.clips, labelled)) for each in own]
+    if share is not None and partition.kind not in DEALT_AFRESH:
+        labelled, own = _without_share(own, speech.targets, share, seed)
     short = min(own, key=lambda device: len(device.clips))
     if len(short.clips) < FEWEST_CLIPS:
         raise DataError(
@@ -82,6 +85,15 @@ def divided(
     if partition.fresh is not None:
         _require_first(own, speech, partition.fresh, seed)
     return replace(split, devices=tuple(own), labelled=labelled)
+
+
+def _without_share(
+    own: Sequence[DeviceClips], targets: Places, share: float, seed: int
+) -> tuple[Places, list[DeviceClips]]:
+    """The clips that the coordinator takes, a share of each label's, and what is left of each device's."""
+    held = np.unique(np.concatenate([each.clips for each in own]))
+    labelled = held[taken(targets[held], share, np.random.default_rng([seed, 43]))]
+    return labelled, [replace(each, clips=np.setdiff1d(each.clips, labelled)) for each in own]
 
 
 def taken(targets: Places, share: float, rng: np.random.Generator) -> Places:
