@@ -109,6 +109,20 @@ def test_fresh_labels_are_drawn_for_each_device_and_one_is_never_fresh() -> None
         dealt(few, 10)
 
 
+@pytest.mark.parametrize("kind", ["labels", "dirichlet"])
+def test_a_share_of_all_labels_is_dealt_out_beside_the_others_and_comes_late(kind: Any) -> None:
+    fresh = Fresh(share=0.5, round=4, every=2)
+    own = {"labels": 1} if kind == "labels" else {}
+    devices = dealt(Partition(kind=kind, fresh=fresh, **own), 8)
+    table = counts(devices)
+    assert table.sum(axis=0).tolist() == [50] * 4 and on_one_device_each(devices, 200)
+    assert table[:, :2].sum(axis=1).min() >= FEWEST_CLIPS
+    if kind == "labels":
+        assert ((table > 0).sum(axis=1) == 2).all() and ((table[:, 2:] > 0).sum(axis=1) == 1).all()
+    assert fresh_labels(speech().targets[devices[0].clips], 4, fresh, 7).tolist() == [1, 1, 4, 6]
+    assert [Fresh(share=share, round=2).late_labels(10) for share in (0.01, 0.1, 0.3, 0.99)] == [1, 1, 3, 9]
+
+
 def test_speakers_are_split_among_more_devices() -> None:
     devices = dealt(Partition(kind="split"), 12)
     assert [device.speaker[2:] for device in devices].count("-1") == 5
@@ -198,6 +212,9 @@ def test_what_cannot_be_dealt_is_said(partition: dict[str, Any], devices: int | 
         ({"imbalance": 10.0, "tail": "devices"}, "device"),
         ({"fresh": {"labels": 2}}, "partition.fresh"),
         ({"fresh": {"labels": 2, "round": 1}}, "partition.fresh.round"),
+        ({"fresh": {"round": 5}}, "say labels or share"),
+        ({"fresh": {"labels": 2, "share": 0.5, "round": 5}}, "say labels or share"),
+        ({"fresh": {"share": 0.5, "round": 5}}, "say labels of fresh"),
     ],
 )
 def test_a_partition_that_cannot_be_is_refused(told: dict[str, Any], says: str) -> None:

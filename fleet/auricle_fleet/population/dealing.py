@@ -91,11 +91,13 @@ def drawn_voices(
     return drawn
 
 
-def by_dirichlet(targets: Places, count: int, alpha: float, rng: np.random.Generator) -> list[Places]:
+def by_dirichlet(
+    targets: Places, count: int, alpha: float, rng: np.random.Generator, fewest: int = FEWEST_CLIPS
+) -> list[Places]:
     """Deal each label's clips out by shares drawn from Dirichlet(alpha), again for a device with too few clips.
 
     The shares of a label are gamma variates of shape alpha by their sum; a device that would have fewer than
-    `FEWEST_CLIPS` draws its own again, for all labels.
+    `fewest` draws its own again, for all labels.
 
     Returns
     -------
@@ -112,22 +114,24 @@ def by_dirichlet(targets: Places, count: int, alpha: float, rng: np.random.Gener
     for _ in range(DRAWS):
         above_zero = np.maximum(weights, np.finfo(np.float64).tiny)
         counts = np.stack([apportioned(row, len(clips)) for row, clips in zip(above_zero, order, strict=True)])
-        short = counts.sum(axis=0) < FEWEST_CLIPS
+        short = counts.sum(axis=0) < fewest
         if not short.any():
             return _collect(order, counts)
         weights[:, short] = rng.standard_gamma(alpha, (len(order), int(short.sum())))
     raise DataError(
-        f"In {DRAWS:,} draws with alpha {alpha:g} some of {count:,} devices had fewer than {FEWEST_CLIPS} clips: raise "
+        f"In {DRAWS:,} draws with alpha {alpha:g} some of {count:,} devices had fewer than {fewest} clips: raise "
         "alpha, or lower --devices."
     )
 
 
-def by_labels(targets: Places, count: int, each: int, sigma: float, rng: np.random.Generator) -> list[Places]:
+def by_labels(
+    targets: Places, count: int, each: int, sigma: float, rng: np.random.Generator, fewest: int = FEWEST_CLIPS
+) -> list[Places]:
     """Give every device so many labels, all labels to as many devices as can be, and unequal shares of their clips.
 
     A label's clips are dealt to those who have it in proportion to exp(s * x), s^2 = ln(1 + sigma^2), x standard normal
     by label and device: clips of a label on a device have a standard deviation of sigma times their mean (FedVSA's
-    print has 300, 600, 900 at a mean of 300). For a device with fewer than `FEWEST_CLIPS` it is drawn again.
+    print has 300, 600, 900 at a mean of 300). For a device with fewer than `fewest` it is drawn again.
 
     Parameters
     ----------
@@ -153,7 +157,7 @@ def by_labels(targets: Places, count: int, each: int, sigma: float, rng: np.rand
     wholes = [len(clips) if holders.any() else 0 for holders, clips in zip(has, order, strict=True)]
     for _ in range(DRAWS):
         counts = np.stack([apportioned(row, whole) for row, whole in zip(has * weights, wholes, strict=True)])
-        short = counts.sum(axis=0) < FEWEST_CLIPS
+        short = counts.sum(axis=0) < fewest
         if not sigma or not short.any():
             break
         weights[:, short] = np.exp(deviation * rng.standard_normal((len(labels), int(short.sum()))))

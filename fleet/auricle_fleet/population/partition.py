@@ -22,11 +22,9 @@ from auricle_fleet.population.dealing import (
 )
 from auricle_fleet.settings.check import VALIDATION, labelled_share
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.settings.partition import Fresh, Partition
+from auricle_fleet.settings.partition import DEALT_AFRESH, Fresh, Partition
 
 Places = NDArray[np.int64]
-DEALT_AFRESH = ("dirichlet", "labels")
-"""Kinds that deal all clips out: what the coordinator takes is taken before, so that every device has enough."""
 
 
 def divided(
@@ -64,11 +62,15 @@ def divided(
         pool = pool[long_tail(speech.targets[pool], len(speech.labels), partition.imbalance, rng)]
     own = [DeviceClips(each.speaker, np.intersect1d(each.clips, pool)) for each in split.devices]
     labelled = split.labelled
-    if share is not None and partition.kind in DEALT_AFRESH:
+    if share is not None and partition.kind in DEALT_AFRESH:  # before, so that every device has enough
         labelled, own = _without_share(own, speech.targets, share, seed)
         pool = np.setdiff1d(pool, labelled)
     if partition.deals:
-        own = _dealt(own, pool, speech.targets, partition, len(own) if devices is None else devices, rng)
+        late = _is_late(speech, pool, partition.fresh)
+        count = len(own) if devices is None else devices
+        own = _dealt(own, pool[~late], speech.targets, partition, count, rng)
+        if late.any():
+            own = _with_late(own, pool[late], speech.targets, partition, rng)
     if partition.tail == "device":
         own = [
             replace(each, clips=each.clips[own_tail(speech.targets[each.clips], partition.imbalance, rng)])
@@ -126,7 +128,8 @@ def device_seed(seed: int, device: int) -> int:
 def fresh_labels(targets: Places, labels: int, fresh: Fresh | None, seed: int) -> Places:
     """The first round (labels,) in which a device has clips of each label: 1, but for those drawn to be fresh.
 
-    Fresh label j of a device, from 0, begins in round `fresh.round` + j `fresh.every`; one of its labels is never.
+    Fresh label j of a device, from 0, begins in round `fresh.round` + j `fresh.every`; one of its labels is never. Of a
+    share they are the last labels, in their order.
 
     Parameters
     ----------
@@ -136,7 +139,10 @@ def fresh_labels(targets: Places, labels: int, fresh: Fresh | None, seed: int) -
         The device's.
     """
     begins = np.ones(labels, np.int64)
-    if fresh is not None:
+    if fresh is not None and fresh.labels is None:
+        late = fresh.late_labels(labels)
+        begins[labels - late :] = fresh.round + fresh.every * np.arange(late)
+    elif fresh is not None and fresh.labels is not None:
         own = np.random.default_rng([seed, 41]).permutation(np.unique(targets))
         late = own[: min(fresh.labels, len(own) - 1)]
         begins[late] = fresh.round + fresh.every * np.arange(len(late))
@@ -162,8 +168,30 @@ def _dealt(
         )
     if partition.kind == "split":
         return split_speakers(own, targets, count)
-    if partition.kind == "dirichlet":
-        parts = by_dirichlet(targets[pool], count, partition.alpha, rng)
-    else:
-        parts = by_labels(targets[pool], count, partition.labels, partition.sigma, rng)
+    parts = _parts(targets[pool], count, partition, rng, FEWEST_CLIPS)
     return [DeviceClips(f"part-{number:05d}", pool[part]) for number, part in enumerate(parts, 1)]
+
+
+def _parts(targets: Places, count: int, partition: Partition, rng: np.random.Generator, fewest: int) -> list[Places]:
+    """Places in `targets` for each device, of a kind that is dealt afresh."""
+    if partition.kind == "dirichlet":
+        return by_dirichlet(targets, count, partition.alpha, rng, fewest)
+    return by_labels(targets, count, partition.labels, partition.sigma, rng, fewest)
+
+
+def _is_late(speech: SpeechSet, pool: Places, fresh: Fresh | None) -> NDArray[np.bool_]:
+    """Which clips of the pool are of labels that come late on all devices."""
+    late = 0 if fresh is None else fresh.late_labels(len(speech.labels))
+    found: NDArray[np.bool_] = speech.targets[pool] >= len(speech.labels) - late
+    return found
+
+
+def _with_late(
+    own: Sequence[DeviceClips], pool: Places, targets: Places, partition: Partition, rng: np.random.Generator
+) -> list[DeviceClips]:
+    """The devices with the pool dealt out beside what they have, by the same partition."""
+    parts = _parts(targets[pool], len(own), partition, rng, 0)
+    return [
+        replace(each, clips=np.sort(np.concatenate([each.clips, pool[part]])))
+        for each, part in zip(own, parts, strict=True)
+    ]

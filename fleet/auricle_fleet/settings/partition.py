@@ -11,16 +11,34 @@ from auricle.settings import CheckedMeta
 
 Kind = Literal["speaker", "split", "dirichlet", "labels", "voices"]
 Tail = Literal["fleet", "device"]
+DEALT_AFRESH = ("dirichlet", "labels")
+"""Kinds that deal all clips out, whoever said them."""
 
 
 class Fresh(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Table `fresh` of a partition: labels that a device begins to have only after some rounds."""
+    """Table `fresh` of a partition: labels that devices begin to have only after some rounds."""
 
-    labels: Annotated[int, Meta(ge=1, le=100, description="How many of its own, drawn for each device; one stays.")]
+    labels: Annotated[
+        Annotated[int, Meta(ge=1, le=100)] | None,
+        Meta(description="How many of its own, drawn for each device; one stays."),
+    ] = None
+    share: Annotated[
+        Annotated[float, Meta(gt=0, lt=1)] | None,
+        Meta(description="Or that share of all labels, the last of --words, on all devices, dealt out apart."),
+    ] = None
     round: Annotated[int, Meta(ge=2, le=1_000_000, description="The first round in which it has the first of them.")]
     every: Annotated[
         int, Meta(ge=0, le=1_000_000, description="Rounds between one of them and the next; 0: all come at once.")
     ] = 0
+
+    def __post_init__(self) -> None:
+        """Refuse both ways to say which, and none."""
+        if (self.labels is None) == (self.share is None):
+            raise SettingsError("Labels come late by number on each device or as a share of all: say labels or share.")
+
+    def late_labels(self, labels: int) -> int:
+        """How many of all labels are fresh on every device: the share to the nearest, at least one, and one stays."""
+        return 0 if self.share is None else min(labels - 1, max(1, round(self.share * labels)))
 
 
 class Partition(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -75,6 +93,11 @@ class Partition(Struct, metaclass=CheckedMeta, frozen=True, forbid_unknown_field
         for name in usual.keys() - used:
             if getattr(self, name) != usual[name]:
                 raise SettingsError(f"The partition {self.kind} has no {name}: leave it out.")
+        if self.fresh is not None and self.fresh.share is not None and self.kind not in DEALT_AFRESH:
+            raise SettingsError(
+                f"A share of fresh labels is dealt out apart, and the partition {self.kind} deals none out: say "
+                "labels of fresh, or the kind dirichlet or labels."
+            )
         if self.tail == "device" and self.imbalance == 1:
             raise SettingsError("A long tail of each device needs an imbalance above 1: add it, or leave tail out.")
 
