@@ -48,7 +48,7 @@ class PaperItem(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     methods: tuple[str, ...] = ()
     """Rows that the suite has, under these names."""
     conditions: tuple[str, ...] = ()
-    """Columns that the suite has, under these names."""
+    """Columns that the suite has in its full size, under these names."""
     settings: Values = {}
     """Of the print's fleet: the full size of the suite has them."""
     printed: tuple[PrintedTable, ...] = ()
