@@ -89,6 +89,11 @@ def test_harm_of_an_attack_is_the_accuracy_of_the_three_rounds_after_it() -> Non
     assert told("after-attack", *found) is None
 
 
+def test_falls_are_what_accuracy_loses_from_round_to_round() -> None:
+    assert told("falls", *rounds(0.5, 0.4, 0.7, 0.1)) == pytest.approx((0.1 + 0 + 0.6) / 3)
+    assert told("falls", *rounds(0.5, None)) is None and told("falls") is None
+
+
 def test_worst_device_angle_backdoor_and_rounds() -> None:
     rows = (
         line(1, personal={"a": 0.1, "b": 0.5, "c": 0.7}, coordinator_angle=80.0, labelled_angle=10.0, backdoor=0.9),

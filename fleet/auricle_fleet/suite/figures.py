@@ -15,6 +15,7 @@ from auricle_fleet.suite.measures import (
     after_attack,
     angle,
     detection_seconds,
+    falls,
     false_names,
     labelled_angle,
     mean,
@@ -223,6 +224,12 @@ FIGURES = (
         name="after-attack",
         title="Shared plug-in in the three rounds after an attack's",
         of=after_attack,
+    ),
+    Figure(
+        name="falls",
+        title="Falls of the shared plug-in's accuracy from a round to the next, their mean",
+        of=falls,
+        higher_is_better=False,
     ),
     Figure(
         name="angle",

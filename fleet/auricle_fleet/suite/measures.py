@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -134,6 +135,15 @@ def _accuracy_and_attacks(summary: Summary, rows: Rows) -> tuple[dict[int, float
     """The plug-in's accuracy on unseen speakers by round, and the rounds with an attack, of a group that names them."""
     accuracy = {row.round: row.plugin_accuracy_unseen for row in rows}
     return accuracy, sorted({number for group in summary.attackers for number in group.rounds if number in accuracy})
+
+
+def falls(_: Summary, rows: Rows) -> float | None:
+    """By how much the plug-in's accuracy on unseen speakers falls from a round to the next: nothing where it rises.
+
+    The mean of all rounds but the first; None of fewer than two rounds that know it.
+    """
+    known = [row.plugin_accuracy_unseen for row in rows if row.plugin_accuracy_unseen is not None]
+    return mean([max(0.0, before - after) for before, after in pairwise(known)])
 
 
 def angle(_: Summary, rows: Rows) -> float | None:
