@@ -140,8 +140,8 @@ def fresh_labels(targets: Places, labels: int, fresh: Fresh | None, seed: int) -
     """
     begins = np.ones(labels, np.int64)
     if fresh is not None and fresh.labels is None:
-        late = fresh.late_labels(labels)
-        begins[labels - late :] = fresh.round + fresh.every * np.arange(late)
+        count = fresh.late_labels(labels)
+        begins[labels - count :] = fresh.round + fresh.every * np.arange(count)
     elif fresh is not None and fresh.labels is not None:
         own = np.random.default_rng([seed, 41]).permutation(np.unique(targets))
         late = own[: min(fresh.labels, len(own) - 1)]
