@@ -68,7 +68,7 @@ def test_the_first_round_of_feddc_is_that_of_fedprox(prior: float) -> None:
     trainer = trainer_of(replace(data, train=data.train.chosen(np.array([0, 3, 6, 9, 1]))))
 
     ours, theirs = (
-        trainer.run(plan, 1, PLUGIN, trainer.first_state(), vectors=told).plugin
+        trainer.run(plan, 1, PLUGIN, trainer.first_state(), lent=LentData(vectors=told)).plugin
         for plan, told in zip(plans, (zeros, {}), strict=True)
     )
 

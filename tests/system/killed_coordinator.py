@@ -28,14 +28,17 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from auricle.errors import AuricleError
 from auricle.mqtt_link.link import BrokerAddress, Delivery
-from auricle.packs.pack import load_pack
+from auricle.packs.pack import Pack, load_pack
 from auricle.process.until_signal import until_signal
 from auricle.wire.frames import device_of
 from auricle.wire.messages import Asked, Update
 from auricle.wire.plan import Plan
+from auricle_cloud.evaluation.evaluator import choose_evaluator
+from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_cloud.link.ledger import Arrived
 from auricle_cloud.rounds import coordinator as coordinator_module
 from auricle_cloud.rounds.coordinator import Coordinator
@@ -61,6 +64,7 @@ class Told(msgspec.Struct, frozen=True):
     database: str | None = None
     detect: bool = False
     one_phase: bool = False  # with `detect`: losses come with the updates
+    losses: bool = True  # with `detect`: False judges each round's updates by Shapley values
     keep: bool = True
     """Every body and model is kept, which the checker needs to make all models again; False: as a coordinator does."""
     server_rate: float = 0.5
@@ -92,6 +96,13 @@ def preset(server_rate: float, *, secure: bool = False) -> Preset:
     )
 
 
+def _noise(pack: Pack) -> ValidationSet:
+    """Features without speech, by which any model can be judged."""
+    shape = 20, *pack.manifest.task.input_shape
+    targets = np.arange(20, dtype=np.int64) % len(pack.labels)
+    return ValidationSet(np.random.default_rng(5).standard_normal(shape).astype(np.float32), targets)
+
+
 def _print(**said: Any) -> None:
     print(json.dumps(said), flush=True)
 
@@ -108,12 +119,15 @@ class Killed(Coordinator):
         same = {name: getattr(told, name) for name in ("devices", "quorum", "deadline", "least_wait", "database")}
         rounds: dict[str, Any] = {"mode": "async" if told.buffer else "sync", "buffer": Buffer(told.buffer or 1)}
         rounds["secure_sum"] = SecureSum(on=told.secure, wait=told.sum_wait)
-        rounds["detection"] = Detection(wait=60.0, one_phase=told.one_phase) if told.detect else None
+        detection = Detection(wait=60.0, one_phase=told.one_phase, losses=told.losses)
+        rounds["detection"] = detection if told.detect else None
         about = {"preset": preset(told.server_rate, secure=told.secure), "gather": 60.0, "patience": 0.0}
         kept = 100_000 if told.keep else KEPT
         place = (BrokerAddress.parse(told.broker), Path(told.folder), told.rounds)
         settings = RunSettings(FLEET, *place, **about, **same, **rounds, keep_models=kept)
-        super().__init__(settings, load_pack("digits"), self._show, probe=self._point)
+        pack = load_pack("digits")
+        judge = None if told.losses else choose_evaluator(pack, _noise(pack))[0]
+        super().__init__(settings, pack, self._show, judge, probe=self._point)
         if told.keep:
             self.blobs.remove_all = lambda _names: None  # type: ignore[method-assign,assignment]
         tell = self.site.messenger.tell

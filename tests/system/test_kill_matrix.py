@@ -31,6 +31,8 @@ SECURE = ["planned -> keys", "keys -> shares", "shares -> inviting", "collecting
 """In `test_secure_sum_faults.py`."""
 SECURE_ABORTED = ["keys -> aborted", "shares -> aborted", "revealing -> aborted"]
 TWO_PHASE = ["planned -> losses", "losses -> inviting", "losses -> alarm", "alarm -> inviting"]
+BY_SHAPLEY = ["planned -> alarm"]
+"""In two-phase rounds that compare no losses."""
 ABORTED = {
     "planned -> aborted": "start",
     "losses -> aborted": "after planned -> losses",
@@ -43,7 +45,7 @@ REFUSED = ["closing -> aborted"]
 
 
 def test_the_matrix_has_every_transition() -> None:
-    assert sorted([*PLAIN, *TWO_PHASE, *ABORTED, *SECURE, *SECURE_ABORTED, *REFUSED]) == sorted(
+    assert sorted([*PLAIN, *TWO_PHASE, *BY_SHAPLEY, *ABORTED, *SECURE, *SECURE_ABORTED, *REFUSED]) == sorted(
         label(old, new) for old, new in TRANSITIONS
     )
 
@@ -131,6 +133,17 @@ def test_killed_in_a_two_phase_round(
     rate = OVERSHOOT if "alarm" in point else 0.5
     model, resumed = _once(tmp_path, database, kill=point, detect=True, server_rate=rate)
     assert model == undisturbed[True, rate]
+    assert resumed < 10
+
+
+@pytest.mark.reliability("F1", load="the same where no losses are compared")
+@pytest.mark.slow
+@pytest.mark.parametrize("when", nightly_but(("before", "after"), ["before"]))
+def test_killed_in_a_round_that_compares_no_losses(when: str, database: str | None, tmp_path: Path) -> None:
+    told = {"detect": True, "losses": False}
+    undisturbed, _ = _once(tmp_path / "undisturbed", None, **told)
+    model, resumed = _once(tmp_path / "killed", database, kill=f"{when} {BY_SHAPLEY[0]}", **told)
+    assert model == undisturbed
     assert resumed < 10
 
 

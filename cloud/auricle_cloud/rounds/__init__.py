@@ -4,11 +4,12 @@ Each arrow is one transaction, and a coordinator that starts goes on with the st
 
     planned ----------------------> inviting -> collecting --------------> closing -> aggregated -> published
     planned -> losses ------------> inviting
+    planned ---------> alarm ---> inviting
                losses -> alarm ---> inviting
     planned -> keys ---> shares --> inviting    collecting -> revealing -> closing
 
-The first line is that of every round, the next two are of detection in two phases, the last of secure sums. From every
-state before closing a round may become aborted as well.
+The first line is that of every round, the next three are of detection in two phases (the second of these without its
+first), the last of secure sums. From every state before closing a round may become aborted as well.
 
 ========== =================================================================================================
 state      what happens in it, and where
