@@ -170,6 +170,8 @@ def test_a_claim_of_a_method_that_has_learnt_nothing_is_not_judged() -> None:
     assert (judged.verdict, judged.nothing_learnt) == ("not judged", ("mean",))  # 0.28 is a tenth of the way to all
     assert verdict(claim(), msgspec.structs.replace(told, chance=0.1)).verdict == "shown"
     assert verdict(claim(), msgspec.structs.replace(told, chance=0.1), {"lpa"}).nothing_learnt == ("lpa",)
+    attacked = msgspec.structs.replace(told, attacked=("clean",))
+    assert verdict(claim(), attacked).verdict == "shown"  # who falls under an attack may have learnt much
     alike = Tuned(method="a", tried=(("0.1", 0.5), ("0.2", 0.5)), kept="0.1")
     other = Tuned(method="b", tried=(("0.1", 0.5), ("0.2", 0.6)), kept="0.2")
     assert methods_alike([alike, other]) == {"a"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from functools import cache
 from typing import Any, Union, get_args, get_origin
 
 import msgspec
@@ -227,7 +228,7 @@ def _readable(written: object, kind: type[Part], where: str, strange: list[str])
         strange.append(where)
         return {}
     found: dict[str, Any] = {}
-    for field in msgspec.structs.fields(kind):
+    for field in _fields(kind):
         value = written.get(field.encode_name)
         if value is not None:
             place = f"{where}.{field.encode_name}" if where else field.encode_name
@@ -257,6 +258,13 @@ def _value(value: object, kind: object, place: str, strange: list[str]) -> objec
     return _sound(value, kind, place, strange)
 
 
+@cache
+def _fields(kind: type[Part]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The fields of a part, asked for once: a round's report has a part for each device."""
+    return msgspec.structs.fields(kind)
+
+
+@cache
 def _part_of(kind: object) -> type[Part] | None:
     """The part that a field holds, or may hold."""
     kinds = get_args(kind) if get_origin(kind) in (types.UnionType, Union) else (kind,)

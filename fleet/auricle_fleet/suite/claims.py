@@ -103,7 +103,8 @@ def stands_at_chance(claim: Claim, method: str, results: Results) -> bool:
     """Whether a method has learnt nothing in a condition that is claimed of.
 
     That is where its plug-in on unseen speakers came less than `LEARNT_SHARE` of the way from the share of the
-    commonest label to all. Unknown, and not so, where the suite does not show `unseen`, and of a claim of own models.
+    commonest label to all. Unknown, and not so, where the suite does not show `unseen`, of a claim of own models, and
+    under attack, where falling is what may be claimed.
     """
     if results.chance is None or (not is_rounds(claim.figure) and get_figure(claim.figure).model == "own"):
         return False
@@ -111,7 +112,9 @@ def stands_at_chance(claim: Claim, method: str, results: Results) -> bool:
     means = [
         each.mean
         for each in results.entries
-        if (each.figure, each.method) == ("unseen", method) and claim.condition in ("", each.condition)
+        if (each.figure, each.method) == ("unseen", method)
+        and claim.condition in ("", each.condition)
+        and each.condition not in results.attacked
     ]
     return any(mean is not None and mean < least for mean in means)
 

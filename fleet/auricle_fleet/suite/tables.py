@@ -108,6 +108,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     """In each condition of the reference, and of the other method whose first figure is best."""
     chance: float | None = None
     """Share of the unseen speakers' clips that have the commonest label; None where no run tells their labels."""
+    attacked: tuple[str, ...] = ()
+    """Conditions with attackers: who falls to chance there may have learnt much."""
 
     def entry(self, figure: str, method: str, condition: str) -> Entry:
         """The entry of this place."""
@@ -144,6 +146,11 @@ def results(suite: Suite, ended: Sequence[Ended]) -> Results:
         precision=tuple(each for place in places if (each := _precision(place, of[place])) is not None),
         confusions=tuple(_confusions(suite, entries, of)),
         chance=_chance(ended),
+        attacked=tuple(
+            condition.name
+            for condition in suite.conditions
+            if any(run.summary.attackers for run in ended if run.cell.condition == condition.name)
+        ),
     )
 
 
