@@ -38,7 +38,7 @@ models = ["fedmlac"]
 name = "mean"
 [[methods]]
 name = "MuPFL"
-settings = { method = "mupfl", learning = "supervised", pack = "bavd" }
+settings = { method = "mupfl", learning = "supervised", runtime = "native", pack = "bavd" }
 """
 
 
@@ -126,6 +126,8 @@ def test_a_suite_builds_its_pack_once_and_runs_with_it(tmp_path: Path, capsys: p
     built = pack.stat().st_mtime_ns
     assert said["failed"] == {} and said["packs"][0].startswith("bavd (2 words; crnn-lite, which drop activations; SHA")
     assert "Packs of its own: bavd" in (tmp_path / "out" / "suite.html").read_text()
+    logs = [log.read_text() for log in (tmp_path / "out" / "runs").glob("*.log")]
+    assert len(logs) == 2 and not any("leaves" in log for log in logs), "the C library does all steps"
     assert main(command) == 0
     assert pack.stat().st_mtime_ns == built
 

@@ -89,6 +89,18 @@ def test_edges_are_what_the_mode_says(mode: str) -> None:
     _check(nodes, **{name: np.array(value, np.int64) for name, value in lists.items()})
 
 
+def test_doubles_are_single_numbers_and_no_axes_are_all_of_them() -> None:
+    """As the masks of activation dropout have both."""
+    double = onnx.TensorProto.DOUBLE
+    nodes = [
+        helper.make_node("Cast", ["x"], ["wide"], to=double),
+        helper.make_node("ReduceSum", ["wide", "axes"], ["total"], keepdims=0, noop_with_empty_axes=0),
+        helper.make_node("Mul", ["wide", "total"], ["product"]),
+        helper.make_node("Cast", ["product"], ["y"], to=onnx.TensorProto.FLOAT),
+    ]
+    _check(nodes, axes=np.zeros(0, np.int64))
+
+
 @pytest.mark.parametrize(("name", "how"), [("MaxPool", {}), ("AveragePool", {"count_include_pad": 1})])
 @pytest.mark.parametrize("pads", [[1, 1], [2, 0]])
 def test_pooling_pads(name: str, how: dict[str, int], pads: list[int]) -> None:

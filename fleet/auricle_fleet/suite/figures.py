@@ -246,6 +246,8 @@ NAMES = tuple(figure.name for figure in FIGURES)
 """What `Suite.figures` can name."""
 CURVES = tuple(figure.name for figure in FIGURES if figure.by_round is not None and figure.higher_is_better)
 """What `Suite.target_figure` can name."""
+OWN_CLIPS = tuple(name for name in CURVES if name.startswith(("received", "trained", "personal")))
+"""What a suite can tune by: on the devices' own held-out clips."""
 
 
 def get_figure(name: str) -> Figure:

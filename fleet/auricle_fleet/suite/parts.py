@@ -83,7 +83,7 @@ class PackTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Tuning(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Table `[tuning]`: each method has as many tries as there are values here, in the first condition.
 
-    What is best is the accuracy on the validation speakers' clips, of a seed that the suite does not judge by.
+    What is best is `figure`, of a seed that the suite does not judge by.
     """
 
     setting: Name
@@ -92,6 +92,8 @@ class Tuning(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     seed: Seed
     rounds: Annotated[int, Meta(ge=1)] | None = None
     """Fewer than the suite's where a few show which is best."""
+    figure: Name | None = None
+    """One of a suite's, a share, where claims are of the devices' own clips; None: accuracy on validation speakers."""
 
     def first_values(self, method: Method) -> tuple[Tried, ...]:
         """Those that a method tries: all B, or of one with a constant of C values the first B - C + 1.

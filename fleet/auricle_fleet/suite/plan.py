@@ -16,7 +16,7 @@ from auricle_fleet.engines import require_engine
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.left_open import with_choices
 from auricle_fleet.settings.start_from import require_model
-from auricle_fleet.suite.figures import CURVES, NAMES, ROUNDS, TargetFigure, rounds_to
+from auricle_fleet.suite.figures import CURVES, NAMES, OWN_CLIPS, ROUNDS, TargetFigure, rounds_to
 from auricle_fleet.suite.parts import Condition, Full, Method, Name, PackTable, Seeds, Targets, Tuning, Values
 
 SHIPPED = Path(__file__).parent / "shipped"
@@ -97,6 +97,9 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise SettingsError(f'The reference "{self.reference}" is not a method: {nearest(self.reference, names)}')
         if self.tuning is not None and self.tuning.seed in self.seeds:
             raise SettingsError(f"The suite would tune on seed {self.tuning.seed}, by which it judges: name another.")
+        if self.tuning is not None and self.tuning.figure not in (None, *OWN_CLIPS):
+            figure = str(self.tuning.figure)
+            raise SettingsError(f'A suite does not tune by the figure "{figure}": {nearest(figure, OWN_CLIPS)}')
         for method in self.methods:
             if self.tuning is None and method.constant is not None:
                 raise SettingsError(f'The method "{method.name}" has a constant to tune, and the suite no [tuning].')

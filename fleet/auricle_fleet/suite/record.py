@@ -25,7 +25,7 @@ class Tuned(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     tried: tuple[tuple[str, float], ...]
-    """What was tried, each with the accuracy on the validation speakers' clips that it reached, 0 to 1."""
+    """What was tried, each with what it reached by the figure of `[tuning]`, 0 to 1."""
     kept: str
 
     def tries(self) -> str:

@@ -18,7 +18,7 @@ from auricle_fleet.suite.plan import Suite, cells
 from auricle_fleet.suite.record import Size, SuiteRecord, Tuned
 from auricle_fleet.suite.running import SuiteRunner
 from auricle_fleet.suite.tables import Results, results
-from auricle_fleet.suite.tuning import Try, best_tries, every_try, first_tries, second_tries, told
+from auricle_fleet.suite.tuning import Try, best_tries, by_what, every_try, first_tries, second_tries, told
 
 
 @dataclass(frozen=True)
@@ -119,16 +119,16 @@ class SuiteRun:
             return None
         methods, budget = len(self._suite.methods), len(tuning.values)
         self._view.say(
-            f"tunes {tuning.setting} and the methods' own constants on validation speakers, seed {tuning.seed}: "
+            f"tunes {tuning.setting} and the methods' own constants {by_what(self._suite)}, seed {tuning.seed}: "
             f"{budget} tries a method, {methods * budget} runs"
         )
         tries = first_tries(self._suite, self._where)
         ended = await self._run_tries(tries)
-        second = second_tries(self._suite, self._where, best_tries(tries, ended))
+        second = second_tries(self._suite, self._where, best_tries(self._suite, tries, ended))
         ended |= await self._run_tries(second)
         tries += second
-        best = best_tries(tries, ended)
-        self._tuned = told(tries, best, ended)
+        best = best_tries(self._suite, tries, ended)
+        self._tuned = told(self._suite, tries, best, ended)
         for each in self._tuned:
             self._view.say(f"{each.method}: {each.tries()}; keeps {each.kept}")
         return {method: each.over for method, each in best.items()}

@@ -1,4 +1,4 @@
-"""Tuning: each method has the same number of tries on validation speakers, with a seed that nothing is judged by."""
+"""Tuning: each method has the same number of tries, with a seed that nothing is judged by."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.suite.figures import get_figure
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.parts import Constant, Method, Tried, Values
 from auricle_fleet.suite.plan import Cell, Suite, cell_of, require_apart
@@ -74,34 +75,44 @@ def every_try(suite: Suite, where: str) -> list[Try]:
     return found
 
 
-def best_tries(tries: Iterable[Try], ended: Mapping[str, Ended]) -> dict[str, Try]:
-    """By method the try with the highest accuracy on validation speakers, of two alike the earlier one.
+def best_tries(suite: Suite, tries: Iterable[Try], ended: Mapping[str, Ended]) -> dict[str, Try]:
+    """By method the try that is best by the figure of `[tuning]`, of two alike the earlier one.
 
     Parameters
     ----------
     ended
-        By its name each run that has ended; a run that has not, or has no such accuracy, is not among the best.
+        By its name each run that has ended; a run that has not, or has no such figure, is not among the best.
     """
     best: dict[str, tuple[float, Try]] = {}
     for each in tries:
-        accuracy = validated(each, ended)
-        if accuracy is not None and (each.method not in best or accuracy > best[each.method][0]):
-            best[each.method] = (accuracy, each)
+        share = reached(suite, each, ended)
+        if share is not None and (each.method not in best or share > best[each.method][0]):
+            best[each.method] = (share, each)
     return {method: each for method, (_, each) in best.items()}
 
 
-def validated(each: Try, ended: Mapping[str, Ended]) -> float | None:
-    """The accuracy that a try reached on the validation speakers' clips; None where it did not end."""
+def reached(suite: Suite, each: Try, ended: Mapping[str, Ended]) -> float | None:
+    """What a try reached, 0 to 1, by the figure of `[tuning]`; None where it did not end."""
     result = ended.get(each.cell.name)
-    return None if result is None else result.summary.plugin_accuracy_validation
+    if result is None:
+        return None
+    if suite.tuning is None or suite.tuning.figure is None:
+        return result.summary.plugin_accuracy_validation
+    return get_figure(suite.tuning.figure).of(result.summary, result.rounds)
 
 
-def told(tries: Sequence[Try], best: Mapping[str, Try], ended: Mapping[str, Ended]) -> list[Tuned]:
+def by_what(suite: Suite) -> str:
+    """What tries are compared by, for people."""
+    figure = None if suite.tuning is None else suite.tuning.figure
+    return "on validation speakers" if figure is None else f"by {figure}"
+
+
+def told(suite: Suite, tries: Sequence[Try], best: Mapping[str, Try], ended: Mapping[str, Ended]) -> list[Tuned]:
     """What was tried and kept, by method."""
     found = []
     for method, kept in best.items():
-        of_method = [(each.label, validated(each, ended)) for each in tries if each.method == method]
-        tried = tuple((label, accuracy) for label, accuracy in of_method if accuracy is not None)
+        of_method = [(each.label, reached(suite, each, ended)) for each in tries if each.method == method]
+        tried = tuple((label, share) for label, share in of_method if share is not None)
         found.append(Tuned(method=method, tried=tried, kept=kept.label))
     return found
 

@@ -59,9 +59,9 @@ def _where(graph: Graph, node: Node) -> list[View]:
 
 
 def _cast(graph: Graph, node: Node) -> list[View]:
-    to = {1: FLOAT, 9: TRUTH, 6: WHOLE, 7: WHOLE}.get(graph.call(node).number("to", 0))
+    to = {1: FLOAT, 11: FLOAT, 9: TRUTH, 6: WHOLE, 7: WHOLE}.get(graph.call(node).number("to", 0))
     view, kind = graph.view(node.inputs[0]), graph.kind(node.inputs[0])
-    require(to is not None and not (to == WHOLE and kind == FLOAT), "it makes a type that is not float32 or truth")
+    require(to is not None and not (to == WHOLE and kind == FLOAT), "it makes a type that is not a float or truth")
     assert to is not None
     graph.kinds[node.outputs[0]] = to
     return [graph.writer.elementwise("truth", [view]) if to == TRUTH and kind != TRUTH else view]

@@ -87,7 +87,7 @@ def _write(graph: Graph, node: Node) -> None:
     handler = HANDLERS.get(node.operator)
     if handler is None:
         raise UnsupportedError(f"its operator {node.operator} is not one that the library has")
-    if any(0 in graph.shapes[name] for name in [*node.inputs, *node.outputs] if name):
+    if any(0 in graph.shapes[name] for name in [*node.inputs, *node.outputs] if name and name not in graph.constants):
         raise UnsupportedError(f"its operator {node.operator} has a value without numbers")
     kinds = [graph.kind(name) for name in node.inputs]
     if node.operator in COMPUTED and WHOLE in kinds[: COMPUTED[node.operator]]:
