@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import SettingsError, nearest
-from auricle_fleet.suite.figures import Figure, get_figure, is_rounds, rounds_to
 from auricle_fleet.suite.paired import interval
 from auricle_fleet.suite.plan import Method, Suite
 from auricle_fleet.suite.record import SuiteRecord
+from auricle_fleet.suite.targets import kind_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -65,7 +65,7 @@ def fleet_row(fleet: Fleet, record: SuiteRecord, suite: Suite) -> list[str]:
     condition = _one(fleet, "condition", fleet.condition, record.conditions)
     plain = _one(fleet, "method", fleet.fedavg, record.methods)
     values = {each: record.tables.entry(figure, each, condition).values for each in record.methods}
-    sense = 1 if _figure(figure).higher_is_better else -1
+    sense = 1 if kind_of(figure).higher_is_better else -1
     means = {name: statistics.fmean(known) for name, of in values.items() if (known := _known(of))}
     if plain not in means:
         raise SettingsError(f'{_place(fleet)}: no run of "{plain}" tells {figure} in the condition "{condition}".')
@@ -129,10 +129,6 @@ def _one(fleet: Fleet, what: str, name: str, known: Sequence[str] | Mapping[str,
     return name
 
 
-def _figure(name: str) -> Figure:
-    return rounds_to(1.0) if is_rounds(name) else get_figure(name)
-
-
 def _place(fleet: Fleet) -> str:
     return f'fleets.toml, fleet "{fleet.fleet}", suite {fleet.suite}'
 
@@ -142,5 +138,5 @@ def _share(figure: str, value: float | None) -> str:
 
 
 def _amount(figure: str, value: float) -> str:
-    unit = _figure(figure).unit
+    unit = kind_of(figure).unit
     return f"{100 * value:.1f} %" if unit == "share" else f"{value:.1f} {unit}"

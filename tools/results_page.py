@@ -30,6 +30,7 @@ from auricle_fleet.suite.claims import Verdict, methods_alike, verdict_row, verd
 from auricle_fleet.suite.plan import Condition, Method, Suite, read_suite, shipped
 from auricle_fleet.suite.prints import find_item
 from auricle_fleet.suite.record import SuiteRecord
+from auricle_fleet.suite.targets import is_to_target
 from auricle_fleet.suite.written import Table, markdown, tables
 
 ROOT = Path(__file__).parents[1]
@@ -100,6 +101,7 @@ def read(path: Path) -> Ran:
     of_file = read_suite(name)[0] if name in shipped() else None
     shared = {} if of_file is None else {name: of_file.settings[name] for name in SHARED if name in of_file.settings}
     known = {} if of_file is None else {method.name: _whole(method, shared) for method in of_file.methods}
+    entries = record.tables.entries
     try:
         suite = Suite(
             about=record.about,
@@ -108,7 +110,10 @@ def read(path: Path) -> Ran:
             conditions=tuple(Condition(name=condition) for condition in record.conditions),
             reference=record.reference,
             target=record.target,
-            figures=tuple(each for each in dict.fromkeys(e.figure for e in record.tables.entries) if each != "rounds"),
+            target_figure=record.target_figure or ("unseen" if of_file is None else of_file.target_figure),
+            target_seconds=record.target_seconds,
+            target_devices=record.target_devices,
+            figures=tuple(each for each in dict.fromkeys(e.figure for e in entries) if not is_to_target(each)),
             claims=() if of_file is None else of_file.claims,
         )
     except SettingsError as error:

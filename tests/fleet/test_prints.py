@@ -7,10 +7,11 @@ import re
 import msgspec
 import pytest
 
-from auricle_fleet.suite.figures import NAMES, is_rounds
+from auricle_fleet.suite.figures import NAMES
 from auricle_fleet.suite.plan import cells, read_suite, shipped
 from auricle_fleet.suite.prints import Paper, PaperItem, find_item, read_papers
 from auricle_fleet.suite.sizes import full_size
+from auricle_fleet.suite.targets import is_to_target
 
 ITEMS = [(paper, item) for paper in read_papers() for item in paper.items]
 HELD = [(paper, item) for paper, item in ITEMS if item.suite]
@@ -23,7 +24,7 @@ def test_an_item_has_a_suite_or_a_reason_why_not(paper: Paper, item: PaperItem) 
         return
     assert item.suite in shipped(), paper.name
     assert find_item(item.suite) == item
-    assert item.figure in NAMES or is_rounds(item.figure)
+    assert item.figure in NAMES or is_to_target(item.figure)
     for printed in item.printed:
         assert printed.condition in item.conditions and printed.values
         assert set(printed.values) <= set(item.methods)

@@ -7,7 +7,8 @@ import pytest
 
 from auricle_fleet.suite.claims import claim_rows, methods_alike, printed_numbers, verdict
 from auricle_fleet.suite.figures import get_figure
-from auricle_fleet.suite.plan import Claim, Condition, Method, Suite
+from auricle_fleet.suite.parts import Claim, Condition, Method
+from auricle_fleet.suite.plan import Suite
 from auricle_fleet.suite.prints import PaperItem, PrintedTable
 from auricle_fleet.suite.record import Tuned
 from auricle_fleet.suite.tables import Entry, Results

@@ -10,7 +10,8 @@ from tests.fleet.ended_run import SUMMARY, line
 
 from auricle_fleet.population.attacks import Attackers
 from auricle_fleet.results.result import RoundRow, Summary
-from auricle_fleet.suite.figures import NAMES, get_figure, rounds_to
+from auricle_fleet.suite.figures import NAMES, get_figure
+from auricle_fleet.suite.targets import kind_of, rounds_to, seconds_to
 
 ONCE = Attackers(group="once", devices=("a", "b"), rounds=(3, 6))
 
@@ -105,6 +106,27 @@ def test_worst_device_angle_backdoor_and_rounds() -> None:
     summary: Summary = msgspec.structs.replace(SUMMARY, rounds_planned=9)
     assert rounds_to(0.6).of(summary, rounds(0.5, None, 0.6, 0.7)) == 3
     assert rounds_to(0.8).of(summary, rounds(0.5, 0.6)) == 10
+
+
+def test_seconds_to_a_target_are_those_of_the_rounds_up_to_it_and_a_run_that_is_never_there_has_none() -> None:
+    times = (2.0, 0.5, 4.0)
+    rows = [msgspec.structs.replace(row, seconds=s) for row, s in zip(rounds(0.5, 0.4, 0.7), times, strict=True)]
+    assert [seconds_to(target).of(SUMMARY, rows) for target in (0.5, 0.6, 0.8)] == [2.0, 6.5, None]
+    assert (kind_of("seconds-of-15").unit, kind_of("rounds-2").unit, kind_of("detection-seconds").unit) == (
+        *("seconds", "rounds", "seconds"),
+    )
+    assert kind_of("seconds-2").name == "seconds" and not kind_of("seconds-2").higher_is_better
+
+
+def test_seconds_until_so_many_devices_have_a_target_count_each_with_its_newest_accuracy() -> None:
+    rows = (
+        line(1, personal={"a": 0.7, "b": 0.5}, seconds=1.0),
+        line(2, personal={"a": 0.6, "c": 0.9}, seconds=2.0),  # a has fallen
+        line(3, personal={"b": 0.7, "d": None}, seconds=4.0),
+    )
+    found = {count: seconds_to(0.7, "personal", devices=count) for count in (1, 2, 3)}
+    assert [figure.of(SUMMARY, rows) for figure in found.values()] == [1.0, 7.0, None]
+    assert (found[2].name, found[2].model, found[2].first_at(rows)) == ("seconds-of-2", "own", 3)
 
 
 def test_models_on_held_out_clips_are_told_of_the_last_round() -> None:

@@ -145,6 +145,8 @@ def test_a_command_line_changes_data_rounds_and_seeds_of_all_runs(tmp_path: Path
         ("seeds = [1]\n[tuning]\nsetting = 'rate'\nvalues = [0.1, 1.0]\nseed = 1\n" + A, "seed 1"),
         ("figures = ['tale']\n" + A, 'did you mean "tail"?'),
         ("figures = ['tail', 'tail']\n" + A, 'the figure "tail" twice'),
+        ("target_seconds = true\n" + A, "would count the seconds to a target, and has none"),
+        ("target = 0.5\ntarget_devices = [2, 2]\n" + A, 'the number of devices "2" twice'),
         ("seeds = [0]\n", "methods"),
         ("[[method]]\nname = 'a'\n", "method"),
         (A + "settings = { method = 'krumm' }\n", 'method "a"'),
@@ -261,7 +263,7 @@ condition = "slow & noisy"
         ('worse = "mean"', 'worse = "Multi-Krum"', 'compares "Multi-Krum" with itself'),
         ('condition = "slow & noisy"', 'condition = "noisy & slow"', 'names the condition "noisy & slow"'),
         ('figure = "unseen"', 'figure = "tail"', '"tail", which the suite does not show: there is: personal'),
-        ('figure = "unseen"', 'figure = "rounds"', "is of the rounds to a target, and the suite has none"),
+        ('figure = "unseen"', 'figure = "rounds"', "is of the way to a target, and the suite has none"),
     ],
 )
 def test_a_claim_names_what_the_suite_has(tmp_path: Path, was: str, becomes: str, said: str) -> None:

@@ -14,7 +14,7 @@ from tests.fleet.ended_run import SUMMARY, line
 
 from auricle_fleet.population.judging import RECALLS
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.suite.curves import curves, precision_curves, rounds_to_target
+from auricle_fleet.suite.curves import bars_to_target, curves, precision_curves
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.page import Shown, write_shown
 from auricle_fleet.suite.paired import interval, sign_flip, student
@@ -136,7 +136,7 @@ def test_differences_have_a_sign_and_rounds_that_nobody_reached_are_not_compared
 
 
 def test_a_method_that_never_reaches_the_target_has_no_bar() -> None:
-    drawn = rounds_to_target(SUITE, results(SUITE, ended()), SUITE.target_figures[0])
+    drawn = bars_to_target(SUITE, results(SUITE, ended()), SUITE.target_figures[0])
     assert drawn is not None
     picture = ET.fromstring(drawn)  # made above
     name = "{http://www.w3.org/2000/svg}"
@@ -144,6 +144,27 @@ def test_a_method_that_never_reaches_the_target_has_no_bar() -> None:
     assert shown[2:6] == ["mean", "at least 2.3, reached by 2 of 3", "A & B", "2.0, reached by 3 of 3"]
     assert shown[7:] == ["mean", "never in 2 rounds, 3 runs", "A & B", "at least 2.5, reached by 1 of 2"]
     assert len(list(picture.iter(f"{name}rect"))) == 1 + 3  # the paper, and the bars
+
+
+def test_seconds_to_a_target_are_in_tables_and_pictures_without_runs_that_are_never_there() -> None:
+    suite = msgspec.structs.replace(SUITE, target_seconds=True, target_devices=(1,))
+    assert [figure.name for figure in suite.target_figures] == ["rounds", "seconds", "seconds-of-1"]
+    found = results(suite, ended())
+    assert found.entry("seconds", "mean", "clean").values == (None, 3.0, 3.0)  # two rounds of 1.5 seconds
+    beside = {each.condition: each.differences for each in found.beside if each.figure == "seconds"}
+    assert beside == {"clean": (0.0, 0.0)}  # of noise the reference is never there
+    made = {table.title: table for table in tables(suite, found)}
+    (title,) = (t for t in made if t.startswith("Seconds") and "speakers" in t and t.endswith("that reached it"))
+    assert made[title].head[2] == "seconds to 60 %"
+    assert [row[2:] for row in made[title].rows] == [
+        *(["3.0 (3.0 to 3.0)", "2 of 3"], ["-", "0 of 3"], ["3.0 (3.0 to 3.0)", "3 of 3"]),
+        ["3.0 (3.0 to 3.0)", "1 of 2"],
+    ]
+    drawn = bars_to_target(suite, found, suite.target_figures[1])
+    assert drawn is not None
+    shown = [text.text for text in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]  # made above
+    assert shown[2:6] == ["mean", "3.0, reached by 2 of 3", "A & B", "3.0, reached by 3 of 3"]
+    assert shown[7:] == ["mean", "never, 3 runs", "A & B", "3.0, reached by 1 of 2"]
 
 
 def test_a_table_keeps_bars_and_signs_of_its_form() -> None:

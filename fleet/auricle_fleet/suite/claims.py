@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from auricle_fleet.suite.figures import Figure, get_figure, is_rounds, rounds_to
+from auricle_fleet.suite.figures import Figure
 from auricle_fleet.suite.paired import interval, sign_flip
-from auricle_fleet.suite.plan import Claim, Suite
+from auricle_fleet.suite.parts import Claim
+from auricle_fleet.suite.plan import Suite
 from auricle_fleet.suite.prints import PaperItem
 from auricle_fleet.suite.record import Tuned
 from auricle_fleet.suite.tables import Results
+from auricle_fleet.suite.targets import is_to_target, kind_of
 
 SHOWN, REFUTED, UNDECIDED, NOT_JUDGED = "shown", "refuted", "undecided", "not judged"
 LEARNT_SHARE = 0.1
@@ -37,7 +39,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def figure(self) -> Figure:
         """That the claim is of."""
-        return rounds_to(1.0) if is_rounds(self.claim.figure) else get_figure(self.claim.figure)
+        return kind_of(self.claim.figure)
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -106,7 +108,7 @@ def stands_at_chance(claim: Claim, method: str, results: Results) -> bool:
     commonest label to all. Unknown, and not so, where the suite does not show `unseen`, of a claim of own models, and
     under attack, where falling is what may be claimed.
     """
-    if results.chance is None or (not is_rounds(claim.figure) and get_figure(claim.figure).model == "own"):
+    if results.chance is None or (not is_to_target(claim.figure) and kind_of(claim.figure).model == "own"):
         return False
     least = results.chance + LEARNT_SHARE * (1 - results.chance)
     means = [

@@ -10,11 +10,12 @@ from auricle.process.times import how_many
 from auricle_fleet.population.judging import RECALLS
 from auricle_fleet.results.drawing import Axis, Bar, Point, Series, bar_chart, heat_map, line_chart
 from auricle_fleet.results.result import RoundRow
-from auricle_fleet.suite.figures import Figure, TargetFigure, Unit
+from auricle_fleet.suite.figures import Figure, Unit
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.parts import Condition
 from auricle_fleet.suite.plan import Suite, plain_name
 from auricle_fleet.suite.tables import Results, figures_of
+from auricle_fleet.suite.targets import TargetFigure
 
 AXES: dict[Unit, Axis] = {"share": Axis("", 0.0, 1.0, is_share=True), "degrees": Axis("degrees", 0.0, 180.0)}
 """Of the values of a figure by round."""
@@ -38,7 +39,7 @@ def pictures(suite: Suite, ended: Sequence[Ended], found: Results) -> list[Pictu
         runs = [each for each in ended if each.cell.condition == condition.name]
         drawn += _of_condition(suite, runs, condition, found)
     for target in suite.target_figures:
-        svg = rounds_to_target(suite, found, target)
+        svg = bars_to_target(suite, found, target)
         if svg is not None:
             drawn.append(Picture(f"{target.name}-to-target", svg, target.model))
     return drawn
@@ -91,11 +92,11 @@ def precision_curves(suite: Suite, found: Results, condition: str) -> str | None
     return line_chart("Keywords of unseen speakers: precision by recall", condition, series, *axes)
 
 
-def rounds_to_target(suite: Suite, found: Results, target: TargetFigure) -> str | None:
-    """Draw the mean rounds until a target as bars; where no run of a method is ever there, its name has a text alone.
+def bars_to_target(suite: Suite, found: Results, target: TargetFigure) -> str | None:
+    """Draw the mean rounds or seconds until a target as bars; a method of which no run is there has a text alone.
 
-    A run that is never there counts as one more than it has, so the mean with such runs is the least that it may be.
-    None where no run has ended.
+    A run that is never there counts as one round more than it has, so the mean with such runs is the least that it may
+    be; the mean of seconds is without it. None where no run has ended.
     """
     reached = [each for each in found.reached if each.figure == target.name]
     if not any(each.runs for each in reached):
@@ -105,14 +106,14 @@ def rounds_to_target(suite: Suite, found: Results, target: TargetFigure) -> str 
         bars = []
         for each in (each for each in reached if each.condition == condition.name):
             mean = found.entry(target.name, each.method, condition.name).mean
-            if mean is None:
+            if not each.runs:
                 continue
-            if not each.rounds:
-                never = f"never in {how_many(round(mean - 1), 'round')}, {how_many(each.runs, 'run')}"
-                bars.append(Bar(each.method, None, never))
+            if not each.rounds or mean is None:
+                within = "" if mean is None else f" in {how_many(round(mean - 1), 'round')}"
+                bars.append(Bar(each.method, None, f"never{within}, {how_many(each.runs, 'run')}"))
                 continue
             most = max(most, mean)
-            least = "" if len(each.rounds) == each.runs else "at least "
+            least = "at least " if target.unit == "rounds" and len(each.rounds) < each.runs else ""
             bars.append(Bar(each.method, mean, f"{least}{mean:.1f}, reached by {len(each.rounds)} of {each.runs}"))
         blocks.append((condition.name, bars))
     return bar_chart(target.title, blocks, most)

@@ -30,8 +30,6 @@ from auricle_fleet.suite.measures import (
 )
 
 Unit = Literal["share", "rounds", "devices", "degrees", "seconds"]
-ROUNDS = "rounds"
-"""The figure that a suite has beside those that it names, where it has a target; of a second one `rounds-2`."""
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,50 +76,6 @@ def figures_of_precision(name: str, title: str, field: Precision) -> tuple[Figur
         )
         for percent in (60, 70, 80, 90)
     )
-
-
-class TargetFigure(Figure, frozen=True, kw_only=True):
-    """The rounds until a figure reaches a target."""
-
-    target: float
-    reached_by: str
-    """The figure, which has a value in each round."""
-
-    def first_at(self, rows: Rows) -> int | None:
-        """The first round in which the figure is at least at the target; None if it never is."""
-        read = get_figure(self.reached_by).by_round
-        assert read is not None  # `Suite` refuses others
-        return next((row.round for row in rows if (read(row) or 0.0) >= self.target), None)
-
-
-def is_rounds(name: str) -> bool:
-    """Whether a figure of this name is of the rounds to a target."""
-    return name == ROUNDS or name.startswith(f"{ROUNDS}-")
-
-
-def rounds_to(target: float, reached_by: str = "unseen", place: int = 1) -> TargetFigure:
-    """The first round in which a figure is at or above a target; one that is never counts as one after the last.
-
-    Parameters
-    ----------
-    target
-        0 to 1.
-    reached_by
-        The figure's name; it has a value in each round.
-    place
-        Of the target among the suite's, from 1.
-    """
-    figure = TargetFigure(
-        name=ROUNDS if place == 1 else f"{ROUNDS}-{place}",
-        title=f"Rounds until {100 * target:g} %: {get_figure(reached_by).title}",
-        of=lambda summary, rows: float(figure.first_at(rows) or summary.rounds_planned + 1),
-        unit="rounds",
-        higher_is_better=False,
-        model=get_figure(reached_by).model,
-        target=target,
-        reached_by=reached_by,
-    )
-    return figure
 
 
 FIGURES = (

@@ -1,4 +1,4 @@
-"""The tables of a suite's file: methods with what is tuned of them, conditions, packs, tuning, and the full size."""
+"""The tables of a suite's file: methods with what is tuned, conditions, packs, tuning, claims, and the full size."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ Words = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=1000)]
 Tried = float | int | str
 Seeds = Annotated[tuple[Seed, ...], Meta(min_length=1, max_length=1000)]
 Target = Annotated[float, Meta(gt=0, le=1)]
+Devices = Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(max_length=10)]
 Targets = Target | Annotated[tuple[Target, ...], Meta(min_length=1, max_length=5)]
 
 
@@ -115,6 +116,23 @@ class Tuning(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 "in [tuning]."
             )
         return self.values[:left]
+
+
+class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table `[[claims]]`: an ordering that a paper prints, to be shown or refuted (claims.py)."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=300)]
+    """What is claimed, a sentence."""
+    figure: Name
+    """That it is judged by, one that the suite shows, or `rounds` or `seconds` to its target."""
+    better: Name
+    """The method that is said to be better."""
+    worse: Annotated[str, Meta(max_length=40)] = ""
+    """The method that it is better than; without, the claim is of the figure itself, beside `bound`."""
+    condition: Annotated[str, Meta(max_length=40)] = ""
+    """Without, the mean of all."""
+    bound: float = 0.0
+    """By how much it is better at the least, in the figure's own unit; below 0: it is not worse by more."""
 
 
 class Full(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

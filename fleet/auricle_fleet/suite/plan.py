@@ -16,8 +16,21 @@ from auricle_fleet.engines import require_engine
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.left_open import with_choices
 from auricle_fleet.settings.start_from import require_model
-from auricle_fleet.suite.figures import CURVES, NAMES, OWN_CLIPS, ROUNDS, TargetFigure, rounds_to
-from auricle_fleet.suite.parts import Condition, Full, Method, Name, PackTable, Seeds, Targets, Tuning, Values
+from auricle_fleet.suite.figures import CURVES, NAMES, OWN_CLIPS
+from auricle_fleet.suite.parts import (
+    Claim,
+    Condition,
+    Devices,
+    Full,
+    Method,
+    Name,
+    PackTable,
+    Seeds,
+    Targets,
+    Tuning,
+    Values,
+)
+from auricle_fleet.suite.targets import TargetFigure, is_to_target, rounds_to, seconds_to
 
 SHIPPED = Path(__file__).parent / "shipped"
 """Suites that come with this package, a file each."""
@@ -25,23 +38,6 @@ MOST_CELLS = 100_000
 TABLES = ("method_options", "buffer", "detection", "limits", "privacy", "secure_sum", "partition")
 """Settings that are tables: what is told later is put over what was told before, name by name; one with a `kind` of its
 own takes the place of what was told before."""
-
-
-class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table `[[claims]]`: an ordering that a paper prints, to be shown or refuted (claims.py)."""
-
-    text: Annotated[str, Meta(min_length=1, max_length=300)]
-    """What is claimed, a sentence."""
-    figure: Name
-    """That it is judged by, one that the suite shows, or `rounds` for the rounds to its target."""
-    better: Name
-    """The method that is said to be better."""
-    worse: Annotated[str, Meta(max_length=40)] = ""
-    """The method that it is better than; without, the claim is of the figure itself, beside `bound`."""
-    condition: Annotated[str, Meta(max_length=40)] = ""
-    """Without, the mean of all."""
-    bound: float = 0.0
-    """By how much it is better at the least, in the figure's own unit; below 0: it is not worse by more."""
 
 
 class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,6 +56,10 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One, or several, 0 to 1: the rounds until it is reached are counted."""
     target_figure: Name = "unseen"
     """What reaches it, by the names of docs/suites.md: a figure that has a value in each round."""
+    target_seconds: bool = False
+    """Count the seconds of the machine's rounds until then, too."""
+    target_devices: Devices = ()
+    """Count the seconds until the own models of so many devices have the first target."""
     packs: dict[str, PackTable] = {}
     """That the suite builds for itself: a setting `pack` may name one."""
     tuning: Tuning | None = None
@@ -77,6 +77,7 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             ("condition", [condition.name for condition in self.conditions]),
             ("seed", list(map(str, self.seeds))),
             ("figure", list(self.figures)),
+            ("number of devices", list(map(str, self.target_devices))),
         ):
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
@@ -89,6 +90,8 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 f'The target_figure "{self.target_figure}" has no value in each round: '
                 f"{nearest(self.target_figure, CURVES)}"
             )
+        if self.target is None and (self.target_seconds or self.target_devices):
+            raise SettingsError("The suite would count the seconds to a target, and has none: set target.")
         for name in self.packs:
             if not re.fullmatch("[a-z0-9][a-z0-9-]{0,39}", name):
                 raise SettingsError(f'"{name}" is not a valid name of a pack: take letters a to z, digits and "-".')
@@ -123,8 +126,8 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise SettingsError(
                 f'{said} names the condition "{claim.condition}": {nearest(claim.condition, conditions)}'
             )
-        if claim.figure == ROUNDS and self.target is None:
-            raise SettingsError(f"{said} is of the rounds to a target, and the suite has none: set target.")
+        if is_to_target(claim.figure) and self.target is None:
+            raise SettingsError(f"{said} is of the way to a target, and the suite has none: set target.")
         shown = (*self.figures, *(figure.name for figure in self.target_figures))
         if claim.figure not in shown:
             raise SettingsError(
@@ -134,9 +137,16 @@ class Suite(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def target_figures(self) -> tuple[TargetFigure, ...]:
-        """The rounds to each of its targets."""
-        targets = () if self.target is None else (self.target,) if isinstance(self.target, float) else self.target
-        return tuple(rounds_to(target, self.target_figure, place) for place, target in enumerate(targets, 1))
+        """The rounds to each of its targets, and the seconds where it counts them."""
+        if self.target is None:
+            return ()
+        targets = (self.target,) if isinstance(self.target, float) else self.target
+        places = [(target, self.target_figure, place) for place, target in enumerate(targets, 1)]
+        return (
+            *(rounds_to(*each) for each in places),
+            *(seconds_to(*each) for each in places if self.target_seconds),
+            *(seconds_to(targets[0], self.target_figure, devices=count) for count in self.target_devices),
+        )
 
     @property
     def compared_with(self) -> str:

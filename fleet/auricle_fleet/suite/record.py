@@ -12,7 +12,7 @@ import msgspec
 
 from auricle import __version__
 from auricle_fleet.settings.units import percent
-from auricle_fleet.suite.parts import Targets
+from auricle_fleet.suite.parts import Devices, Targets
 from auricle_fleet.suite.tables import Results
 
 Size = Literal["small", "full"]
@@ -55,6 +55,10 @@ class SuiteRecord(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[str, ...]
     reference: str
     target: Targets | None
+    target_figure: str | None = None
+    """What reaches it; None in a file of a version that did not keep it."""
+    target_seconds: bool = False
+    target_devices: Devices = ()
     setting: str | None
     """That was tuned; None where nothing was."""
     tuned: tuple[Tuned, ...]

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from auricle_fleet.suite.figures import FIGURES, ROUNDS, Figure, TargetFigure, get_figure
+from auricle_fleet.suite.figures import FIGURES, Figure, get_figure
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.paired import interval, sign_flip
 from auricle_fleet.suite.plan import Suite
+from auricle_fleet.suite.targets import ROUNDS, TargetFigure
 
 __all__ = ["EVERY", "FIGURES", "Beside", "Entry", "Figure", "Reached", "Results", "figures_of", "results"]
 
@@ -117,7 +118,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def figures_of(suite: Suite) -> tuple[Figure, ...]:
-    """What a suite shows: the figures that it names, and the rounds until its target where it has one."""
+    """What a suite shows: the figures that it names, and the rounds and seconds until its target."""
     return (*map(get_figure, suite.figures), *suite.target_figures)
 
 

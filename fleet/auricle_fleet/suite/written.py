@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from auricle.wire.kinds import plain
 from auricle_fleet.suite.claims import Context, claim_rows
-from auricle_fleet.suite.figures import Figure, TargetFigure, Unit
+from auricle_fleet.suite.figures import Figure, Unit
 from auricle_fleet.suite.plan import Suite
 from auricle_fleet.suite.prints import PaperItem
-from auricle_fleet.suite.tables import Beside, Entry, Reached, Results, figures_of
+from auricle_fleet.suite.tables import Beside, Entry, Results, figures_of
+from auricle_fleet.suite.targets import TargetFigure
 
 Row = list[str]
 MODELS = ("claims", "plug-in", "own", "run")
@@ -69,14 +70,16 @@ def beside_table(suite: Suite, beside: Iterable[Beside], figure: Figure) -> Tabl
     return Table(f"{figure.title}: beside {suite.compared_with}{less}", head, rows, figure.model)
 
 
-def reached_table(target: TargetFigure, reached: Iterable[Reached]) -> Table:
-    """The rounds until a target: the median of the runs that got there, and how many did."""
+def reached_table(target: TargetFigure, results: Results) -> Table:
+    """Rounds or seconds until a target: the median of the runs that got there, and how many did."""
     rows = []
-    for each in (each for each in reached if each.figure == target.name):
-        rounds = sorted(each.rounds)
-        median = "-" if not rounds else f"{statistics.median(rounds):g} ({rounds[0]} to {rounds[-1]})"
-        rows.append([each.method, each.condition, median, f"{len(rounds)} of {each.runs}"])
-    head = ["method", "condition", f"rounds to {100 * target.target:g} %", "reached by"]
+    for each in (each for each in results.reached if each.figure == target.name):
+        rounds = target.unit == "rounds"
+        values = sorted(each.rounds if rounds else results.entry(target.name, each.method, each.condition).known)
+        least, middle, most = (values[0], statistics.median(values), values[-1]) if values else (0, 0, 0)
+        median = f"{middle:g} ({least} to {most})" if rounds else f"{middle:.1f} ({least:.1f} to {most:.1f})"
+        rows.append([each.method, each.condition, median if values else "-", f"{len(values)} of {each.runs}"])
+    head = ["method", "condition", f"{target.unit} to {100 * target.target:g} %", "reached by"]
     return Table(f"{target.title}, of the runs that reached it", head, rows, target.model)
 
 
@@ -107,7 +110,7 @@ def tables(suite: Suite, results: Results, context: Context = (None, ())) -> lis
         if not any(entry.known for entry in results.entries if entry.figure == figure.name):
             continue
         if isinstance(figure, TargetFigure):
-            found.append(reached_table(figure, results.reached))
+            found.append(reached_table(figure, results))
             if not any(each.rounds for each in results.reached if each.figure == figure.name):
                 found += printed_table(suite, figure, context[0])
                 continue
