@@ -6,19 +6,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import sqlalchemy as sa
 from safetensors.numpy import load
-from tests.cloud.filled_store import TASK, Filled, fill
+from tests.cloud.filled_store import DEVICES, TASK, Filled, fill
 
 from auricle.errors import SettingsError, StorageError
+from auricle.wire.plan import InferenceLoss, Plan
 from auricle.wire.tensors import decode
 from auricle_cloud.api.remote import checked
 from auricle_cloud.operations.operating import ConflictError, NotFoundError
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.storage.blobs import Blobs
-from auricle_cloud.storage.schema import updates
+from auricle_cloud.storage.schema import rounds, updates
 from auricle_cloud.storage.store import Store
 
 ODD_LABELS = (
@@ -66,6 +68,19 @@ def test_a_device_that_says_many_held_out_clips_does_not_decide_the_accuracy(do:
         tx.execute(lie.values(held_out=1 << 40, plugin_accuracy=1.0))
 
     assert do.show_round(1).row.plugin_accuracy == 0.75
+
+
+@pytest.mark.parametrize("kind", ["ce", "l1"])
+def test_a_round_and_a_devices_part_in_it_say_which_loss_theirs_is(
+    do: Operations, filled: Filled, kind: InferenceLoss
+) -> None:
+    with filled.store.database.writing() as tx:
+        plan = msgspec.msgpack.encode(Plan(inference_loss=kind))
+        tx.execute(sa.update(rounds).where(rounds.c.round == 2).values(plan=plan))
+
+    said = {row.round: row.inference_loss for row in do.list_rounds().rounds}
+    assert said == {1: None, 2: kind, 3: None}  # round 1 is of a store without plans, and 3 has not begun
+    assert {past.round: past.inference_loss for past in do.show_device(DEVICES[0]).history} == {1: None, 2: kind}
 
 
 def test_pages_fit_together_and_end(do: Operations) -> None:

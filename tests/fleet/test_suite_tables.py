@@ -14,7 +14,7 @@ from tests.fleet.ended_run import SUMMARY, line
 
 from auricle_fleet.population.judging import RECALLS
 from auricle_fleet.settings.fleet_settings import FleetSettings
-from auricle_fleet.suite.curves import bars_to_target, curves, precision_curves
+from auricle_fleet.suite.curves import bars_to_target, curves, pictures, precision_curves
 from auricle_fleet.suite.folder import Ended
 from auricle_fleet.suite.page import Shown, write_shown
 from auricle_fleet.suite.paired import interval, sign_flip, student
@@ -188,6 +188,18 @@ def test_curves_are_a_picture_of_their_own_with_every_method_in_the_key() -> Non
     assert len(tables(SUITE, results(SUITE, []))) == 0
     of_one = curves(SUITE, [replace(each, rounds=each.rounds[:1]) for each in ended()], "clean", FIGURES[0])
     assert of_one is not None and len(list(ET.fromstring(of_one).iter(f"{name}circle"))) == len(SUITE.methods)
+
+
+def test_losses_of_another_kind_have_a_picture_and_a_unit_of_their_own() -> None:
+    options = {"A & B": {"inference_loss": "mse"}, "mean": {}}
+    runs = [
+        replace(each, cell=replace(each.cell, settings=FleetSettings(method_options=options[each.cell.method])))
+        for each in ended()
+    ]
+    drawn = {each.name: each.svg for each in pictures(SUITE, runs, results(SUITE, runs)) if "loss" in each.name}
+    assert drawn.keys() == {"loss-clean", "loss-noise-5", "loss-mse-clean", "loss-mse-noise-5"}
+    assert ">nats<" in drawn["loss-clean"] and ">nats<" not in drawn["loss-mse-clean"]
+    assert ">Σ (p - y)²<" in drawn["loss-mse-clean"]
 
 
 def test_precision_by_recall_is_the_mean_of_the_seeds_as_far_as_all_of_them_reach() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from auricle.process.times import Time
+from auricle.wire.plan import InferenceLoss
 from auricle_cloud.operations.types import Answer
 from auricle_cloud.storage.rows import Standing
 
@@ -76,6 +77,8 @@ class Invited(Answer, frozen=True, kw_only=True):
     counted_in: int | None
     samples: int | None
     loss: float | None
+    inference_loss: InferenceLoss | None
+    """As of the round."""
     staleness: int | None
     plugin_accuracy: float | None
     personal_accuracy: float | None

@@ -67,7 +67,11 @@ class DeviceOperations(Operator):
         """Show a device with its invitations, refusals and events, the newest first."""
         row = self._device(device)
         history = self._list.history(self.task, device, limit=limit + 1, before=before)
-        shown = [as_answer(Invited, past, state=outcome_state(past)) for past in history[:limit]]
+        losses = self._list.inference_losses(self.task, [past.round for past in history[:limit]])
+        shown = [
+            as_answer(Invited, past, state=outcome_state(past), inference_loss=losses.get(past.round))
+            for past in history[:limit]
+        ]
         log = self.device_logs(device, limit=min(limit, 50))
         return DeviceDetail(
             row=self._device_rows([row])[0],

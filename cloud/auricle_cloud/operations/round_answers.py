@@ -8,8 +8,9 @@ from typing import Literal
 from msgspec import field
 
 from auricle.process.times import Time
+from auricle.wire.plan import InferenceLoss
 from auricle_cloud.operations.types import Answer
-from auricle_cloud.states.figures import FIGURES
+from auricle_cloud.states.figures import FIGURES, LOSS_UNITS
 from auricle_cloud.states.outcome import OUTCOMES, Outcome
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import State
@@ -25,7 +26,7 @@ Verdict = Literal["kept", "pruned_near", "pruned_far", "left_out"]
 def words_of_rounds() -> Document:
     """What may become of devices in a round, and which numbers a round has, as the page shows them."""
     outcomes = [{"name": name, "sign": of.sign, "tone": of.tone} for name, of in OUTCOMES.items()]
-    return {"OUTCOMES": outcomes, "FIGURES": [asdict(figure) for figure in FIGURES]}
+    return {"OUTCOMES": outcomes, "FIGURES": [asdict(figure) for figure in FIGURES], "LOSS_UNITS": LOSS_UNITS}
 
 
 class RoundRow(Answer, frozen=True, kw_only=True):
@@ -52,7 +53,9 @@ class RoundRow(Answer, frozen=True, kw_only=True):
     samples: int
     """Training samples behind the counted updates."""
     loss: float | None
-    """Mean inference loss of the model it began with, by samples, in nats."""
+    """Mean inference loss of the model it began with, by samples."""
+    inference_loss: InferenceLoss | None
+    """Which one that is: `ce` in nats, `mse` and `l1` of posteriors; None before the round begins."""
     plugin_accuracy: float | None
     """Of that model on the devices' held-out clips, 0 to 1."""
     personal_accuracy: float | None

@@ -71,8 +71,12 @@ class RoundOperations(Operator):
             raise absent(error, hint) from error
 
     def _rows(self, found: Sequence[rows.RoundGlance]) -> list[RoundRow]:
-        tallies = self._list.tallies(self.task, [row.round for row in found])
-        return [as_answer(RoundRow, row, **asdict(tallies[row.round])) for row in found]
+        numbers = [row.round for row in found]
+        tallies, losses = self._list.tallies(self.task, numbers), self._list.inference_losses(self.task, numbers)
+        return [
+            as_answer(RoundRow, row, **asdict(tallies[row.round]), inference_loss=losses.get(row.round))
+            for row in found
+        ]
 
     def _round(self, number: int) -> RoundRow:
         (row,) = self._rows([self._found(number)])

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 from msgspec.structs import asdict, replace
 
+from auricle.wire.plan import InferenceLoss
 from auricle_cloud.states.round import FINISHED, GAVE_UP
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.rows import DeviceRow, EventRow, InvitationRow, ModelRow, Row, Standing, TaskRow
@@ -22,6 +24,12 @@ _HIDDEN = (updates.c.loss == 0) & (updates.c.steps == 0)
 """What a device with noise says in place of its loss."""
 R = TypeVar("R", bound=Row)
 _NAMES = (devices.c.device, devices.c.label)
+
+
+class _Asked(msgspec.Struct):
+    """What of a round's plan is read here."""
+
+    inference_loss: InferenceLoss = "ce"
 
 
 class CohortTally(Row, frozen=True):
@@ -130,6 +138,15 @@ class Listings:
         for bodied in self._rows(UpdateTally, bodies):
             found[bodied.round] = replace(found[bodied.round], **asdict(bodied))
         return found
+
+    def inference_losses(self, task: str, numbers: Iterable[int]) -> dict[int, InferenceLoss]:
+        """Which loss of the model devices say, by round; rounds that have not begun are missing."""
+        query = sa.select(rounds.c.round, rounds.c.plan).where(
+            (rounds.c.task == task) & rounds.c.round.in_(list(numbers)) & rounds.c.plan.is_not(None)
+        )
+        with self._db.reading() as tx:
+            plans = {row.round: row.plan for row in tx.execute(query) if row.plan}
+        return {number: msgspec.msgpack.decode(plan, type=_Asked).inference_loss for number, plan in plans.items()}
 
     def due(self, task: str) -> tuple[int, int | None, int | None]:
         """How many rounds are planned, which one is under way, and which finished last."""

@@ -51,7 +51,8 @@ class RoundRow(msgspec.Struct, metaclass=CheckedMeta, frozen=True, kw_only=True)
     bytes_down: int
     """Received by all devices so far."""
     inference_loss: float | None
-    """Mean loss of the round's first model on the devices' clips, in nats."""
+    """Mean loss of the round's first model on the devices' clips: in nats, unless the method's `inference_loss` is of
+    posteriors."""
     false_accepts_per_hour: float | None = None
     """Of the plug-in on sound without keywords; None where there is no such sound. Less than an hour of it shows no
     rate: people are told `false_accepts` and `negative_seconds`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from auricle.process.times import how_many
+from auricle_cloud.states.figures import LOSS_UNITS
 from auricle_fleet.population.judging import RECALLS
 from auricle_fleet.results.drawing import Axis, Bar, Point, Series, bar_chart, heat_map, line_chart
 from auricle_fleet.results.result import RoundRow
@@ -51,9 +52,10 @@ def _of_condition(suite: Suite, ended: Sequence[Ended], condition: Condition, fo
         svg = curves(suite, ended, condition.name, figure)
         if svg is not None:
             yield Picture(f"{figure.name}-{place}", svg, figure.model)
-    svg = loss_curves(suite, ended, condition.name)
-    if svg is not None:
-        yield Picture(f"loss-{place}", svg)
+    for loss, unit in LOSS_UNITS.items():
+        svg = loss_curves(suite, [each for each in ended if _loss_of(each) == loss], condition.name, unit)
+        if svg is not None:
+            yield Picture(f"loss-{place}" if loss == "ce" else f"loss-{loss}-{place}", svg)
     svg = precision_curves(suite, found, condition.name)
     if svg is not None:
         yield Picture(f"precision-recall-{place}", svg)
@@ -71,10 +73,21 @@ def curves(suite: Suite, ended: Sequence[Ended], condition: str, figure: Figure)
     return _by_round(suite, ended, condition, figure.title, figure.by_round, AXES[figure.unit])
 
 
-def loss_curves(suite: Suite, ended: Sequence[Ended], condition: str) -> str | None:
-    """Draw the mean loss of each round's first model on the devices' clips; None where no run tells it."""
+def _loss_of(ended: Ended) -> object:
+    """Which loss of the model the devices of a run say: an option of some methods."""
+    return ended.cell.settings.method_options.get("inference_loss", "ce")
+
+
+def loss_curves(suite: Suite, ended: Sequence[Ended], condition: str, unit: str) -> str | None:
+    """Draw the mean loss of each round's first model on the devices' clips; None where no run tells it.
+
+    Parameters
+    ----------
+    ended
+        Runs of which the losses have one `unit`.
+    """
     losses = [row.inference_loss for each in ended for row in each.rounds if row.inference_loss is not None]
-    axis = Axis("nats", 0.0, max(losses, default=1.0) or 1.0)
+    axis = Axis(unit, 0.0, max(losses, default=1.0) or 1.0)
     title = "Loss of the shared plug-in on the devices' clips"
     return _by_round(suite, ended, condition, title, lambda row: row.inference_loss, axis)
 

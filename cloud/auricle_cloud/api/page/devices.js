@@ -3,7 +3,7 @@
 import { get, may } from "./api.js";
 import { curves } from "./charts.js";
 import { admitDevice, approveAll, deviceActions } from "./actions.js";
-import { address, badge, count, deviceLink, facts, fixed, h, link, percent, plural, roundLink, seconds, signed, table, time } from "./dom.js";
+import { address, badge, count, deviceLink, facts, fixed, h, link, lossColumn, lossUnits, percent, plural, roundLink, seconds, signed, table, time } from "./dom.js";
 import { EVENTS } from "./fleet.js";
 import { panel } from "./panel.js";
 import { whyOf } from "./rounds.js";
@@ -66,12 +66,12 @@ function searching(wanted) {
   return form;
 }
 
-const HISTORY = (device) => [
+const HISTORY = (device, history) => [
   { head: "Round", cell: ({ round }) => roundLink(round) },
   { head: "State", cell: ({ state }) => badge(state) },
   { head: "Why", cell: ({ round, reason }) => [reason && `${reason} `, link("why", ["rounds", round, device])] },
   { head: "Samples", number: true, cell: ({ samples }) => count(samples) },
-  { head: "Loss (nats)", number: true, cell: ({ loss }) => fixed(loss) },
+  lossColumn(history),
   { head: "Shared model", number: true, minor: true, cell: ({ plugin_accuracy: accuracy }) => percent(accuracy) },
   { head: "Own model", number: true, minor: true, cell: ({ personal_accuracy: accuracy }) => percent(accuracy) },
   { head: "Behind", number: true, minor: true, cell: ({ staleness }) => count(staleness) },
@@ -114,7 +114,7 @@ export function devicePage(device) {
       }, { on: ["state"], wide: true }),
       panel("Participation", async (before, signal) => {
         const { history, learning, next } = await show({ limit: 50, before }, signal);
-        return { nodes: [learning && h("p", {}, learning), table("Participation", HISTORY(device), history, "It was never invited."), over(history)].filter(Boolean), next };
+        return { nodes: [learning && h("p", {}, learning), table("Participation", HISTORY(device, history), history, "It was never invited."), over(history)].filter(Boolean), next };
       }, live),
       panel("What it hears", async (before, signal) => {
         const { row, reports, next } = await get(["devices", device, "hearing"], { limit: 24, before }, signal);
@@ -166,7 +166,7 @@ function over(history) {
   if (!history.length) return null;
   const of = (name) => history.map((row) => [row.round, row[name]]);
   return h("div", { class: "pair" },
-    curves({ title: "Loss", unit: "nats", low: 0, write: (value) => fixed(value), series: [{ name: "received model, its clips", points: of("loss") }] }),
+    curves({ title: "Loss", unit: lossUnits(history), low: 0, write: (value) => fixed(value), series: [{ name: "received model, its clips", points: of("loss") }] }),
     curves({
       title: "Accuracy", unit: "%", low: 0, high: 1, write: percent, tick: (value) => String(Math.round(100 * value)),
       series: [{ name: "shared model, its held-out clips", points: of("plugin_accuracy") }, { name: "its own model", points: of("personal_accuracy") }],

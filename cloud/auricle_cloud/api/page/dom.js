@@ -1,6 +1,6 @@
 /** Elements from data. Whatever comes from the server becomes a text node or an attribute, never markup. */
 
-import { OUTCOMES } from "./words.js";
+import { LOSS_UNITS, OUTCOMES } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -42,6 +42,17 @@ const TIME = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: 
 
 export const count = (value) => (isNumber(value) ? value.toLocaleString("en-GB") : "–");
 export const fixed = (value, digits = 3) => (isNumber(value) ? value.toFixed(digits) : "–");
+/** In what the losses of a round are. */
+export const lossUnit = ({ inference_loss: kind }) => LOSS_UNITS[kind ?? "ce"];
+/** The same of several rounds that have losses. */
+export const lossUnits = (rows) =>
+  [...new Set(rows.filter(({ loss }) => loss !== null).map(lossUnit))].join(" or ") || LOSS_UNITS.ce;
+/** A round's loss with its unit. */
+export const lossOf = (row) => (row.loss === null ? "–" : `${fixed(row.loss)} ${lossUnit(row)}`);
+/** A column of losses: the unit stands above it, or by each where they have several. */
+export const lossColumn = (rows, more = {}) => (Object.values(LOSS_UNITS).includes(lossUnits(rows))
+  ? { head: `Loss (${lossUnits(rows)})`, number: true, ...more, cell: ({ loss }) => fixed(loss) }
+  : { head: "Loss", number: true, ...more, cell: lossOf });
 export const percent = (value, digits = 1) => (isNumber(value) ? `${(100 * value).toFixed(digits)} %` : "–");
 export const signed = (value, digits = 4) => (isNumber(value) ? (value > 0 ? "+" : "") + value.toFixed(digits) : "–");
 export const seconds = (value) => (isNumber(value) ? `${value.toFixed(1)} s` : "–");

@@ -3,9 +3,10 @@
 import { get } from "./api.js";
 import { curves } from "./charts.js";
 import { rollBack, roundActions, startRounds } from "./actions.js";
-import { badge, count, deviceLink, facts, fixed, h, link, percent, plural, progress, roundLink, sentences, table, time } from "./dom.js";
+import { badge, count, deviceLink, facts, fixed, h, link, lossUnits, percent, plural, progress, roundLink, sentences, table, time } from "./dom.js";
 import { panel } from "./panel.js";
 import { rolloutsPanel } from "./updates.js";
+import { LOSS_UNITS } from "./words.js";
 
 const ROUNDS = 200;
 
@@ -122,9 +123,9 @@ function curvesPanel() {
         ],
       }),
       curves({
-        title: "Loss over rounds", unit: "nats", low: 0, write: (value) => fixed(value), series: [
+        title: "Loss over rounds", unit: lossUnits(rounds), low: 0, write: (value) => fixed(value), series: [
           { name: "shared model, devices' clips", points: of("loss") },
-          { name: "shared model, validation set", points: judged("loss") },
+          { name: `shared model, validation set${lossUnits(rounds) === LOSS_UNITS.ce ? "" : `, in ${LOSS_UNITS.ce}`}`, points: judged("loss") },
         ],
       }));
   }, {

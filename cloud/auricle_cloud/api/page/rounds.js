@@ -4,23 +4,23 @@ import { get, may } from "./api.js";
 import { dots } from "./charts.js";
 import { FINISHED, removeSchedule, roundActions, setSchedule, startRounds } from "./actions.js";
 import {
-  address, badge, count, deviceLink, facts, fixed, h, link, percent, plural, progress, roundLink, seconds, sentences, signed, table, time,
+  address, badge, count, deviceLink, facts, fixed, h, link, lossColumn, lossOf, lossUnit, percent, plural, progress, roundLink, seconds, sentences, signed, table, time,
 } from "./dom.js";
 import { advance, waits } from "./fleet.js";
 import { map } from "./map.js";
 import { panel } from "./panel.js";
 import { FIGURES, OUTCOMES } from "./words.js";
 
-const WRITE = { count, nats: fixed, share: percent, number: fixed };
+const WRITE = { count, share: percent, number: fixed };
 
-const COLUMNS = [
+const COLUMNS = (rounds) => [
   { head: "Round", cell: ({ round }) => link(`Round ${round}`, ["rounds", round]) },
   { head: "State", cell: ({ state, request }) => [badge(state), request && ` ${request} was asked`] },
   { head: "Counted", number: true, cell: ({ counted, invited, left_out: out }) =>
     `${count(counted)} of ${count(invited)}${out ? `, ${count(out)} left out` : ""}` },
   { head: "Failed", number: true, minor: true, cell: ({ failed }) => count(failed) },
-  ...FIGURES.filter(({ shown }) => shown.includes("table")).map(({ name, head, unit, minor }) => (
-    { head, number: true, minor, cell: ({ [name]: value }) => WRITE[unit](value) })),
+  ...FIGURES.filter(({ shown }) => shown.includes("table")).map(({ name, head, unit, minor }) => (unit === "loss"
+    ? lossColumn(rounds, { minor }) : { head, number: true, minor, cell: ({ [name]: value }) => WRITE[unit](value) })),
   { head: "Mode", minor: true, cell: ({ mode }) => mode },
   { head: "Opened", minor: true, cell: ({ opened }) => time(opened) },
   { head: "Closed", minor: true, cell: ({ closed }) => time(closed) },
@@ -33,7 +33,7 @@ export function roundsPage() {
       h("p", { class: "buttons" }, startRounds(), setSchedule()),
       panel("All rounds, the newest first", async (before, signal) => {
         const { rounds, next } = await get(["rounds"], { limit: 50, before }, signal);
-        return { nodes: table("Rounds", COLUMNS, rounds, "No round was planned yet."), next };
+        return { nodes: table("Rounds", COLUMNS(rounds), rounds, "No round was planned yet."), next };
       }, { on: ["state", "update", "plan"], wide: true }),
       panel("Schedules", async (_, signal) =>
         table("Schedules", schedules(), (await get(["schedules"], {}, signal)).schedules, "No rounds start automatically."),
@@ -54,13 +54,13 @@ const schedules = () => [
 /** What devices are looked for by: outcomes, and what a method or detection says of those that counted. */
 const WANTED = OUTCOMES.flatMap(({ name }) => (name === "left_out" ? [name, "pruned", "harmful"] : [name]));
 
-const COHORT = (number, isOver) => [
+const COHORT = (number, isOver, members) => [
   { head: "Device", cell: ({ device }) => link(device, ["rounds", number, device]) },
   { head: "State", cell: ({ state }) => badge(state === "invited" && isOver ? "silent" : state) },
   { head: "Why", cell: ({ reason, state, counted_in: where }) =>
     reason || (state === "counted" && where !== null && where !== number ? ["in ", roundLink(where)] : "–") },
   { head: "Samples", number: true, minor: true, cell: ({ samples }) => count(samples) },
-  { head: "Loss (nats)", number: true, cell: ({ loss }) => fixed(loss) },
+  lossColumn(members),
   { head: "Behind", number: true, minor: true, cell: ({ staleness }) => count(staleness) },
   { head: "Trained", number: true, minor: true, cell: (row) => seconds(row.seconds) },
   { head: "Received", minor: true, cell: ({ received }) => time(received) },
@@ -78,7 +78,8 @@ function cohort(number, query, live, done) {
     panel("Cohort", async (after, signal) => {
       const { row, cohort: members, next } = await get(["rounds", number], { limit: 50, after, outcome }, signal);
       const none = outcome ? "No invited device had this outcome." : "Nobody is invited yet.";
-      return { nodes: table("Cohort", COHORT(number, FINISHED.includes(row.state)), members, none), next };
+      const known = members.map((each) => ({ ...each, inference_loss: row.inference_loss }));
+      return { nodes: table("Cohort", COHORT(number, FINISHED.includes(row.state), known), known, none), next };
     }, { ...live, wide: true }));
   const chosen = WANTED.includes(query.get("outcome")) ? query.get("outcome") : "";
   const select = h("select", { id: "filter-outcome", onchange: () => {
@@ -114,7 +115,7 @@ export function roundPage(text, query) {
         const { state, sentences: said } = await get(["rounds", number, "why"], { limit: 1 }, signal);
         return FINISHED.includes(state) ? sentences(said) : h("p", { class: "muted" }, "The round is not finished yet.");
       }, done),
-      panel("Detection", async (_, signal) => detection((await get(["rounds", number], { limit: 1 }, signal)).detection),
+      panel("Detection", async (_, signal) => detection(await get(["rounds", number], { limit: 1 }, signal)),
         { ...done, on: ["state", "alarm"] }),
       cohort(number, query, live, done),
     ],
@@ -131,13 +132,13 @@ function head(row, model) {
       ["Made", model === null ? null : link(`model version ${model}`, ["models"])],
       ["Began with", row.base_version === null ? null : `model version ${row.base_version}`],
       ...FIGURES.filter(({ shown }) => shown.includes("round")).map(({ name, words, unit }) =>
-        [words, row[name] !== null && (row[name] || unit !== "count") ? `${WRITE[unit](row[name])}${unit === "nats" ? " nats" : ""}` : null]),
+        [words, row[name] === null || (unit === "count" && !row[name]) ? null : unit === "loss" ? lossOf(row) : WRITE[unit](row[name])]),
     ]),
     h("p", { class: "buttons" }, roundActions(row), link("All rounds", ["rounds"])),
   ];
 }
 
-function detection(found) {
+function detection({ detection: found, row }) {
   if (!found) return h("p", { class: "muted" }, "No detection has run in this round.");
   const votes = new Set(found.votes ?? []);
   const bad = new Set(found.bad ?? []);
@@ -155,7 +156,7 @@ function detection(found) {
     bad.size > 0 && h("p", {}, "Named harmful: ", [...bad].map((name, i) => [i ? ", " : "", deviceLink(name)]), "."),
     h("div", { class: "pair" },
       dots({
-        title: "Loss of the received model", unit: "nats", write: (loss) => fixed(loss), rows: losses,
+        title: "Loss of the received model", unit: lossUnit(row), write: (loss) => fixed(loss), rows: losses,
         line: { at: found.reference, name: "reference" },
       }),
       dots({

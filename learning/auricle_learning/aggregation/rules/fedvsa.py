@@ -19,7 +19,7 @@ NO_LOSS = "no usable inference loss: the model is unchanged"
 
 Clip = Annotated[
     Positive,
-    Meta(description="C, in the unit of the loss (nats). 5 is above ln(classes) + 1 for 35 words (A38)."),
+    Meta(description="C, in the unit of the loss (of ce nats). 5 is above ln(classes) + 1 for 35 words (A38)."),
 ]
 LossLimit = Literal["clamp", "norm"]
 Limit = Annotated[
