@@ -23,7 +23,7 @@ from auricle_fleet.engine import Engine
 from auricle_fleet.engines import ENGINES, require_engine
 from auricle_fleet.forecast.forecast import require_fit
 from auricle_fleet.population.attacks import attackers
-from auricle_fleet.population.central import CentralTraining, all_clips
+from auricle_fleet.population.central import CentralTraining, all_clips, labelled_cut
 from auricle_fleet.population.data import load_data
 from auricle_fleet.population.judging import FleetJudging
 from auricle_fleet.population.run_model import read_plugin, write_plugin
@@ -243,6 +243,8 @@ class FleetRun:
         self._left = await self._in_thread(self._graphs_left_to_onnxruntime)
         if self.settings.judges:
             self.view.say(self.judging.describe(self.settings.judge_share))
+        if cut := await self._in_thread(labelled_cut, self.settings, data.pack):
+            self.view.say(cut)
         first = (RunFolder(self.out).first, self.view.say, self._step)
         self.start = await self._in_thread(first_model, self.settings, data, self.judging, *first)
         engine = self.engine = self._kind(self.settings, data, self.judging, RunFolder(self.out).state)

@@ -14,7 +14,7 @@ from auricle.errors import DataError
 from auricle.packs.pack import load_pack
 from auricle.speech.audio import read_clip
 from auricle.speech.features import LogMel
-from auricle_cloud.evaluation.validation_set import ValidationSet, load_validation
+from auricle_cloud.evaluation.validation_set import ValidationSet, describe_cut, load_validation
 
 DIGITS, GSC12 = load_pack("digits"), load_pack("gsc12")
 
@@ -60,6 +60,9 @@ def test_of_many_clips_every_label_gives_equally_many_and_the_seed_decides_which
     assert np.bincount(found.targets).tolist() == [0, 4, 4, 2]
     assert np.array_equal(found.features, again.features)
     assert not np.array_equal(found.features, other.features)
+    cut = f"Of the 26 clips of {tmp_path} 10 are taken: of each label equally many, as far as it has them."
+    assert found.sentence.endswith(f". {cut}") and describe_cut(tmp_path, DIGITS, most=10) == cut
+    assert describe_cut(tmp_path, DIGITS, most=26) == "" and "taken" not in load_validation(tmp_path, DIGITS).sentence
 
 
 def test_a_damaged_clip_is_left_out_and_named(tmp_path: Path) -> None:

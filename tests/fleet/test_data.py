@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.row_store import Spill
 from auricle.speech.words import COMMANDS, DIGITS
+from auricle_cloud.evaluation import validation_set
 from auricle_cloud.evaluation.validation_set import load_validation
-from auricle_fleet.population.central import CentralTraining, all_clips, coordinator_clips
+from auricle_fleet.population import central
+from auricle_fleet.population.central import CentralTraining, all_clips, coordinator_clips, labelled_cut
 from auricle_fleet.population.data import FleetData, load_data, task_pack, usual_words
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.runtimes import StepRuntime, accuracy, frontend_of
@@ -215,6 +218,16 @@ def test_the_coordinators_clips_are_the_labelled_ones(folder: Path) -> None:
     validated = load_validation(folder, drawn.pack)
     assert np.array_equal(of_folder.targets, validated.targets)
     assert np.array_equal(LogMel(drawn.pack.manifest.task).finish(of_folder.energies), validated.features)
+
+
+def test_a_folder_of_labelled_clips_that_is_cut_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, pack = settings(folder, method="fedrpo", labelled=str(folder)), load_data(settings(folder)).pack
+    assert labelled_cut(told, pack) == ""
+    cut = partial(validation_set.describe_cut, most=5)
+    monkeypatch.setattr(central, "describe_cut", cut)
+    assert labelled_cut(told, pack).endswith(" 5 are taken: of each label equally many, as far as it has them.")
+    assert labelled_cut(settings(folder, method="fedavg", labelled=str(folder)), pack) == ""  # nobody learns from it
+    assert labelled_cut(settings(folder, method="fedrpo", labelled="share:0.2"), pack) == ""
 
 
 def test_validation_speakers_and_the_coordinators_clips_are_read_too(folder: Path) -> None:

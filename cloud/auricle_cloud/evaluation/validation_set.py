@@ -92,7 +92,8 @@ def load_validation(
     """
     found = scan_folder(folder, phrases=pack.labels)
     rng = np.random.default_rng(seed)
-    clips = _draw_in_turns(_by_label(found, pack, rng), most, rng)
+    by_label = _by_label(found, pack, rng)
+    clips = _draw_in_turns(by_label, most, rng)
     noise = found.noise if any(path is None for _, path in clips) else ()
     kept = None if cache is None else FeatureCache(cache, pack.manifest.task, seed, clips, noise)
     known = None if kept is None else kept.read()
@@ -101,7 +102,27 @@ def load_validation(
         if kept is not None:
             kept.write(known)
     features, targets, unread = known
-    return ValidationSet(features, targets, _sentence(folder, pack, targets), (*found.skipped, *unread))
+    cut = _cut(folder, sum(map(len, by_label)), most)
+    sentence = f"{_sentence(folder, pack, targets)} {cut}".rstrip()
+    return ValidationSet(features, targets, sentence, (*found.skipped, *unread))
+
+
+def describe_cut(folder: Path, pack: Pack, *, most: int = MOST_CLIPS) -> str:
+    """Say that a folder has more clips than `load_validation` takes, a sentence; empty where it takes all of them.
+
+    Raises
+    ------
+    DataError
+        There is no such folder, or no word of the pack is in it.
+    """
+    by_label = _by_label(scan_folder(folder, phrases=pack.labels), pack, np.random.default_rng(0))
+    return _cut(folder, sum(map(len, by_label)), most)
+
+
+def _cut(folder: Path, clips: int, most: int) -> str:
+    if clips <= most:
+        return ""
+    return f"Of the {clips:,} clips of {folder} {most:,} are taken: of each label equally many, as far as it has them."
 
 
 def load_energies(

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.packs.pack import Pack
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
-from auricle_cloud.evaluation.validation_set import load_energies
+from auricle_cloud.evaluation.validation_set import describe_cut, load_energies
 from auricle_fleet.population.data import FleetData
-from auricle_fleet.settings.check import labelled_folder
+from auricle_fleet.settings.check import labelled_folder, learns_from_labelled
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.runtimes import Runtime
 from auricle_learning.training.learn_settings import LearnSettings
@@ -92,3 +93,11 @@ def coordinator_clips(settings: FleetSettings, data: FleetData) -> Clips:
         return Clips(*load_energies(Path(folder), data.pack))
     assert data.labelled is not None
     return data.labelled
+
+
+def labelled_cut(settings: FleetSettings, pack: Pack) -> str:
+    """Say that the folder of labelled clips has more than are taken; empty where it has not, or none is asked for."""
+    folder = labelled_folder(settings.labelled)
+    if folder is None or not (settings.pretrain or learns_from_labelled(settings)):
+        return ""
+    return describe_cut(Path(folder), pack)
