@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import textwrap
 from pathlib import Path
 
 import msgspec
@@ -105,7 +106,8 @@ def _list(suites: list[tuple[Suite, Path]], as_json: bool) -> int:
         typer.echo(msgspec.json.encode(plain).decode())
     else:
         columns = [Column("suite", 0), Column("runs", 0), Column("what it shows", 0, is_sentence=True)]
-        print_grid(columns, [[name, str(_runs(read)), _about(read)] for name, read in found])
+        about = _about if len(found) == 1 else _subject
+        print_grid(columns, [[name, str(_runs(read)), about(read)] for name, read in found])
     return 0
 
 
@@ -113,6 +115,11 @@ def _about(read: Suite) -> str:
     """What a suite shows, and which packs it builds for itself."""
     packs = ", ".join(f"{name} ({table.describe()})" for name, table in read.packs.items())
     return f"{read.about} Packs of its own: {packs}." if packs else read.about
+
+
+def _subject(read: Suite) -> str:
+    """What a suite shows, on two lines at the most."""
+    return textwrap.shorten(read.about, 100, placeholder=" ...")
 
 
 def _runs(read: Suite) -> int:
