@@ -32,7 +32,7 @@ class Net(nn.Module):
 """
 
 
-@given(st.integers(50, 200))
+@given(st.integers(50, 400))
 def test_a_window_has_a_hundred_frames_a_second_and_its_front_end_covers_it(frames: int) -> None:
     task = task_of(("hey jarvis", "stop"), seconds=frames / 100)
     assert (task.frames, task.clip_samples) == (frames, 160 * frames)
@@ -40,9 +40,9 @@ def test_a_window_has_a_hundred_frames_a_second_and_its_front_end_covers_it(fram
     assert LogMel(task)(np.ones((1, task.clip_samples), np.int16)).shape == (1, frames, 40)
 
 
-@pytest.mark.parametrize("seconds", [0.49, 2.01, float("nan"), float("inf"), -1.0])
+@pytest.mark.parametrize("seconds", [0.49, 4.01, float("nan"), float("inf"), -1.0])
 def test_a_window_that_is_too_short_or_too_long_is_refused(seconds: float) -> None:
-    with pytest.raises(PackError, match=r"is not a valid window: give 0\.5 to 2 seconds"):
+    with pytest.raises(PackError, match=r"is not a valid window: give 0\.5 to 4 seconds"):
         task_of(("yes", "no"), seconds=seconds)
 
 

@@ -69,6 +69,8 @@ def test_a_pack_is_built_by_a_command_without_a_shell(tmp_path: Path) -> None:
     assert build_command(pack, tmp_path)[-1] == "--bavd"
     (pack,) = own_packs(suite_of(tmp_path, TEXT.replace("bavd = true", 'loss = "mse"')), tmp_path)
     assert build_command(pack, tmp_path)[-1] == "--loss=mse" and pack.describe() == "bavd (2 words; crnn-lite; mse)"
+    (pack,) = own_packs(suite_of(tmp_path, TEXT.replace("bavd = true", "window = 2.5")), tmp_path)
+    assert build_command(pack, tmp_path)[-1] == "--window=2.5" and pack.describe() == "bavd (2 words; 2.5 s; crnn-lite)"
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,7 @@ def test_a_pack_is_built_by_a_command_without_a_shell(tmp_path: Path) -> None:
         ('pack = "bavd"', 'pack = "bavdd"', 'there is no pack "bavdd": did you mean "bavd"?'),
         ("[packs.bavd]", '[packs."a/b"]', '"a/b" is not a valid name of a pack'),
         ("bavd = true", "bavds = true", '"bavds"'),
+        ("bavd = true", "window = 4.5", "window takes a number, at most 4"),
         ('["yes", "no"]', "[]", "words"),
         ('["yes", "no"]', '["yes,no"]', '"yes,no" is not a valid word'),
     ],

@@ -34,7 +34,7 @@ SAMPLE_RATE = 16_000
 """Hz of all sound that a pack is made for."""
 USUAL_HOP = 0.1
 """Seconds between judged windows."""
-WINDOWS = (0.5, 2.0)
+WINDOWS = (0.5, 4.0)
 """Seconds: the shortest and the longest window that a pack's models look at."""
 
 UNKNOWN = "_unknown_"

@@ -151,7 +151,7 @@ class SpeechSet:
         label = max(self.cut, key=lambda name: (self.cut[name], name))
         seconds = self.audio.shape[1] / SAMPLE_RATE
         said = f'{self.cut[label]:,} of {self.clips_per_label()[label]:,} clips of "{label}" are cut to {seconds:g} s'
-        return said if seconds >= WINDOWS[1] else f"{said}, the pack's window: build one with --window {WINDOWS[1]:g}"
+        return said if seconds >= WINDOWS[1] else f"{said}, the pack's window: build one with a longer --window"
 
 
 def to_int16(audio: NDArray[np.float32]) -> NDArray[np.int16]:

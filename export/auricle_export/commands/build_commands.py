@@ -16,6 +16,7 @@ from auricle.errors import PackError, SettingsError
 from auricle.files import write_durably
 from auricle.packs.pack import Pack, load_pack, pack_bytes
 from auricle.process.table import progress_bars
+from auricle.speech.words import WORD_SETS
 from auricle_export.commands.command_line import import_for, refuse_unwritable_folder
 
 
@@ -28,11 +29,13 @@ def build(
         help="Your own module, FILE.py:NAME: log-mels (B, frames, mels) to logits (B, labels); or built-in models, "
         "a,b,c or fedmlac for the five of its table 3.",
     ),
-    labels: str | None = typer.Option(None, help="Words of your own model: a,b,c or the name of a shipped pack."),
+    labels: str | None = typer.Option(
+        None, help="Words of your own model: a,b,c, or the name of a shipped pack or a set."
+    ),
     plugin: str = typer.Option("crnn-lite", help="What travels: a built-in model, or another FILE.py:NAME."),
     name: str | None = typer.Option(None, help="Name of your pack [that of the model]."),
     mels: int = typer.Option(40, min=1, max=1024, help="Mel bands of your model's input."),
-    window: float = typer.Option(1.0, help="Seconds that your model looks at, 0.5 to 2: 100 frames a second."),
+    window: float = typer.Option(1.0, help="Seconds that your model looks at, 0.5 to 4: 100 frames a second."),
     out: Path | None = typer.Option(None, help="Folder for NAME.tar.zst."),
     check: str | None = typer.Option(
         None, help="Compare with what is there, and fail where it differs: shipped, or a folder of NAME.tar.zst."
@@ -110,7 +113,7 @@ def _build_own(
     loss: str,
 ) -> None:
     builder = import_for("build", "packs.build")
-    words = builder.LABELS.get(labels) or [word.strip() for word in labels.split(",") if word.strip()]
+    words = {**WORD_SETS, **builder.LABELS}.get(labels) or [word.strip() for word in labels.split(",") if word.strip()]
     key = name or builder.model_name(model.split(",")[0])
     with _bar(as_json) as bar:
         shown = _show_progress(bar, as_json)

@@ -32,7 +32,7 @@ def import_speech(
     ),
     words: str | None = typer.Option(None, help='Only these words and phrases, as in "stop,hey jarvis" [all words].'),
     most: int | None = typer.Option(None, help="At most so many clips of a word [all]."),
-    window: float = typer.Option(1.0, help="Seconds to keep of each word, 0.5 to 2: the pack's window."),
+    window: float = typer.Option(1.0, help="Seconds to keep of each word, 0.5 to 4: the pack's window."),
     running: bool = typer.Option(False, help="Keep whole sentences, in the folder speech, as sound without keywords."),
     without: str | None = typer.Option(None, help="Leave out sentences that hold one of these, separated by commas."),
     path_column: str | None = typer.Option(None, help="The column of the file [path, file_name, audio_filepath]."),

@@ -280,7 +280,7 @@ def build_author_pack(
     plugin
         One of `models.WORD_MODELS`, or another `FILE.py:NAME`.
     window
-        Seconds of sound that the models look at, 0.5 to 2 (`window.task_of`).
+        Seconds of sound that the models look at, 0.5 to 4 (`window.task_of`).
     bavd
         Whether rounds may ask these models for MuPFL's activation dropout: a built-in plug-in gets layers for it, and
         a module that has none is refused.

@@ -30,7 +30,7 @@ def network_task(words: Sequence[str], frontend: Frontend, seconds: float) -> Ta
     Raises
     ------
     PackError
-        No window of at most 2 s has a whole vector.
+        No window of at most 4 s has a whole vector.
     """
     network = frontend.network
     assert network is not UNSET
@@ -53,7 +53,7 @@ def task_of(words: Sequence[str], mels: int = 40, seconds: float = 1.0) -> Task:
     mels
         Mel bands of a frame.
     seconds
-        Of the window, 0.5 to 2 in whole frames: it has to hold the longest phrase as people say it.
+        Of the window, 0.5 to 4 in whole frames: it has to hold the longest phrase as people say it.
 
     Raises
     ------

@@ -72,7 +72,7 @@ class ImportSettings:
     """Leave out sentences in which one of these stands as a word."""
 
     seconds: float = 1.0
-    """Of a word's clip, 0.5 to 2."""
+    """Of a word's clip, 0.5 to 4."""
 
     speaker: str = ""
     """Who says the rows that name nobody; empty: each a speaker of its own."""

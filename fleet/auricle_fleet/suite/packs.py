@@ -112,6 +112,7 @@ def build_command(pack: OwnPack, folder: Path) -> list[str]:
         "out": str(folder),
     }
     options |= {"loss": table.loss} if table.loss != "ce" else {}
+    options |= {"window": f"{table.window:g}"} if table.window != 1 else {}
     given = [f"--{option}={value}" for option, value in options.items()]
     return [sys.executable, "-m", "auricle", "export", "build", *given, *["--bavd"] * table.bavd]
 

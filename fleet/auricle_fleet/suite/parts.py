@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError
+from auricle.packs.manifest import WINDOWS
 from auricle_fleet.settings.check import LARGEST_SEED
 
 MOST_TRIED = 50
@@ -61,6 +62,8 @@ class PackTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The devices' own, as `auricle export build --model` names them."""
     plugin: Word = "crnn-lite"
     """What travels."""
+    window: Annotated[float, Meta(ge=WINDOWS[0], le=WINDOWS[1])] = 1.0
+    """Seconds that its models look at."""
     bavd: bool = False
     """Whether rounds may ask its models for MuPFL's activation dropout."""
     loss: Literal["ce", "mse"] = "ce"
@@ -78,7 +81,8 @@ class PackTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Say what it holds."""
         words = self.words[0] if len(self.words) == 1 else f"{len(self.words)} words"
         drops = (", which drop activations" if self.bavd else "") + (f"; {self.loss}" if self.loss != "ce" else "")
-        return f"{words}; {', '.join(dict.fromkeys((*self.models, self.plugin)))}{drops}"
+        window = f"; {self.window:g} s" if self.window != 1 else ""
+        return f"{words}{window}; {', '.join(dict.fromkeys((*self.models, self.plugin)))}{drops}"
 
 
 class Tuning(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -60,8 +60,8 @@ def test_silence_is_quiet_and_never_nothing(noise: tuple[np.ndarray, ...]) -> No
 @pytest.mark.parametrize(
     ("samples", "said"),
     [
-        (16_000, '1 of 2 clips of "yes" are cut to 1 s, the pack\'s window: build one with --window 2'),
-        (32_000, '1 of 2 clips of "yes" are cut to 2 s'),
+        (16_000, '1 of 2 clips of "yes" are cut to 1 s, the pack\'s window: build one with a longer --window'),
+        (64_000, '1 of 2 clips of "yes" are cut to 4 s'),
     ],
 )
 def test_clips_that_are_cut_are_told_with_what_holds_more(samples: int, said: str) -> None:
