@@ -1,4 +1,4 @@
-"""Where recorded speech lies: a folder for each word, or a list in CSV; by name only, nothing is decoded."""
+"""Where recorded speech lies: a folder for each word, a list in CSV, or a corpus; by name only, nothing is decoded."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from auricle.errors import DataError, SettingsError
 from auricle.files import normal_form
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
+from auricle.speech.corpora import PublishedCorpus, list_corpus, split_corpus
 from auricle.speech.list_columns import Columns
 from auricle.speech.list_rows import KALDI, SPEAKER_MARK
 from auricle.speech.sound_faults import Finding, SoundFault, count_findings, sentences_of
@@ -117,7 +118,7 @@ def refuse_both_roles(words: Sequence[Path], languages: Sequence[Path]) -> None:
 def scan_folder(
     root: Path, *, noise_is_enough: bool = False, phrases: Collection[str] = (), loose: str = "", speaker: str = ""
 ) -> ClipFolder:
-    """List a folder of the layout `<word>/<speaker>_nohash_<n>.wav` (or another file of sound), or a list.
+    """List a folder of the layout `<word>/<speaker>_nohash_<n>.wav` (or another file of sound), a list, or a corpus.
 
     Of sub-folders whose name starts with `_`, `_unknown_` and `_silence_` hold clips of these labels and
     `_background_noise_` the noise; sound in others, beside the folders of words and in folders inside them is passed
@@ -127,7 +128,7 @@ def scan_folder(
     Parameters
     ----------
     root
-        The folder, or a list (`list_rows`).
+        The folder, or a list (`list_rows`), or a corpus and its folder as `NAME:DIR` (`corpora`).
     noise_is_enough
         Accept a folder that has background noise and no word.
     phrases
@@ -146,6 +147,9 @@ def scan_folder(
     SettingsError
         A column is not in the list.
     """
+    named = split_corpus(root)
+    if named is not None:
+        return _scan_corpus(*named, root)
     lists = _list_inside(root) if root.is_dir() else root if root.exists() else None
     if lists is not None:
         return _scan_list(lists, root, noise_is_enough, phrases, speaker)
@@ -208,6 +212,12 @@ def _scan_list(manifest: Path, root: Path, noise_is_enough: bool, phrases: Colle
         raise DataError(f"No row of {manifest} names a word that was recorded{why}. {COLUMNS}")
     in_order = tuple(clip for _, clip in sorted(clips.items(), key=lambda item: item[0]))
     return ClipFolder(root, in_order, tuple(path for _, path in sorted(noise.items())), tuple(findings))
+
+
+def _scan_corpus(corpus: PublishedCorpus, folder: Path, root: Path) -> ClipFolder:
+    clips, findings = list_corpus(corpus, folder)
+    files = (ClipFile(clip.path, clip.label, clip.origin, root) for clip in clips)
+    return ClipFolder(root, tuple(sorted(files, key=lambda clip: clip.word)), (), tuple(findings))
 
 
 def _list_inside(folder: Path) -> Path | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auricle.errors import SettingsError
+from auricle.speech.corpora import folder_of
 from auricle.speech.download import SPEECH_COMMANDS, Archive, cache_folder, fetch
 from auricle.speech.folder import load_folders
 from auricle.speech.row_store import Spill
@@ -122,7 +123,7 @@ def describe_sources(data: Sequence[str], labels: int) -> str:
     """What a manifest says that a model was trained on: no path, only the folders' own names."""
     if list(data) == [SYNTHETIC]:
         return f"synthetic speech (espeak-ng), {labels} words"
-    names = [_SPEECH_COMMANDS if name == DOWNLOADED else Path(name).resolve().name for name in data]
+    names = [_SPEECH_COMMANDS if name == DOWNLOADED else folder_of(name).resolve().name for name in data]
     listed = ", ".join(names)[:_LONGEST_NAME]
     if len(names) > 1:
         return f"recordings in the folders {listed}, {labels} words"

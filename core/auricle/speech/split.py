@@ -39,6 +39,10 @@ class DeviceClips:
     warp: float = 1.0
     """By how much the mel axis of its clips is stretched, as another vocal tract does."""
 
+    held_out: NDArray[np.int64] | None = None
+    """Places of clips by which its own model is judged, of recordings that no device trains on; None: a share of
+    `clips`."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FleetSplit:

@@ -28,12 +28,23 @@ ALL_WORDS = tuple(
 )
 """The 35 words of Speech Commands 0.02, by the alphabet."""
 
+URBAN_SOUNDS = (
+    *("air_conditioner", "car_horn", "children_playing", "dog_bark", "drilling"),
+    *("engine_idling", "gun_shot", "jackhammer", "siren", "street_music"),
+)
+"""The ten classes of UrbanSound8K, by classID (Salamon et al. 2014, https://doi.org/10.1145/2647868.2655045)."""
+
+EMOTIONS = ("angry", "happy", "neutral", "sad")
+"""The four emotions that prints take of CREMA-D and IEMOCAP, excited ones counted as happy."""
+
 WORD_SETS: Mapping[str, tuple[str, ...]] = {
     "gsc12": (*COMMANDS, UNKNOWN, SILENCE),
     "gsc35": ALL_WORDS,
     "digits": DIGITS,
+    "urbansound": URBAN_SOUNDS,
+    "emotions": EMOTIONS,
 }
-"""The named sets, as a pack lists their labels (Warden 2018, https://arxiv.org/abs/1804.03209)."""
+"""The named sets, as a pack lists their labels (of words Warden 2018, https://arxiv.org/abs/1804.03209)."""
 
 MIN_WORD_CLIPS = 10
 """A word with fewer clips cannot be learned by one group of speakers and measured on another."""

@@ -13,16 +13,16 @@ from auricle.packs.pack import Pack
 from auricle.speech import download
 from auricle.speech.folder import list_folder
 from auricle.speech.speech_set import SpeechSet
+from auricle.speech.split import DeviceClips
 from auricle.speech.synthesis import list_synthesis
 from auricle_fleet.population.data import (
-    HELD_OUT,
-    least_clips,
     own_pack,
     task_pack,
     to_synthesise,
     usual_words,
 )
-from auricle_fleet.population.partition import divided
+from auricle_fleet.population.dealing import HELD_OUT
+from auricle_fleet.population.partition import divided, least_clips
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.groups import Group, assigned
 
@@ -76,24 +76,31 @@ def crowd_of(settings: FleetSettings) -> Crowd:
         speech = list_synthesis(spoken)
     else:
         speech = list_folder(_folder(settings.data), words, seed=settings.seed)
-    least = least_clips(speech) if settings.min_clips is None else settings.min_clips
+    least = least_clips(settings, speech)
     split = divided(settings, speech, least, devices, unseen)
     pack, origin = task_pack(speech.labels, own)
-    counts = np.array([len(device.clips) for device in split.devices], np.int64)
-    held = np.array([held_out(speech, device.clips) for device in split.devices], np.int64)
+    counts = np.array([clip_counts(speech, device) for device in split.devices], np.int64).reshape(-1, 2)
     groups = assigned(settings.groups, len(counts), settings.seed)
     return Crowd(
         pack,
         origin,
         tuple(settings.own_models(groups, pack)),
         tuple(groups),
-        counts - held,
-        held,
+        counts[:, 0],
+        counts[:, 1],
         len(split.unseen) + len(split.validation),
         len(speech.targets),
         synthetic,
         len(split.labelled),
     )
+
+
+def clip_counts(speech: SpeechSet, device: DeviceClips) -> tuple[int, int]:
+    """How many clips a device trains on, and how many it holds out."""
+    if device.held_out is not None:
+        return len(device.clips), len(device.held_out)
+    held = held_out(speech, device.clips)
+    return len(device.clips) - held, held
 
 
 def held_out(speech: SpeechSet, clips: NDArray[np.int64]) -> int:

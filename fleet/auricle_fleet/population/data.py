@@ -18,31 +18,29 @@ from auricle.speech import download
 from auricle.speech.audio import CLIP_SAMPLES
 from auricle.speech.augment import noise_energies
 from auricle.speech.clip_folder import scan_folder
+from auricle.speech.corpora import split_corpus
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folder
 from auricle.speech.row_store import RowStore, Spill
 from auricle.speech.sound_faults import Finding, sentences_of
 from auricle.speech.speech_set import SpeechSet, energy_rows
-from auricle.speech.split import DEFAULT_MIN_CLIPS, FleetSplit
+from auricle.speech.split import FleetSplit
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle.speech.voices import most_voices
 from auricle.speech.words import MIN_WORD_CLIPS, WORD_SETS
 from auricle_fleet.population.conditions import ReadAudio, audio_reader
+from auricle_fleet.population.dealing import divide_clips
 from auricle_fleet.population.fleet_clips import FleetClips
-from auricle_fleet.population.partition import divided
+from auricle_fleet.population.partition import divided, least_clips
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.groups import require_room
 from auricle_fleet.settings.left_open import SYNTHETIC_UNSEEN, WORDS
-from auricle_learning.training.speech_data import Clips, DeviceData, split_held_out
+from auricle_learning.training.speech_data import Clips, DeviceData
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it, of how much."""
 
 SYNTHETIC_DEVICES = 20
-FEWEST_CLIPS = 5
-"""Of which a device can hold one out."""
-HELD_OUT = 0.2
-"""Share of a device's clips that it never trains on."""
 PIECE_CLIPS = 256
 """Clips whose features are computed at once."""
 
@@ -185,7 +183,7 @@ def load_data(settings: FleetSettings, progress: Progress = lambda *_: None, spi
             clip_samples=length,
             progress=lambda done, total: progress("reading clips", done, total),
         )
-    least = least_clips(speech) if settings.min_clips is None else settings.min_clips
+    least = least_clips(settings, speech)
     split = divided(settings, speech, least, devices, unseen)
     pack, origin = task_pack(speech.labels, own)
     frontend = LogMel(pack.manifest.task)
@@ -226,8 +224,8 @@ def _of_devices(
     parts, warps = [], np.array([each.warp for each in split.devices])
     bounds = np.zeros((len(split.devices), 3), np.int64)
     for i, each in enumerate(split.devices):
-        train, held = split_held_out(speech.targets[each.clips], HELD_OUT, i)
-        parts += [each.clips[train], each.clips[held]]
+        train, held = divide_clips(each, speech.targets, i)
+        parts += [train, held]
         bounds[i] = np.cumsum([bounds[i - 1, 2] if i else 0, len(train), len(held)])
     places = np.concatenate(parts) if parts else np.zeros(0, np.int64)
     rows, order = places, None
@@ -248,7 +246,8 @@ def _of_devices(
 def usual_words(data: str) -> str:
     """What is learnt from these recordings when neither words nor a pack are named, as `--words` says it.
 
-    The shipped words, where a folder has them; else those of its own words of which there are enough clips.
+    The labels of a corpus; the shipped words, where a folder has them; else those of its own words of which there are
+    enough clips.
 
     Raises
     ------
@@ -257,20 +256,15 @@ def usual_words(data: str) -> str:
     """
     if data in ("synthetic", "speech-commands"):
         return WORDS
+    named = split_corpus(data)
+    if named is not None:
+        return named[0].words
     counts = scan_folder(Path(data)).counts()
     common = {word for word, count in counts.items() if count >= MIN_WORD_CLIPS}
     shipped = set(WORD_SETS[WORDS]) - SPECIAL_LABELS
     if shipped <= common and counts.keys() - shipped:  # the others stand for `_unknown_`
         return WORDS
     return next((name for name, words in WORD_SETS.items() if set(words) == common), f"common:{MIN_WORD_CLIPS}")
-
-
-def least_clips(speech: SpeechSet) -> int:
-    """How many clips make a speaker a device when nobody said so: fewer than usual where no two have so many."""
-    counts = np.sort(speech.clips_per_speaker())[::-1]
-    if len(counts) < 2 or counts[1] >= DEFAULT_MIN_CLIPS:
-        return DEFAULT_MIN_CLIPS
-    return max(FEWEST_CLIPS, int(counts[(len(counts) - 1) // 2]))  # half of them
 
 
 def own_pack(settings: FleetSettings) -> Pack | None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
 from auricle.speech.split import DeviceClips
+from auricle_learning.training.speech_data import split_held_out
 
 Places = NDArray[np.int64]
+HELD_OUT = 0.2
+"""Share of a device's clips that it never trains on."""
 FEWEST_CLIPS = 5
 """Clips that a device gets at least where clips are dealt out: it can hold one out."""
 DRAWS = 1000
@@ -162,6 +166,52 @@ def by_labels(
             break
         weights[:, short] = np.exp(deviation * rng.standard_normal((len(labels), int(short.sum()))))
     return _collect(order, counts)
+
+
+def draw_recordings(targets: Places, recordings: Places, share: float, rng: np.random.Generator) -> Places:
+    """Places of clips (N,) of whole recordings, of each label nearly a share: what is cut from one is not divided.
+
+    Label by label recordings are drawn in turn, and each is taken that brings its label nearer to the share; the first
+    one is always. A recording may have clips of several labels.
+    """
+    chosen = np.zeros(len(targets), bool)
+    for label in np.unique(targets):
+        of_label = targets == label
+        wanted = share * int(of_label.sum())
+        for recording in rng.permutation(np.unique(recordings[of_label])):
+            more = recordings == recording
+            before = int((of_label & chosen).sum())
+            after = int((of_label & (chosen | more)).sum())
+            if not before or abs(after - wanted) < abs(before - wanted):
+                chosen |= more
+    return np.flatnonzero(chosen)
+
+
+def deal_held_out(
+    own: Sequence[DeviceClips], held: Places, targets: Places, rng: np.random.Generator
+) -> list[DeviceClips]:
+    """The devices with clips to judge by dealt to them: of each label in proportion to what they train on of it.
+
+    Those of a label that no device trains on are left out.
+    """
+    labels = np.unique(targets[held])
+    order = [rng.permutation(held[targets[held] == label]) for label in labels]
+    trained = np.array([[np.sum(targets[each.clips] == label) for each in own] for label in labels], np.float64)
+    counts = np.stack(
+        [
+            apportioned(row, len(clips) if row.any() else 0)
+            for row, clips in zip(trained.reshape(len(labels), -1), order, strict=True)
+        ]
+    )
+    return [replace(each, held_out=part) for each, part in zip(own, _collect(order, counts), strict=True)]
+
+
+def divide_clips(device: DeviceClips, targets: Places, seed: int) -> tuple[Places, Places]:
+    """Places of the clips that a device trains on, and of those that it holds out."""
+    if device.held_out is not None:
+        return device.clips, device.held_out
+    train, held = split_held_out(targets[device.clips], HELD_OUT, seed)
+    return device.clips[train], device.clips[held]
 
 
 def apportioned(shares: NDArray[np.float64], whole: int) -> Places:

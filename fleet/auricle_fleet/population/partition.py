@@ -8,13 +8,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.errors import DataError
+from auricle.errors import DataError, SettingsError
+from auricle.speech.corpora import split_corpus
 from auricle.speech.speech_set import SpeechSet
-from auricle.speech.split import DeviceClips, FleetSplit, split_by_speaker
+from auricle.speech.split import DEFAULT_MIN_CLIPS, DeviceClips, FleetSplit, split_by_speaker
 from auricle_fleet.population.dealing import (
     FEWEST_CLIPS,
+    HELD_OUT,
     by_dirichlet,
     by_labels,
+    deal_held_out,
+    draw_recordings,
     drawn_voices,
     long_tail,
     own_tail,
@@ -32,6 +36,8 @@ def divided(
 ) -> FleetSplit:
     """Who of a run's devices has which clips, and whose are heard by none.
 
+    Where clips are nobody's, those of one recording are never both trained on and judged by.
+
     Parameters
     ----------
     least
@@ -44,9 +50,11 @@ def divided(
     Raises
     ------
     DataError, SettingsError
-        As `split_by_speaker`; or there are too few clips for so many devices.
+        As `split_by_speaker`; or there are too few clips for so many devices, or they are nobody's and not dealt
+        afresh.
     """
     partition, seed = settings.partition, settings.seed
+    recordings = _recordings(settings, speech)
     of_speakers = None if partition.deals else devices
     split = split_by_speaker(
         speech, devices=of_speakers, min_clips=least, unseen=unseen, seed=seed, validation=settings.validation
@@ -63,8 +71,12 @@ def divided(
     own = [DeviceClips(each.speaker, np.intersect1d(each.clips, pool)) for each in split.devices]
     labelled = split.labelled
     if share is not None and partition.kind in DEALT_AFRESH:  # before, so that every device has enough
-        labelled, own = _without_share(own, speech.targets, share, seed)
+        labelled, own = _without_share(own, speech.targets, share, seed, recordings)
         pool = np.setdiff1d(pool, labelled)
+    held = np.zeros(0, np.int64)
+    if recordings is not None:
+        held = pool[draw_recordings(speech.targets[pool], recordings[pool], HELD_OUT, rng)]
+        pool = np.setdiff1d(pool, held)
     if partition.deals:
         late = _is_late(speech, pool, partition.fresh)
         count = len(own) if devices is None else devices
@@ -86,15 +98,49 @@ def divided(
         )
     if partition.fresh is not None:
         _require_first(own, speech, partition.fresh, seed)
+    if recordings is not None:
+        own = deal_held_out(own, held, speech.targets, rng)
     return replace(split, devices=tuple(own), labelled=labelled)
 
 
+def _recordings(settings: FleetSettings, speech: SpeechSet) -> Places | None:
+    """(N,) the recording of each clip where clips are nobody's; None where a speaker is a person."""
+    named = split_corpus(settings.data)
+    if named is None or named[0].has_speakers:
+        return None
+    if settings.partition.kind not in DEALT_AFRESH:
+        raise SettingsError(
+            f"A clip of {named[0].title} is nobody's, so that the partition {settings.partition.kind} has no speakers: "
+            f"take the kind {' or '.join(DEALT_AFRESH)}."
+        )
+    return speech.speakers
+
+
+def least_clips(settings: FleetSettings, speech: SpeechSet) -> int:
+    """How many clips make a speaker a device: where nobody said so, fewer than usual where no two have so many.
+
+    One where clips are nobody's.
+    """
+    if settings.min_clips is not None:
+        return settings.min_clips
+    named = split_corpus(settings.data)
+    if named is not None and not named[0].has_speakers:
+        return 1
+    counts = np.sort(speech.clips_per_speaker())[::-1]
+    if len(counts) < 2 or counts[1] >= DEFAULT_MIN_CLIPS:
+        return DEFAULT_MIN_CLIPS
+    return max(FEWEST_CLIPS, int(counts[(len(counts) - 1) // 2]))  # half of them
+
+
 def _without_share(
-    own: Sequence[DeviceClips], targets: Places, share: float, seed: int
+    own: Sequence[DeviceClips], targets: Places, share: float, seed: int, recordings: Places | None = None
 ) -> tuple[Places, list[DeviceClips]]:
     """The clips that the coordinator takes, a share of each label's, and what is left of each device's."""
-    held = np.unique(np.concatenate([each.clips for each in own]))
-    labelled = held[taken(targets[held], share, np.random.default_rng([seed, 43]))]
+    held, rng = np.unique(np.concatenate([each.clips for each in own])), np.random.default_rng([seed, 43])
+    if recordings is None:
+        labelled = held[taken(targets[held], share, rng)]
+    else:
+        labelled = held[draw_recordings(targets[held], recordings[held], share, rng)]
     return labelled, [replace(each, clips=np.setdiff1d(each.clips, labelled)) for each in own]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from auricle.packs.first_weights import choose_weights
 from auricle.process.times import how_many
+from auricle.speech.corpora import folder_of
 from auricle.wire.tensors import Flat
 from auricle_edge.training.judge.comparison import Heard
 from auricle_fleet.population.central import CentralTraining, coordinator_clips
@@ -69,7 +70,7 @@ def first_model(
     start = Start(settings.preset_for(trained=trained))
     if weights is not None:
         heard = origin.manifest.start[data.pack.manifest.plugin].data
-        start = replace(start, heard_before=Path(settings.data).resolve().name in heard)
+        start = replace(start, heard_before=folder_of(settings.data).resolve().name in heard)
         warning = ": these voices were heard before, so the figures flatter" if start.heard_before else ""
         say(f"models start from weights trained on {heard}{warning}")
     if model_file(settings.start) is not None or settings.pretrain:

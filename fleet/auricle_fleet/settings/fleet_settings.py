@@ -51,15 +51,16 @@ class FleetSettings(msgspec.Struct, metaclass=CheckedMeta, frozen=True, forbid_u
     data: Annotated[
         str,
         Meta(
-            description="synthetic, speech-commands, a folder <word>/<speaker>_nohash_<n>.(wav|flac), or a list in CSV "
-            "with the columns path, word and speaker."
+            description="synthetic, speech-commands, a folder <word>/<speaker>_nohash_<n>.(wav|flac), a list in CSV "
+            "with the columns path, word and speaker, or urbansound:, crema-d: or iemocap: and the folder of that "
+            "corpus."
         ),
     ] = "synthetic"
     words: Annotated[
         str | None,
         Meta(
-            description="a,b,c, gsc12, gsc35, digits, or common:N for words with at least N clips [gsc12, or the "
-            "pack's]."
+            description="a,b,c, gsc12, gsc35, digits, urbansound, emotions, or common:N for words with at least N "
+            "clips [gsc12, or the pack's or corpus's]."
         ),
     ] = None
     pack: Annotated[

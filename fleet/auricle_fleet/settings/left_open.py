@@ -10,10 +10,12 @@ from math import ceil
 from msgspec import structs
 
 from auricle.errors import DataError
+from auricle.speech.corpora import split_corpus
 from auricle.speech.voices import most_voices
 from auricle.speech.words import WORD_SETS
 from auricle_fleet.settings.check import check_run, learns_from_labelled
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.settings.partition import Partition
 from auricle_learning.presets import Preset, get_preset
 
 SYNTHETIC = "synthetic"
@@ -24,6 +26,8 @@ LABELLED = "share:0.2"
 FEW = range(2, 7)
 """Devices whose few clips the pack's negatives outweigh."""
 CARRIED_BY_FEW = 0.25
+DEALT_DEVICES = 50
+"""Among which FedMLAC's print deals UrbanSound8K."""
 
 
 def with_choices(told: FleetSettings) -> tuple[FleetSettings, tuple[str, ...]]:
@@ -36,7 +40,7 @@ def with_choices(told: FleetSettings) -> tuple[FleetSettings, tuple[str, ...]]:
     """
     check_run(told)
     sentences: list[str] = []
-    for choose in (_labelled, _without_drops, _voices, _few_people):
+    for choose in (_labelled, _without_drops, _deal_clips, _voices, _few_people):
         settings, sentence = choose(told)
         if sentence:
             told, sentences = settings, [*sentences, sentence]
@@ -68,6 +72,19 @@ def _without_drops(told: FleetSettings) -> tuple[FleetSettings, str]:
         f"The method {chosen.method.name} drops activations, and the models of shipped packs have no layers for that, "
         f"so --method-option bavd=false is taken. For the whole method: auricle export build {told.words or WORDS} "
         "--bavd --weights shipped --out packs, and its pack with --pack."
+    )
+
+
+def _deal_clips(settings: FleetSettings) -> tuple[FleetSettings, str]:
+    """How many devices have shares of a corpus that says of no clip whose it is."""
+    named, partition = split_corpus(settings.data), settings.partition
+    if named is None or named[0].has_speakers or (partition.deals and settings.devices is not None):
+        return settings, ""
+    if not partition.deals:
+        partition = Partition(kind="dirichlet", imbalance=partition.imbalance, tail=partition.tail)
+    devices = DEALT_DEVICES if settings.devices is None else settings.devices
+    return structs.replace(settings, partition=partition, devices=devices), (
+        f"A clip of {named[0].title} is nobody's, so --partition {partition.kind} is taken, with {devices:,} devices."
     )
 
 

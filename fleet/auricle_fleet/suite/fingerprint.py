@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from auricle.files import read_kept
+from auricle.speech.corpora import folder_of
 from auricle_fleet.settings.check import labelled_folder
 from auricle_fleet.settings.fleet_settings import EARLIER_NAMES, FleetSettings
 from auricle_fleet.settings.start_from import model_file
@@ -23,7 +24,7 @@ def fingerprint(settings: FleetSettings, version: str) -> bytes:
         if group.trace is not None and (trace := Path(group.trace.file)).is_file():
             listed.append((trace.name, hashlib.sha256(read_kept(trace)).digest()))
     for named in (settings.data, labelled_folder(settings.labelled)):
-        path = None if named is None else Path(named)
+        path = None if named is None else folder_of(named)
         if path is not None and path.exists():
             files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
             listed += [

@@ -12,6 +12,7 @@ import msgspec
 from auricle import __version__
 from auricle.errors import StorageError
 from auricle.files import describe, read_kept, write_durably
+from auricle.speech.corpora import folder_of
 from auricle.wire.kinds import UNDECODABLE
 from auricle_fleet.results.metrics import Metrics
 from auricle_fleet.results.result import RoundRow, Summary, round_rows
@@ -53,7 +54,7 @@ class SuiteFolder:
             try:
                 print_of = fingerprint(cell.settings, __version__)
             except OSError as error:
-                raise StorageError(describe(error, Path(cell.settings.data))) from error
+                raise StorageError(describe(error, folder_of(cell.settings.data))) from error
             self._places[cell.name] = self.runs / f"{cell.name}-{hashlib.sha256(print_of).hexdigest()[:10]}"
         return self._places[cell.name]
 

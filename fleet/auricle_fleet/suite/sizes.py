@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from auricle.errors import SettingsError
+from auricle.packs.manifest import WINDOWS
+from auricle.speech.corpora import split_corpus
+from auricle_fleet.settings.left_open import DEALT_DEVICES
+from auricle_fleet.settings.partition import DEALT_AFRESH
 from auricle_fleet.suite.parts import Condition, Method, Values
 from auricle_fleet.suite.plan import Suite, overlaid
 
@@ -60,11 +64,12 @@ def _merge(tables: Sequence[_Table], full: Sequence[_Table], where: str) -> tupl
 
 
 def narrowed(suite: Suite, *, data: str | None, rounds: int | None, seeds: Sequence[int] | None) -> Suite:
-    """The suite with what a command line changes in it."""
+    """The suite with what a command line changes in it; `data` of a corpus also changes what the runs tell apart."""
     over: Values = {}
     tuning = suite.tuning
     if data is not None:
         over["data"] = data
+        suite = _with_corpus(suite, data)
     if rounds is not None:
         over["rounds"] = rounds
         if tuning is not None:
@@ -79,7 +84,36 @@ def narrowed(suite: Suite, *, data: str | None, rounds: int | None, seeds: Seque
     return changed if seeds is None else msgspec.structs.replace(changed, seeds=tuple(seeds))
 
 
-def _without(table: _Table, over: Mapping[str, object]) -> _Table:
+def _with_corpus(suite: Suite, data: str) -> Suite:
+    """The suite with the labels and the crowd of the corpus that `data` names, if it names one.
+
+    Its packs are built for the corpus's labels and longest window, and people are as many as the corpus has. Where
+    clips are nobody's, they are dealt to `DEALT_DEVICES` by Dirichlet, unless the suite deals them afresh itself.
+    """
+    named = split_corpus(data)
+    if named is None:
+        return suite
+    corpus = named[0]
+    kept = {name: value for name, value in suite.settings.items() if name not in ("devices", "unseen")}
+    changed: Values = {"words": corpus.words}
+    if not corpus.has_speakers:
+        partition = kept.get("partition")
+        afresh = isinstance(partition, dict) and partition.get("kind") in DEALT_AFRESH
+        changed |= {"devices": DEALT_DEVICES, "min_clips": 1}
+        changed |= {} if afresh else {"partition": {"kind": "dirichlet"}}
+    return msgspec.structs.replace(
+        suite,
+        settings={**kept, **changed},
+        methods=tuple(_without(method, changed.keys() - {"partition", "devices"}) for method in suite.methods),
+        conditions=tuple(_without(each, changed.keys() - {"partition", "devices"}) for each in suite.conditions),
+        packs={
+            name: msgspec.structs.replace(table, words=(corpus.words,), window=WINDOWS[1])
+            for name, table in suite.packs.items()
+        },
+    )
+
+
+def _without(table: _Table, over: Collection[str]) -> _Table:
     """A method or condition that leaves to the command line what that says."""
     settings = {name: value for name, value in table.settings.items() if name not in over}
     return msgspec.structs.replace(table, settings=settings)

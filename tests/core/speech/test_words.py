@@ -17,7 +17,8 @@ def _select(spec: str, counts: dict[str, int] = _COUNTS) -> tuple[str, ...]:
 def test_the_named_sets_are_those_of_speech_commands() -> None:
     assert len(ALL_WORDS) == 35
     assert WORD_SETS["gsc12"][-2:] == ("_unknown_", "_silence_")
-    assert {name: len(words) for name, words in WORD_SETS.items()} == {"gsc12": 12, "gsc35": 35, "digits": 10}
+    lengths = {"gsc12": 12, "gsc35": 35, "digits": 10, "urbansound": 10, "emotions": 4}
+    assert {name: len(words) for name, words in WORD_SETS.items()} == lengths
     assert set(DIGITS) <= set(ALL_WORDS)
 
 
