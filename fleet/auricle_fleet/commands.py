@@ -59,13 +59,14 @@ PANELS = {
     "Fleet and devices": "devices rounds participation kind local min_clips mode quorum deadline over_selection",
     "Speech": "data words pack unseen validation takes white_noise label_errors labelled labelled_share",
     "Method and training": "method method_options preset start pretrain epochs rate local_rate augment learning "
-    "server_optimizer server_rate seed carried detect judge judge_minutes judge_share central central_epochs",
+    "server_optimizer server_rate seed carried detect judge judge_minutes judge_share central central_epochs "
+    "pictures",
     "Engine and machine": "engine processes ray runtime round_every step_seconds durable",
     "Network": "codec broker port",
     "Privacy": "clip noise budget delta view on bound wait",
 }
 """Options of a run by their subjects, as help shows them: most used first."""
-_FLAGS = {name: (f"--{name}",) for name in ("central", "detect", "durable", "validation")}
+_FLAGS = {name: (f"--{name}",) for name in ("central", "detect", "durable", "pictures", "validation")}
 
 
 def _options() -> list[Option]:

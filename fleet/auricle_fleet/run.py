@@ -26,12 +26,14 @@ from auricle_fleet.population.attacks import attackers
 from auricle_fleet.population.central import CentralTraining, all_clips, labelled_cut
 from auricle_fleet.population.data import load_data
 from auricle_fleet.population.judging import FleetJudging
+from auricle_fleet.population.last_round import read_last_round
 from auricle_fleet.population.run_model import read_plugin, write_plugin
 from auricle_fleet.population.speech_cache import LoadData
 from auricle_fleet.population.start import first_model
 from auricle_fleet.results.card import HIDDEN
 from auricle_fleet.results.live import Silent
 from auricle_fleet.results.metrics import write_rounds
+from auricle_fleet.results.model_pictures import write_pictures
 from auricle_fleet.results.record import Record
 from auricle_fleet.results.result import DeviceRow, FleetResult, RoundRow, device_rows
 from auricle_fleet.results.run_folder import RunFolder, missing_folders, prepare_folder, remove_folders
@@ -329,6 +331,14 @@ class FleetRun:
                 self._refused = error
                 self.stop()
 
+    def _draw(self, newest: Flat) -> None:
+        """Leave pictures of the newest model, and of what devices sent in the newest round."""
+        folder, settings = RunFolder(self.out), self.settings
+        options = ", ".join(f"{name}={value}".lower() for name, value in settings.method_options.items())
+        said = f"{settings.preset_for(trained=False).method.name}{options and f' ({options})'}, seed {settings.seed}"
+        last = read_last_round(folder.state)
+        write_pictures(folder.pictures, self.data.pack, last, self.judging.looks(newest), said)
+
     def _devices(self, engine: Engine, rows: Sequence[RoundRow]) -> tuple[DeviceRow, ...]:
         groups = [None if group is None else group.name for group in engine.groups]
         return device_rows(engine.names, engine.models, self.data.speakers, self.data.counts, rows, groups)
@@ -358,6 +368,8 @@ class FleetRun:
         summary = ran.summary(rows)
         devices = self._devices(engine, rows)
         changed = {name: value for name, value in self.settings.changed().items() if name not in HIDDEN}
+        if self.settings.pictures and newest is not None:
+            self._draw(newest)
         paths = write_results(self.out, data.pack, summary, rows, devices, changed)
         write_rounds(paths.rounds, rows)
         return FleetResult(rows, devices, summary, paths)

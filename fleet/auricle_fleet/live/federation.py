@@ -71,6 +71,8 @@ class Federation:
             return "--processes and --ray need --engine virtual: live devices train in the run's own process."
         if settings.round_every:
             return "--round-every needs --engine virtual: the live engine has no clock of its own."
+        if settings.pictures:
+            return "--pictures needs --engine virtual, which keeps what devices sent."
         if settings.step_seconds:
             return "--step-seconds needs --engine virtual: live devices take the time that they take."
         return None

@@ -24,9 +24,10 @@ from auricle_edge.training.judge.sound import Judging, Negatives, load_negatives
 from auricle_edge.training.judge.streams import join
 from auricle_fleet.population.conditions import target_of, triggered
 from auricle_fleet.population.data import FleetData
+from auricle_fleet.population.occlusion import occlusion
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_learning.methods.vectors import private_vectors
-from auricle_learning.runtimes import accuracy, frontend_of
+from auricle_learning.runtimes import accuracy, frontend_of, recogniser
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips
 
@@ -155,6 +156,11 @@ class FleetJudging:
 
     def _set(self, clips: Clips) -> ValidationSet:
         return ValidationSet(self._frontend.finish(clips.energies), clips.targets)
+
+    def looks(self, plugin: Flat) -> NDArray[np.float64]:
+        """(L, A, B) where a plug-in (P,) looks in the clips that it is measured on, as of `occlusion`."""
+        recognise = recogniser(self.runtime, self._name, plugin)
+        return occlusion(recognise, self.features, self._targets, len(self._data.pack.labels))
 
     def validated(self, plugin: Flat) -> float | None:
         """The share of the validation speakers' clips that a plug-in (P,) recognises; None where there are none."""

@@ -43,7 +43,7 @@ IRRELEVANT = frozenset(
             "central",
             "central_epochs",
         ),
-        *("port", "broker", "durable", "buffer", "detection", "limits", "privacy", "secure_sum"),
+        *("pictures", "port", "broker", "durable", "buffer", "detection", "limits", "privacy", "secure_sum"),
     }
 )
 """Settings that do not decide who has which clips; any other one does, those of later versions included."""

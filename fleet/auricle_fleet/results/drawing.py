@@ -96,7 +96,7 @@ def line_chart(title: str, subtitle: str, series: Sequence[Series], x: Axis, y: 
         Where it is of rounds, `low` is 1, which has a tick too.
     """
     key, rows = _key([line.name for line in series], TOP_PX + PLOT + AXIS)
-    parts = [_title(title, subtitle), text(MARGIN, TOP_PX - 12, y.title, "start", SOFT)]
+    parts = [title_of(title, subtitle), text(MARGIN, TOP_PX - 12, y.title, "start", SOFT)]
     for tick in ticks(y.low, y.high):
         level = _up(y, tick)
         parts.append(
@@ -109,7 +109,7 @@ def line_chart(title: str, subtitle: str, series: Sequence[Series], x: Axis, y: 
     parts.append(text(LEFT_PX + (WIDTH_PX - LEFT_PX - RIGHT_PX) / 2, TOP_PX + PLOT + 36, x.title, "middle", SOFT))
     for number, line in enumerate(series):
         parts += _line(line, x, y, *style(number), 0.13 if len(series) <= MANY else 0.06)
-    return _svg(f"{title}, {subtitle}", WIDTH_PX, TOP_PX + PLOT + AXIS + rows * KEY_PX + MARGIN, [*parts, *key])
+    return svg_of(f"{title}, {subtitle}", WIDTH_PX, TOP_PX + PLOT + AXIS + rows * KEY_PX + MARGIN, [*parts, *key])
 
 
 def bar_chart(title: str, blocks: Sequence[tuple[str, Sequence[Bar]]], most: float) -> str:
@@ -124,7 +124,7 @@ def bar_chart(title: str, blocks: Sequence[tuple[str, Sequence[Bar]]], most: flo
     left = MARGIN + max(map(text_width, names), default=0) + 10
     room = WIDTH_PX - left - MARGIN - max((text_width(bar.text) for _, bars in blocks for bar in bars), default=0) - 8
     number = {name: i for i, name in enumerate(dict.fromkeys(names))}
-    parts, y = [_title(title, "")], 44.0
+    parts, y = [title_of(title, "")], 44.0
     for heading, bars in blocks:
         parts.append(text(MARGIN, y + 12, heading, "start", INK, weight=600))
         y += 20
@@ -139,7 +139,7 @@ def bar_chart(title: str, blocks: Sequence[tuple[str, Sequence[Bar]]], most: flo
             parts.append(text(left + length + 6, y + 13, bar.text, "start", INK))
             y += BAR_PX
         y += 10
-    return _svg(title, WIDTH_PX, y + MARGIN, parts)
+    return svg_of(title, WIDTH_PX, y + MARGIN, parts)
 
 
 def heat_map(title: str, subtitle: str, labels: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
@@ -152,7 +152,7 @@ def heat_map(title: str, subtitle: str, labels: Sequence[str], counts: Sequence[
     longest = max((text_width(label, size) for label in labels), default=0)
     left, top = MARGIN + 18 + longest + 8, 62.0
     across = side * len(labels)
-    parts = [_title(title, subtitle)]
+    parts = [title_of(title, subtitle)]
     for i, (label, row) in enumerate(zip(labels, counts, strict=True)):
         middle = top + side * (i + 0.5)
         parts.append(text(left - 6, middle + size / 3, label, "end", SOFT, size=size))
@@ -161,7 +161,7 @@ def heat_map(title: str, subtitle: str, labels: Sequence[str], counts: Sequence[
             share = count / (sum(row) or 1)
             parts.append(
                 f'<rect x="{left + side * j:.1f}" y="{top + side * i:.1f}" width="{side - 1:.1f}" '
-                f'height="{side - 1:.1f}" fill="{_shade(share)}"/>'
+                f'height="{side - 1:.1f}" fill="{shade(share)}"/>'
             )
             if side >= FEWEST_PIXELS and round(100 * share):
                 ink = PAPER if share > 0.6 else INK
@@ -171,7 +171,7 @@ def heat_map(title: str, subtitle: str, labels: Sequence[str], counts: Sequence[
     low = top + across + 6 + longest + 20
     parts.append(text(left, low, "taken for, % of what was said", "start", SOFT))
     width = max(left + max(across, text_width("taken for, % of what was said")), _title_width(title, subtitle)) + MARGIN
-    return _svg(f"{title}, {subtitle}", width, low + MARGIN, parts)
+    return svg_of(f"{title}, {subtitle}", width, low + MARGIN, parts)
 
 
 def text_width(words: str, size: float = 12) -> float:
@@ -193,7 +193,8 @@ def _upwards(x: float, y: float, words: str, size: float, anchor: str = "end") -
     return text(x, y, words, anchor, SOFT, size=size, turn=f' transform="rotate(-90 {x:.1f} {y:.1f})"')
 
 
-def _title(title: str, subtitle: str) -> str:
+def title_of(title: str, subtitle: str) -> str:
+    """Title and subtitle at the top of a drawing."""
     return text(MARGIN, 20, title, "start", INK, size=15, weight=600) + (
         text(MARGIN, 38, subtitle, "start", SOFT) if subtitle else ""
     )
@@ -243,13 +244,14 @@ def _up(axis: Axis, value: float) -> float:
     return TOP_PX + PLOT * (1 - axis.at(value))
 
 
-def _shade(share: float) -> str:
-    """From near white to the first colour."""
+def shade(share: float) -> str:
+    """The colour of a share, 0 to 1: from near white to the first colour."""
     light, dark = (0xF1, 0xF4, 0xF8), (0x00, 0x55, 0x90)
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(light, dark, strict=True))
 
 
-def _svg(label: str, width: float, height: float, parts: Sequence[str]) -> str:
+def svg_of(label: str, width: float, height: float, parts: Sequence[str]) -> str:
+    """A file of parts, on paper of so many pixels."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(label)}" '

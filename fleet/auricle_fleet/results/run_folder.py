@@ -74,6 +74,11 @@ class RunFolder:
         return self.folder / "pack.tar.zst"
 
     @property
+    def pictures(self) -> Path:
+        """Pictures of its models and the numbers behind them, of a run that was asked for them."""
+        return self.folder / "pictures"
+
+    @property
     def state(self) -> Path:
         """State folders of coordinator and devices."""
         return self.folder / "state"

@@ -247,6 +247,13 @@ class FleetSettings(msgspec.Struct, metaclass=CheckedMeta, frozen=True, forbid_u
     codec: Annotated[str, Meta(description="How updates travel: float32, float16 or int8.")] = "float32"
     central: Annotated[bool, Meta(description="Also train the same clips centrally: the ceiling.")] = False
     central_epochs: Annotated[int, Meta(description="Epochs of the central training.")] = 150
+    pictures: Annotated[
+        bool,
+        Meta(
+            description="Leave pictures of the models in the run's folder: where the shared one looks, and what "
+            "devices sent in the last round in two dimensions, by group (virtual engine)."
+        ),
+    ] = False
     seed: Annotated[int, Meta(description="Random seed of speech, split, initial weights and every draw.")] = 0
     port: Annotated[int, Meta(description="Port of the broker on loopback; 0 takes a free one.")] = 0
     broker: Annotated[

@@ -59,6 +59,10 @@ def _of_condition(suite: Suite, ended: Sequence[Ended], condition: Condition, fo
     svg = precision_curves(suite, found, condition.name)
     if svg is not None:
         yield Picture(f"precision-recall-{place}", svg)
+    for run in (run for run in ended if run.cell.seed == suite.seeds[0]):
+        for name, drawn in run.pictures.items():
+            model = "plug-in" if name == "occlusion" else "run"
+            yield Picture(f"{name}-{plain_name(run.cell.method)}-{place}", drawn, model)
     for each in found.confusions:
         if each.condition == condition.name:
             title = f"What words are taken for: {each.method}"

@@ -35,6 +35,8 @@ def fingerprint(settings: FleetSettings, version: str) -> bytes:
     whole = {name: content_hash(path) for name, path in read.items() if path is not None and path.exists()}
     before = {name: earlier for earlier, name in EARLIER_NAMES.items()}  # what is kept stays valid
     values = {**msgspec.to_builtins(settings), **whole}
+    if not settings.pictures:
+        values.pop("pictures")  # runs of a version without them stay valid
     told = {before.get(name, name): value for name, value in values.items()}
     return msgspec.msgpack.encode((version, told, listed))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -28,6 +29,8 @@ class Ended:
     cell: Cell
     summary: Summary
     rounds: tuple[RoundRow, ...]
+    pictures: Mapping[str, str] = field(default_factory=dict)
+    """Of its models, as SVG by name; empty where the run was asked for none."""
 
 
 class SuiteFolder:
@@ -106,4 +109,5 @@ class SuiteFolder:
             raise StorageError(f"{place.summary} is damaged: remove {place.folder} and start again.") from error
         if summary.interrupted or summary.rounds < summary.rounds_planned:
             return None
-        return Ended(cell, summary, round_rows(Metrics(place.folder).rounds, place.metrics))
+        drawn = {path.stem: path.read_text(encoding="utf-8") for path in sorted(place.pictures.glob("*.svg"))}
+        return Ended(cell, summary, round_rows(Metrics(place.folder).rounds, place.metrics), drawn)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,6 +32,7 @@ from auricle_fleet.engine import Constants, constants_of, read_figures
 from auricle_fleet.population.behaviour import FleetDevices
 from auricle_fleet.population.data import FleetData
 from auricle_fleet.population.judging import FleetJudging
+from auricle_fleet.population.last_round import LastRound, write_last_round
 from auricle_fleet.population.start import Start
 from auricle_fleet.population.traces import timelines
 from auricle_fleet.settings.check import labelled_folder, learns_from_labelled
@@ -48,6 +49,7 @@ from auricle_fleet.virtual.order import Ended, Order
 from auricle_fleet.virtual.ray_crew import require_ray
 from auricle_fleet.virtual.round import VirtualRounds
 from auricle_learning.aggregation.bounded import BoundedRule
+from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.presets import Preset
 from auricle_learning.training.speech_data import DeviceData
 
@@ -256,6 +258,10 @@ class VirtualFleet:
             await asyncio.gather(work, return_exceptions=True)
             raise
         self._take(number, ended)
+        if settings.pictures and ended.cohort is not None:
+            await asyncio.to_thread(
+                write_last_round, self._folder.parent, _last_round(number, ended.cohort, ended.report)
+            )
         book.add(order, ended, opened)
         self._run_clock.sleep(max(ended.lasted, settings.round_every))
         state, seconds = ("aborted" if ended.model is None else "published"), self._clock.monotonic() - began
@@ -347,6 +353,12 @@ class VirtualFleet:
         self._states.settle()
         self._invited = set()
         book.trim()
+
+
+def _last_round(number: int, cohort: Cohort, report: Mapping[str, Any]) -> LastRound:
+    """The updates of a round as they are kept."""
+    groups, maps = (report.get("groups") or {}).get("of", {}), cohort.extras.maps
+    return LastRound(number, cohort.ids, cohort.weights, groups, None if maps is None else maps.astype(np.float32))
 
 
 def _since(rounds: dict[str, list[int]], first: int) -> dict[str, list[int]]:

@@ -15,6 +15,7 @@ from auricle_cloud.states.report import Document
 from auricle_fleet.virtual.client import Answer
 from auricle_fleet.virtual.clock import Heard
 from auricle_fleet.virtual.model import Model
+from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 
 TASK = "keywords"
@@ -110,3 +111,5 @@ class Ended:
     """What the round is judged by in place of its model, where the rule has such weights."""
     maker: Maker | None = None
     """What made the next model, where there is detection."""
+    cohort: Cohort | None = None
+    """The updates that it counted; None where it was given up."""

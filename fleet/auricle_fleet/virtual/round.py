@@ -198,6 +198,7 @@ class VirtualRounds:
             evaluated=None if made.aggregate.evaluated is None else made.evaluated,
             judged=judged,
             maker=maker,
+            cohort=cohort,
         )
 
     def _collect(
