@@ -100,7 +100,7 @@ def test_packs_with_other_labels_are_not_joined() -> None:
         ({"share": 0.0}, "choose one between 0 and 1"),
         ({"share": 1.0}, "choose one between 0 and 1"),
         ({"share": float("nan")}, "choose one between 0 and 1"),
-        ({"clip_samples": 40_000}, "a window of 2.5 s"),
+        ({"clip_samples": 72_000}, "a window of 4.5 s"),
     ],
 )
 def test_a_vote_that_does_not_fit_is_refused(joined: Pack, changes: dict[str, object], wrong: str) -> None:

@@ -132,7 +132,7 @@ def list_urbansound(root: Path) -> Listed:
 
 def _read_rows(table: Path) -> Iterator[dict[str, str]]:
     """Rows of a table in CSV with the columns of UrbanSound8K, "" where a row is short."""
-    rows = csv.DictReader(read_lines(table, refusal=DataError), restval="")
+    rows = csv.DictReader(read_lines(table, refusal=DataError), restval="", strict=True)
     columns = rows.fieldnames or ()
     for column in URBANSOUND_COLUMNS:
         if column not in columns:

@@ -109,5 +109,5 @@ class SuiteFolder:
             raise StorageError(f"{place.summary} is damaged: remove {place.folder} and start again.") from error
         if summary.interrupted or summary.rounds < summary.rounds_planned:
             return None
-        drawn = {path.stem: path.read_text(encoding="utf-8") for path in sorted(place.pictures.glob("*.svg"))}
+        drawn = {path.stem: read_kept(path).decode() for path in sorted(place.pictures.glob("*.svg"))}
         return Ended(cell, summary, round_rows(Metrics(place.folder).rounds, place.metrics), drawn)

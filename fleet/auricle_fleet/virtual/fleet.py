@@ -355,9 +355,10 @@ class VirtualFleet:
         book.trim()
 
 
-def _last_round(number: int, cohort: Cohort, report: Mapping[str, Any]) -> LastRound:
+def _last_round(number: int, cohort: Cohort, report: Mapping[str, object]) -> LastRound:
     """The updates of a round as they are kept."""
-    groups, maps = (report.get("groups") or {}).get("of", {}), cohort.extras.maps
+    groups, maps = report.get("groups"), cohort.extras.maps
+    groups = groups.get("of", {}) if isinstance(groups, dict) else {}
     return LastRound(number, cohort.ids, cohort.weights, groups, None if maps is None else maps.astype(np.float32))
 
 

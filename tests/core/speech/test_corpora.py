@@ -104,7 +104,7 @@ def test_iemocap_has_the_improvised_dialogues_with_excited_as_happy(tmp_path: Pa
         ("urbansound", HEADER.replace("fsID", "fsid"), 'has no column "fsID" but slice_file_name, fsid, start'),
         ("urbansound", HEADER, "has no clip of UrbanSound8K in its published layout."),
         ("urbansound", f"{HEADER}\na.wav,1,0,1,1,1,3,dog_bark", "layout. The first: There is no .*/audio/fold1/a.wav"),
-        ("urbansound", f'{HEADER}\n"{"a" * 200_000}",1', r"is not a table in CSV \(field larger than"),
+        ("urbansound", f'{HEADER}\n"a.wav,1', r"is not a table in CSV \(unexpected end of data\)"),
         ("crema-d", "AudioMP3/", "has no folder AudioWAV: name the folder of CREMA-D"),
         ("crema-d", "AudioWAV/", "has no clip of CREMA-D in its published layout."),
         ("iemocap", "Sessions/", "has no Session1: name the folder of IEMOCAP"),

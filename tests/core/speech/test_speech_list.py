@@ -113,8 +113,8 @@ def test_phrases_that_are_asked_for_are_words(tmp_path: Path) -> None:
     folder = load_folder(tmp_path / "out", "hey jarvis,stop", min_word_clips=1, clip_samples=25_600)
     np.testing.assert_array_equal(folder.audio, listed.audio)
     assert folder.audio.shape == (4, 25_600)
-    with pytest.raises(SettingsError, match=r"2\.5 is not a valid window"):
-        import_speech(ImportSettings(manifest, tmp_path / "more", seconds=2.5))
+    with pytest.raises(SettingsError, match=r"4\.5 is not a valid window"):
+        import_speech(ImportSettings(manifest, tmp_path / "more", seconds=4.5))
 
 
 def test_who_says_a_phrase_in_a_list_that_is_left_out_is_left_out(tmp_path: Path) -> None:
