@@ -102,6 +102,7 @@ def test_both_engines_make_the_same_model_of_devices_without_labels(
     held = ValidationSet(features, clips(9).targets % 2)
     for place in ("auricle_cloud.rounds.coordinator", "auricle_fleet.virtual.fleet"):
         monkeypatch.setattr(f"{place}.load_validation", lambda *_: held)
+    monkeypatch.setattr("auricle_fleet.population.central.describe_cut", lambda *_: "")
     told: dict[str, Any] = {
         "method": "fedrpo",
         "labelled": str(tmp_path),
