@@ -110,7 +110,7 @@ def read(path: Path) -> Ran:
             conditions=tuple(Condition(name=condition) for condition in record.conditions),
             reference=record.reference,
             target=record.target,
-            target_figure=record.target_figure or ("unseen" if of_file is None else of_file.target_figure),
+            target_figure=record.target_figure,
             target_seconds=record.target_seconds,
             target_devices=record.target_devices,
             figures=tuple(each for each in dict.fromkeys(e.figure for e in entries) if not is_to_target(each)),

@@ -55,8 +55,8 @@ class SuiteRecord(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[str, ...]
     reference: str
     target: Targets | None
-    target_figure: str | None = None
-    """What reaches it; None in a file of a version that did not keep it."""
+    target_figure: str = "unseen"
+    """What reaches it."""
     target_seconds: bool = False
     target_devices: Devices = ()
     setting: str | None
