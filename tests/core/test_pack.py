@@ -21,7 +21,18 @@ from auricle.packs import pack as pack_module
 from auricle.packs.archive import untar
 from auricle.packs.graph_interface import map_names, map_size, maps_sent, step_inputs, step_outputs
 from auricle.packs.manifest import OrtTraining, Start, Tflite
-from auricle.packs.pack import SHIPPED, FileEntry, Graph, Manifest, Pack, Task, encode_manifest, load_pack, pack_bytes
+from auricle.packs.pack import (
+    SHIPPED,
+    FileEntry,
+    Graph,
+    Manifest,
+    Pack,
+    Task,
+    archive_bytes,
+    encode_manifest,
+    load_pack,
+    pack_bytes,
+)
 from auricle.wire.plan import Bavd, Plan
 
 COMPRESSED_WITH = (1, 5, 7)
@@ -104,6 +115,19 @@ def test_a_pack_survives_both_its_forms(tmp_path: Path) -> None:
     for loaded in (load_pack(archive), load_pack(str(archive)), load_pack(folder)):
         assert loaded.identity == pack.identity
         assert loaded.files == FILES
+
+
+def test_a_pack_is_copied_from_the_archive_that_it_came_from(tmp_path: Path) -> None:
+    pack, path = _pack(), tmp_path / "pack.tar.zst"
+    path.write_bytes(pack_bytes(pack) + bytes.fromhex("502a4d1800000000"))  # and an empty frame that zstd skips
+    loaded = load_pack(path)
+    assert archive_bytes(loaded) == path.read_bytes() != pack_bytes(pack)
+    assert archive_bytes(pack) == pack_bytes(pack)
+    for content in (pack_bytes(load_pack("digits")), path.read_bytes()[:-50]):
+        path.write_bytes(content)
+        assert archive_bytes(loaded) == pack_bytes(pack)
+    path.unlink()
+    assert archive_bytes(loaded) == pack_bytes(pack)
 
 
 def test_other_words_keep_the_graphs_and_resize_the_classifier_only() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from auricle import __version__
 from auricle.files import write_durably
-from auricle.packs.pack import Pack, pack_bytes
+from auricle.packs.pack import Pack, archive_bytes
 from auricle.speech.sound_faults import count_findings
 from auricle.wire.tensors import Flat
 from auricle_cloud.settings import RoundDone
@@ -146,7 +146,7 @@ _newest_pack: list[tuple[str, bytes]] = []
 def _pack_bytes(pack: Pack) -> bytes:
     """The bytes of a pack; those of the newest are kept, since packing takes seconds and a suite's runs share one."""
     if not _newest_pack or _newest_pack[0][0] != pack.identity:
-        _newest_pack[:] = [(pack.identity, pack_bytes(pack))]
+        _newest_pack[:] = [(pack.identity, archive_bytes(pack))]
     return _newest_pack[0][1]
 
 
