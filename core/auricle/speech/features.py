@@ -20,6 +20,12 @@ from auricle.packs.manifest import Task
 
 Energies = NDArray[np.float32]
 
+CACHED_CLIPS = 4
+"""Clips whose spectra are in the processor's cache together."""
+THREADED_PRODUCT = 1 << 18
+"""Multiplications of a matrix product from which OpenBLAS starts threads: they wait in a loop, longer than all the rest
+takes, and the last bits of a sum depend on how many there are."""
+
 
 class VectorStream(Protocol):
     """A network over one sound as it comes; what it heard of it so far is in it."""
@@ -110,9 +116,15 @@ class LogMel:
         f = self.task.frontend
         padded = np.pad(audio.astype(np.float32, copy=False), ((0, 0), self._pad))
         windows = np.lib.stride_tricks.sliding_window_view(padded, f.window, axis=1)[:, :: f.hop]
-        spectrum = np.fft.rfft(windows * self._window, f.fft, axis=2)
-        power = (spectrum.real**2 + spectrum.imag**2).astype(np.float32)
-        energies: Energies = power @ self._filters
+        energies: Energies = np.empty((*windows.shape[:2], f.mels), np.float32)
+        step = max(1, THREADED_PRODUCT // self._filters.size)
+        for clip in range(0, len(windows), CACHED_CLIPS):
+            clips = slice(clip, clip + CACHED_CLIPS)
+            spectrum = np.fft.rfft(windows[clips] * self._window, f.fft, axis=2)
+            power = (spectrum.real**2 + spectrum.imag**2).astype(np.float32)
+            for first in range(0, power.shape[1], step):
+                frames = slice(first, first + step)
+                energies[clips, frames] = power[:, frames] @ self._filters
         return energies
 
     def finish(self, energies: Energies) -> NDArray[np.float32]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -75,6 +78,25 @@ def test_each_clip_is_computed_alone_in_a_hundred_frames_of_forty_bands() -> Non
     assert FRONTEND(audio).shape == (3, 100, 40) and FRONTEND(audio[:0]).shape == (0, 100, 40)
     assert FRONTEND.energies(audio).dtype == FRONTEND(audio).dtype == np.float32
     assert np.allclose(FRONTEND(audio)[1], FRONTEND(audio[1:2])[0], atol=1e-6)
+
+
+def test_the_energies_of_a_clip_are_the_same_bytes_whatever_is_beside_it() -> None:
+    audio = np.stack([_speechlike(i) for i in range(9)])
+    alone = [FRONTEND.energies(clip[None])[0] for clip in audio]
+    assert FRONTEND.energies(audio).tobytes() == np.stack(alone).tobytes()
+
+
+def test_the_energies_of_a_clip_do_not_depend_on_how_many_threads_sum_them_up() -> None:
+    digest = """
+import hashlib, numpy as np
+from auricle.packs.pack import Task
+from auricle.speech.features import LogMel
+audio = np.random.default_rng(0).standard_normal((2, 16_000))
+print(hashlib.sha256(LogMel(Task(("yes", "no"))).energies(audio).tobytes()).hexdigest())
+"""
+    told = [{**os.environ, "OPENBLAS_NUM_THREADS": threads} for threads in ("1", "2")]
+    one, two = (subprocess.check_output([sys.executable, "-c", digest], env=each) for each in told)
+    assert one == two
 
 
 def test_int16_is_the_same_sound_as_float() -> None:
