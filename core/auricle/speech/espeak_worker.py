@@ -5,6 +5,8 @@ object. With "utterances" the answer is the sample rate as a little-endian uint3
 number of samples as a uint32 and the samples as int16; with "spell" it is a line of phonemes for every text, parted by
 underscores and the words by spaces. What goes wrong is one line on stderr and exit code 1. The C interface is that of
 https://github.com/espeak-ng/espeak-ng/blob/1.52.0/src/include/espeak-ng/speak_lib.h.
+
+A fleet starts one for each of its speakers: what it imports takes longer than what it says.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ import json
 import os
 import struct
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
 
 _SYNCHRONOUS_RETRIEVAL = 2
 _DO_NOT_EXIT = 0x8000
@@ -39,34 +41,34 @@ def main(job_source: BinaryIO, answer: BinaryIO) -> None:
     `{"voice": ..., "utterances": [{"text", "rate", "pitch", "range"}, ...]}` or `{"voice": ..., "spell": [text, ...]}`.
     """
     job = json.load(job_source)
-    with _data_path() as data:
-        library, rate = _start(data)
-        if library.espeak_SetVoiceByName(job["voice"].encode()):
-            raise EspeakError(f"espeak-ng has no voice {job['voice']}")
-        if "spell" in job:
-            answer.write("".join(f"{_spell(library, text)}\n" for text in job["spell"]).encode())
-            return
-        mouth = _Mouth(library)
-        answer.write(struct.pack("<I", rate))
-        for utterance in job["utterances"]:
-            samples = mouth.speak(utterance)
-            answer.write(struct.pack("<I", len(samples) // 2))
-            answer.write(samples)
-
-
-@contextmanager
-def _data_path() -> Iterator[str]:
-    """Give the path of espeak-ng's data, through a link where it is too long for espeak-ng's 160-byte buffer."""
     import espeakng_loader
 
-    path = espeakng_loader.get_data_path()
+    path = str(espeakng_loader.get_data_path())
     if len(os.fsencode(path)) <= _LONGEST_DATA_PATH:
-        yield path
+        _do(job, path, answer)
         return
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="auricle-", dir="/tmp") as folder:
-        link = Path(folder, "espeak-ng-data")
-        link.symlink_to(path)
-        yield str(link)
+        link = str(Path(folder, "espeak-ng-data"))
+        Path(link).symlink_to(path)
+        _do(job, link, answer)
+
+
+def _do(job: dict[str, Any], data: str, answer: BinaryIO) -> None:
+    """Do the job with espeak-ng's data at a path that fits its 160-byte buffer."""
+    library, rate = _start(data)
+    if library.espeak_SetVoiceByName(job["voice"].encode()):
+        raise EspeakError(f"espeak-ng has no voice {job['voice']}")
+    if "spell" in job:
+        answer.write("".join(f"{_spell(library, text)}\n" for text in job["spell"]).encode())
+        return
+    mouth = _Mouth(library)
+    answer.write(struct.pack("<I", rate))
+    for utterance in job["utterances"]:
+        samples = mouth.speak(utterance)
+        answer.write(struct.pack("<I", len(samples) // 2))
+        answer.write(samples)
 
 
 def _start(data: str) -> tuple[ctypes.CDLL, int]:
