@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.learning.toy import PACK
 
+from auricle_edge.board.memory import hold_little
 from auricle_learning.native.library import compiler
 from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import Job
@@ -70,3 +71,16 @@ def test_memory_for_many_samples_is_kept_only_while_models_are_trained() -> None
     assert _held(runtime) == 2, "of the step, and of the last samples"
     runtime.end_training()
     assert _held(runtime) == 0
+
+
+def test_a_small_board_holds_memory_of_one_kind_of_work_at_a_time() -> None:
+    """With the same numbers; what listening asks for, a window or two, takes nothing from a step."""
+    runtime, weights = NativeRuntime(PACK), PACK.table("crnn-lite").initial(0)
+    x = np.zeros((20, TASK.frames, TASK.frontend.mels), np.float32)
+    before, trained = runtime.logits("crnn-lite", weights, x), _trained(runtime, _job())
+    hold_little(runtime)
+    runtime.logits("crnn-lite", weights, x[:1])
+    assert _held(runtime) == 2, "of the step, and of a window"
+    assert np.array_equal(runtime.logits("crnn-lite", weights, x), before)
+    assert _held(runtime) == 1, "of the window"
+    assert _trained(runtime, _job()) == trained

@@ -31,6 +31,19 @@ class Resting(Protocol):
         """Until the next job."""
 
 
+@runtime_checkable
+class Frugal(Protocol):
+    """A runtime that can hold the memory of one kind of work at a time."""
+
+    frugal: bool
+
+
+def hold_little(runtime: object) -> None:
+    """See that what a runtime holds is what its present work needs: a round has time, and a small board little room."""
+    if isinstance(runtime, Frugal):
+        runtime.frugal = True
+
+
 def keep_start() -> None:
     """Collect what the start left over, and never look at the rest again: a collection then stops nobody for long."""
     gc.collect()

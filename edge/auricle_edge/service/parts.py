@@ -20,6 +20,7 @@ from auricle.packs.pack import Pack
 from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.board.gate import Gate
+from auricle_edge.board.memory import hold_little
 from auricle_edge.board.priority import yield_to_detection
 from auricle_edge.board.sensors import Sensors
 from auricle_edge.clips import ClipStore
@@ -99,6 +100,7 @@ class Parts:
         except OSError as error:
             raise StorageError(describe(error, folder)) from error
         self.choice = choose_runtime(settings.runtime, pack, settings.threads, training=settings.fleet is not None)
+        hold_little(self.choice.runtime)
         self._frontend = frontend = frontend_of(self.choice.runtime)
         self.training = ThreadPoolExecutor(1, "train", initializer=yield_to_detection)
         """The thread that trains."""

@@ -70,6 +70,9 @@ class NativeRuntime:
         self.pack = pack
         self.reasons: dict[str, str] = {}
         """Why onnxruntime runs a graph, by its file."""
+        self.frugal = False
+        """Whether a step's memory and that of many samples are held one after the other, on a small board, which then
+        asks the system for them anew each time; otherwise both are kept while models are trained."""
         self._threads, self._level, self._library = threads, level, tested_library()
         self._ready: dict[tuple[str, int], Ready] = {}
         self._steps = frozenset(graph.file for graph in pack.manifest.graphs if graph.trains)
@@ -172,6 +175,8 @@ class NativeRuntime:
         self, output: str, width: int, model: str, weights: Flat, features: NDArray[np.float32]
     ) -> NDArray[np.float32]:
         graph, parts, ready = self.pack.graph("evaluate", model), [], None
+        if self.frugal and len(features) > MOST_KEPT:
+            self._drop_steps()
         for start in range(0, len(features), MOST_AT_ONCE):
             some = features[start : start + MOST_AT_ONCE]
             ready = self._prepared(graph, 1 << (len(some) - 1).bit_length())
@@ -182,10 +187,17 @@ class NativeRuntime:
         self._drop_batches(ready)
         return np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
 
+    def _drop_steps(self, but: Ready | None = None) -> None:
+        """Give up the memory of steps, `but` for one graph, where no job is under way."""
+        with self._lock:
+            for (file, _), ready in self._ready.items():
+                if ready is not but and file in self._steps:
+                    ready.idle.clear()
+
     def _drop_batches(self, used: Ready | None) -> None:
         """Give up the memory of many samples at once, megabytes: but, while models are trained, the last one."""
         with self._lock:
-            kept = used if self.trains else None
+            kept = used if self.trains and not self.frugal else None
             for (file, batch), ready in self._ready.items():
                 if batch > MOST_KEPT and file not in self._steps and ready is not kept:
                     ready.idle.clear()
@@ -227,8 +239,5 @@ class NativeRuntime:
         ready = self._prepared(graph, graph.batch)
         if ready is None:
             return self._fallback(graph).begin(job)
-        with self._lock:
-            for (file, _), other in self._ready.items():
-                if other is not ready and file in self._steps:
-                    other.idle.clear()  # the next job is one of this kind, or it pays for its own memory
+        self._drop_steps(ready)  # the next job is one of this kind, or it pays for its own memory
         return NativeTraining(ready, graph, self.pack, job)

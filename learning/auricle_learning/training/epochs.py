@@ -13,8 +13,8 @@ from auricle.errors import AuricleError
 from auricle.wire.tensors import Flat
 from auricle_learning.runtimes.interface import Array, ManySteps, Training
 
-MOST_WAITING = 1 << 21
-"""Bytes of batches that are made before they are trained on: eight of 16 clips of a second."""
+MOST_WAITING = 1 << 20
+"""Bytes of batches that are made before they are trained on: four of 16 clips of a second."""
 NOT_FINITE = "The loss is not finite: the learning rate is too high or the clips are damaged."
 Batch = Mapping[str, Array]
 

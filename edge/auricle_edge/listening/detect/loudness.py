@@ -7,14 +7,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from auricle.speech.features import quantile
 from auricle_edge.listening.sound import RATE
 
 TENTH = RATE // 10
 """Samples of a tenth of a second."""
 WORD_TENTHS = 3
 """Tenths, the loudest of the window in a row, that are taken for the word."""
-QUIETEST_PERCENTILE = 10
-"""Percentile of all tenths that is taken for the noise of the room."""
+QUIETEST_SHARE = 0.1
+"""Share of all tenths that lies below what is taken for the noise of the room."""
 SILENT_DBFS = -120.0
 
 
@@ -43,7 +44,7 @@ def loudness(samples: NDArray[np.int16], window: int) -> tuple[float, float]:
     width = min(WORD_TENTHS, len(heard))
     level = _decibels(float(np.convolve(heard, np.full(width, 1 / width), "valid").max()))
     there = powers[powers > 0]
-    noise = _decibels(float(np.percentile(there, QUIETEST_PERCENTILE))) if len(there) else level
+    noise = _decibels(quantile(there, QUIETEST_SHARE)) if len(there) else level
     return round(level, 1), round(max(0.0, level - noise), 1)
 
 

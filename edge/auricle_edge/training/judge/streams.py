@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
 from auricle.hearing.rule import Rule, detect
-from auricle.speech.features import Energies, LogMel
+from auricle.speech.features import Energies, LogMel, quantiles
 from auricle_edge.listening.detect.decision import Decider
 from auricle_edge.listening.detect.recognisers import Posteriors, Recognise
 from auricle_edge.listening.detect.rules import make_rules
@@ -157,7 +157,7 @@ def join(clips: Energies) -> list[Energies]:
 
 def in_quiet(clips: Energies, frames: int) -> list[Energies]:
     """Each clip (T, mels) between so many frames of its own quiet: the energy that a tenth of its frames stay under."""
-    quiet = np.percentile(clips, 10, axis=1).astype(np.float32)
+    quiet = quantiles(clips.swapaxes(0, 1), 0.1).astype(np.float32)
     around = [np.repeat(row[None], frames, axis=0) for row in quiet]
     return [np.concatenate((before, clip, before)) for before, clip in zip(around, clips, strict=True)]
 
