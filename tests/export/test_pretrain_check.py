@@ -126,7 +126,7 @@ def test_a_pack_is_what_its_recipe_gives(trained: Trained, tmp_path: Path, capsy
     assert {row["same"] for row in said["rows"]} == {True}
     whats = [row["what"] for row in said["rows"]]
     assert {"crnn-lite: digest of the speech", "resnet-base: hits at 5 an hour", 'threshold "low"'} < set(whats)
-    assert whats[-1] == "negatives" and len(whats) == 2 * (7 + 2 + 6) + 6 + 2 + 1
+    assert whats[-1] == "negatives" and len(whats) == 2 * (7 + 2 + 6) + 7 + 2 + 1
 
 
 @pytest.mark.slow
