@@ -152,7 +152,7 @@ def test_a_byte_stands_for_one_energy_wherever_it_is() -> None:
     energies = np.maximum(np.exp(logs) - np.float32(frontend.floor), 0)
     assert np.array_equal(np.concatenate(pack.negatives()), energies)
     one = pack.stretches[0]
-    assert len(one) == len(one[:]) == negatives.frames[0] and np.array_equal(one.first(9)[2:], one[2:9])
+    assert len(one) == len(one[:]) == negatives.frames[0] and np.array_equal(one.part(slice(9))[2:], one[2:9])
     pack.forget_stretches()
     assert pack.stretches[0] is not one
     assert np.array_equal(pack.stretches[0].numbers, one.numbers)

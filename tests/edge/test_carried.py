@@ -66,9 +66,9 @@ def test_the_judge_and_training_share_no_frame_and_leave_none_out() -> None:
     assert [len(stretch) for stretch in trained.stretches] == [600, 350]
     assert [len(stretch) for stretch in judged] == [601, 500, 350]
     whole = pack.negatives()
-    assert np.array_equal(np.concatenate([trained.stretches[0][:], judged[0]]), whole[0])
+    assert np.array_equal(np.concatenate([trained.stretches[0][:], judged[0][:]]), whole[0])
     assert np.array_equal(judged[1], whole[1])
-    assert np.array_equal(np.concatenate([trained.stretches[1][:], judged[2]]), whole[2])
+    assert np.array_equal(np.concatenate([trained.stretches[1][:], judged[2][:]]), whole[2])
     rows = {row.tobytes() for stretch in judged for row in stretch}
     drawn = trained.draw(500, np.random.default_rng(0))
     assert not rows & {row.tobytes() for row in drawn.energies.reshape(-1, 40)}

@@ -84,9 +84,9 @@ class Stretch:
         taken: NDArray[np.float32] = self.energies[self.numbers[frames]]
         return taken
 
-    def first(self, frames: int) -> Stretch:
-        """So many frames from its beginning."""
-        return Stretch(self.numbers[:frames], self.energies)
+    def part(self, frames: slice) -> Stretch:
+        """Some of its frames."""
+        return Stretch(self.numbers[frames], self.energies)
 
 
 def read_negatives(manifest: Manifest, files: Mapping[str, Content]) -> list[Stretch]:

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from msgspec import UNSET
 
+from auricle.packs.listening import Stretch
 from auricle.packs.manifest import SILENCE, SPECIAL_LABELS, UNKNOWN
 from auricle.packs.pack import Pack
 from auricle.speech.features import Energies
@@ -23,7 +24,7 @@ NOISE = frozenset({"noise", "silence"})
 
 
 class Sound(Protocol):
-    """Mel energies (frames, mels), or what they are taken from, such as `auricle.packs.listening.Stretch`."""
+    """Mel energies (frames, mels), or what they are taken from: `Stretch`."""
 
     def __len__(self) -> int:
         """Frames."""
@@ -45,9 +46,14 @@ def trained_frames(length: int, frames: int) -> int:
     return length // 2 if length // 2 >= LEAST_WINDOWS * frames else 0
 
 
-def judged_part(stretches: Sequence[Sound], frames: int) -> list[Energies]:
+def judged_part(stretches: Sequence[Sound], frames: int) -> list[Sound]:
     """Of each stretch (frames, mels) what nobody trains on: its second half, or all of a short one."""
-    return [stretch[trained_frames(len(stretch), frames) :] for stretch in stretches]
+    return [part_of(stretch, slice(trained_frames(len(stretch), frames), None)) for stretch in stretches]
+
+
+def part_of(sound: Sound, frames: slice) -> Sound:
+    """Some frames of a sound, in as little memory as it is in."""
+    return sound.part(frames) if isinstance(sound, Stretch) else sound[frames]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +133,7 @@ def carried_to_train(pack: Pack, share: float, own: int) -> Carried | None:
         label = SILENCE if kind in NOISE and SILENCE in pack.labels else UNKNOWN
         length = trained_frames(len(stretch), frames)
         if label in pack.labels and length:
-            stretches.append(stretch.first(length))
+            stretches.append(stretch.part(slice(length)))
             targets.append(pack.labels.index(label))
     if not stretches:
         return None

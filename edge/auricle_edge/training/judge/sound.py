@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from auricle.packs.pack import Pack
-from auricle.speech.features import Energies, LogMel
+from auricle.speech.features import LogMel
 from auricle.wire.tensors import Flat
 from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.training.judge.clips import NEGATIVES
 from auricle_edge.training.judge.comparison import Counts, Heard
 from auricle_edge.training.judge.streams import Streams, first_part, in_quiet, join
 from auricle_learning.runtimes import Runtime, frontend_of, recogniser
-from auricle_learning.training.carried import LEAST_WINDOWS, judged_part
+from auricle_learning.training.carried import LEAST_WINDOWS, Sound, judged_part
 from auricle_learning.training.speech_data import Clips
 
 REMEMBERED_MODELS = 8
@@ -76,7 +76,7 @@ def load_negatives(
     pack: Pack,
     detect: DetectSettings,
     minutes: float,
-    stretches: Sequence[Energies] | None = None,
+    stretches: Sequence[Sound] | None = None,
     frontend: LogMel | None = None,
 ) -> Negatives:
     """Take so many minutes of the negatives to judge by, of each its first part.

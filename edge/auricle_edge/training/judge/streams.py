@@ -18,6 +18,7 @@ from auricle_edge.listening.detect.rules import make_rules
 from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.listening.detect.voice import make_gate
 from auricle_learning.runtimes.interface import EVALUATION_BATCH
+from auricle_learning.training.carried import Sound, part_of
 
 Hops = NDArray[np.int64]
 NOTHING = np.zeros(0, np.int16)
@@ -59,7 +60,7 @@ class Streams:
     settings
         The detector's. A gate of Silero's network, which needs the sound itself, is taken as open.
     stretches
-        Mel energies (frames, mels) of each.
+        Mel energies (frames, mels) of each, which are taken from it when they are looked at.
     gated
         Whether the detector's gate is asked; without, it is open.
 
@@ -74,7 +75,7 @@ class Streams:
         frontend: LogMel,
         labels: Sequence[str],
         settings: DetectSettings,
-        stretches: Sequence[Energies],
+        stretches: Sequence[Sound],
         *,
         gated: bool = True,
     ) -> None:
@@ -86,7 +87,7 @@ class Streams:
         self.stretches = list(stretches)
         vad = settings.vad if gated and settings.vad == "energy" else "off"
         self._gate_settings = msgspec.structs.replace(settings, vad=vad)
-        self._judged = [self._windows(stretch) for stretch in self.stretches]
+        self._judged = [self._windows(stretch[:]) for stretch in self.stretches]
         self.digest = self._digest(gated)
         """Of the sound and of everything that decides what is heard in it, but for the model."""
 
@@ -113,7 +114,7 @@ class Streams:
     def posteriors(self, recognise: Recognise) -> Iterator[Posteriors]:
         """(hops, L) of each stretch, as the detector would come to them; 0 where it judges nothing."""
         for stretch, judged in zip(self.stretches, self._judged, strict=True):
-            yield self._posteriors(recognise, stretch, np.flatnonzero(judged), len(judged))
+            yield self._posteriors(recognise, stretch[:], np.flatnonzero(judged), len(judged))
 
     def seconds(self) -> list[int]:
         """Seconds of each stretch; the last may be a part of one."""
@@ -146,7 +147,7 @@ class Streams:
         made = hashlib.sha256(msgspec.json.encode((self._labels, self._settings, gated, task.frames, task.frontend)))
         for stretch in self.stretches:
             made.update(len(stretch).to_bytes(8, "little"))
-            made.update(np.ascontiguousarray(stretch, np.float32).data)
+            made.update(np.ascontiguousarray(stretch[:], np.float32).data)
         return made.hexdigest()
 
 
@@ -162,8 +163,8 @@ def in_quiet(clips: Energies, frames: int) -> list[Energies]:
     return [np.concatenate((before, clip, before)) for before, clip in zip(around, clips, strict=True)]
 
 
-def first_part(stretches: Sequence[Energies], frames: int, least: int) -> list[Energies]:
+def first_part(stretches: Sequence[Sound], frames: int, least: int) -> list[Sound]:
     """Of each stretch its first part, so that all are about so many frames together; none shorter than `least`."""
     total = sum(map(len, stretches))
     share = min(1.0, frames / total) if total else 1.0
-    return [stretch[: max(least, round(share * len(stretch)))] for stretch in stretches]
+    return [part_of(stretch, slice(max(least, round(share * len(stretch))))) for stretch in stretches]
