@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from auricle.errors import PackError
 from auricle.packs.frontend import Frontend
 from auricle.packs.manifest import Task
+from auricle.speech.quantiles import quantile
 
 Energies = NDArray[np.float32]
 
@@ -251,23 +252,6 @@ RISE_SHARE = 0.3
 """Share of the way from the quietest to the loudest frame from which a frame is sound."""
 LEAST_NEPERS = 0.7
 """Nepers of energy (3 dB) that a sound stands out at least."""
-
-
-def quantile(values: NDArray[Any], share: float) -> float:
-    """What the share of the values (n,) lies below, n >= 1, interpolated: `np.quantile` without all of `numpy.ma`."""
-    return float(quantiles(values, share))
-
-
-def quantiles(values: NDArray[Any], share: float) -> NDArray[Any]:
-    """As `quantile`, of each column (...) of the values (n, ...)."""
-    kind = values.dtype.type if values.dtype.kind == "f" else np.float64
-    ordered = np.sort(values, axis=0)
-    place = (len(ordered) - 1) * kind(share)
-    before = int(place)
-    low, high = ordered[before], ordered[min(before + 1, len(ordered) - 1)]
-    part, apart = place - kind(before), high - low
-    between: NDArray[Any] = low + apart * part if part < 0.5 else high - apart * (kind(1) - part)
-    return between
 
 
 def word_span(energies: Energies, floor: float) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.speech.features import quantile
+from auricle.speech.quantiles import quantile
 from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.listening.sound import RATE
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.packs.manifest import SPECIAL_LABELS
-from auricle.speech.features import Energies, LogMel, quantile
+from auricle.speech.features import Energies, LogMel
+from auricle.speech.quantiles import quantile
 from auricle_edge.labels.candidates import Recognise
 from auricle_edge.labels.settings import LabelSettings
 from auricle_edge.listening.sound import RATE

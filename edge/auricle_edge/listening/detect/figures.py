@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auricle.speech.features import quantile
+from auricle.speech.quantiles import quantile
 from auricle_edge.listening.sound import RATE, Detection
 
 REMEMBERED_DETECTIONS = 1_000

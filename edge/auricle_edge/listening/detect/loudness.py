@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.speech.features import quantile
+from auricle.speech.quantiles import quantile
 from auricle_edge.listening.sound import RATE
 
 TENTH = RATE // 10

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from auricle.errors import SettingsError
 from auricle.hearing.rule import Rule, detect
-from auricle.speech.features import Energies, LogMel, quantiles
+from auricle.speech.features import Energies, LogMel
+from auricle.speech.quantiles import quantiles
 from auricle_edge.listening.detect.decision import Decider
 from auricle_edge.listening.detect.recognisers import Posteriors, Recognise
 from auricle_edge.listening.detect.rules import make_rules
