@@ -11,7 +11,13 @@ from bench.engines_process import Seen
 from bench.engines_work import CLIPS, NEAR, WATCHED
 
 HEADER = ("", "clients/s", "x pfl", "CPU ms", "MB", "apart")
-COMPARED = (("ours", "pfl"), ("ours", "Flower"), ("ours, native", "pfl"), ("ours, pfl's trainer", "pfl"))
+COMPARED = (
+    ("ours, native", "pfl"),
+    ("ours, native", "Flower"),
+    ("ours", "pfl"),
+    ("ours", "Flower"),
+    ("ours, pfl's trainer", "pfl"),
+)
 
 
 def side_of(turns: Sequence[Seen], clients: int) -> dict[str, Any]:
@@ -72,12 +78,18 @@ def row_of(name: str, side: Mapping[str, Any], pfl: Mapping[str, Any] | None) ->
 
 
 def compared(sides: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """How many times as many clients a second one has as another."""
+    """How many times as much one takes for a client as another, by CPU time and by the clock."""
     return [
-        f"  {one}: {times(ratio(sides[other]['seconds'], sides[one]['seconds']))} times the clients/s of {other}"
+        f"  {other} / {one}: CPU {times(ratio(_each(sides[other]), _each(sides[one])))}, "
+        f"clock {times(ratio(sides[other]['seconds'], sides[one]['seconds']))}"
         for one, other in COMPARED
         if one in sides and other in sides
     ]
+
+
+def _each(side: Mapping[str, Any]) -> list[list[float]]:
+    """CPU seconds a client of each turn, as `ratio` takes them."""
+    return [[cpu] for cpu in side["cpu"]]
 
 
 def report(result: Mapping[str, Any]) -> str:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from auricle.wire.tensors import TensorTable
 from auricle_export.compiler.layers import Bavd
+
+if TYPE_CHECKING:  # peers of `bench/engines.py` have this module and nothing of core
+    from auricle.wire.tensors import TensorTable
 
 USUAL_MELS = 40
 
