@@ -136,7 +136,8 @@ class LogMel:
     def _logarithms(self, energies: Energies) -> NDArray[np.float32]:
         """Log-mels of energies (N, T, mels): centred on each clip's mean, times the scale; a network's are shifted."""
         f = self.task.frontend
-        logs: NDArray[np.float32] = np.log(energies + np.float32(f.floor))
+        logs: NDArray[np.float32] = energies + np.float32(f.floor)
+        np.log(logs, out=logs)
         if f.network is UNSET:
             logs -= logs.mean(axis=(1, 2), keepdims=True)
         logs *= np.float32(f.scale)

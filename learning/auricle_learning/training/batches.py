@@ -37,6 +37,8 @@ class EpochInputs:
     """Whether clips with labels are changed so."""
     carried: Carried | None = None
     """Windows among them."""
+    known: NDArray[np.float32] | None = None
+    """(N, T, mels) log-mels of the clips as they are, where these are at hand."""
 
     @property
     def features(self) -> Features:
@@ -45,7 +47,8 @@ class EpochInputs:
 
     def batches(self) -> Iterator[dict[str, Array]]:
         """The clips with labels alone."""
-        return batches(self.clips, self.labels, self.size, self.rng, self.features, self.carried)
+        known = None if self.augment else self.known
+        return batches(self.clips, self.labels, self.size, self.rng, self.features, self.carried, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +88,7 @@ def batches(
     rng: np.random.Generator,
     features: Features,
     carried: Carried | None = None,
+    known: NDArray[np.float32] | None = None,
 ) -> Iterator[dict[str, Array]]:
     """One epoch of shuffled batches; the last, partial one is padded with samples of weight 0.
 
@@ -95,10 +99,12 @@ def batches(
     carried
         Sound of which windows take the last places of each batch, other windows in each; together they weigh its
         `share` of the batch. Without, all places are the clips'.
+    known
+        What `features` makes of the clips, (N, T, mels), where that is at hand.
     """
     windows = 0 if carried is None else carried.places(size)
     if carried is not None and windows:
-        for batch in batches(clips, labels, size - windows, rng, features):
+        for batch in batches(clips, labels, size - windows, rng, features, known=known):
             drawn = carried.draw(windows, rng)
             weight = float(batch["weight"].sum()) * carried.share / (1 - carried.share)
             yield {
@@ -110,9 +116,10 @@ def batches(
     order = rng.permutation(len(clips))
     for start in range(0, len(order), size):
         chosen = order[start : start + size]
-        padded = np.resize(chosen, size)  # its own clips again: a mean over the batch, as of a map, is one over these
+        # a partial one has its own clips again: a mean over the batch, as of a map, is one over these
+        padded = chosen if len(chosen) == size else np.resize(chosen, size)
         yield {
-            "x": features(clips.energies[padded]),
+            "x": features(clips.energies[padded]) if known is None else known[padded],
             "target": np.eye(labels, dtype=np.float32)[clips.targets[padded]],
             "weight": (np.arange(size) < len(chosen)).astype(np.float32) * clips.weights[padded],
         }

@@ -129,6 +129,18 @@ class Trainer:
             A loss or a trained weight is not finite, or this version lacks the plan's method: the round is given up and
             the state stays as it was.
         """
+        with self.views.kept():
+            return self._run(plan, round_number, plugin, state, checkpoint, lent)
+
+    def _run(
+        self,
+        plan: Plan,
+        round_number: int,
+        plugin: Flat,
+        state: LocalState,
+        checkpoint: Callable[[], bool],
+        lent: LentData,
+    ) -> RoundResult:
         began, name = self.clock.monotonic(), self.pack.manifest.plugin
         loss = self.inference_loss(plugin, plan.inference_loss)
         of = DeviceRound(plan, plugin, lent, self.runtime, self.data, self.settings, self.views.pieces, checkpoint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from msgspec import UNSET
@@ -17,6 +18,10 @@ from auricle_learning.training.native_augmenter import augmenter
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.vector_cache import Augmented, VectorCaches
 from auricle_learning.training.vector_shelf import maker_of
+
+MOST_KEPT = 4 * EVALUATION_BATCH
+"""Clips whose log-mels are kept while a round looks at them more than once, 2 MB of a second each; those of more are
+made again."""
 
 
 class Views:
@@ -40,6 +45,16 @@ class Views:
         networked = self.pack.manifest.task.frontend.network is not UNSET
         maker = maker_of(self.pack, runtime.name, WEAK) if networked else b""
         self._vectors = VectorCaches(self.frontend, WEAK, maker) if networked else None
+        self._kept: dict[int, tuple[Clips, NDArray[np.float32]]] | None = None
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Make the log-mels of few clips as they are once, and forget them at the end; not for two threads at once."""
+        self._kept = {}
+        try:
+            yield
+        finally:
+            self._kept = None
 
     def renew(self, data: DeviceData) -> None:
         """Go on with other clips."""
@@ -52,9 +67,19 @@ class Views:
         self.strong, self.weak, self.plain = self._vectors.strong, self._vectors.weak, self._vectors.plain
 
     def pieces(self, clips: Clips) -> Iterator[NDArray[np.float32]]:
-        """Log-mels (n, T, mels) of clips as they are, made piece by piece and not kept; one of none for no clips."""
+        """Log-mels (n, T, mels) of clips as they are, made piece by piece; one of none for no clips."""
+        known = self._known(clips)
         for i in range(0, max(1, len(clips)), EVALUATION_BATCH):
-            yield self.plain(clips.energies[i : i + EVALUATION_BATCH])
+            place = slice(i, i + EVALUATION_BATCH)
+            yield self.plain(clips.energies[place]) if known is None else known[place]
+
+    def _known(self, clips: Clips) -> NDArray[np.float32] | None:
+        """The log-mels of all these clips, where they are kept."""
+        if self._kept is None or self._vectors is not None or len(clips) > MOST_KEPT:
+            return None
+        if id(clips) not in self._kept:
+            self._kept[id(clips)] = clips, self.plain(clips.energies)
+        return self._kept[id(clips)][1]
 
     def epoch(
         self, clips: Clips, size: int, rng: np.random.Generator, carried: Carried | None, *, augment: bool
@@ -70,4 +95,5 @@ class Views:
             strong=lambda energies: self.strong(energies, rng),
             augment=augment,
             carried=carried,
+            known=self._known(clips),
         )
