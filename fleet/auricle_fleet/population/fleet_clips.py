@@ -97,7 +97,7 @@ class FleetClips(Sequence[tuple[str, DeviceData]]):
     def _clips(self, place: int, first: int, end: int) -> Clips:
         assert not isinstance(self.rows, RowsFile)
         if self.order is None:
-            energies: Energies = self.rows[first:end]
+            energies: Energies = np.asarray(self.rows)[first:end]  # of a mapped file every view is dear
             targets = self.targets[first:end]
         else:
             chosen = self.order[first:end]

@@ -10,6 +10,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Protocol, TypeVar
@@ -86,6 +87,13 @@ class Call:
         """As of `Task`."""
         return not self.own
 
+    @cached_property
+    def _received(self) -> Flat:
+        """The round's model as nobody can change it, so that a runtime puts it in its place once for all devices."""
+        weights = self.weights.copy()
+        weights.flags.writeable = False
+        return weights
+
     def of(self, names: Sequence[str]) -> Call:
         """As of `Task`."""
         return replace(self, own={name: self.own[name] for name in names if name in self.own})
@@ -94,7 +102,7 @@ class Call:
         """As of `Task`."""
         own, invite = self.own.get(asked.name), self.invite
         if own is None:
-            return client.take_part(invite, self.weights, asked.local, stopped, self.beside)
+            return client.take_part(invite, self._received, asked.local, stopped, self.beside)
         invite = msgspec.structs.replace(invite, base=digest(encode(own)))
         return client.take_part(invite, own, asked.local, stopped, self.beside)
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from itertools import chain
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
 from types import ModuleType
@@ -25,7 +26,7 @@ from auricle_learning.training.train import TrainingStopped
 WORTH = 400
 """Rounds of devices from which on a run has processes: each takes some seconds to begin."""
 TASKS = 4
-"""Parts of a round for each process: the last ones to end do not keep the others waiting for long."""
+"""Parts of a round for each thread or process: the last ones to end do not keep the others waiting for long."""
 
 
 def crew_of(
@@ -68,6 +69,12 @@ def processes_of(settings: FleetSettings, devices: int) -> int:
     return min(wanted, devices)
 
 
+def parts_of(asked: Sequence[Asked], workers: int) -> list[Sequence[Asked]]:
+    """The devices of a round in the order in which so many threads or processes take them, several at once."""
+    size = max(1, -(-len(asked) // (workers * TASKS)))
+    return [asked[i : i + size] for i in range(0, len(asked), size)]
+
+
 class ThreadCrew:
     """Trains in threads of this process.
 
@@ -82,12 +89,18 @@ class ThreadCrew:
     """
 
     def __init__(self, clients: Clients, stopped: Callable[[], bool], threads: int) -> None:
-        self._clients, self._stopped = clients, stopped
+        self._clients, self._stopped, self._count = clients, stopped, threads
         self._workers = ThreadPoolExecutor(threads, "train")
 
     def answers(self, task: Task[A], asked: Sequence[Asked]) -> Iterator[A]:
         """As of `Crew`."""
-        return self._workers.map(lambda each: self._clients.answer(task, each, self._stopped), asked)
+        if self._count == 1:
+            return self._answers(task, asked)
+        parts = parts_of(asked, self._count)
+        return chain.from_iterable(self._workers.map(lambda part: [*self._answers(task, part)], parts))
+
+    def _answers(self, task: Task[A], asked: Sequence[Asked]) -> Iterator[A]:
+        return (self._clients.answer(task, each, self._stopped) for each in asked)
 
     def close(self) -> None:
         """Wait for its threads."""
@@ -115,11 +128,10 @@ class ProcessCrew:
 
     def answers(self, task: Task[A], asked: Sequence[Asked]) -> Iterator[A]:
         """As of `Crew`."""
-        size = max(1, -(-len(asked) // (self._count * TASKS)))
-        parts = [asked[i : i + size] for i in range(0, len(asked), size)]
         try:
             work = [
-                self._workers.submit(_answers, task.of([each.name for each in part]), tuple(part)) for part in parts
+                self._workers.submit(_answers, task.of([each.name for each in part]), tuple(part))
+                for part in parts_of(asked, self._count)
             ]
             for future in work:
                 yield from self._result(future)
