@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ from bench.step_process import Failed
 from auricle.packs.pack import load_pack
 
 CLIENTS = 3
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -65,6 +67,15 @@ def test_the_module_in_pytorch_trains_to_the_graphs_weights(spec: dict[str, Any]
         own = Client({**spec, "clip": clip}).trained(model, x, y)
         assert np.abs(taken(module, spec) - own).max() < 1e-6 * np.abs(own).max()
         assert float(np.linalg.norm(own - model)) <= spec["rate"] * clip * (1 + 1e-5)
+
+
+@pytest.mark.slow
+def test_the_module_needs_nothing_of_core() -> None:
+    """Peers' environments have PyTorch and the folder `export`."""
+    pytest.importorskip("torch")
+    code = "import sys; sys.modules['auricle'] = None; import bench.engines_torch"
+    path = os.pathsep.join(map(str, (ROOT, ROOT / "export")))
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path})
 
 
 @pytest.mark.slow

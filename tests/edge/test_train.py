@@ -12,6 +12,7 @@ from tests.learning.toy import clips, device
 from tests.learning.toy_training import FAST, LITE, PLUGIN, RUNTIME, distance, plan_of, ran, trainer_of
 
 from auricle.errors import AuricleError
+from auricle.speech.features import LogMel
 from auricle.wire.plan import InferenceLoss, Plan
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.gate_watch import OPEN, RoundControl
@@ -50,6 +51,26 @@ def test_the_inference_loss_is_that_of_the_received_plug_in_without_augmentation
     trainer = trainer_of(device(20))
     for changes in ({"rate": 1.0}, {"augment": True}, {"prior": 1.0}, {"mode": "supervised"}):
         assert ran(trainer, plan_of(**changes)).loss == trainer.inference_loss(PLUGIN)
+
+
+@pytest.mark.parametrize("augment", [False, True])
+def test_log_mels_of_few_clips_are_made_once_a_round_and_not_kept(
+    monkeypatch: pytest.MonkeyPatch, augment: bool
+) -> None:
+    """20 clips to train on and 5 held out, looked at four times: as received, in two epochs, and as trained."""
+    trainer, made, plain = trainer_of(DeviceData(clips(20), clips(5, 9), None)), list[int](), LogMel.finish
+    wanted = ran(trainer, plan_of(epochs=2, augment=augment), PLUGIN)
+
+    def finish(self: LogMel, energies: np.ndarray) -> np.ndarray:
+        made.append(len(energies))
+        return plain(self, energies)
+
+    monkeypatch.setattr(LogMel, "finish", finish)
+    trainer.renew(trainer.data)
+    assert np.array_equal(ran(trainer, plan_of(epochs=2, augment=augment), PLUGIN).plugin, wanted.plugin)
+    assert sorted(made)[:2] == [5, 20] and len(made) == 2
+    trainer.inference_loss(PLUGIN)
+    assert made[2:] == [20]
 
 
 def test_the_inference_loss_does_not_see_how_many_clips_there_are_nor_the_held_out_ones() -> None:

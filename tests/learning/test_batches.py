@@ -10,6 +10,7 @@ from tests.learning.toy import clips
 
 from auricle.errors import DataError
 from auricle_learning.training.batches import Pseudo, batches, fixmatch_batches, mixed_batches, pseudo_labelled
+from auricle_learning.training.carried import Carried
 from auricle_learning.training.speech_data import Clips
 
 
@@ -39,6 +40,26 @@ def test_a_partial_batch_is_filled_with_its_own_clips_in_turn() -> None:
     assert rows.tolist() == sorted(data.energies[:, 0, 0].tolist())
     assert sorted(counts) == [3, 3, 3, 3, 4]
     assert batch["weight"].sum() == 5
+
+
+@pytest.mark.parametrize("count", [5, 16, 35])
+def test_features_that_are_at_hand_make_the_same_batches(count: int) -> None:
+    """Beside windows, too, whose features are made; and none is made of a clip."""
+    data, made = clips(count), list[int]()
+
+    def doubled(energies: np.ndarray) -> np.ndarray:
+        made.append(len(energies))
+        return 2 * energies
+
+    among = Carried((np.ones((300, *data.energies.shape[2:]), np.float32),), (0,), data.energies.shape[1], 0.25)
+    for carried, windows in ((None, 0), (among, 4)):
+        told = data, 3, 16, np.random.default_rng(0), doubled, carried
+        wanted = list(batches(*told))
+        made.clear()
+        found = list(batches(data, 3, 16, np.random.default_rng(0), doubled, carried, 2 * data.energies))
+        assert set(made) <= {windows} and len(found) == len(wanted)
+        for batch, other in zip(found, wanted, strict=True):
+            assert all(np.array_equal(batch[name], other[name]) for name in other)
 
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -0.1], [1.0, np.nan], [1.0, np.inf]], ids=str)

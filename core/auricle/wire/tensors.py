@@ -74,10 +74,14 @@ class Tensors:
             start += spec.size
         return spans
 
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of each tensor."""
+        return {spec.name: spec.shape for spec in self.specs}
+
     def tensor(self, flat: Flat, name: str) -> Flat:
         """View of one tensor inside a flat vector (P,)."""
-        shape = next(s.shape for s in self.specs if s.name == name)
-        return flat[self.offsets[name]].reshape(shape)
+        return flat[self.offsets[name]].reshape(self.shapes[name])
 
 
 class TensorTable(Tensors):
@@ -130,7 +134,7 @@ def encode(flat: Flat, codec: str = "float32") -> bytes:
         block = to_float16(np.ascontiguousarray(flat))
     else:
         with np.errstate(over="ignore"):
-            numbers: NDArray[Any] = flat.astype(CODECS[codec])
+            numbers: NDArray[Any] = flat.astype(CODECS[codec], copy=False)
         block = numbers.tobytes() if np.isfinite(numbers).all() else None
     if block is None:
         raise WireError(f"A weight is not finite or does not fit {codec}.")

@@ -88,9 +88,9 @@ class Call:
         return not self.own
 
     @cached_property
-    def _received(self) -> Flat:
+    def _common_model(self) -> Flat:
         """The round's model as nobody can change it, so that a runtime puts it in its place once for all devices."""
-        weights = self.weights.copy()
+        weights: Flat = self.weights.copy()
         weights.flags.writeable = False
         return weights
 
@@ -102,7 +102,7 @@ class Call:
         """As of `Task`."""
         own, invite = self.own.get(asked.name), self.invite
         if own is None:
-            return client.take_part(invite, self._received, asked.local, stopped, self.beside)
+            return client.take_part(invite, self._common_model, asked.local, stopped, self.beside)
         invite = msgspec.structs.replace(invite, base=digest(encode(own)))
         return client.take_part(invite, own, asked.local, stopped, self.beside)
 

@@ -70,7 +70,8 @@ class NativeTraining(GraphTraining):
             if batch.keys() != batches[0].keys():
                 raise AuricleError(f"The batches for {self._graph.file} have different inputs: give each the same.")
             counters = [np.float32(self.steps + i + 1)] * len(self._counters)
-            states.append(self._rng.bit_generator.state)
+            if noise:
+                states.append(self._rng.bit_generator.state)
             drawn = [self._rng.random(shape, np.float32) for _, shape in noise]
             values = [*(batch[name] for name in names), *counters, *drawn]
             for (_, shape), end, value in zip(slots, ends, values, strict=False):

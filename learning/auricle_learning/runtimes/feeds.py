@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 
@@ -32,13 +33,14 @@ def graph_of(pack: Pack, job: Job) -> Graph:
         The pack carries none, or none with layers that drop activations, for a job that needs them.
     """
     model = next(iter(job.models.values()))
-    having = (
+    having = [
         graph
-        for graph in sorted(pack.manifest.graphs, key=lambda g: len(g.terms))
-        if (graph.kind, graph.model, graph.optimizer) == (job.kind, model, job.optimizer)
-        and set(job.terms) <= set(graph.terms)
-    )
-    graph = next(having, None) or pack.graph(job.kind, model, job.optimizer, job.terms)
+        for graph in pack.manifest.graphs
+        if graph.kind == job.kind and graph.model == model and graph.optimizer == job.optimizer
+        if set(job.terms) <= set(graph.terms)
+    ]
+    few = min(having, key=lambda graph: len(graph.terms), default=None)
+    graph = few or pack.graph(job.kind, model, job.optimizer, job.terms)
     if job.drops:
         require_maps(pack.manifest.name, pack.manifest.plugin, [graph])
     return graph
@@ -68,7 +70,12 @@ class GraphTraining:
         """By name of the input, as they are now."""
         self._loss_names = LOSSES[graph.kind]
         self._counters = [name for name in graph.inputs if name.endswith(".step")]
-        self._rng = np.random.default_rng(job.seed)
+        self._seed = job.seed
+
+    @cached_property
+    def _rng(self) -> np.random.Generator:
+        """What masks of dropout are drawn from."""
+        return np.random.default_rng(self._seed)
 
     def weights(self, role: str) -> Flat:
         """The weights (P,) of a role as they are now."""
@@ -105,12 +112,13 @@ def first_feeds(graph: Graph, tables: Mapping[str, TensorTable], job: Job) -> di
     """
     feeds: dict[str, Array] = dict(job.inputs)
     for role, table in tables.items():
-        zeros, ones = np.zeros(table.size, np.float32), np.ones(table.size, np.float32)
+        zeros = np.zeros(table.size, np.float32)
         for vector in state_names(graph, role):
             given = job.weights[role] if vector == role else job.slots.get(vector, zeros)
             feeds.update(named_parts(vector, table, given))
         for name, fill in (each for term in graph.terms for each in TERMS[term].vectors.items()):
-            given = job.vectors.get(f"{role}.{name}", ones if fill == "ones" else zeros)
+            known = job.vectors.get(f"{role}.{name}")
+            given = known if known is not None else np.ones_like(zeros) if fill == "ones" else zeros
             feeds.update(named_parts(f"{role}.{name}", table, given))
     if "teacher" in job.vectors:
         feeds.update(named_parts("teacher", tables["model"], job.vectors["teacher"]))

@@ -51,7 +51,7 @@ def steps(
     TrainingStopped
         The checkpoint said so.
     """
-    if not (isinstance(training, ManySteps) and isinstance(checkpoint, Flagged)):
+    if not (hasattr(checkpoint, "flag") and isinstance(checkpoint, Flagged) and isinstance(training, ManySteps)):
         for batch in batches:
             _ask(checkpoint)
             yield batch, training.step(batch)

@@ -129,7 +129,7 @@ class Trainer:
             A loss or a trained weight is not finite, or this version lacks the plan's method: the round is given up and
             the state stays as it was.
         """
-        with self.views.kept():
+        with self.views.memory():
             return self._run(plan, round_number, plugin, state, checkpoint, lent)
 
     def _run(

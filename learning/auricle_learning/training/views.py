@@ -48,7 +48,7 @@ class Views:
         self._kept: dict[int, tuple[Clips, NDArray[np.float32]]] | None = None
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def memory(self) -> Iterator[None]:
         """Make the log-mels of few clips as they are once, and forget them at the end; not for two threads at once."""
         self._kept = {}
         try:
@@ -68,12 +68,12 @@ class Views:
 
     def pieces(self, clips: Clips) -> Iterator[NDArray[np.float32]]:
         """Log-mels (n, T, mels) of clips as they are, made piece by piece; one of none for no clips."""
-        known = self._known(clips)
+        known = self._log_mels(clips)
         for i in range(0, max(1, len(clips)), EVALUATION_BATCH):
             place = slice(i, i + EVALUATION_BATCH)
             yield self.plain(clips.energies[place]) if known is None else known[place]
 
-    def _known(self, clips: Clips) -> NDArray[np.float32] | None:
+    def _log_mels(self, clips: Clips) -> NDArray[np.float32] | None:
         """The log-mels of all these clips, where they are kept."""
         if self._kept is None or self._vectors is not None or len(clips) > MOST_KEPT:
             return None
@@ -95,5 +95,5 @@ class Views:
             strong=lambda energies: self.strong(energies, rng),
             augment=augment,
             carried=carried,
-            known=self._known(clips),
+            known=None if augment else self._log_mels(clips),
         )
