@@ -20,7 +20,8 @@ if __package__ in (None, ""):
 
 from tools.command_tree import tree
 
-from auricle.process.cli import PARTS, first_sentence
+from auricle.process.cli import PARTS
+from auricle.process.command_groups import first_sentence
 
 DOCS = Path(__file__).parents[1] / "docs"
 COMMON = ("--help", "--json", "--version")

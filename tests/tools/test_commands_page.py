@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tools import command_tree, commands_page
 
-from auricle.process.cli import first_sentence
+from auricle.process.command_groups import first_sentence
 
 
 def test_a_page_that_is_out_of_date_is_named(

@@ -7,24 +7,60 @@ from typing import Annotated
 
 import typer
 
-from auricle_cloud.commands import (
-    context_commands,
-    devices_commands,
-    enrol_commands,
-    fleet_commands,
-    maintenance_commands,
-    models_commands,
-    release_signing_commands,
-    releases_commands,
-    rollouts_commands,
-    rounds_commands,
-    serve_commands,
-    tokens_commands,
-)
-from auricle_cloud.commands.operator_command import operator_command
-from auricle_cloud.commands.serve_options import MethodCommand
+from auricle.process.command_groups import command_group
 
-app = typer.Typer(no_args_is_help=True)
+COMMANDS = command_group(
+    "cloud",
+    "auricle_cloud.commands",
+    {
+        "context_commands": {
+            "use": "Use a context: the coordinator that all commands act on where neither an option nor the "
+            "environment names one.",
+        },
+        "serve_commands": {
+            "serve": "Run a task's rounds, and serve API and page.",
+            "settings": "Print a coordinator.toml with every setting, its default and what it is for.",
+        },
+        "rounds_commands": {
+            "why": "Explain a round: why it does not start or what it waits for; who counted, who was pruned "
+            "or refused, and why.",
+        },
+        "maintenance_commands": {
+            "overview": "Show the fleet at a glance.",
+            "journal": "List what happened, the newest first.",
+            "doctor": "Look at this machine and at what a coordinator relies on: exit code 1 where something is bad.",
+            "preflight": "Try what serve will need, with serve's own options: exit code 1 where it would fail.",
+            "backup": "Write the whole state to one file, private keys included, while the coordinator runs or not.",
+            "restore": "Put a backup in place of the state in a folder; the coordinator has to be stopped.",
+        },
+        "rounds_commands:app": {
+            "rounds": "Start, watch and explain rounds.",
+        },
+        "devices_commands:app": {
+            "devices": "See devices, and say which may take part.",
+        },
+        "models_commands:app": {
+            "models": "See, choose, fetch and judge models.",
+        },
+        "release_signing_commands:app": {
+            "releases": "Release bundles and packs: signed metadata that devices fetch.",
+        },
+        "rollouts_commands:app": {
+            "rollouts": "Install releases on devices, stage by stage.",
+        },
+        "tokens_commands:app": {
+            "tokens": "Say who may use the API.",
+        },
+        "enrol_commands:app": {
+            "enrol": "Certify devices, users and brokers, and revoke them.",
+        },
+        "fleet_commands:app": {
+            "fleet": "Prepare a fleet of boards.",
+        },
+    },
+)
+
+app = typer.Typer(cls=COMMANDS, no_args_is_help=True)
 
 
 @app.callback()
@@ -46,22 +82,3 @@ def cloud(
     The options say which coordinator; every command takes them, too. They override the environment, and
     that overrides the context of auricle cloud use.
     """
-
-
-app.command("use")(context_commands.use)
-app.command("serve", cls=MethodCommand)(serve_commands.serve)
-app.command("settings")(serve_commands.settings)
-release_signing_commands.add_to(releases_commands.app)
-for _part in (
-    rounds_commands,
-    devices_commands,
-    models_commands,
-    releases_commands,
-    rollouts_commands,
-    tokens_commands,
-    enrol_commands,
-    fleet_commands,
-):
-    app.add_typer(_part.app, name=_part.__name__.rpartition(".")[2].removesuffix("_commands"))
-operator_command(app, "why")(rounds_commands.why)
-maintenance_commands.add_to(app)

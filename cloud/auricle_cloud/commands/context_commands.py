@@ -25,6 +25,11 @@ from auricle_cloud.commands.target import Place
 from auricle_cloud.storage.store import FILE
 
 
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command("use")(use)
+
+
 def use(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="The context to use; without one, list them.")

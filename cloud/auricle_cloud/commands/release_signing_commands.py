@@ -10,7 +10,7 @@ import typer
 from auricle.errors import DataError
 from auricle.files import read_kept
 from auricle_cloud.commands.operator_command import Yes, confirm, operator_command
-from auricle_cloud.commands.releases_commands import Keys, public_of, repository_of, waiting_for
+from auricle_cloud.commands.releases_commands import Keys, app, public_of, repository_of, waiting_for
 from auricle_cloud.commands.target import Place, user
 from auricle_cloud.operations.rollout_answers import PendingList, PendingRow, RoleKeysList, RoleKeysRow
 from auricle_cloud.operations.types import Done
@@ -143,16 +143,14 @@ def _read(file: Path) -> bytes | None:
         raise DataError(f"{file} cannot be read ({error.strerror or error}).") from error
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    for name, command in (
-        ("rotate", rotate),
-        ("threshold", threshold),
-        ("keys", keys_),
-        ("pending", pending),
-        ("make-key", make_key),
-        ("sign", sign),
-        ("publish", publish),
-        ("drop", drop),
-    ):
-        operator_command(app, name)(command)
+for _name, _command in (
+    ("rotate", rotate),
+    ("threshold", threshold),
+    ("keys", keys_),
+    ("pending", pending),
+    ("make-key", make_key),
+    ("sign", sign),
+    ("publish", publish),
+    ("drop", drop),
+):
+    operator_command(app, _name)(_command)

@@ -38,6 +38,12 @@ app = typer.Typer(no_args_is_help=True, help="Start, watch and explain rounds.")
 schedule = typer.Typer(no_args_is_help=True, help="Let rounds start automatically.")
 app.add_typer(schedule, name="schedule")
 
+
+def add_to(app: typer.Typer) -> None:
+    """Register what is a command beside the group."""
+    operator_command(app, "why")(why)
+
+
 Limit = Annotated[int, typer.Option(help="Most rows to show.")]
 Before = Annotated[int | None, typer.Option(help="Continue before this one.")]
 After = Annotated[str | None, typer.Option(help="Continue after this device.")]

@@ -27,7 +27,7 @@ from auricle_cloud.commands.coordinator_settings import (
     template,
 )
 from auricle_cloud.commands.embedded_broker import EMBEDDED, EmbeddedBroker, embedded_broker
-from auricle_cloud.commands.serve_options import TOLD, by_table
+from auricle_cloud.commands.serve_options import TOLD, MethodCommand, by_table
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.settings import NAME, RoundDone, RunSettings
 from auricle_cloud.states.round import counted_words
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 
 NOT_STARTED = "mqtt://127.0.0.1"
 """Stands for the embedded broker until all other settings are known to be good and it is started."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command("serve", cls=MethodCommand)(serve)
+    app.command("settings")(settings)
 
 
 @with_options(given=[option for _, option in TOLD])

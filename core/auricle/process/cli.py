@@ -6,12 +6,10 @@ import contextlib
 import functools
 import importlib
 import importlib.util
-import inspect
 import os
-import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,8 @@ import typer
 from typer.core import TyperGroup
 
 from auricle import __version__
-from auricle.errors import INVALID_CODE, AuricleError, SettingsError, extra_command, nearest
+from auricle.errors import INVALID_CODE, AuricleError, nearest
+from auricle.process.command_groups import needs_extra, tidy
 from auricle.process.ending import begin_log, fail
 from auricle.process.interrupt import raise_again
 from auricle.process.options import CommandLineError
@@ -89,16 +88,16 @@ PARTS = {
     "flash": ("auricle_export.flash.commands", "Put agents on boards: profiles, bundles, images."),
 }
 
-NEEDS = {"edge": ("soundfile",), "fleet": ("onnxruntime", "soundfile")}
+NEEDS = {
+    "edge": ("soundfile", "safetensors"),
+    "cloud": ("sqlalchemy", "aiohttp", "safetensors"),
+    "fleet": ("onnxruntime", "soundfile", "sqlalchemy", "aiohttp"),
+}
 """Libraries that a part imports only when it uses them, and cannot do without; a device may do without onnxruntime,
 where the wheel brings what runs its models."""
 
 COMPLETE = "_AURICLE_COMPLETE"
 """Environment variable by which a shell's completion asks."""
-
-
-class MissingPartError(AuricleError):
-    """A part whose extra is not installed."""
 
 
 class _Root(TyperGroup):
@@ -113,17 +112,11 @@ class _Root(TyperGroup):
 
 def _load(part: str) -> typer.Typer:
     module, _ = PARTS[part]
-    try:
+    with needs_extra(part):
         app: typer.Typer = importlib.import_module(module).app
         for library in NEEDS.get(part, ()):
             if importlib.util.find_spec(library) is None:
                 raise ModuleNotFoundError(name=library)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0].startswith("auricle"):
-            raise
-        raise MissingPartError(
-            f'"auricle {part}" needs {error.name}, which is not installed: {extra_command(part)}'
-        ) from error
     return app
 
 
@@ -170,49 +163,8 @@ def _assemble(wanted: str | None, loaded: typer.Typer | None) -> typer.Typer:
 def _command(wanted: str | None, loaded: typer.Typer | None) -> Any:  # noqa: ANN401 - as of typer's or of click's click
     """What takes a command line, assembled once a process: that takes longer than many a command."""
     command = typer.main.get_command(_assemble(wanted, loaded))
-    _tidy_help(command)
-    _refuse_empty_paths(command)
+    tidy(command)
     return command
-
-
-def first_sentence(command: Any) -> str:  # noqa: ANN401 - as of typer's or of click's click
-    """The first sentence of a command's help."""
-    told = " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
-    return re.split(r"(?<=\.) (?=[A-Z])", told)[0]
-
-
-def _tidy_help(command: Any) -> None:  # noqa: ANN401 - as above
-    """Let help say each command's first sentence whole, which click cuts to one line, and kinds as `<path>`."""
-    for parameter in command.params:
-        if hasattr(parameter, "display_type"):  # of typer since 0.26
-            parameter.display_type = functools.partial(_plain_kind, parameter.display_type)
-    for each in getattr(command, "commands", {}).values():
-        each.short_help = first_sentence(each) or None
-        _tidy_help(each)
-
-
-def _refuse_empty_paths(command: Any) -> None:  # noqa: ANN401 - as above
-    """Let no command take "", which a script's unset variable leaves, for the folder that we are in."""
-    for parameter in command.params:
-        if parameter.type.name in ("path", "file", "directory"):
-            parameter.type.convert = functools.partial(_path, parameter.type.convert)
-    for each in getattr(command, "commands", {}).values():
-        _refuse_empty_paths(each)
-
-
-def _path(convert: Callable[..., Any], value: Any, parameter: Any, context: Any) -> Any:  # noqa: ANN401 - as above
-    if value == "":
-        name = (
-            parameter.opts[-1] if parameter.param_type_name == "option" else parameter.human_readable_name.strip("[].")
-        )
-        raise SettingsError(f"{name} is empty: name a path.")
-    return convert(value, parameter, context)
-
-
-def _plain_kind(shown: Callable[[Any], str], context: Any) -> str:  # noqa: ANN401 - as above
-    """The kind of a value as help says it: `<str>` instead of `<list[str]>`, `<float>` instead of `<float range>`."""
-    kind = re.sub(r"^<list\[(.*)\]>$", r"<\1>", shown(context)).replace(" range>", ">")
-    return "<path>" if kind == "<Path>" else kind
 
 
 def _part_to_complete() -> str | None:
