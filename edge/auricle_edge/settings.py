@@ -31,8 +31,6 @@ from auricle_learning.training.learn_settings import LearnSettings
 
 log = logging.getLogger(__name__)
 
-CONFIG = Path("/etc/auricle/edge.toml")
-"""Settings file of an installed device."""
 PATIENCE_FACTOR = 5.0
 """How many times the healthy time a new version has to get healthy."""
 

@@ -17,7 +17,8 @@ from auricle.mqtt_link.link import Delivery
 from auricle.wire.frames import CHUNK, DOMAIN, MAGIC, Sealed, Topics, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Loss, Message, Register, Release, Status, Update
-from auricle.wire.tensors import Flat, TensorSpec, TensorTable, digest
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import Flat, TensorTable, digest
 from auricle.wire.vectors import Declared
 from auricle_cloud.link.inbox import Inbox
 from auricle_cloud.link.ledger import Ledger

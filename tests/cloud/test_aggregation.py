@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from auricle.errors import StorageError
-from auricle.wire.tensors import Flat, TensorSpec, TensorTable, encode
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import Flat, TensorTable, encode
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.rows import UpdateRow

@@ -15,7 +15,7 @@ from tests.cloud.test_secure_rounds import watch_masking
 
 from auricle.wire.messages import Ack
 from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumNeighbours, SumQuestion
-from auricle.wire.secure_sum.quantised import LEVELS
+from auricle.wire.secure_sum.sizes import LEVELS
 from auricle_cloud.operations.explanation import explain
 from auricle_cloud.settings import SecureSum
 from auricle_cloud.states.report import read_report

@@ -11,7 +11,8 @@ from tests.cloud.site_runs import on_a_site, played
 from tests.cloud.site_runs import runtime as runtime
 
 from auricle.wire.identity import Identity
-from auricle.wire.secure_sum.quantised import LEVELS, words_of
+from auricle.wire.secure_sum.quantised import words_of
+from auricle.wire.secure_sum.sizes import LEVELS
 from auricle.wire.tensors import Flat
 from auricle_cloud.settings import Privacy, SecureSum
 

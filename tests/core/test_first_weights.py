@@ -14,7 +14,7 @@ from auricle.packs.first_weights import check_start, choose_weights, first_weigh
 from auricle.packs.manifest import FileEntry
 from auricle.packs.pack import Pack
 from auricle.packs.start import start_file
-from auricle.wire.tensors import TensorSpec
+from auricle.wire.tensor_specs import TensorSpec
 
 
 def bare_pack(width: int = 2) -> Pack:

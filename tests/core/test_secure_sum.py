@@ -13,8 +13,9 @@ from auricle.errors import WireError
 from auricle.wire.secure_sum.device import DeviceSum, Keys, Revealed
 from auricle.wire.secure_sum.kinds import neighbours
 from auricle.wire.secure_sum.masks import PRIME, agree_key, join, public_of, seal, split, stream, unseal
-from auricle.wire.secure_sum.quantised import LEVELS, MOST, Words, quantise, sum_of
+from auricle.wire.secure_sum.quantised import Words, quantise, sum_of
 from auricle.wire.secure_sum.server import ServerSum
+from auricle.wire.secure_sum.sizes import LEVELS, MOST
 
 SIZE = 300
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.errors import WireError
-from auricle.wire.tensors import LARGEST_MODEL, TensorSpec, TensorTable, decode, digest, encode
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import LARGEST_MODEL, TensorTable, decode, digest, encode
 
 HEAD = (TensorSpec("head.weight", (2, 3), "head", 0.5), TensorSpec("head.bias", (2,), "head", 0.5))
 TABLE = TensorTable((TensorSpec("conv.0.weight", (2, 2), "conv.0", 0.25), *HEAD))

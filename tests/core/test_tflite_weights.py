@@ -16,7 +16,7 @@ from auricle.checks.tflite_weights import LEVELS, check_buffers, is_quantised, q
 from auricle.errors import PackError
 from auricle.packs.manifest import Buffer, FileEntry, Task, Tflite
 from auricle.packs.pack import Pack
-from auricle.wire.tensors import TensorSpec
+from auricle.wire.tensor_specs import TensorSpec
 
 TABLE = (
     TensorSpec("mix.weight", (2, 8), "mix", 0.5),

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from auricle.errors import WireError
-from auricle.wire.tensors import Flat, TensorSpec, TensorTable, encode
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import Flat, TensorTable, encode
 from auricle.wire.update_codec import INT8, decode_update, encode_update, length_of
 
 TABLE = TensorTable(

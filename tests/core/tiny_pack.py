@@ -16,7 +16,8 @@ from auricle.packs.graph_interface import PARTS, Graph, step_inputs, step_output
 from auricle.packs.manifest import FileEntry, Manifest, Start, Task
 from auricle.packs.pack import FORMAT, Pack
 from auricle.packs.start import start_file
-from auricle.wire.tensors import TensorSpec, TensorTable
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import TensorTable
 
 FRAMES, MELS, BATCH = 5, 3, 4
 TABLE = (

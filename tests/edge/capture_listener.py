@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.capture.settings import CaptureSettings
-from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.listening_status import CaptureState
 from auricle_edge.listening.sound import RATE, Block
 
 DEADLINE = 20.0

@@ -27,7 +27,8 @@ from auricle.wire.tensors import Flat, encode
 from auricle_edge.board.gate import Decision
 from auricle_edge.board.priority import NICENESS, yield_to_detection
 from auricle_edge.fleet.agent import Agent
-from auricle_edge.fleet.gate_watch import Declined, GateWatch, RoundControl
+from auricle_edge.fleet.agent_context import Declined
+from auricle_edge.fleet.gate_watch import GateWatch, RoundControl
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.training.judge.best import Best, BestStore
 from auricle_edge.training.judge.comparison import Heard

@@ -26,7 +26,7 @@ from auricle_edge.listening.capture.frames import Sound
 from auricle_edge.listening.capture.levels import LevelMeter
 from auricle_edge.listening.capture.pace import Pace, likely, sentence
 from auricle_edge.listening.capture.settings import CaptureSettings, parse_source
-from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.listening_status import CaptureState
 from auricle_edge.listening.sound import RATE
 from auricle_edge.service.checkup import examine_microphone, verdict_of
 from auricle_edge.service.microphone_check import examine_state

@@ -16,7 +16,7 @@ from auricle_edge.listening.capture.conversion import CHUNK_SAMPLES, Conversion,
 from auricle_edge.listening.capture.frames import Sound
 from auricle_edge.listening.capture.levels import LevelMeter, Levels
 from auricle_edge.listening.capture.settings import CaptureSettings
-from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.listening_status import CaptureState
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.service.microphone_check import examine_levels, examine_state
 from auricle_learning.runtimes import recogniser

@@ -18,7 +18,7 @@ from auricle.wire.messages import Model, Nothing, Register, Update
 from auricle_edge.commands.status_sentences import sentences
 from auricle_edge.control import ControlClient, ControlServer, ControlSettings
 from auricle_edge.fleet.fleet_word import FleetPack, other_pack
-from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.listening_status import CaptureState
 from auricle_edge.service.answers import FleetStatus, read_status
 from auricle_edge.service.questions import TrainingOnly
 

@@ -23,8 +23,8 @@ from auricle_edge.fleet.report.period import (
     reading_of,
     round_count,
 )
-from auricle_edge.listening.capture.state import CaptureState
-from auricle_edge.listening.detect.figures import DetectFigures, Tally
+from auricle_edge.listening.detect.figures import Tally
+from auricle_edge.listening.listening_status import CaptureState, DetectFigures
 from auricle_edge.listening.sound import RATE, Detection
 from auricle_edge.settings import read_settings
 

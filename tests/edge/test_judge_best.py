@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from auricle.wire.tensors import TensorSpec, TensorTable
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import TensorTable
 from auricle_edge.training.judge.best import Best, BestStore
 from auricle_edge.training.judge.comparison import Heard
 

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from auricle.wire.tensors import TensorSpec, TensorTable
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import TensorTable
 from auricle_edge.training.local_store import LocalStore
 from auricle_learning.training.train import LocalState
 

@@ -13,7 +13,8 @@ from tests.learning.toy_training import PLUGIN
 from auricle.errors import AuricleError
 from auricle.wire.plan import Plan
 from auricle_edge.board.gate import Decision
-from auricle_edge.fleet.gate_watch import OPEN, Declined, RoundControl
+from auricle_edge.fleet.agent_context import Declined
+from auricle_edge.fleet.gate_watch import OPEN, RoundControl
 from auricle_learning.native.library import compiler, library
 from auricle_learning.native.loaded_program import LoadedProgram
 from auricle_learning.native.runtime import NativeRuntime

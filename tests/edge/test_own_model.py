@@ -15,7 +15,7 @@ from tests.core.bare_pack import bare_pack, with_own_model
 from auricle.errors import PackError
 from auricle.packs.manifest import Listening
 from auricle.packs.pack import Pack, load_pack
-from auricle.wire.tensors import TensorSpec
+from auricle.wire.tensor_specs import TensorSpec
 from auricle_edge.ota.pack_shelf import running_pack
 from auricle_edge.settings import EdgeSettings
 from auricle_edge.training.own_model import own_model, why_not_larger

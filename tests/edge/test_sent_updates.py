@@ -14,7 +14,7 @@ from auricle.errors import SettingsError
 from auricle.wire.messages import Invite, Measure, Status, Update
 from auricle.wire.plan import Noise, Plan, SecureSum
 from auricle_edge.commands.status_sentences import of_sent
-from auricle_edge.fleet.gate_watch import Declined
+from auricle_edge.fleet.agent_context import Declined
 from auricle_edge.fleet.sent_updates import FILE, SentLedger
 from auricle_edge.service.status import fleet_status
 from auricle_learning.training.gaussian_epsilon import _delta, gaussian_epsilon

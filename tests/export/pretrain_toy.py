@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from auricle.packs.manifest import FORMAT, Manifest, Task
 from auricle.packs.pack import Pack, pack_bytes
-from auricle.wire.tensors import TensorSpec
+from auricle.wire.tensor_specs import TensorSpec
 from auricle_export.compiler.trace import find_parts
 from auricle_export.packs.author import tensor_specs
 from auricle_export.packs.models import make_module

@@ -17,7 +17,8 @@ from auricle.packs.frontend import Frontend
 from auricle.packs.graph_interface import Graph, step_inputs, step_outputs
 from auricle.packs.manifest import FORMAT, FileEntry, Manifest, Task
 from auricle.packs.pack import Pack
-from auricle.wire.tensors import Flat, TensorSpec
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import Flat
 from auricle_learning.runtimes.interface import named_parts
 
 FILE = "graphs/net.evaluate.onnx"

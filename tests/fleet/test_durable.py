@@ -14,7 +14,8 @@ from auricle.files import remove_file, write_whole
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.wire.identity import Identity
 from auricle.wire.messages import Update
-from auricle.wire.tensors import TensorSpec, TensorTable
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import TensorTable
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.storage.blobs import open_blobs
 from auricle_cloud.storage.database import Database

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from auricle.wire.plan import Plan, SecureSum
 from auricle.wire.secure_sum.kinds import FEWEST_DEVICES
-from auricle.wire.secure_sum.quantised import MOST
+from auricle.wire.secure_sum.sizes import MOST
 from auricle_cloud.rounds.context import RoundContext
 from auricle_cloud.rounds.policy import devices_invited, updates_wanted
 from auricle_cloud.states.attendance import broken_devices, rounds_back

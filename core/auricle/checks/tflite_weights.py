@@ -17,7 +17,8 @@ from auricle.errors import PackError
 from auricle.packs.frontend import Network
 from auricle.packs.manifest import Buffer, Tflite
 from auricle.packs.pack import Pack
-from auricle.wire.tensors import Flat, Tensors, TensorSpec
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import Flat, Tensors
 
 LEVELS = 127
 """The largest number of an int8 weight; -128 is not used."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auricle.errors import SettingsError
-from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.settings import BrokerAddress
 
 OVERRIDE = "AURICLE_PLAINTEXT_BROKER"
 OVERRIDDEN = "everybody-on-this-network-may-read-and-forge"

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from auricle.packs.graph_interface import FRONTENDS, FilePath, Graph
 from auricle.wire.kinds import Token
-from auricle.wire.tensors import Dim, Name
+from auricle.wire.tensor_specs import Dim, Name
 
 Samples = Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
 Bands = Annotated[int, msgspec.Meta(ge=1, le=1 << 10)]

@@ -16,7 +16,7 @@ from auricle.errors import PackError
 from auricle.wire.gradient_terms import TERMS, Term
 from auricle.wire.kinds import Token
 from auricle.wire.plan import Plan
-from auricle.wire.tensors import Dim, Name
+from auricle.wire.tensor_specs import Dim, Name
 
 NetworkKind = Literal["frontend", "frontend-step"]
 FRONTENDS: tuple[NetworkKind, NetworkKind] = ("frontend", "frontend-step")

@@ -13,7 +13,7 @@ from auricle.errors import PackError
 from auricle.packs.frontend import Bands, Frontend, Network, Sentence
 from auricle.packs.graph_interface import FilePath, Graph
 from auricle.wire.kinds import UNDECODABLE, Sha256, Short, Token, plain
-from auricle.wire.tensors import Dim, Name, TensorSpec
+from auricle.wire.tensor_specs import Dim, Name, TensorSpec
 
 MANIFEST_FILE = "manifest.json"
 LARGEST_MANIFEST = 4 << 20

@@ -46,7 +46,8 @@ from auricle.packs.signature import (
     encode_signature,
 )
 from auricle.packs.voter import voter_manifest, without_vote
-from auricle.wire.tensors import TensorSpec, TensorTable
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import TensorTable
 
 __all__ = [
     "DEFAULT_PACK",

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from auricle.errors import PackError
 from auricle.packs.pack import Pack
 from auricle.wire.kinds import UNDECODABLE
-from auricle.wire.tensors import Dim, Flat, TensorTable
+from auricle.wire.tensor_specs import Dim
+from auricle.wire.tensors import Flat, TensorTable
 
 LARGEST_HEADER = 1 << 20
 METADATA = "__metadata__"

@@ -66,7 +66,7 @@ def command_group(part: str, package: str, places: Mapping[str, Mapping[str, str
         for name, sentence in commands.items()
     }
 
-    class Group(TyperGroup):
+    class CommandGroup(TyperGroup):
         def __init__(self, **given: Any) -> None:  # noqa: ANN401 - typer's own
             super().__init__(**given)
             self.commands = _Commands(part, entries)
@@ -78,7 +78,7 @@ def command_group(part: str, package: str, places: Mapping[str, Mapping[str, str
             with formatter.section("Commands"):
                 formatter.write_dl([(name, entry.sentence) for name, entry in entries.items() if entry.sentence])
 
-    return Group
+    return CommandGroup
 
 
 class _Commands(MutableMapping[str, Any]):

@@ -5,42 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import WireError
 from auricle.wire.float16 import from_float16, to_float16
+from auricle.wire.tensor_specs import TensorSpec
 
 Flat = NDArray[np.float32]
-Dim = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 CODECS: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
 LARGEST_MODEL = 1 << 26
 """Most weights a table may claim; checked before anything is allocated."""
-
-
-class TensorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One tensor of a model."""
-
-    name: Name
-    shape: Annotated[tuple[Dim, ...], msgspec.Meta(min_length=1, max_length=8)]
-    layer: Name
-    """The layer group that layer-wise rules treat as one."""
-    bound: Annotated[float, msgspec.Meta(ge=0, le=10)]
-    """The initial weights are uniform in [centre - bound, centre + bound]."""
-    centre: Annotated[float, msgspec.Meta(ge=-10, le=10)] = 0.0
-
-    @property
-    def size(self) -> int:
-        """Number of weights."""
-        size = 1
-        for dim in self.shape:
-            size *= dim
-        return size
 
 
 class Tensors:

@@ -26,7 +26,8 @@ from auricle_edge.clips.export import play as play_samples
 from auricle_edge.clips.opening import wipe_store
 from auricle_edge.clips.record import ClipRow, row
 from auricle_edge.commands.place import AsJson, Config, State
-from auricle_edge.settings import CONFIG, read_settings
+from auricle_edge.ota.installation import CONFIG
+from auricle_edge.settings import read_settings
 
 app = typer.Typer(no_args_is_help=True, help="See, hear, correct and destroy the clips that this device keeps.")
 FOLDER = "clips"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from auricle.errors import SettingsError
-from auricle_edge.ota.installation import Installation
-from auricle_edge.settings import CONFIG, EdgeSettings, read_settings
+from auricle.settings import read_toml
+from auricle_edge.ota.installation import CONFIG, Installation
+
+if TYPE_CHECKING:
+    from auricle_edge.settings import EdgeSettings
 
 STATE_VARIABLE, CONFIG_VARIABLE = "AURICLE_EDGE_STATE", "AURICLE_EDGE_CONFIG"
 STATE_HELP = "State folder of the device [that of the settings file]."
@@ -28,17 +31,24 @@ def config_file(config: Path | None) -> Path | None:
 def settings_of(config: Path | None) -> EdgeSettings | None:
     """Settings of the device; None where there is no settings file."""
     file = config_file(config)
-    return None if file is None else read_settings(file, {})
+    if file is None:
+        return None
+    from auricle_edge.settings import read_settings  # of all that a device does: most commands need its folder alone
+
+    return read_settings(file, {})
 
 
 def state_folder(state: Path | None, config: Path | None) -> Path:
     """The state folder that a command is about; SettingsError where nothing names one."""
     if state is not None:
         return state
-    settings = settings_of(config)
-    if settings is None:
+    file = config_file(config)
+    if file is None:
         raise SettingsError(f"Name the device's folder with --state (or {STATE_VARIABLE}), or its file with --config.")
-    return settings.folder
+    named = read_toml(file).get("state")
+    if not isinstance(named, str) or not named:
+        raise SettingsError(f"{file}: name the device's folder: --state FOLDER, or state in its settings file.")
+    return Path(named)
 
 
 def why_absent(folder: Path) -> str | None:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from auricle.process.times import about, how_many
 from auricle_edge.fleet.agent_context import Standing
-from auricle_edge.fleet.sent_updates import SentStatus
-from auricle_edge.service.answers import FleetStatus, ListeningStatus, TrainingStatus
-from auricle_edge.service.status import quote_words
+from auricle_edge.fleet.sent_status import SentStatus
+from auricle_edge.service.answers import FleetStatus, ListeningStatus, TrainingStatus, quote_words
 
 FLOOR_DBFS = -70.0
 """dBFS of silence, at which a meter is empty."""

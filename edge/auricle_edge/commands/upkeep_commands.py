@@ -32,9 +32,9 @@ from auricle_edge.listening.capture.child_process import devices as microphones
 from auricle_edge.listening.capture.frames import Device
 from auricle_edge.listening.capture.levels import Levels
 from auricle_edge.listening.capture.settings import CaptureSettings, parse_source
-from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
 from auricle_edge.listening.events.buttons import ButtonSettings
+from auricle_edge.listening.listening_status import CaptureState
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.ota.pack_shelf import PackShelf
 from auricle_edge.service.checkup import (

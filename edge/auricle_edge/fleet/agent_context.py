@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import msgspec
 
-from auricle.errors import refuse_misfits_of
+from auricle.errors import AuricleError, refuse_misfits_of
 from auricle.files import read_kept
-from auricle.mqtt_link.link import BrokerAddress
 from auricle.mqtt_link.private_link import FOLDER
+from auricle.mqtt_link.settings import BrokerAddress
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.kinds import UNDECODABLE, FleetName, Sha256
-from auricle.wire.messages import Invite, Measure, Message, Target
-from auricle.wire.plan import Lent
+
+if TYPE_CHECKING:
+    from auricle.wire.messages import Invite, Measure, Message, Target
+    from auricle.wire.plan import Lent
 
 
 @refuse_misfits_of
@@ -42,6 +44,10 @@ class AgentSettings:
     """Whom all parts of the agent ask for the time."""
     durable: bool = True
     """Whether what the device keeps survives a power cut; without, it survives the end of its process alone."""
+
+
+class Declined(AuricleError):  # noqa: N818 - not an error: the device does not want to
+    """Why the device does not take part, or no more."""
 
 
 class Say(Protocol):

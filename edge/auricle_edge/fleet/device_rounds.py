@@ -15,9 +15,9 @@ from auricle.wire.messages import Asked, Invite, Measure, Update
 from auricle.wire.prior_knowledge import PriorKnowledge
 from auricle.wire.secure_sum.messages import JoinSum
 from auricle.wire.tensors import Flat, decode
-from auricle_edge.fleet.agent_context import AgentSettings, Uplink
+from auricle_edge.fleet.agent_context import AgentSettings, Declined, Uplink
 from auricle_edge.fleet.device_messages import DeviceMessages
-from auricle_edge.fleet.gate_watch import Declined, GateWatch, RoundControl
+from auricle_edge.fleet.gate_watch import GateWatch, RoundControl
 from auricle_edge.fleet.round_work import Readiness, require_room
 from auricle_edge.fleet.secure_sum.part import SumTalk
 from auricle_edge.fleet.sent_updates import SentLedger

@@ -12,16 +12,13 @@ import numpy as np
 from auricle.errors import AuricleError
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle_edge.board.gate import Decision
+from auricle_edge.fleet.agent_context import Declined
 
 log = logging.getLogger("auricle.edge")
 
 OPEN = Decision("train", "This device has no gate.")
 PRIVATE = frozenset({"speech"})
 """Causes that pause a round and that nobody outside is told: who speaks when is not the fleet's business."""
-
-
-class Declined(AuricleError):  # noqa: N818 - not an error: the device does not want to
-    """Why the device does not take part, or no more."""
 
 
 class RoundControl:

@@ -14,8 +14,9 @@ from auricle.errors import AuricleError, SettingsError, StorageError
 from auricle.files import describe
 from auricle.mqtt_link.tasks import start_task
 from auricle.wire.plan import Plan
+from auricle_edge.fleet.agent_context import Declined
 from auricle_edge.fleet.fleet_word import FleetWord
-from auricle_edge.fleet.gate_watch import Declined, GateWatch
+from auricle_edge.fleet.gate_watch import GateWatch
 from auricle_learning.methods.vectors import withheld
 from auricle_learning.training.learn_settings import OWN_SWITCH
 from auricle_learning.training.speech_data import DataSource

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from auricle.packs.manifest import SAMPLE_RATE
+
+if TYPE_CHECKING:  # who asks for a detection holds no sound
+    import numpy as np
+    from numpy.typing import NDArray
 
 RATE = SAMPLE_RATE
 """Hz of every block; what the microphone gives is resampled to it."""

@@ -16,6 +16,9 @@ from auricle.files import open_kept
 from auricle.wire.kinds import UNDECODABLE, FleetName, Sha256, Short, Token
 from auricle_edge.ota.records import own_record
 
+CONFIG = Path("/etc/auricle/edge.toml")
+"""Settings file of an installed device."""
+
 VARIABLE, PLACE = "AURICLE_INSTALLATION", Path("/opt/auricle")
 JOURNAL, BUNDLE, ANSWER = "slots.json", "bundle.json", "update.json"
 LARGEST_BUNDLE_FILE = 4 << 20

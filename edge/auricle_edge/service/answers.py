@@ -5,7 +5,7 @@ A field with a default came later than the rest: a service that was not restarte
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -14,11 +14,9 @@ from auricle.errors import AuricleError
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.agent_context import Standing
 from auricle_edge.fleet.report.period import HearingFigures
-from auricle_edge.fleet.sent_updates import SentStatus
-from auricle_edge.listening.capture.state import CaptureState
-from auricle_edge.listening.detect.decision import State
-from auricle_edge.listening.detect.figures import DetectFigures
+from auricle_edge.fleet.sent_status import SentStatus
 from auricle_edge.listening.events.outputs import Delivered
+from auricle_edge.listening.listening_status import CaptureState, DetectFigures, State
 from auricle_edge.listening.sound import Detection, Timeout
 
 
@@ -154,3 +152,8 @@ def read_live(told: Mapping[str, object]) -> LiveLine:
 
 def _other_version(error: msgspec.ValidationError) -> AuricleError:
     return AuricleError(f"The service is of another version than this command ({error}): restart it.")
+
+
+def quote_words(words: Sequence[str]) -> str:
+    """`"computer" or "jarvis"`."""
+    return " or ".join(f'"{word}"' for word in words)

@@ -29,8 +29,9 @@ from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.listening.events.chosen import require_asked
 from auricle_edge.listening.events.outputs import EventSettings
 from auricle_edge.runtimes import choose_runtime
+from auricle_edge.service.answers import quote_words
 from auricle_edge.service.microphone_check import clipping, examine_channels, examine_levels, level
-from auricle_edge.service.status import awaited_words, quote_words
+from auricle_edge.service.status import awaited_words
 from auricle_learning.native.first_use import death_of, library_is_there
 from auricle_learning.native.library import brought_library
 from auricle_learning.native.self_test import fault_of

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from auricle.process.checkup import Finding, Verdict, finding
 from auricle_edge.listening.capture.levels import Levels
-from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.listening_status import CaptureState
 
 QUIET_DBFS = -65.0
 """dBFS: a microphone in a room hears more than this."""

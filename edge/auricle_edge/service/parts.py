@@ -31,7 +31,6 @@ from auricle_edge.fleet.device_rounds import Learnt
 from auricle_edge.fleet.report import HearingReporter
 from auricle_edge.labels import Labeller
 from auricle_edge.listening.capture.capture import Capture
-from auricle_edge.listening.capture.state import CaptureState
 from auricle_edge.listening.detect import Detector, detect_settings
 from auricle_edge.listening.detect.rules import tune
 from auricle_edge.listening.detect.vote import load_voter
@@ -39,6 +38,7 @@ from auricle_edge.listening.events.chosen import Device, choose_answers, choose_
 from auricle_edge.listening.events.home_assistant import HomeState
 from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.outputs import Output, Outputs
+from auricle_edge.listening.listening_status import CaptureState
 from auricle_edge.listening.listening_thread import AudioBroadcast, ListeningThread
 from auricle_edge.listening.sound import Event, Feedback
 from auricle_edge.listening.tuning import Tuning

@@ -12,11 +12,19 @@ from auricle.errors import SettingsError
 from auricle.packs.manifest import SPECIAL_LABELS
 from auricle.packs.pack import DEFAULT_PACK
 from auricle_edge.fleet.agent import Agent
-from auricle_edge.fleet.sent_updates import SentStatus
-from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.fleet.sent_status import SentStatus
 from auricle_edge.listening.detect import DetectSettings
+from auricle_edge.listening.listening_status import CaptureState
 from auricle_edge.listening.sound import Detection
-from auricle_edge.service.answers import CaptureStatus, FleetStatus, HeardVote, ListeningStatus, Reporting, Sensitivity
+from auricle_edge.service.answers import (
+    CaptureStatus,
+    FleetStatus,
+    HeardVote,
+    ListeningStatus,
+    Reporting,
+    Sensitivity,
+    quote_words,
+)
 from auricle_edge.service.parts import Parts
 
 OTHER_WORDS = (
@@ -48,11 +56,6 @@ def awaited_words(labels: Sequence[str], detect: DetectSettings) -> Awaited:
     """The words of a pack's labels, by what the detector works with."""
     words = (label for label in labels if label not in SPECIAL_LABELS)
     return Awaited(detect.wake, tuple(word for word in words if word not in detect.wake), detect.window)
-
-
-def quote_words(words: Sequence[str]) -> str:
-    """`"computer" or "jarvis"`."""
-    return " or ".join(f'"{word}"' for word in words)
 
 
 def list_words(words: Sequence[str]) -> str:

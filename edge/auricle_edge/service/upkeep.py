@@ -12,7 +12,7 @@ import numpy as np
 from auricle.errors import AuricleError
 from auricle_edge.board.memory import keep_start, rest
 from auricle_edge.fleet.agent import Agent
-from auricle_edge.listening.capture.state import CaptureState
+from auricle_edge.listening.listening_status import CaptureState
 from auricle_edge.listening.sound import Event
 from auricle_edge.service.parts import Parts
 from auricle_edge.service.status import summary

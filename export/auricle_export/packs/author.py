@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import nn
 
 from auricle.errors import nearest
-from auricle.wire.tensors import TensorSpec
+from auricle.wire.tensor_specs import TensorSpec
 from auricle_export.compiler.contract import Net
 from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.source_line import error_line

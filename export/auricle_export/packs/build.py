@@ -25,7 +25,7 @@ from auricle.packs.manifest import FORMAT, FileEntry, Manifest, Task, refuse_lab
 from auricle.packs.pack import Pack, pack_bytes
 from auricle.speech.words import WORD_SETS
 from auricle.wire.gradient_terms import Term
-from auricle.wire.tensors import TensorSpec
+from auricle.wire.tensor_specs import TensorSpec
 from auricle_export.compiler.contract import Net
 from auricle_export.compiler.intercept import CompileError
 from auricle_export.compiler.trace import find_parts

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.checks.tflite_weights import is_quantised
-from auricle.wire.tensors import Tensors, TensorSpec
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import Tensors
 
 Shape = tuple[int, ...]
 Options = tuple[str, dict[str, object]]

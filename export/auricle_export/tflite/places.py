@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.wire.tensors import TensorSpec
+from auricle.wire.tensor_specs import TensorSpec
 from auricle_export.tflite.draft import Draft, Shape
 
 Index = NDArray[np.int64]

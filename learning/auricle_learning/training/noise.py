@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.wire.plan import Noise, Plan
-from auricle.wire.secure_sum.masks import KEY_BYTES, stream
+from auricle.wire.secure_sum.masks import stream
+from auricle.wire.secure_sum.sizes import KEY_BYTES
 from auricle.wire.tensors import Flat
 from auricle_learning.training.train import RoundResult
 

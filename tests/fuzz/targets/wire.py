@@ -34,7 +34,8 @@ from auricle.wire.messages import (
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import PriorKnowledge, Tuning
 from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumBoxes, SumKeys, SumNeighbours, SumReveal, SumShares
-from auricle.wire.tensors import CODECS, TensorSpec, TensorTable, decode, encode
+from auricle.wire.tensor_specs import TensorSpec
+from auricle.wire.tensors import CODECS, TensorTable, decode, encode
 from auricle.wire.update_codec import UPDATE_CODECS, decode_update, encode_update
 from tests.core import tiny_pack
 from tests.fuzz.target import target

@@ -9,9 +9,9 @@ import numpy as np
 from auricle.errors import WireError
 from auricle.wire.secure_sum.device import Keys, Revealed, Share
 from auricle.wire.secure_sum.kinds import BOX, sum_name
-from auricle.wire.secure_sum.masks import SHARE_BYTES
 from auricle.wire.secure_sum.quantised import Words, words_of
 from auricle.wire.secure_sum.server import ServerSum
+from auricle.wire.secure_sum.sizes import SHARE_BYTES
 from auricle.wire.tensors import Flat, TensorTable
 from auricle_cloud.storage.rows import SumRow
 from auricle_learning.aggregation.cohort import Aggregate, Float64Array, layers_of

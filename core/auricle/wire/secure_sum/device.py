@@ -10,8 +10,9 @@ import msgspec
 
 from auricle.errors import WireError
 from auricle.wire.secure_sum.kinds import PrivateKey
-from auricle.wire.secure_sum.masks import KEY_BYTES, SHARE_BYTES, agree_key, public_of, seal, split, stream, unseal
+from auricle.wire.secure_sum.masks import agree_key, public_of, seal, split, stream, unseal
 from auricle.wire.secure_sum.quantised import Words
+from auricle.wire.secure_sum.sizes import KEY_BYTES, SHARE_BYTES
 
 
 class Keys(msgspec.Struct, frozen=True):

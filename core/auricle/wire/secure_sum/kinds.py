@@ -10,8 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from auricle.errors import WireError
-from auricle.wire.secure_sum.masks import KEY_BYTES, SHARE_BYTES, TAG_BYTES
-from auricle.wire.secure_sum.quantised import MOST
+from auricle.wire.secure_sum.sizes import KEY_BYTES, MOST, SHARE_BYTES, TAG_BYTES
 
 FEWEST_DEVICES = 3
 """Devices of a sum: of two each would know what the other sent."""

@@ -15,10 +15,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from auricle.errors import WireError
 from auricle.wire.secure_sum.quantised import Words
+from auricle.wire.secure_sum.sizes import KEY_BYTES, SHARE_BYTES
 
-KEY_BYTES = 32
-TAG_BYTES = 16
-"""Bytes by which sealing makes a message longer."""
 _ONCE = bytes(12)
 """A nonce for a key that encrypts one message."""
 
@@ -66,8 +64,6 @@ def unseal(key: bytes, box: bytes) -> bytes:
 
 PRIME = (1 << 256) + 297
 """The smallest prime above 2^256: every 32 bytes are an element of its field."""
-SHARE_BYTES = 33
-"""Of a share."""
 SECRET_BYTES = 32
 
 

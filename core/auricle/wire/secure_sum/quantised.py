@@ -6,14 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import WireError
+from auricle.wire.secure_sum.sizes import LEVELS, MOST
 
 Words = NDArray[np.uint32]
 MASKED = "sum32"
 """The codec of an update whose body is masked words, little-endian, in the pack's order."""
-LEVELS = 32767
-"""A value of the bound itself becomes this."""
-MOST = (1 << 31) // LEVELS
-"""Devices whose sum cannot leave the range of 32 bits."""
 
 
 def quantise(update: NDArray[np.floating], bound: float) -> Words:

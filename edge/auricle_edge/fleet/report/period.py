@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from auricle.wire.kinds import Rounded
-from auricle_edge.listening.capture.state import CaptureState
-from auricle_edge.listening.detect.figures import DetectFigures
+from auricle_edge.listening.listening_status import CaptureState, DetectFigures
 
 STEPS: tuple[Rounded, ...] = get_args(Rounded)
 DECIBELS = 3

@@ -12,8 +12,7 @@ from auricle.errors import StorageError
 from auricle.files import read_kept, write_durably
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle_edge.fleet.report.period import LONGEST_QUARTERS, QUARTER_SECONDS, HearingFigures, Period, reading_of
-from auricle_edge.listening.capture.state import CaptureState
-from auricle_edge.listening.detect.figures import DetectFigures
+from auricle_edge.listening.listening_status import CaptureState, DetectFigures
 
 
 class ReportSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

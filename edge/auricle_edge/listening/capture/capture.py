@@ -15,7 +15,8 @@ from auricle_edge.listening.capture.frames import Ended, Failed, FileFinding, Fr
 from auricle_edge.listening.capture.mute_switch import mute_switch
 from auricle_edge.listening.capture.pace import Pace
 from auricle_edge.listening.capture.settings import CaptureSettings, check_source, parse_source
-from auricle_edge.listening.capture.state import CaptureState, StateKeeper
+from auricle_edge.listening.capture.state import StateKeeper
+from auricle_edge.listening.listening_status import CaptureState
 from auricle_edge.listening.sound import Block
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0

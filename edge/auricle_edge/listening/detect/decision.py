@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -219,7 +218,6 @@ class NearWatch:
             self._found(best)
 
 
-State = Literal["open", "asleep", "awake"]
 RISE = 0.05
 """Of smoothed posterior, by which a command's threshold is higher for each decibel that it is too faint."""
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.speech.features import LogMel
-from auricle_edge.listening.detect.decision import Awake, Decider, NearMiss, NearWatch, State, waken
-from auricle_edge.listening.detect.figures import DetectFigures, Tally
+from auricle_edge.listening.detect.decision import Awake, Decider, NearMiss, NearWatch, waken
+from auricle_edge.listening.detect.figures import Tally
 from auricle_edge.listening.detect.hops import Hops
 from auricle_edge.listening.detect.loudness import loudness
 from auricle_edge.listening.detect.newest_sound import NewestSound
@@ -20,6 +20,7 @@ from auricle_edge.listening.detect.recognisers import Cascade, Posteriors, Recog
 from auricle_edge.listening.detect.settings import DetectSettings
 from auricle_edge.listening.detect.voice import make_gate
 from auricle_edge.listening.detect.vote import Voter, VoteStream
+from auricle_edge.listening.listening_status import DetectFigures, State
 from auricle_edge.listening.sound import RATE, Block, Detection, Event, Timeout
 
 _NOISE_SAMPLES = 8 * RATE

@@ -3,48 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from auricle.speech.quantiles import quantile
+from auricle_edge.listening.listening_status import DetectFigures
 from auricle_edge.listening.sound import RATE, Detection
 
 REMEMBERED_DETECTIONS = 1_000
 """Detections of which latency and denials are kept."""
-
-
-@dataclass(frozen=True)
-class DetectFigures:
-    """Since the detector was made."""
-
-    hours: float
-    """Of sound heard."""
-    detections: int
-    by_word: Mapping[str, int]
-    detections_per_hour: float
-    denied: int
-    """Detections that the user denied."""
-    denied_per_hour: float
-    """At least so many false accepts an hour: nobody denies all of them."""
-    wakes: int
-    """Detections that were wake words."""
-    timeouts: int
-    """Windows after a wake word that closed without a command."""
-    latency_p50: float | None
-    """Seconds from the arrival of the word's last sample to the decision, median of the last thousand detections."""
-    latency_p95: float | None
-    real_time_factor: float
-    """CPU seconds of detection a second of sound."""
-    windows: int
-    """Windows that a model judged."""
-    second_windows: int
-    """Windows that the second stage judged as well."""
-    second_share: float
-    """Share of the judged windows that reached the second stage: what it costs."""
-    open_share: float
-    """Share of the hops in which the gate was open."""
 
 
 class Tally:
