@@ -33,7 +33,7 @@ import msgspec
 from bench.fleet_constants import write_constants
 from bench.fleet_growth_worker import AfterRound, Took
 
-from auricle_fleet.commands import read_settings
+from auricle_fleet.commands.run_commands import read_settings
 from auricle_fleet.engines import ENGINES
 from auricle_fleet.forecast.crowd import crowd_of
 from auricle_fleet.forecast.forecast import Forecast, forecast

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from auricle.errors import AuricleError
-from auricle.packs.pack import SHIPPED
+from auricle.packs.shipped import SHIPPED
 from auricle.process.cli import PARTS, build_app
 from auricle.process.options import CommandLineError
 from auricle_cloud.commands.serve_options import method_options

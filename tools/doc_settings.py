@@ -68,7 +68,7 @@ def _read(kind: str, file: Path) -> None:
 
         read_coordinator(file, {})
     elif kind == "run":
-        from auricle_fleet.commands import read_settings as read_run
+        from auricle_fleet.commands.run_commands import read_settings as read_run
 
         read_run(file, {})
     elif kind == "suite":

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.settings import BrokerAddress
 from auricle.packs.pack import Pack
 from auricle.process.cycles import look_seldom
 from auricle.process.heaps import share_heaps

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError, refuse_misfits_of
-from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.settings import BrokerAddress
 from auricle.settings import CheckedMeta
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.accounting import require_accounting

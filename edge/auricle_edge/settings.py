@@ -12,9 +12,8 @@ from msgspec import Meta
 
 from auricle.errors import SettingsError, because
 from auricle.files import read_kept
-from auricle.mqtt_link.private_link import FOLDER, IdentityFiles
-from auricle.packs.pack import DEFAULT_PACK
-from auricle.process.until_signal import broker_of
+from auricle.mqtt_link.private_link import FOLDER, IdentityFiles, broker_of
+from auricle.packs.shipped import DEFAULT_PACK
 from auricle.settings import from_mapping, read_toml
 from auricle.wire.kinds import Count, DeviceId, FleetName
 from auricle_edge.board.gate import GateSettings

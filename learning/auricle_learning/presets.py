@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from auricle.errors import PackError, SettingsError, nearest
 from auricle.packs.graph_interface import require_maps
-from auricle.packs.pack import Pack
 from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.plan import LARGEST_BLOB, Plan
 from auricle.wire.vectors import Declared, bytes_of
@@ -17,6 +17,9 @@ from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.methods import MethodSettings
 from auricle_learning.methods.passes import require_graphs
 from auricle_learning.methods.vectors import GRADIENTS, declared, method_of
+
+if TYPE_CHECKING:
+    from auricle.packs.pack import Pack
 
 LENT_HEADER = 128
 """Most bytes of what is lent beside its numbers and the names of its classes."""

@@ -18,9 +18,8 @@ import pytest
 from auricle.errors import SettingsError
 from auricle.mqtt_link.broker_rights import Roles
 from auricle.mqtt_link.mosquitto_program import find_mosquitto
-from auricle.mqtt_link.private_link import OVERRIDDEN, OVERRIDE
+from auricle.mqtt_link.private_link import OVERRIDDEN, OVERRIDE, broker_of
 from auricle.process.cli import main
-from auricle.process.until_signal import broker_of
 from auricle.wire.frames import UP
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_files import Listener, emqx_acl

@@ -13,7 +13,8 @@ from tests.cloud.release_files import CONTENT, bundle, make_bundle, manifest, wr
 from tuf.api.metadata import Targets
 
 from auricle.errors import DataError, PackError, SettingsError, StorageError
-from auricle.packs.pack import SHIPPED, load_pack
+from auricle.packs.pack import load_pack
+from auricle.packs.shipped import SHIPPED
 from auricle.wire.identity import Identity
 from auricle.wire.kinds import version_key
 from auricle_cloud.api.health import metadata_lives

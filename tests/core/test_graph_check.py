@@ -22,7 +22,8 @@ from auricle.checks.layout_shapes import RULES
 from auricle.checks.onnx_reader import read_model
 from auricle.errors import PackError
 from auricle.packs.graph_interface import step_inputs, step_outputs
-from auricle.packs.pack import SHIPPED, load_pack
+from auricle.packs.pack import load_pack
+from auricle.packs.shipped import SHIPPED
 
 ort = pytest.importorskip("onnxruntime", reason="shapes are compared with those of onnxruntime")
 

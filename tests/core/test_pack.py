@@ -22,7 +22,6 @@ from auricle.packs.archive import untar
 from auricle.packs.graph_interface import map_names, map_size, maps_sent, step_inputs, step_outputs
 from auricle.packs.manifest import OrtTraining, Start, Tflite
 from auricle.packs.pack import (
-    SHIPPED,
     FileEntry,
     Graph,
     Manifest,
@@ -33,6 +32,7 @@ from auricle.packs.pack import (
     load_pack,
     pack_bytes,
 )
+from auricle.packs.shipped import SHIPPED
 from auricle.wire.plan import Bavd, Plan
 
 COMPRESSED_WITH = (1, 5, 7)

@@ -15,7 +15,8 @@ from typer.models import OptionInfo
 from auricle.errors import PackError
 from auricle.packs.listening import LARGEST_NEGATIVES, NEGATIVES_FILE, write_negatives
 from auricle.packs.manifest import FORMAT, LISTENING_FORMAT, HeardAt, Hearing, Listening, Negatives
-from auricle.packs.pack import DEFAULT_PACK, SHIPPED, Pack, load_pack, pack_bytes
+from auricle.packs.pack import Pack, load_pack, pack_bytes
+from auricle.packs.shipped import DEFAULT_PACK, SHIPPED
 from auricle_cloud.commands.coordinator_settings import CoordinatorSettings
 from auricle_edge.commands.evaluate_commands import evaluate
 from auricle_edge.settings import EdgeSettings

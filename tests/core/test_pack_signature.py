@@ -12,7 +12,8 @@ import pytest
 from tests.core import tiny_pack
 
 from auricle.errors import PackError
-from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
+from auricle.packs.pack import Pack, load_pack, pack_bytes
+from auricle.packs.shipped import SHIPPED
 from auricle.packs.signature import DOMAIN, encode_signature, public_key, read_trusted_key, sign_manifest
 from auricle.process.cli import main
 from auricle.wire.identity import Identity

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from auricle.packs.pack import SHIPPED, load_pack
+from auricle.packs.pack import load_pack
+from auricle.packs.shipped import SHIPPED
 from auricle.speech.sound_faults import SoundFault
 from auricle.speech.synthesis import SynthesisSettings, synthesise
 from auricle_edge.listening.detect import DetectTable, detect_settings

@@ -18,7 +18,8 @@ from onnx import helper
 from tests.core import tiny_pack
 
 from auricle.packs.manifest import Task
-from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
+from auricle.packs.pack import Pack, load_pack, pack_bytes
+from auricle.packs.shipped import SHIPPED
 from auricle.process.cli import main
 from auricle.wire.identity import Identity
 from auricle_export.packs import build

@@ -13,7 +13,8 @@ pytest.importorskip("torch", reason="packs are built with PyTorch")
 pytest.importorskip("onnxscript", reason="packs are built with onnxscript")
 
 from auricle.packs.manifest import FileEntry
-from auricle.packs.pack import SHIPPED, Pack, load_pack
+from auricle.packs.pack import Pack, load_pack
+from auricle.packs.shipped import SHIPPED
 from auricle.process.cli import main
 from auricle_export.packs.build import LABELS, RECIPES, RESIDUAL, assemble, differences, trace_models
 from auricle_export.packs.models import WHEEL_CRNNS

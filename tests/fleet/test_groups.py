@@ -19,7 +19,7 @@ from auricle.packs.pack import load_pack
 from auricle.process.clock import VirtualClock
 from auricle.speech.augment import word_level
 from auricle.wire.plan import Plan
-from auricle_fleet.commands import read_settings
+from auricle_fleet.commands.run_commands import read_settings
 from auricle_fleet.live.slow_link import slow_link
 from auricle_fleet.population.attacks import Colluders, forged, forged_together, strength_of, supported
 from auricle_fleet.population.behaviour import GroupTrainer, late_by

@@ -8,7 +8,7 @@ import pytest
 
 from auricle.errors import SettingsError
 from auricle_fleet import FleetRun, FleetSettings
-from auricle_fleet.commands import read_settings, rounds_alone
+from auricle_fleet.commands.run_commands import read_settings, rounds_alone
 from auricle_fleet.population.speech_cache import SpeechCache
 from auricle_fleet.settings.left_open import with_choices
 from auricle_fleet.settings.partition import Partition

@@ -13,7 +13,7 @@ from auricle.errors import SettingsError
 from auricle_cloud.settings import Privacy
 from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet import FleetRun, RoundRow
-from auricle_fleet.commands import read_settings
+from auricle_fleet.commands.run_commands import read_settings
 
 pytest.importorskip("espeakng_loader")
 

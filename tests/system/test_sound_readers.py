@@ -11,7 +11,8 @@ import pytest
 import soundfile
 
 from auricle.errors import DataError
-from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
+from auricle.packs.pack import Pack, load_pack
+from auricle.packs.shipped import DEFAULT_PACK
 from auricle.speech.folder import load_folder
 from auricle.speech.sound_faults import Finding
 from auricle_cloud.evaluation.validation_set import load_validation

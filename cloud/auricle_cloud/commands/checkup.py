@@ -11,7 +11,8 @@ from auricle import __version__
 from auricle.errors import BrokerError
 from auricle.files import read_kept
 from auricle.mqtt_link.dial import close, dial
-from auricle.mqtt_link.link import BrokerAddress, LinkSettings
+from auricle.mqtt_link.link import LinkSettings
+from auricle.mqtt_link.settings import BrokerAddress
 from auricle.process import checkup as checks
 from auricle.process.checkup import Finding, Verdict, size, versions_of
 from auricle.process.size_trial import broker_takes

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from auricle.errors import SettingsError
-from auricle.packs.pack import DEFAULT_PACK
-from auricle.process.until_signal import broker_of
+from auricle.mqtt_link.private_link import broker_of
+from auricle.packs.shipped import DEFAULT_PACK
 from auricle.settings import from_mapping, list_settings, read_toml
 from auricle.wire.kinds import Count, FleetName
 from auricle.wire.kinds import Token as Name

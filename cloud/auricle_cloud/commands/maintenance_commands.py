@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from auricle.errors import SettingsError
+from auricle.mqtt_link.private_link import broker_of
 from auricle.process.checkup import Verdict, broker_reached, disk, finding
-from auricle.process.until_signal import broker_of
 from auricle.wire.frames import LARGEST_FRAME
 from auricle_cloud.commands.checkup import (
     LITTLE_DISK,

@@ -11,7 +11,8 @@ import typer
 
 from auricle.errors import SettingsError
 from auricle.files import write_durably
-from auricle.packs.pack import SHIPPED, Pack, load_pack
+from auricle.packs.pack import Pack, load_pack
+from auricle.packs.shipped import SHIPPED
 from auricle.packs.signature import read_trusted_key
 from auricle.wire.tensors import decode
 from auricle_cloud.commands.operator_command import (

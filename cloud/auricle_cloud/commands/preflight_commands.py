@@ -11,11 +11,11 @@ import typer
 
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
+from auricle.mqtt_link.private_link import broker_of
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.signature import read_trusted_key
 from auricle.process.checkup import Finding, Verdict, disk, finding
 from auricle.process.options import Given, with_options
-from auricle.process.until_signal import broker_of
 from auricle.wire.frames import largest_message
 from auricle_cloud.api.api_settings import require_address
 from auricle_cloud.commands.checkup import LITTLE_DISK, broker_admits, database, messages_pass, tell

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from auricle.checks.pack_checks import require_sound
 from auricle.errors import SettingsError
 from auricle.files import be_private, make_private
+from auricle.mqtt_link.private_link import broker_of
 from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import Pack, load_pack
 from auricle.packs.signature import read_trusted_key
 from auricle.process.options import Given, with_options
-from auricle.process.until_signal import broker_of
 from auricle_cloud.api.api_settings import ApiSettings, require_address
 from auricle_cloud.commands.coordinator_settings import (
     all_settings,

@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from auricle.errors import SettingsError, StorageError, nearest
-from auricle.packs.pack import SHIPPED, load_pack
+from auricle.packs.pack import load_pack
+from auricle.packs.shipped import SHIPPED
 from auricle.wire.kinds import FleetName
 from auricle.wire.tensors import TensorTable
 from auricle_cloud.api.remote import TOKEN, Remote, checked, connect

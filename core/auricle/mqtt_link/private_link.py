@@ -79,3 +79,32 @@ class IdentityFiles:
         return dataclasses.replace(
             address, ca=self.authority, certificate=self.certificate, key=self.key, login=self.login
         )
+
+
+PASSWORD = "AURICLE_PASSWORD"
+"""Environment variable with the broker's password, so that it stands on no command line."""
+
+
+def broker_of(url: str, user: str, state: Path | None = None) -> BrokerAddress:
+    """Read a broker's URL; a password that it leaves out comes from the environment, for `user` if it names none.
+
+    Parameters
+    ----------
+    url
+        See `BrokerAddress.parse`.
+    user
+        Who connects.
+    state
+        Its state folder: certificate and key are used where they are there.
+
+    Raises
+    ------
+    SettingsError
+        It is not a URL, or without TLS on another machine.
+    """
+    address = require_private(BrokerAddress.parse(url))
+    if state is not None:
+        address = IdentityFiles(state / FOLDER).lend(address)
+    if address.password is None and PASSWORD in os.environ:
+        return address.as_user(address.username or user, os.environ[PASSWORD])
+    return address

@@ -38,6 +38,7 @@ from auricle.packs.manifest import (
     encode_manifest,
     refuse_format,
 )
+from auricle.packs.shipped import SHIPPED
 from auricle.packs.signature import (
     LARGEST_SIGNATURE,
     SIGNATURE_FILE,
@@ -50,12 +51,10 @@ from auricle.wire.tensor_specs import TensorSpec
 from auricle.wire.tensors import TensorTable
 
 __all__ = [
-    "DEFAULT_PACK",
     "FORMAT",
     "LARGEST_PACK",
     "PARTS",
     "ROLES",
-    "SHIPPED",
     "SLOTS",
     "FileEntry",
     "Frontend",
@@ -68,10 +67,6 @@ __all__ = [
     "load_pack",
     "pack_bytes",
 ]
-
-SHIPPED = ("digits", "gsc12", "gsc12-res", "gsc35", "home", "home-more")
-DEFAULT_PACK = "home"
-"""The shipped pack of devices and coordinators that were told no other."""
 
 
 @refuse_misfits_of

@@ -17,7 +17,7 @@ import msgspec
 
 from auricle.errors import AuricleError, BrokerError, because
 from auricle.files import write_durably
-from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.settings import BrokerAddress
 
 EARLIEST_SECONDS = 1_767_225_600.0
 """Seconds since 1970: a clock before 2026 was never set."""

@@ -8,16 +8,9 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
-from auricle.mqtt_link.link import BrokerAddress
-from auricle.mqtt_link.private_link import FOLDER, IdentityFiles, require_private
-
 T = TypeVar("T")
-
-PASSWORD = "AURICLE_PASSWORD"
-"""Environment variable with the broker's password, so that it stands on no command line."""
 
 
 def _nothing() -> None:
@@ -73,28 +66,3 @@ def handlers_kept() -> Iterator[None]:
         for number, handler in before.items():
             if handler is not None:  # None: not set by Python, which cannot set it again
                 signal.signal(number, handler)
-
-
-def broker_of(url: str, user: str, state: Path | None = None) -> BrokerAddress:
-    """Read a broker's URL; a password that it leaves out comes from the environment, for `user` if it names none.
-
-    Parameters
-    ----------
-    url
-        See `BrokerAddress.parse`.
-    user
-        Who connects.
-    state
-        Its state folder: certificate and key are used where they are there.
-
-    Raises
-    ------
-    SettingsError
-        It is not a URL, or without TLS on another machine.
-    """
-    address = require_private(BrokerAddress.parse(url))
-    if state is not None:
-        address = IdentityFiles(state / FOLDER).lend(address)
-    if address.password is None and PASSWORD in os.environ:
-        return address.as_user(address.username or user, os.environ[PASSWORD])
-    return address

@@ -13,7 +13,8 @@ import msgspec
 import typer
 
 from auricle.errors import AuricleError, SettingsError
-from auricle.packs.pack import DEFAULT_PACK, load_pack
+from auricle.packs.pack import load_pack
+from auricle.packs.shipped import DEFAULT_PACK
 from auricle.packs.signature import read_trusted_key
 from auricle.process.table import Column, Grid, console, moment
 from auricle.process.times import to_json

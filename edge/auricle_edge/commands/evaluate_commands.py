@@ -13,7 +13,8 @@ import typer
 from auricle.errors import DataError, SettingsError, nearest
 from auricle.hearing.scenes import Scene
 from auricle.hearing.splits import PARTS, Part
-from auricle.packs.pack import DEFAULT_PACK, Pack, load_pack
+from auricle.packs.pack import Pack, load_pack
+from auricle.packs.shipped import DEFAULT_PACK
 from auricle.process.table import progress_bars
 from auricle.speech.sound_faults import Finding, SoundError, count_findings, findings_table, nothing_usable
 from auricle.speech.spelling import Spelling

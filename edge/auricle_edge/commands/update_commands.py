@@ -12,7 +12,8 @@ import msgspec
 import typer
 
 from auricle.errors import SettingsError
-from auricle.packs.pack import DEFAULT_PACK, Pack
+from auricle.packs.pack import Pack
+from auricle.packs.shipped import DEFAULT_PACK
 from auricle.packs.signature import read_trusted_key
 from auricle_edge.commands.place import AsJson, Config, State, config_file, settings_of, state_folder
 from auricle_edge.control.client import SOCKET

@@ -17,11 +17,12 @@ from msgspec import UNSET, structs
 from numpy.typing import NDArray
 
 from auricle.errors import AuricleError, DataError
-from auricle.packs.pack import DEFAULT_PACK, Pack
+from auricle.mqtt_link.private_link import broker_of
+from auricle.packs.pack import Pack
+from auricle.packs.shipped import DEFAULT_PACK
 from auricle.packs.signature import read_trusted_key
 from auricle.process.checkup import Finding
 from auricle.process.table import Column, print_grid
-from auricle.process.until_signal import broker_of
 from auricle.speech.features import LogMel
 from auricle_edge.board.gate import GateSettings
 from auricle_edge.board.sensors import Sensors

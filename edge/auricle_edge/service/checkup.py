@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from auricle import __version__
 from auricle.errors import AuricleError, extra_command
-from auricle.mqtt_link.link import BrokerAddress, LinkSettings
+from auricle.mqtt_link.link import LinkSettings
+from auricle.mqtt_link.settings import BrokerAddress
 from auricle.packs.pack import Pack
 from auricle.process.checkup import Finding, Verdict, broker_reached, clock, disk, finding, size, versions_of
 from auricle.process.size_trial import broker_takes

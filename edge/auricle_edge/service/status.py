@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from auricle import __version__
 from auricle.errors import SettingsError
 from auricle.packs.manifest import SPECIAL_LABELS
-from auricle.packs.pack import DEFAULT_PACK
+from auricle.packs.shipped import DEFAULT_PACK
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.sent_status import SentStatus
 from auricle_edge.listening.detect import DetectSettings

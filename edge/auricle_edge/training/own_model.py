@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import UNSET
 
-from auricle.packs.pack import Pack
+if TYPE_CHECKING:
+    from auricle.packs.pack import Pack
+
 
 LARGER = ("crnn-base", "resnet-base")
 """The larger models of the shipped packs; the first of them that a pack has is taken, where it names no other."""

@@ -13,7 +13,8 @@ from rich.console import Console
 from auricle.checks.pack_checks import Check, checks_of, require_sound
 from auricle.errors import PackError, SettingsError
 from auricle.files import write_durably
-from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
+from auricle.packs.pack import Pack, load_pack, pack_bytes
+from auricle.packs.shipped import SHIPPED
 from auricle.packs.signature import SIGNATURE_FILE, encode_signature, public_key, require_key, sign_manifest
 from auricle.wire.identity import Identity
 from auricle_export.packs.diff import describe, pack_differences

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from auricle.errors import SettingsError, nearest
-from auricle.packs.pack import DEFAULT_PACK
+from auricle.packs.shipped import DEFAULT_PACK
 
 Base = Literal["buster", "bullseye", "bookworm", "trixie", "bionic", "focal", "jammy", "noble"]
 

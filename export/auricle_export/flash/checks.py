@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from auricle.errors import nearest
-from auricle.packs.pack import SHIPPED, load_pack
+from auricle.packs.pack import load_pack
+from auricle.packs.shipped import SHIPPED
 from auricle_export.flash.board import OLDEST_GLIBC, PYTHONS, RELEASES, Board, Gpio, Microphone, System
 from auricle_export.flash.toml_lines import Path
 

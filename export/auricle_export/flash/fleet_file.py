@@ -16,9 +16,9 @@ import msgspec
 
 from auricle.errors import AuricleError, SettingsError, nearest
 from auricle.files import read_text
-from auricle.mqtt_link.link import BrokerAddress
 from auricle.mqtt_link.private_link import require_private
-from auricle.packs.pack import SHIPPED
+from auricle.mqtt_link.settings import BrokerAddress
+from auricle.packs.shipped import SHIPPED
 from auricle.packs.signature import public_key
 from auricle_export.flash import edge_names
 from auricle_export.flash.device_files import toml_value

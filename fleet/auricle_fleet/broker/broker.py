@@ -16,8 +16,8 @@ from typing import Literal
 
 from auricle.errors import BrokerError, SettingsError, because, extra_command, nearest
 from auricle.mqtt_link.broker_rights import Roles, check_names
-from auricle.mqtt_link.link import BrokerAddress
 from auricle.mqtt_link.mosquitto_program import find_mosquitto
+from auricle.mqtt_link.settings import BrokerAddress
 from auricle_fleet.broker.mosquitto import mosquitto, write_passwords
 from auricle_fleet.broker.process import BrokerProcess
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 from auricle.errors import AuricleError, SettingsError
-from auricle.mqtt_link.link import BrokerAddress
+from auricle.mqtt_link.settings import BrokerAddress
 from auricle.process.open_files import raise_open_files
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_cloud.rounds.coordinator import NAME, Coordinator

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from auricle.errors import NOT_FOUND, StorageError
 from auricle.files import describe, read_kept, write_durably
-from auricle.mqtt_link.link import BrokerAddress
-from auricle.packs.pack import Pack
+from auricle.mqtt_link.settings import BrokerAddress
 from auricle.settings import CheckedMeta, from_mapping
 from auricle.wire.kinds import UNDECODABLE
 from auricle_cloud.settings import Buffer, Detection, Limits, Privacy, SecureSum
@@ -24,6 +23,9 @@ from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset, get_preset
 from auricle_learning.training.learn_settings import LearnSettings
+
+if TYPE_CHECKING:
+    from auricle.packs.pack import Pack
 
 BROKERS = ("mosquitto", "amqtt")
 """Brokers that a run can start itself."""

@@ -20,7 +20,7 @@ import msgspec
 from auricle import __version__
 from auricle.errors import SettingsError, StorageError, extra_command, nearest
 from auricle.files import describe, read_kept
-from auricle.packs.pack import SHIPPED
+from auricle.packs.shipped import SHIPPED
 from auricle_fleet.results.live import Silent
 from auricle_fleet.suite.fingerprint import content_hash
 from auricle_fleet.suite.parts import Condition, Method, PackTable, Values

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
 
 from auricle.errors import WireError
-from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
 from auricle_learning.aggregation.options import NotNegative, Options, Positive
@@ -17,6 +16,9 @@ from auricle_learning.aggregation.rules.average import average, sample_share, un
 from auricle_learning.aggregation.rules.rule import Rule
 from auricle_learning.aggregation.rules.weighting import of_clients
 from auricle_learning.methods.method import Kept, Method, Needs, Sent, Trained, Vector
+
+if TYPE_CHECKING:
+    from auricle.packs.pack import Pack
 
 NAME = "feddisco"
 SCORE = "discrepancy of the client's classes"

@@ -8,13 +8,12 @@ the server makes F^c = Σ n_k^c f̄_k^c / Σ n_k^c. A client's loss is CE +
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from msgspec import Meta
 
 from auricle.errors import WireError
-from auricle.packs.pack import Pack
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, CohortError, Float64Array
@@ -37,6 +36,9 @@ from auricle_learning.methods.method import (
     method_options,
 )
 from auricle_learning.methods.projection import lifted, projected
+
+if TYPE_CHECKING:
+    from auricle.packs.pack import Pack
 
 NAME = "fedkad"
 MEANS, VALID = "means", "valid"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from auricle.packs.pack import Pack
 from auricle.wire.gradient_terms import Term
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
@@ -20,6 +19,9 @@ from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.extras import Extras, Objective, RuleState
 from auricle_learning.aggregation.options import Kind, Options, read_options
 from auricle_learning.aggregation.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from auricle.packs.pack import Pack
 
 Trains = Literal["plugin", "personal", "local"]
 Kept = Mapping[str, Flat]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from auricle.errors import PackError
-from auricle.packs.pack import Pack
 from auricle.wire.gradient_terms import TERMS, Term
 from auricle.wire.plan import Plan
 from auricle_learning.aggregation.extras import PlannedSteps
 from auricle_learning.methods.method import NO_CHANGES, JobChanges, Method, Received
 from auricle_learning.methods.vectors import method_of
+
+if TYPE_CHECKING:
+    from auricle.packs.pack import Pack
 
 
 def plan_of_pass(plan: Plan, changes: JobChanges) -> Plan:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from auricle.packs.graph_interface import maps_sent
-from auricle.packs.pack import Pack
 from auricle.wire.plan import Plan
 from auricle.wire.prior_knowledge import gradients_size, require_gradients
 from auricle.wire.tensors import Flat
 from auricle.wire.vectors import Declared
 from auricle_learning.aggregation import extras
 from auricle_learning.methods.method import Method, Vector
+
+if TYPE_CHECKING:
+    from auricle.packs.pack import Pack
 
 
 def _maps(pack: Pack, plan: Plan) -> int:

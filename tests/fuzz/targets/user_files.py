@@ -24,7 +24,7 @@ from auricle_export.flash.fleet_file import load_fleet
 from auricle_export.flash.push.hosts import read_hosts
 from auricle_export.pretrain.recipe import load_recipe
 from auricle_export.speech.import_speech import ImportSettings, import_speech
-from auricle_fleet.commands import read_settings as read_fleet_settings
+from auricle_fleet.commands.run_commands import read_settings as read_fleet_settings
 from auricle_fleet.population.traces import _rows_of
 from auricle_fleet.suite.plan import read_suite
 from tests.fuzz.scratch import scratch

@@ -11,8 +11,8 @@ import msgspec
 
 from auricle.errors import SettingsError
 from auricle.files import read_text
-from auricle.mqtt_link.link import BrokerAddress
 from auricle.mqtt_link.private_link import is_loopback
+from auricle.mqtt_link.settings import BrokerAddress
 from auricle_edge.listening.events.announced import Announced
 from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.home_mqtt import HomeMqtt

@@ -11,7 +11,8 @@ from concurrent.futures import Future
 import msgspec
 
 from auricle.errors import AuricleError, SettingsError, StorageError
-from auricle.mqtt_link.link import BrokerAddress, Delivery, Handler, LinkSettings, MqttLink
+from auricle.mqtt_link.link import Delivery, Handler, LinkSettings, MqttLink
+from auricle.mqtt_link.settings import BrokerAddress
 from auricle.mqtt_link.tasks import start_task
 from auricle.wire.kinds import UNDECODABLE, DeviceId, plain
 from auricle_edge.listening.events.announced import Announced

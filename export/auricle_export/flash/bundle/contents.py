@@ -14,7 +14,8 @@ from pathlib import Path
 from auricle import __version__
 from auricle.errors import SettingsError
 from auricle.files import read_kept
-from auricle.packs.pack import SHIPPED, Pack, load_pack, pack_bytes
+from auricle.packs.pack import Pack, load_pack, pack_bytes
+from auricle.packs.shipped import SHIPPED
 from auricle.wire.bundle import Entry, Manifest
 from auricle_export.flash.board import Board, System
 from auricle_export.flash.bundle.archive import Part, name_in_tar, store_zip

@@ -1,9 +1,10 @@
-"""`auricle fleet`: emulate a fleet."""
+"""`auricle fleet run` and `plan`: their options are the settings of a run."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
@@ -11,7 +12,6 @@ import typer
 from auricle.errors import SettingsError
 from auricle.process.ending import fit_to_terminal
 from auricle.process.options import Given, Option, in_panel, optional, with_options
-from auricle.process.table import print_grid
 from auricle.settings import from_mapping, list_settings, read_toml
 from auricle_cloud.commands.serve_options import (
     METHOD_OPTIONS,
@@ -19,27 +19,18 @@ from auricle_cloud.commands.serve_options import (
     method_options,
 )
 from auricle_cloud.settings import Privacy, SecureSum
-from auricle_fleet.broker import command as broker_command
-from auricle_fleet.results.compare import COLUMNS, each_run, rows
-from auricle_fleet.results.compare import compare as side_by_side
-from auricle_fleet.results.live import View
-from auricle_fleet.results.metrics import write_csv
-from auricle_fleet.results.planned import forecast, show
-from auricle_fleet.results.result import FleetResult
-from auricle_fleet.results.run_folder import newest_run
-from auricle_fleet.results.trackers import Tracking
-from auricle_fleet.run import FleetRun
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Partition
 from auricle_fleet.settings.units import percent
-from auricle_fleet.suite.commands import suite
 
-app = typer.Typer(no_args_is_help=True)
+if TYPE_CHECKING:
+    from auricle_fleet.results.result import FleetResult
 
 
-@app.callback()
-def fleet() -> None:
-    """Emulate a fleet: real speech, real agents, a real broker, a real coordinator."""
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command(cls=MethodCommand)(run)
+    app.command(cls=MethodCommand)(plan)
 
 
 TABLES = ("method_options", "buffer", "detection", "limits", "privacy", "secure_sum", "groups", "partition")
@@ -145,7 +136,6 @@ def rounds_alone(config: Path | None, given: Given) -> int | None:
     return rounds if isinstance(rounds, int) else None
 
 
-@app.command(cls=MethodCommand)
 @with_options(given=_options())
 def run(
     *,
@@ -174,6 +164,11 @@ def run(
     ),
 ) -> int:
     """Train a shared keyword model on many emulated devices and leave a report."""
+    from auricle_fleet.results.live import View
+    from auricle_fleet.results.run_folder import newest_run
+    from auricle_fleet.results.trackers import Tracking
+    from auricle_fleet.run import FleetRun
+
     view = View(as_json=as_json)
     tracking = None if track is None else Tracking(track, view.say)
     on_round = None if tracking is None else tracking.round
@@ -193,7 +188,6 @@ def run(
         tracking.end()
 
 
-@app.command(cls=MethodCommand)
 @with_options(given=_options())
 def plan(
     file: Path | None = typer.Argument(None, metavar="[FLEET.toml]", help="Settings, as --config of `fleet run`."),
@@ -213,6 +207,9 @@ def plan(
 
     Ends with 2 where the run cannot fit this machine.
     """
+    from auricle_fleet.results.live import View
+    from auricle_fleet.results.planned import forecast, show
+
     if file is not None and config is not None:
         raise SettingsError("FLEET.toml and --config are the same: name one of them.")
     settings = read_settings(file or config, given)
@@ -224,27 +221,6 @@ def plan(
     if found.refused is not None:
         raise SettingsError(found.refused)
     return 0
-
-
-@app.command()
-def compare(
-    runs: list[Path] = typer.Argument(help="Folders of runs."),
-    csv: Path | None = typer.Option(None, help="Also write a row for each run to this file."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON: an object for each setting."),
-) -> int:
-    """Compare runs: the settings in which they differ, and their results; seeds as mean and spread."""
-    compared = side_by_side(runs)
-    if csv is not None:
-        write_csv(csv, *each_run(runs))
-    if as_json:
-        typer.echo(msgspec.json.encode(compared).decode())
-    else:
-        print_grid(COLUMNS, rows(compared))
-    return 0
-
-
-app.command("suite")(suite)
-app.command("broker")(broker_command.broker)
 
 
 def _conclude(result: FleetResult, as_json: bool) -> int:
