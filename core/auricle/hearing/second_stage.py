@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
+from auricle.hearing.proposal import PROPOSAL_SHARE
 from auricle.hearing.rule import Posteriors, keyword_mask, smooth
-
-PROPOSAL_SHARE = 0.5
-"""Share of a keyword's threshold from which it is proposed: that of a device whose settings say nothing."""
 
 Levels = NDArray[np.float64]
 """(L,) thresholds by label; infinite for what does not count."""

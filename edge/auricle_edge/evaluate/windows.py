@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from auricle.hearing.second_stage import PROPOSAL_SHARE, Levels, cascade, levels_of, proposals
+from auricle.hearing.proposal import PROPOSAL_SHARE
+from auricle.hearing.second_stage import Levels, cascade, levels_of, proposals
 from auricle.hearing.vote import add_vote
 from auricle.speech.features import Energies, LogMel
 from auricle_edge.listening.detect.hops import hop_frames

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from auricle.errors import DataError
-from auricle.hearing.second_stage import PROPOSAL_SHARE, cascade, levels_of, proposals
+from auricle.hearing.proposal import PROPOSAL_SHARE
+from auricle.hearing.second_stage import cascade, levels_of, proposals
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.detect.decision import Decider
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from auricle.hearing.second_stage import PROPOSAL_SHARE
+from auricle.hearing.proposal import PROPOSAL_SHARE
 from auricle.packs.manifest import LevelDrop
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
