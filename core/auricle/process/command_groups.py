@@ -85,13 +85,13 @@ class _Commands(MutableMapping[str, Any]):
     """Commands by name, each loaded when it is first asked for."""
 
     def __init__(self, part: str, entries: Mapping[str, Entry]) -> None:
-        self._part, self._entries = part, entries
+        self._part, self.entries = part, entries
         self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - as above
         if name not in self._loaded:
             with needs_extra(self._part):
-                self._loaded[name] = _load(name, self._entries[name])
+                self._loaded[name] = _load(name, self.entries[name])
             tidy(self._loaded[name])
         return self._loaded[name]
 
@@ -102,13 +102,13 @@ class _Commands(MutableMapping[str, Any]):
         raise TypeError(f"The command {name} is there for good.")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+        return iter(self.entries)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries
+        return name in self.entries
 
 
 def _load(name: str, entry: Entry) -> Any:  # noqa: ANN401 - as above
