@@ -22,7 +22,9 @@ from auricle_export.packs.build import Model, Recipe, assemble
 from auricle_export.packs.stepgraph import trace
 from auricle_learning.native import runtime
 from auricle_learning.native.library import compiler
+from auricle_learning.native.planner import plan_graph
 from auricle_learning.native.runtime import NativeRuntime
+from auricle_learning.native.writer import DEPTHWISE
 from auricle_learning.runtimes import Job, StepRuntime
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler here")
@@ -96,9 +98,35 @@ class MobileBlock(nn.Module):
         return self.fc(nn.functional.max_pool2d(x + y, 3, 2, 1).mean((2, 3)))
 
 
+class Depthwise(nn.Module):
+    """Depthwise kernels with strides, dilations, uneven padding and sizes, along two axes and along one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(1, 6, 3, padding=1)
+        self.first = nn.Conv2d(6, 6, 3, stride=(1, 2), padding=1, groups=6)
+        self.second = nn.Conv2d(6, 6, (3, 2), padding=(4, 0), dilation=(2, 1), groups=6, bias=False)
+        self.third = nn.Conv1d(6, 6, 4, stride=2, padding=3, groups=6)
+        self.fc = nn.Linear(6, MANY)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.tanh(self.second(torch.tanh(self.first(torch.tanh(self.stem(x[:, None]))))))
+        return self.fc(self.third(x.mean(3)).mean(2))
+
+
+def test_a_depthwise_convolution_is_an_instruction_and_so_is_each_gradient() -> None:
+    net = Compiled(Depthwise(), frames=7, mels=9)
+    for graph, due in ((net.step, 9), (net.pack.graph("evaluate", "net"), 3)):
+        words, at, operations = plan_graph(net.pack, graph, graph.batch or 1).program.words, 0, []
+        while at < words.size:
+            operations.append(int(words[at]))
+            at += int(words[at + 1])
+        assert operations.count(DEPTHWISE) == due
+
+
 @pytest.mark.slow
 @pytest.mark.nightly
-@pytest.mark.parametrize("make", [Lstm, MobileBlock])
+@pytest.mark.parametrize("make", [Lstm, MobileBlock, Depthwise])
 def test_nets_of_the_trade_run_on_the_library_with_pytorchs_gradients(make: Callable[[], nn.Module]) -> None:
     """No graph is left to onnxruntime; gradients and logits against PyTorch in float64, at most 1e-5 apart."""
     torch.manual_seed(0)

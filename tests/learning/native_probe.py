@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tests.core import tiny_pack
+from tests.learning import depthwise_cases
 
 from auricle_learning.native.compiling import LEVELS
+from auricle_learning.native.depthwise import correlations, sum_places
 from auricle_learning.native.library import Library
 from auricle_learning.native.loaded_program import LoadedProgram
 from auricle_learning.native.planner import plan_graph
@@ -170,6 +172,32 @@ def reductions(library: Library, level: str) -> None:
     assert places.tolist() == rows.argmax(axis=1).tolist()
 
 
+def depthwise(library: Library, level: str) -> None:
+    """What is made, and the gradients of batch and weights; NaN goes through what sees it, and no farther."""
+    rng = np.random.default_rng(4)
+    for due in depthwise_cases.CASES:
+        x, dy = (rng.standard_normal((*sizes, due.batch, due.channels)) for sizes in (due.sizes, due.out))
+        weights = rng.standard_normal((due.channels, len(due.places))).T
+        x, dy, weights = (each.astype(np.float32).astype(np.float64) for each in (x, dy, weights))
+        case = Case()
+        batch, later, kernel = case.array(x), case.array(dy), case.array(weights.T).transposed((1, 0))
+        rows = [kernel.cut(0, i, 1).without(0) for i in range(len(due.places))]
+        y, dx = (case.writer.new(value.shape) for value in (dy, x))
+        sum_places(case.writer, depthwise_cases.shifts(due), batch, rows, y)
+        sum_places(case.writer, depthwise_cases.shifts_back(due), later, rows, dx)
+        sums = correlations(case.writer, depthwise_cases.shifts(due), batch, later)
+        found = case.run(library, level, y, dx, *sums)
+        right = (depthwise_cases.made(due, x, weights), *depthwise_cases.gradients(due, x, weights, dy))
+        for ours, value in zip((found[0], found[1], np.stack(found[2:])), right, strict=True):
+            assert np.abs(ours - value).max() <= 2e-6 * np.abs(value).max(), due
+    odd = np.zeros((6, 1, 4), np.float32)
+    odd[2] = np.nan
+    case, due = Case(), depthwise_cases.Case((6,), (3,), (1,), (1,), ((1, 1),), 1, 4)
+    y = case.writer.new(odd.shape)
+    sum_places(case.writer, depthwise_cases.shifts(due), case.array(odd), [case.array(np.ones(4))] * 3, y)
+    assert np.isnan(case.run(library, level, y)[0][:, 0, 0]).tolist() == [False, True, True, True, False, False]
+
+
 def extremes(library: Library, level: str) -> None:
     """NaN stays NaN, and the ends of float32 are what they are in IEEE 754."""
     odd = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1e-40, 88.5, -88.5, -103, 200, -200], np.float32)
@@ -182,7 +210,7 @@ def extremes(library: Library, level: str) -> None:
                 np.testing.assert_array_equal(_one_way(library, level, kind, x, y), TWO[kind](x, y), err_msg=kind)
 
 
-OPERATORS = (elementwise, products, reductions, extremes)
+OPERATORS = (elementwise, products, reductions, depthwise, extremes)
 
 
 def sound() -> Program:
@@ -192,7 +220,12 @@ def sound() -> Program:
     case.writer.softmax(x, True)
     case.writer.argmax(x)
     case.writer.reduce("sum", x, [1])
-    others = case.writer.program([x])
+    due = depthwise_cases.CASES[1]
+    batch, later = (case.array(np.zeros((*sizes, due.batch, due.channels))) for sizes in (due.sizes, due.out))
+    rows, made = [case.array(np.zeros(due.channels))] * len(due.places), case.writer.new(batch.shape)
+    sum_places(case.writer, depthwise_cases.shifts_back(due), later, rows, made)
+    correlations(case.writer, depthwise_cases.shifts(due), batch, later)
+    others = case.writer.program([view for view, _ in case.given])
     step = plan_graph(tiny_pack.pack(), tiny_pack.graphs()[1]).program
     return Program(np.concatenate([step.words, others.words]), max(step.arena, others.arena))
 
@@ -228,10 +261,16 @@ def _work(words: NDArray[np.int32]) -> int:
     """Numbers that a program touches."""
     at, total = 0, 0
     while at < len(words):
-        sizes = {1: slice(3, 7), 2: slice(2, 6), 3: slice(3, 6), 4: slice(3, 5), 5: slice(2, 4), 6: slice(2, 6)}[
-            int(words[at])
-        ]
-        steps = int(words[at + 8]) if words[at] == 6 else 1
+        sizes = {
+            1: slice(3, 7),
+            2: slice(2, 6),
+            3: slice(3, 6),
+            4: slice(3, 5),
+            5: slice(2, 4),
+            6: slice(2, 6),
+            7: slice(3, 7),
+        }[int(words[at])]
+        steps = int(words[at + 8]) if words[at] == 6 else int(words[at + 1]) if words[at] == 7 else 1
         total += steps * math.prod(int(size) for size in words[at : at + int(words[at + 1])][sizes])
         at += int(words[at + 1])
     return total

@@ -107,6 +107,38 @@ def test_pooling_pads(name: str, how: dict[str, int], pads: list[int]) -> None:
     _check([helper.make_node(name, ["x"], ["y"], kernel_shape=[3], pads=pads, **how)])
 
 
+@pytest.mark.parametrize(
+    ("kernel", "strides", "dilations", "pads"),
+    [
+        ([3, 1], [1, 1], [1, 1], [1, 0, 1, 0]),
+        ([3, 2], [1, 1], [2, 1], [4, 1, 0, 0]),
+        ([1, 2], [1, 2], [1, 1], [0, 0, 0, 0]),
+        ([3, 3], [2, 2], [1, 1], [4, 2, 0, 2]),
+        ([1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+        ([9, 8], [1, 1], [1, 1], [4, 4, 4, 3]),
+    ],
+)
+@pytest.mark.parametrize("bias", [True, False])
+def test_depthwise_convolutions(
+    kernel: list[int], strides: list[int], dilations: list[int], pads: list[int], bias: bool
+) -> None:
+    """Of five channels (3, 2); with three rows of whatever width they make."""
+    names = ["wide", "w", "b"] if bias else ["wide", "w"]
+    nodes = [
+        helper.make_node("Unsqueeze", ["x", "last"], ["single"]),
+        helper.make_node("Exp", ["single"], ["other"]),
+        helper.make_node("Tanh", ["single"], ["small"]),
+        helper.make_node("Sigmoid", ["other"], ["bounded"]),
+        helper.make_node("Concat", ["small", "bounded"], ["wide"], axis=3),
+        helper.make_node(
+            "Conv", names, ["made"], group=5, kernel_shape=kernel, strides=strides, dilations=dilations, pads=pads
+        ),
+        helper.make_node("ReduceMean", ["made", "last"], ["y"], keepdims=0),
+    ]
+    constants = {"w": RNG.standard_normal((5, 1, *kernel), np.float32), "last": np.array([3], np.int64)}
+    _check(nodes, **constants, **({"b": RNG.standard_normal(5, np.float32)} if bias else {}))
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("optional", ["nothing", "biases", "states"])
 def test_lstm(direction: str, optional: str) -> None:

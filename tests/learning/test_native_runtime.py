@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import helper
 from tests.core import tiny_pack
-from tests.learning import native_probe
+from tests.learning import depthwise_cases, native_probe
 from tests.learning.sanitizers import sanitized
 from tests.learning.toy import PACK, clips, device
 from tests.learning.toy_training import PLUGIN
@@ -25,10 +25,12 @@ from auricle.packs.pack import Pack, load_pack
 from auricle.wire.plan import FixMatch, Plan
 from auricle_learning.native import library as native_library
 from auricle_learning.native import runtime
+from auricle_learning.native.depthwise import correlations, sum_places
 from auricle_learning.native.library import compiler, library
 from auricle_learning.native.loaded_program import LoadedProgram
 from auricle_learning.native.program import Program, UnsupportedError
 from auricle_learning.native.runtime import NativeRuntime
+from auricle_learning.native.writer import DEPTHWISE
 from auricle_learning.runtimes import Job, StepRuntime, recogniser
 from auricle_learning.training.speech_data import DeviceData
 from auricle_learning.training.train import Trainer
@@ -292,6 +294,51 @@ def test_a_program_that_leaves_its_arena_is_refused(word: int, values: list[int]
             LoadedProgram(library(), each)
     with pytest.raises(AuricleError, match="too small"):
         loaded.run(np.zeros(program.arena, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("word", "values"),
+    [
+        (1, [18, 16]),  # half a place, and none
+        (2, [-1, 2]),  # neither sum nor gradient
+        (3, [0, -1, 6, 1 << 30]),  # outputs of the first axis: none, fewer than a place sees, too many
+        (5, [0, 1 << 30]),  # rows
+        (6, [0, 1 << 30]),  # channels
+        (7, [0, -1, 8]),  # steps
+        (8, [0, 6]),
+        (9, [1 << 30, -(1 << 30)]),  # strides of what is seen
+        (11, [1 << 30]),
+        (12, [-1, 1 << 30]),  # what is made
+        (13, [-(1 << 30)]),
+        (16, [-1, 1 << 30]),  # of a place: what it sees
+        (17, [-1, 1 << 30]),  # its weights
+        (18, [-1, 7, (1 << 31) - 1]),  # the first output that sees it
+        (19, [0, -1, 8, (1 << 31) - 1]),  # how many do
+        (20, [-1, 5]),
+        (21, [0, 6]),
+    ],
+)
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_depthwise_convolution_that_leaves_its_arena_is_refused(word: int, values: list[int], weighted: bool) -> None:
+    """Words: operation, length, whether weighted, sizes, steps, strides of what is seen, what is made, six a place."""
+    case, due = native_probe.Case(), depthwise_cases.CASES[0]
+    x, y = (case.array(np.zeros((*sizes, due.batch, due.channels))) for sizes in (due.sizes, due.out))
+    if weighted:
+        weights = case.array(np.zeros((len(due.places), due.channels)))
+        rows = [weights.cut(0, i, 1).without(0) for i in range(len(due.places))]
+        sum_places(case.writer, depthwise_cases.shifts(due), x, rows, y)
+    else:
+        correlations(case.writer, depthwise_cases.shifts(due), x, y)
+    program = case.writer.program([view for view, _ in case.given])
+    start = 0
+    while program.words[start] != DEPTHWISE:
+        start += program.words[start + 1]
+    LoadedProgram(library(), program)
+    for value in values:
+        words = program.words.copy()
+        words[start + word] = value
+        with pytest.raises(UnsupportedError, match="arena"):
+            LoadedProgram(library(), Program(words, program.arena))
 
 
 def _probe(path: Path, count: int, **environment: str) -> tuple[int, int]:

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from auricle.checks.onnx_reader import Node
+from auricle_learning.native.depthwise import sum_places
 from auricle_learning.native.layout import MOST_PLACES, Graph, Operator, require
 from auricle_learning.native.views import View
+from auricle_learning.native.windows import whole, window_of
 from auricle_learning.native.writer import Writer
 
 
@@ -20,7 +22,7 @@ def _conv(graph: Graph, node: Node) -> list[View]:
     """Any axes, strides, dilations and groups, with the channels of a place side by side.
 
     A product for each run of kernel places whose numbers lie in a row, added up where the result will lie; where every
-    group has one channel, as in depthwise convolutions, elementwise work instead.
+    group has one channel, as in depthwise convolutions, an instruction of its own.
     """
     call, writer = graph.call(node), graph.writer
     x, w = (graph.view(name) for name in node.inputs[:2])
@@ -31,14 +33,18 @@ def _conv(graph: Graph, node: Node) -> list[View]:
     strides, dilations = call.list("strides", [1] * rank), call.list("dilations", [1] * rank)
     pads = call.list("pads", [0] * 2 * rank)
     last = x.transposed((0, *range(2, rank + 2), 1))
-    source = _padded(writer, last, 1, pads) if any(pads) else writer.dense(last)
     out = writer.new((shape[0], *shape[2:], shape[1]))
     inner = w.shape[1]
     bias = graph.view(node.inputs[2]) if call.has(2) else None
     weights = w.transposed((*range(2, rank + 2), 1, 0))
     if inner == 1 and groups == shape[1] == x.shape[1]:
-        _depthwise(graph, source, weights, bias, out, strides, dilations)
+        _depthwise(
+            graph, last, weights, out, [(strides[i], dilations[i], pads[i], pads[rank + i]) for i in range(rank)]
+        )
+        if bias is not None:
+            writer.elementwise("add", [out, bias], out)
         return [out.transposed((0, rank + 1, *range(1, rank + 1)))]
+    source = _padded(writer, last, 1, pads) if any(pads) else writer.dense(last)
     joined = groups == 1 and dilations[-1] == 1
     weights = writer.dense(weights)
     zero = writer.constant(np.zeros((), np.float32)) if bias is None else bias
@@ -51,13 +57,8 @@ def _conv(graph: Graph, node: Node) -> list[View]:
             for axis, place in enumerate(at):
                 seen = seen.cut(axis + 1, place * dilations[axis], out.shape[axis + 1], strides[axis])
             if joined:  # numbers of all places of the last axis lie in a row
-                row, step = source.strides[rank], strides[-1]
-                seen = View(
-                    seen.store,
-                    seen.offset,
-                    (*seen.shape[:rank], out.shape[rank], kernel[-1] * inner),
-                    (*seen.strides[:rank], row * step, 1),
-                )
+                run = (*seen.shape[:rank], out.shape[rank], kernel[-1] * inner)
+                seen = View(seen.store, seen.offset, run, (*seen.strides[:rank], source.strides[rank] * strides[-1], 1))
                 factor = writer.reshape(_at(weights, at), (kernel[-1] * inner, shape[1]))
             else:
                 factor = _at(weights, at).cut(1, group * each, each)
@@ -103,20 +104,27 @@ def _products(writer: Writer, seen: View, factor: View, add: View, out: View) ->
         _products(writer, first[0], factor, first[1], first[2])
 
 
-def _depthwise(
-    graph: Graph, source: View, weights: View, bias: View | None, out: View, strides: list[int], dilations: list[int]
-) -> None:
-    """The sum over kernel places of what is seen there by the channel's weight (..., 1, C)."""
-    writer, rank = graph.writer, len(out.shape) - 2
-    weights = writer.dense(weights)
-    places = list(np.ndindex(*weights.shape[:rank]))
-    total = bias
-    for at in places:
-        seen = source
-        for axis, place in enumerate(at):
-            seen = seen.cut(axis + 1, place * dilations[axis], out.shape[axis + 1], strides[axis])
-        made = writer.elementwise("mul", [seen, _at(weights, at).without(0)], out if total is None else None)
-        total = made if total is None else writer.elementwise("add", [total, made], out if at == places[-1] else None)
+def _depthwise(graph: Graph, x: View, weights: View, out: View, moves: list[tuple[int, int, int, int]]) -> None:
+    """Out = the sum over kernel places of what is seen there by the channel's weight (..., 1, C).
+
+    Of each axis its stride and dilation, and the zeros before and behind it.
+    """
+    require(all(min(before, after) >= 0 for *_, before, after in moves), "it cuts what it reads")
+    axes, rows = [], []
+    for at in np.ndindex(*weights.shape[: len(moves)]):
+        seen = [whole(size) for size in x.shape]
+        for i, (stride, dilation, before, after) in enumerate(moves):
+            part = seen[i + 1].pad(before, after).cut(at[i] * dilation, out.shape[i + 1], stride)
+            assert part is not None
+            seen[i + 1] = part
+        axes.append(tuple(seen))
+        rows.append(_at(weights, at).without(0))
+    window = window_of(tuple(axes), x.shape)
+    if window is None:  # one place, which sees everything
+        require(len(rows) == 1 and x.shape == out.shape, "its places see what they cannot")
+        graph.writer.elementwise("mul", [x, rows[0]], out)
+    else:
+        sum_places(graph.writer, window, x, rows, out)
 
 
 def _pool(graph: Graph, node: Node) -> list[View]:

@@ -126,12 +126,13 @@ def parts_of(graph: Graph, node: Node, whole: View) -> list[tuple[str, View]]:
     if node.operator == "Concat":
         return list(zip(node.inputs, _cut_in_turn(graph, node, whole, node.inputs), strict=True))
     name, part = node.inputs[0], whole
-    for axis, (before, after) in enumerate(_pads(graph, node)):
+    for axis, (before, after) in enumerate(pad_widths(graph, node)):
         part = part.cut(axis, max(before, 0), graph.shapes[name][axis] + min(before, 0) + min(after, 0))
     return [(name, part)]
 
 
-def _pads(graph: Graph, node: Node) -> list[tuple[int, int]]:
+def pad_widths(graph: Graph, node: Node) -> list[tuple[int, int]]:
+    """By how many numbers a Pad makes each axis longer, before and behind what is there."""
     call, shape = graph.call(node), graph.shapes[node.inputs[0]]
     axes = [a % len(shape) for a in call.numbers(3)] if call.has(3) else list(range(len(shape)))
     sizes, pads = call.numbers(1), [(0, 0)] * len(shape)
@@ -160,7 +161,7 @@ def _pad(graph: Graph, node: Node) -> list[View]:
     given = len(node.inputs) > 2 and node.inputs[2]
     value = graph.view(node.inputs[2]) if given else graph.writer.constant(np.zeros((), np.float32))
     value, source = graph.writer.reshape(value, ()), graph.view(name)
-    for axis, (before, after) in enumerate(_pads(graph, node)):
+    for axis, (before, after) in enumerate(pad_widths(graph, node)):
         source = source.cut(axis, max(-before, 0), source.shape[axis] + min(before, 0) + min(after, 0))
         for start, size in ((0, before), (shape[axis] - after, after)):
             if size > 0 and mode == b"constant":
@@ -169,7 +170,7 @@ def _pad(graph: Graph, node: Node) -> list[View]:
     _fill(graph, source, part)
     if mode != b"constant":
         require(mode in MIRRORED, "it pads in a way that the library has not")
-        _mirror(graph, whole, _pads(graph, node), MIRRORED[mode])
+        _mirror(graph, whole, pad_widths(graph, node), MIRRORED[mode])
     return [whole]
 
 

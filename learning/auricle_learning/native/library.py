@@ -25,7 +25,7 @@ log = logging.getLogger("auricle.edge")
 COMPILERS = ("cc", "gcc", "clang")
 LONGEST_SECONDS = 300.0
 """Seconds that a compiler may take."""
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Of programs, as in `step.h`."""
 _BATCHES = (
     *(ctypes.c_int64, ctypes.c_void_p),

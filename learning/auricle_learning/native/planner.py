@@ -13,6 +13,7 @@ from auricle.checks.operator_call import UnsoundNodeError
 from auricle.packs.graph_interface import Graph as PackGraph
 from auricle.packs.pack import Pack
 from auricle_learning.native.activations import ACTIVATIONS
+from auricle_learning.native.depthwise import DEPTHWISE, with_depthwise
 from auricle_learning.native.layers import LAYERS, NORMS
 from auricle_learning.native.layout import FLOAT, JOINED, TRUTH, VIEWS, WHOLE, Graph, parts_of, require
 from auricle_learning.native.operators import BINARY, IN_PLACE, OPERATORS, REDUCTIONS, SAME, TRUTHS, UNARY
@@ -25,7 +26,7 @@ from auricle_learning.native.writer import Writer
 HANDLERS = {**OPERATORS, **ACTIVATIONS, **LAYERS, **NORMS, **RECURRENT}
 COMPUTED = {
     **dict.fromkeys((*UNARY, *REDUCTIONS, "Softmax", "LogSoftmax", *ACTIVATIONS, *NORMS), 1),
-    **dict.fromkeys([*(name for name in BINARY if name != "Equal"), "Gemm", "MatMul"], None),
+    **dict.fromkeys([*(name for name in BINARY if name != "Equal"), "Gemm", "MatMul", *DEPTHWISE], None),
 }
 """How many inputs of an operator are numbers that it computes with; None: all."""
 
@@ -46,7 +47,7 @@ def plan_graph(pack: Pack, graph: PackGraph, batch: int = EVALUATED_BATCH) -> Pl
     written = Graph(writer, followed.shapes, {**held, **followed.constants})
     inputs = {value.name: writer.keep(followed.shapes[value.name]) for value in followed.model.inputs}
     written.values.update(inputs)
-    nodes = _needed(followed, written)
+    nodes = with_depthwise(written, _needed(followed, written), [value.name for value in followed.model.outputs])
     written.apart = _never_joined(written, nodes, {value.name for value in followed.model.outputs})
     nodes = [node for node in nodes if node.outputs[0] not in written.apart]
     _choose_places(written, nodes, {value.name for value in followed.model.outputs})
@@ -84,7 +85,7 @@ def _needed(followed: Followed, graph: Graph) -> list[Node]:
 
 def _write(graph: Graph, node: Node) -> None:
     """Add one node's instructions."""
-    handler = HANDLERS.get(node.operator)
+    handler = HANDLERS.get(node.operator) or DEPTHWISE.get(node.operator)
     if handler is None:
         raise UnsupportedError(f"its operator {node.operator} is not one that the library has")
     if any(0 in graph.shapes[name] for name in [*node.inputs, *node.outputs] if name and name not in graph.constants):

@@ -14,7 +14,7 @@ from auricle.errors import AuricleError
 from auricle_learning.native.library import Library, library
 from auricle_learning.native.loaded_program import LoadedProgram
 from auricle_learning.native.views import View
-from auricle_learning.native.writer import REDUCTIONS, Writer
+from auricle_learning.native.writer import REDUCTIONS, Walk, Writer
 
 SHARE = 1e-5
 """How far a number may be from NumPy's in float64, of the largest one of its kind, or of 1 where all are smaller."""
@@ -116,6 +116,7 @@ def try_out(found: Library) -> None:
     asked.append(("softmax", writer.softmax(product, logarithm=False), likely))
     asked.append(("logarithm of softmax", writer.softmax(product, logarithm=True), np.log(likely)))
     asked.append(("place of the largest", writer.argmax(product), z.argmax(axis=1)))
+    asked += _depthwise(writer, views["x"], views["y"].cut(0, 0, 3), (x, y[:3]))
     loaded = LoadedProgram(found, writer.program([*views.values(), *(view for _, view, _ in asked)]))
     arena = loaded.arena()
     for name, view in views.items():
@@ -129,6 +130,23 @@ def try_out(found: Library) -> None:
                 f"The library of the runtime native computes wrongly on this processor ({name}, by {off:g}): choose "
                 "--runtime step, and tell the project."
             )
+
+
+def _depthwise(
+    writer: Writer, x: View, kernel: View, numbers: tuple[NDArray[np.float64], NDArray[np.float64]]
+) -> list[tuple[str, View, Any]]:
+    """Three places along the rows of x (ROWS, COLUMNS), by a kernel (3, COLUMNS) and by x itself."""
+    wide = ((1, ROWS, 1, COLUMNS), (0, COLUMNS, 0, 1))
+    walk = Walk((1, 1), (0, COLUMNS, 0), ((0, 0, 1, 1, ROWS - 1), (0, 0, 1, 0, ROWS), (COLUMNS, 0, 1, 0, ROWS - 1)))
+    source, made, sums = View(x.store, 0, *wide), writer.new(x.shape), writer.new(kernel.shape)
+    writer.depthwise(source, walk, kernel, View(made.store, 0, *wide), weighted=True)
+    writer.depthwise(source, walk, sums, source, weighted=False)
+    around = np.pad(numbers[0], ((1, 1), (0, 0)))
+    seen = np.stack([around[k : k + ROWS] for k in range(3)])
+    return [
+        ("depthwise convolution", made, (seen * numbers[1][:, None]).sum(axis=0)),
+        ("its gradient", sums, (seen * numbers[0]).sum(axis=1)),
+    ]
 
 
 def _waves(rows: int, columns: int, first: float = 1.0) -> NDArray[np.float32]:

@@ -5,10 +5,10 @@
 #define AURICLE_STEP_H
 #include <stdint.h>
 
-#define STEP_FORMAT 2 /* of programs; `library.py` asks for it */
+#define STEP_FORMAT 3 /* of programs; `library.py` asks for it */
 #define STEP_PAD 64   /* floats after the arena that kernels may read, never write */
 
-enum { OP_ELEMENTWISE = 1, OP_PRODUCT, OP_REDUCE, OP_SOFTMAX, OP_ARGMAX, OP_GROUP };
+enum { OP_ELEMENTWISE = 1, OP_PRODUCT, OP_REDUCE, OP_SOFTMAX, OP_ARGMAX, OP_GROUP, OP_DEPTHWISE };
 
 /* Elementwise: op, length, kind, n[4], then out, a, b, c as far as the kind has them: offset, stride[4]. */
 enum { EW_HEADER = 7, EW_OPERAND = 5 };
@@ -33,6 +33,13 @@ enum { X_ROWS = 2, X_COLUMNS, X_IN, X_IN_ROW, X_IN_COLUMN, X_OUT, X_OUT_ROW, X_L
  * the values, those of the arena first. All steps are done for a piece of the numbers before the next one. */
 enum { G_SIZES = 2, G_VALUES = 6, G_TEMPORARY, G_STEPS, G_HEADER, G_STEP = 5 };
 enum { G_MOST_VALUES = 24, G_MOST_TEMPORARY = 10, G_MOST_STEPS = 40 };
+
+/* Depthwise convolution: places of a window, each with a weight a channel, over outputs [n0, n1, rows, channels], channels
+ * side by side. A place sees, of every axis' outputs `first`, `first + step`, ..., so many, an input each; whatever it does
+ * not see counts as 0. Weighted: out = sum over places of in * weight. Else each place's weights = sum over what it sees of
+ * in * out, as for a gradient. After the header each place: its first input, its weights, first and count of both axes. */
+enum { D_WEIGHTED = 2, D_SIZES, D_STEP_0 = 7, D_STEP_1, D_IN_0, D_IN_1, D_IN_ROW, D_OUT, D_OUT_0, D_OUT_1, D_OUT_ROW,
+       D_HEADER, D_PLACE = 6, D_MOST_PLACES = 64 };
 
 typedef void run_program(const int32_t *program, const int32_t *end, float *arena);
 run_program step_run_plain, step_run_avx2, step_run_avx512;

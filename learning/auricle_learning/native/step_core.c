@@ -100,6 +100,24 @@ static int argmax_is_sound(const int32_t *p, int32_t length, int64_t arena) {
   return sizes_are_sound(2, sizes) && inside(p[X_IN], 2, sizes, is, arena) && inside(p[X_OUT], 1, sizes, os, arena);
 }
 
+static int depthwise_is_sound(const int32_t *p, int32_t length, int64_t arena) {
+  if (length < D_HEADER + D_PLACE || (length - D_HEADER) % D_PLACE || (p[D_WEIGHTED] != 0 && p[D_WEIGHTED] != 1)) return 0;
+  const int32_t *n = p + D_SIZES;
+  int64_t places = (length - D_HEADER) / D_PLACE, work[5] = {n[0], n[1], n[2], n[3], places}, weights[1] = {n[3]};
+  int64_t outs[4] = {p[D_OUT_0], p[D_OUT_1], p[D_OUT_ROW], 1}, ins[4] = {p[D_IN_0], p[D_IN_1], p[D_IN_ROW], 1}, one[1] = {1};
+  if (places > D_MOST_PLACES || p[D_STEP_0] < 1 || p[D_STEP_1] < 1 || !sizes_are_sound(5, work)) return 0;
+  if (!inside(p[D_OUT], 4, work, outs, arena)) return 0;
+  for (const int32_t *at = p + D_HEADER; at < p + length; at += D_PLACE) {
+    int64_t seen[4] = {at[3], at[5], n[2], n[3]};
+    for (int axis = 0; axis < 2; axis++) {
+      int64_t first = at[2 + 2 * axis], count = seen[axis];
+      if (first < 0 || count < 1 || first + (count - 1) * p[D_STEP_0 + axis] >= n[axis]) return 0;
+    }
+    if (!inside(at[0], 4, seen, ins, arena) || !inside(at[1], 1, weights, one, arena)) return 0;
+  }
+  return 1;
+}
+
 static int is_sound(const int32_t *p, const int32_t *end, int64_t arena) {
   while (p < end) {
     if (end - p < 2 || p[1] < 2 || p[1] > end - p) return 0;
@@ -111,6 +129,7 @@ static int is_sound(const int32_t *p, const int32_t *end, int64_t arena) {
     case OP_REDUCE: sound = reduction_is_sound(p, p[1], arena); break;
     case OP_SOFTMAX: sound = softmax_is_sound(p, p[1], arena); break;
     case OP_ARGMAX: sound = argmax_is_sound(p, p[1], arena); break;
+    case OP_DEPTHWISE: sound = depthwise_is_sound(p, p[1], arena); break;
     }
     if (!sound) return 0;
     p += p[1];

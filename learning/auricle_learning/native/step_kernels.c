@@ -300,7 +300,7 @@ static void product(const int32_t *p, float *arena) {
   }
 }
 
-/* ---- reductions: of numbers in a row, blocks in float32 and all blocks in float64; of columns, two chains in float32 */
+/* ---- reductions: of numbers in a row, blocks in float32 and all blocks in float64; of columns, chains in float32 */
 enum { BLOCK = 1024 };
 static double sum_of(const float *a, L s, L n, int squares) {
   double total = 0;
@@ -328,6 +328,23 @@ static float extreme_of(const float *a, L s, L n, int smallest) {
   return best;
 }
 
+/* Sums of columns beside one another, in the same order whatever lies beside them: two chains of rows, so many at a time. */
+INLINE void columns(int vectors, const float *a, L stride, L K, float scale, float *z, L last) {
+  enum { DEEP = 256 };
+  v total[4] = {splat(0), splat(0), splat(0), splat(0)};
+  for (L k = 0; k < K;) {
+    v s[4] = {splat(0), splat(0), splat(0), splat(0)}, t[4] = {splat(0), splat(0), splat(0), splat(0)};
+    L end = K - k < DEEP ? K : k + DEEP;
+    for (; k + 2 <= end; k += 2)
+      UNROLL for (int j = 0; j < vectors; j++) { s[j] += load(a + k * stride + j * W); t[j] += load(a + (k + 1) * stride + j * W); }
+    for (; k < end; k++) UNROLL for (int j = 0; j < vectors; j++) s[j] += load(a + k * stride + j * W);
+    UNROLL for (int j = 0; j < vectors; j++) total[j] += s[j] + t[j];
+  }
+  UNROLL for (int j = 0; j < vectors - 1; j++) store(z + j * W, total[j] * scale);
+  z += (vectors - 1) * W;
+  if (last == W) store(z, total[vectors - 1] * scale); else store_some(z, total[vectors - 1] * scale, last);
+}
+
 static void reduce(const int32_t *p, float *arena) {
   float scale; memcpy(&scale, p + R_SCALE, sizeof scale);
   L K = p[R_K], I = p[R_I], sk = p[R_IN_K], si = p[R_IN_I], oi = p[R_OUT_I];
@@ -336,21 +353,10 @@ static void reduce(const int32_t *p, float *arena) {
     const float *a = arena + p[R_IN] + o * p[R_IN_O];
     float *z = arena + p[R_OUT] + o * p[R_OUT_O];
     L i = 0;
-    if (kind == R_SUM && si == 1 && oi == 1)
-      for (; i + 4 * W <= I; i += 4 * W) { /* columns beside one another */
-        v s[4] = {splat(0), splat(0), splat(0), splat(0)}, t[4] = {splat(0), splat(0), splat(0), splat(0)};
-        L k = 0;
-        for (; k + 2 <= K; k += 2) UNROLL for (int j = 0; j < 4; j++) { s[j] += load(a + i + k * sk + j * W); t[j] += load(a + i + (k + 1) * sk + j * W); }
-        if (k < K) UNROLL for (int j = 0; j < 4; j++) s[j] += load(a + i + k * sk + j * W);
-        UNROLL for (int j = 0; j < 4; j++) store(z + i + j * W, (s[j] + t[j]) * scale);
-      }
-    if (kind == R_SUM && si == 1 && oi == 1)
-      for (; i + W <= I; i += W) { /* the same, two chains of rows */
-        v s0 = splat(0), s1 = s0; L k = 0;
-        for (; k + 2 <= K; k += 2) { s0 += load(a + i + k * sk); s1 += load(a + i + (k + 1) * sk); }
-        if (k < K) s0 += load(a + i + k * sk);
-        store(z + i, (s0 + s1) * scale);
-      }
+    if (kind == R_SUM && si == 1 && oi == 1 && (I > 1 || sk != 1)) {
+      for (; i + 4 * W <= I; i += 4 * W) columns(4, a + i, sk, K, scale, z + i, W);
+      for (; i < I; i += W) columns(1, a + i, sk, K, scale, z + i, I - i < W ? I - i : W);
+    }
     for (; i < I; i++)
       z[i * oi] = kind >= R_MAX ? extreme_of(a + i * si, sk, K, kind == R_MIN) * scale
                                 : (float)(sum_of(a + i * si, sk, K, kind == R_SQUARES) * (double)scale);
@@ -382,6 +388,94 @@ static void argmax(const int32_t *p, float *arena) {
   }
 }
 
+/* ---- depthwise convolutions: a run of outputs whose windows see the same places, with the weights of up to AT_ONCE places,
+ * or their sums, in registers */
+enum { AT_ONCE = 9, RUN = 512 };
+typedef struct { L count, rows, in_next, in_row, out_next, out_row; } stretch;
+
+INLINE void weigh(int places, const float *const *in, float *const *weights, float *out, const stretch *s, int more, L last) {
+  v w[AT_ONCE];
+  UNROLL for (int k = 0; k < places; k++) w[k] = load(weights[k]);
+  for (L i = 0; i < s->count; i++)
+    for (L r = 0; r < s->rows; r++) {
+      L at = i * s->in_next + r * s->in_row;
+      float *z = out + i * s->out_next + r * s->out_row;
+      v x = more ? load(z) : splat(0);
+      UNROLL for (int k = 0; k < places; k++) x += load(in[k] + at) * w[k];
+      if (last == W) store(z, x); else store_some(z, x, last);
+    }
+}
+
+INLINE void correlate(int places, const float *const *in, float *const *weights, const float *out, const stretch *s, L last) {
+  v sum[AT_ONCE];
+  UNROLL for (int k = 0; k < places; k++) sum[k] = splat(0);
+  for (L i = 0; i < s->count; i++)
+    for (L r = 0; r < s->rows; r++) {
+      L at = i * s->in_next + r * s->in_row;
+      v y = load(out + i * s->out_next + r * s->out_row);
+      UNROLL for (int k = 0; k < places; k++) sum[k] += load(in[k] + at) * y;
+    }
+  UNROLL for (int k = 0; k < places; k++) {
+    sum[k] += load(weights[k]);
+    if (last == W) store(weights[k], sum[k]); else store_some(weights[k], sum[k], last);
+  }
+}
+
+#define SEEN(n) case n: if (weighted) weigh(n, in, weights, out, s, more, last); else correlate(n, in, weights, out, s, last); break;
+static void see(int weighted, int places, const float *const *in, float *const *weights, float *out, const stretch *s, int more, L last) {
+  switch (places) { SEEN(1) SEEN(2) SEEN(3) SEEN(4) SEEN(5) SEEN(6) SEEN(7) SEEN(8) SEEN(9) }
+}
+
+/* A stretch of outputs and all places that see it. */
+static void depthwise_stretch(int weighted, L places, const float *const *in, float *const *weights, float *out, const stretch *s, L channels) {
+  for (L c = 0; c < channels; c += W) {
+    L last = channels - c < W ? channels - c : W, parts = (places + AT_ONCE - 1) / AT_ONCE;
+    if (weighted && places == 0)
+      for (L i = 0; i < s->count; i++)
+        for (L r = 0; r < s->rows; r++) memset(out + i * s->out_next + r * s->out_row + c, 0, (size_t)last * sizeof *out);
+    for (L k = 0, n; k < places; k += n, parts--) {
+      const float *from[AT_ONCE];
+      float *with[AT_ONCE];
+      n = (places - k + parts - 1) / parts;
+      for (L i = 0; i < n; i++) { from[i] = in[k + i] + c; with[i] = weights[k + i] + c; }
+      see(weighted, (int)n, from, with, out + c, s, k > 0, last);
+    }
+  }
+}
+
+static void depthwise(const int32_t *p, float *arena) {
+  const int32_t *end = p + p[1], *n = p + D_SIZES, *near[D_MOST_PLACES];
+  int weighted = p[D_WEIGHTED];
+  L step0 = p[D_STEP_0], step1 = p[D_STEP_1], most = RUN / n[2] + 1;
+  if (!weighted) for (const int32_t *at = p + D_HEADER; at < end; at += D_PLACE) memset(arena + at[1], 0, (size_t)n[3] * sizeof *arena);
+  for (L i = 0; i < n[0]; i++) {
+    L rows = 0;
+    for (const int32_t *at = p + D_HEADER; at < end; at += D_PLACE)
+      if (i >= at[2] && (i - at[2]) % step0 == 0 && (i - at[2]) / step0 < at[3]) near[rows++] = at;
+    for (L first = 0; first < step1 && first < n[1]; first++)
+      for (L j = first; j < n[1];) {
+        const float *in[D_MOST_PLACES];
+        float *weights[D_MOST_PLACES];
+        L places = 0, next = n[1];
+        for (L k = 0; k < rows; k++) { /* which see this output, and from where on others do */
+          const int32_t *at = near[k];
+          L low = at[4], high = low + at[5] * step1;
+          if ((j - low) % step1) continue;
+          if (j < low) { if (low < next) next = low; continue; }
+          if (j >= high) continue;
+          if (high < next) next = high;
+          in[places] = arena + at[0] + (i - at[2]) / step0 * p[D_IN_0] + (j - low) / step1 * p[D_IN_1];
+          weights[places++] = arena + at[1];
+        }
+        L count = (next - j + step1 - 1) / step1;
+        if (count > most) count = most;
+        stretch s = {count, n[2], p[D_IN_1], p[D_IN_ROW], step1 * p[D_OUT_1], p[D_OUT_ROW]};
+        depthwise_stretch(weighted, places, in, weights, arena + p[D_OUT] + i * p[D_OUT_0] + j * p[D_OUT_1], &s, n[3]);
+        j += count * step1;
+      }
+  }
+}
+
 void STEP_RUN(const int32_t *p, const int32_t *end, float *arena) {
   for (; p < end; p += p[1])
     switch (p[0]) {
@@ -391,5 +485,6 @@ void STEP_RUN(const int32_t *p, const int32_t *end, float *arena) {
     case OP_REDUCE: reduce(p, arena); break;
     case OP_SOFTMAX: softmax(p, arena); break;
     case OP_ARGMAX: argmax(p, arena); break;
+    case OP_DEPTHWISE: depthwise(p, arena); break;
     }
 }

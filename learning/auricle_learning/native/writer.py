@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,26 @@ KINDS = (
 )
 """Elementwise kernels, in the order of `step.h`."""
 PRODUCT, REDUCE, SOFTMAX, ARGMAX = range(2, 6)
+DEPTHWISE, MOST_PLACES = 7, 64
+"""And places of a window that one instruction of it has."""
 REDUCTIONS = ("sum", "squares", "max", "min")
 MOST_APART, MOST_TOGETHER = 64, 1024
 """Places of an axis more, each with an instruction of its own, and of all such axes together."""
 REPEATED_TIMES = 8
 """Times that a value is repeated at least for a copy of it to pay."""
+SHORT_ROW = 32
+"""Numbers of a row of something repeated under which a longer one, repeated itself, is made of it."""
+
+
+class Walk(NamedTuple):
+    """How places of a window see a source while they walk over two axes of what is made of it."""
+
+    steps: tuple[int, int]
+    """From one output that a place sees to the next one, along both axes."""
+    strides: tuple[int, ...]
+    """Of the source, from one thing that a place sees to the next one, along both axes, and from row to row."""
+    places: tuple[tuple[int, ...], ...]
+    """Where the first thing that each sees lies, and, of both axes, the first output that sees one and how many do."""
 
 
 class Writer:
@@ -98,6 +114,13 @@ class Writer:
         if out is None and any(view.shape != shape for view in inputs):
             shape = np.broadcast_shapes(*(view.shape for view in inputs))
         wide = [view.broadcast(shape) for view in inputs]
+        repeated = [
+            axis for axis, size in enumerate(shape) if size != 1 and not any(view.strides[axis] for view in wide)
+        ]
+        if out is None and repeated:  # once, however often it is asked for
+            for axis in repeated:
+                wide = [view.cut(axis, 0, 1) for view in wide]
+            return self.elementwise(kind, wide).broadcast(shape)
         if out is None:
             whole = (view for view in wide if all(s or n == 1 for n, s in zip(shape, view.strides, strict=True)))
             out = self.new(shape, next(whole, None))
@@ -105,27 +128,33 @@ class Writer:
         order = list(range(len(shape)))
         if any(after > before for before, after in pairwise(inner)):
             order.sort(key=lambda axis: -inner[axis])
-        fastest = next((axis for axis in reversed(order) if shape[axis] != 1), None)
-        wide = [view if fastest is None else self._close_up(view, fastest) for view in wide]
+        wide = [self._close_up(view, [axis for axis in order if shape[axis] != 1]) for view in wide]
         views = [view.transposed(order) for view in (out, *wide)]
         axes = joined_axes(views[0].shape, *(view.strides for view in views))
         self._walk(KINDS.index(kind), axes, views)
         return out
 
-    def _close_up(self, view: View, inner: int) -> View:
-        """A repeated view whose numbers lie apart along the innermost axis, as a depthwise kernel's do: side by side.
+    def _close_up(self, view: View, order: list[int]) -> View:
+        """A repeated view whose numbers lie apart or in short rows along the innermost axes: in longer rows of its own.
 
-        A copy of the few numbers, so that each of the many rows need not gather them.
+        A copy of the few numbers, so that each of the many rows need not gather them, or rows need not be as short.
         """
-        if view.strides[inner] in (0, 1):
+        if not order or not (few := {axis for axis in order if view.strides[axis] == 0}):
             return view
-        few = view
-        for axis, stride in enumerate(view.strides):
-            few = few.cut(axis, 0, 1) if stride == 0 else few
-        if few.size * REPEATED_TIMES > view.size:
+        longest = joined_axes(*([each[axis] for axis in order] for each in (view.shape, view.strides)))[-1][0]
+        least = 1 if view.strides[order[-1]] not in (0, 1) else SHORT_ROW
+        if least > 1 and longest >= least:
             return view
-        order = [axis for axis in range(len(view.shape)) if axis != inner] + [inner]
-        closed = self.dense(few.transposed(order)).transposed([order.index(axis) for axis in range(len(order))])
+        inner = order[-1:]
+        while len(inner) < len(order) and math.prod(view.shape[axis] for axis in inner) < least:
+            inner = order[-len(inner) - 1 :]
+        part = view
+        for axis in few.difference(inner):
+            part = part.cut(axis, 0, 1)
+        if part.size * REPEATED_TIMES > view.size:
+            return view
+        order = [axis for axis in range(len(view.shape)) if axis not in inner] + inner
+        closed = self.dense(part.transposed(order)).transposed([order.index(axis) for axis in range(len(order))])
         return closed.broadcast(view.shape)
 
     def _walk(self, kind: int, axes: list[tuple[int, tuple[int, ...]]], views: list[View]) -> None:
@@ -172,16 +201,19 @@ class Writer:
     def reduce(self, kind: str, view: View, axes: Sequence[int], scale: float = 1.0, out: View | None = None) -> View:
         """Over some axes; what is left has no such axes."""
         kept = [axis for axis in range(len(view.shape)) if axis not in axes]
-        shape = tuple(view.shape[axis] for axis in kept)
-        target = out if out is not None else self.new(shape)
+        shape, strides = (tuple([each[axis] for axis in kept]) for each in (view.shape, view.strides))
+        target = out if out is not None else self.new(shape, View(view.store, view.offset, shape, strides))
+        axes = sorted(axes, key=lambda axis: -abs(view.strides[axis]))
         over = joined_axes([view.shape[axis] for axis in axes], [view.strides[axis] for axis in axes])
-        left = joined_axes(shape, [view.strides[axis] for axis in kept], target.strides)
-        if len(over) > 1 or len(left) > 2:
-            view = self.dense(view.transposed([*kept, *axes]))
-            over = [(math.prod(view.shape[len(kept) :]), (1,))]
-            left = joined_axes(shape, view.strides[: len(kept)], target.strides)
+        if len(over) > 1:
+            return self._reduce_twice(kind, view, axes, scale, out)
+        order = sorted(range(len(kept)), key=lambda at: -abs(strides[at]))
+        left = joined_axes(*([each[at] for at in order] for each in (shape, strides, target.strides)))
         if len(left) > 2:
-            return self.elementwise("copy", [self.reduce(kind, view, range(len(kept), len(view.shape)), scale)], target)
+            made = self.reduce(
+                kind, self.dense(view.transposed([*kept, *axes])), range(len(kept), len(view.shape)), scale
+            )
+            return made if out is None else self.elementwise("copy", [made], out)
         size, (step,) = over[0] if over else (1, (1,))
         if len(left) == 1 and left[0][1] != (1, 1):
             left.append((1, (1, 1)))
@@ -191,6 +223,14 @@ class Writer:
         words += [outer_from, step, inner_from, target, outer_to, inner_to]
         self._add([*words, int(np.float32(scale).view(np.int32))], [view], target)
         return target
+
+    def _reduce_twice(self, kind: str, view: View, axes: list[int], scale: float, out: View | None) -> View:
+        """Over what lies farthest apart, as many axes as can be walked as one, and what that gives over the others."""
+        pairs = [(view.shape[axis], view.strides[axis]) for axis in axes]
+        few = max(n for n in range(1, len(axes)) if len(joined_axes(*map(list, zip(*pairs[:n], strict=True)))) <= 1)
+        others = [axis - sum(gone < axis for gone in axes[:few]) for axis in axes[few:]]
+        part = self.reduce(kind, view, axes[:few])
+        return self.reduce("sum" if kind == "squares" else kind, part, others, scale, out)
 
     def softmax(self, view: View, logarithm: bool) -> View:
         """Of the last axis of a matrix."""
@@ -203,6 +243,36 @@ class Writer:
         """Index of the first largest of each row (rows, columns): (rows,)."""
         out = self.new(view.shape[:1])
         return self._add([ARGMAX, *view.shape, view, *view.strides, out, 1], [view], out)
+
+    def depthwise(self, source: View, walk: Walk, weights: View, out: View, weighted: bool) -> None:
+        """A depthwise convolution of a source: fill what it makes, or, of a batch like that, its weights' gradient.
+
+        Parameters
+        ----------
+        source
+            What the places see (..., channels), channels side by side.
+        walk
+            How they do.
+        weights
+            Of each place, one a channel: a dense matrix (places, channels).
+        out
+            What is made, or its gradient (n0, n1, rows, channels), channels side by side.
+        weighted
+            Whether `out` is filled, or `weights`.
+        """
+        words: list[int | View] = [
+            DEPTHWISE,
+            int(weighted),
+            *out.shape,
+            *walk.steps,
+            *walk.strides,
+            out,
+            *out.strides[:3],
+        ]
+        for i, (offset, *spans) in enumerate(walk.places):
+            words += [source._replace(offset=offset), weights.cut(0, i, 1), *spans]
+        reads = [source, weights if weighted else out]
+        self._add(words, reads, out if weighted else weights)
 
     def replace(self, old: View, new: View) -> None:
         """Let a new value end up where an input lies: made there, where nobody misses the old one, or else copied.
