@@ -52,14 +52,15 @@ def sums(library: Library, rng: np.random.Generator, most: int) -> int:
     fits = every <= rows and stride <= columns  # what the other arrays have room for is Python's to keep
     refused = 0
     if fits:
-        made = call.sums_weighted(
-            at(weights), *numbers(size, stride, every, chosen, share, count, begin, end, out), level
-        )
-        refused += made != 0
+        listed, number = mutated(rng, [0, count])
+        table, reached = np.array([[begin, end, listed, number]] * 2), np.zeros(2, np.int64)
+        summed = numbers(size, stride, every, chosen, share, count, table, len(table), reached, out)
+        refused += call.sums_weighted(at(weights), *summed, level) != 0
         made = call.sums_deviations(at(weights), *numbers(size, stride, every, begin, end, out, squares), level)
         refused += made != 0
         everyone, lanes = (rng.permutation(rows), np.ones(rows)), np.zeros(16 * rows)
-        spread = numbers(size, stride, every, *everyone, begin, end, out, lanes, squares)
+        edges = np.array([begin, end])
+        spread = numbers(size, stride, every, *everyone, edges, 1, reached[1:], out, lanes, squares)
         refused += call.sums_spread(at(weights), *spread, level) != 0
         found, halves = np.zeros(2), rng.integers(0, 1 << 16, columns).astype("<u2")
         base = out.astype(np.float32) if rng.random() < 0.5 else None

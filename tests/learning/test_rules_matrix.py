@@ -216,11 +216,22 @@ def test_the_library_adds_up_nothing_outside_of_the_updates(built: Library) -> N
     weights, centre, squares = np.ones((3, 8), np.float32), np.zeros(8), np.zeros(3)
     rows, share = np.arange(3), np.ones(3)
 
-    def sums(numbers: int, stride: int, count: int, first: int, last: int, chosen: Any = rows) -> int:
+    def at(array: Any) -> ctypes.c_void_p:
+        return ctypes.c_void_p(array.ctypes.data)
+
+    def sums(
+        numbers: int,
+        stride: int,
+        count: int,
+        first: int,
+        last: int,
+        chosen: Any = rows,
+        listed: tuple[int, int] = (0, 3),
+    ) -> int:
+        table, reached = np.array([(first, last, *listed)]), np.zeros(1, np.int64)
         made: int = built.functions.sums_weighted(
-            *(weights.ctypes.data_as(ctypes.c_void_p), *map(ctypes.c_int64, (numbers, stride, count))),
-            *(chosen.ctypes.data_as(ctypes.c_void_p), share.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(3)),
-            *(ctypes.c_int64(first), ctypes.c_int64(last), centre.ctypes.data_as(ctypes.c_void_p), 9),
+            *(at(weights), *map(ctypes.c_int64, (numbers, stride, count)), at(chosen), at(share), ctypes.c_int64(3)),
+            *(at(table), ctypes.c_int64(1), at(reached), at(centre), 9),
         )
         return made
 
@@ -237,6 +248,7 @@ def test_the_library_adds_up_nothing_outside_of_the_updates(built: Library) -> N
     wrong += [(-24, 8, 3, 0, 8), (24, 1 << 62, 3, 0, 8), (24, 8, 0, 0, 8), (1 << 62, 1 << 61, 3, 0, 8)]
     assert [sums(*sizes) for sizes in wrong] == [-1] * len(wrong)
     assert sums(24, 8, 3, 0, 8, np.array([0, 3, 1])) == sums(24, 8, 3, 0, 8, np.array([0, -1, 1])) == -1
+    assert [sums(24, 8, 3, 0, 8, listed=part) for part in ((-1, 3), (0, 4), (2, 1))] == [-1] * 3
     assert squares.tolist() == [0.0] * 3
 
 

@@ -34,9 +34,9 @@ _BATCHES = (
 )
 """What `step_batches` takes beside a program and its arena."""
 SUMS = {
-    "sums_weighted": "annnaannnai",
+    "sums_weighted": "annnaananaai",
     "sums_deviations": "annnnnaai",
-    "sums_spread": "annnaannaaai",
+    "sums_spread": "annnaaanaaaai",
     "sums_products": "annnanannanani",
     "sums_halves": "anaaai",
 }

@@ -30,11 +30,21 @@ static int known(const int64_t *rows, int64_t count, int64_t all) {
   return 1;
 }
 
-/* Columns of `all` rows in `numbers` float32; `out` has `stride` numbers, `share` and `rows` have `count`. */
+/* The piece of a table that comes next; each thread that works on the table takes one after the other. */
+static int64_t taken(int64_t *next) { return __atomic_fetch_add(next, 1, __ATOMIC_RELAXED); }
+
+/* Columns of `all` rows in `numbers` float32; `out` has `stride` numbers. A piece has four: the first of its columns and
+ * the one after the last, and from where to where its rows stand in `rows` and `share`, which have `listed`. */
 int32_t sums_weighted(const float *w, int64_t numbers, int64_t stride, int64_t all, const int64_t *rows,
-                      const double *share, int64_t count, int64_t first, int64_t last, double *out, int32_t most) {
-  if (!inside(numbers, stride, all, first, last) || !known(rows, count, all)) return -1;
-  table_of(most)->weighted(w, stride, rows, share, count, first, last, out);
+                      const double *share, int64_t listed, const int64_t *pieces, int64_t count, int64_t *next,
+                      double *out, int32_t most) {
+  const sums_table *kernels = table_of(most);
+  for (int64_t p = taken(next); p >= 0 && p < count; p = taken(next)) {
+    int64_t first = pieces[4 * p], last = pieces[4 * p + 1], from = pieces[4 * p + 2], to = pieces[4 * p + 3];
+    if (!inside(numbers, stride, all, first, last) || from < 0 || to < from || to > listed) return -1;
+    if (!known(rows + from, to - from, all)) return -1;
+    kernels->weighted(w, stride, rows + from, share + from, to - from, first, last, out);
+  }
   return 0;
 }
 
@@ -46,12 +56,17 @@ int32_t sums_deviations(const float *w, int64_t numbers, int64_t stride, int64_t
   return 0;
 }
 
-/* `rows` and `share` have `all`, `centre` has `stride`, `lanes` 16 for each row, `squares` one. */
+/* `rows` and `share` have `all`, `centre` has `stride`, `lanes` 16 for each row, `squares` one for each row of each piece;
+ * a piece has the first of its columns and the one after the last. */
 int32_t sums_spread(const float *w, int64_t numbers, int64_t stride, int64_t all, const int64_t *rows,
-                    const double *share, int64_t first, int64_t last, double *centre, double *lanes, double *squares,
-                    int32_t most) {
-  if (!inside(numbers, stride, all, first, last) || !known(rows, all, all)) return -1;
-  table_of(most)->spread(w, stride, rows, share, all, first, last, centre, lanes, squares);
+                    const double *share, const int64_t *pieces, int64_t count, int64_t *next, double *centre,
+                    double *lanes, double *squares, int32_t most) {
+  const sums_table *kernels = table_of(most);
+  for (int64_t p = taken(next); p >= 0 && p < count; p = taken(next)) {
+    int64_t first = pieces[2 * p], last = pieces[2 * p + 1];
+    if (!inside(numbers, stride, all, first, last) || !known(rows, all, all)) return -1;
+    kernels->spread(w, stride, rows, share, all, first, last, centre, lanes, squares + p * all);
+  }
   return 0;
 }
 

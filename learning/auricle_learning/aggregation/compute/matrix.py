@@ -89,13 +89,7 @@ class NumpyMatrix:
     def weighted_sum(self, share: Float64Array, spans: Spans) -> Float64Array:
         """See `Matrix.weighted_sum`."""
         result = np.zeros(self.weights.shape[1])
-        counting = [np.flatnonzero(column) for column in share.T]
-
-        def work(piece: Piece) -> None:
-            rows = counting[piece.layer]
-            self.sum_rows(rows, share[rows, piece.layer], piece, result)
-
-        self._run(work, pieces_of(spans, PIECE))
+        self.sum_layers(share, pieces_of(spans, PIECE), result)
         return result
 
     def layer_norms(
@@ -103,22 +97,21 @@ class NumpyMatrix:
     ) -> Float64Array:
         """See `Matrix.layer_norms`."""
         count, size = self.weights.shape
-        everyone = np.arange(count)
         middle = np.empty(size) if centre is None else np.ascontiguousarray(centre, np.float64)
-        weight = np.ones(count) if share is None else np.ascontiguousarray(share, np.float64)
+        weight = None if share is None else np.ascontiguousarray(share, np.float64)
 
         def work(near: list[Piece]) -> list[Float64Array]:
-            if centre is None and share is None:
-                return self.spread_rows(near, everyone, weight, middle)
-            if centre is None:
-                self.sum_rows(everyone, weight, Piece(near[0].layer, near[0].start, near[-1].stop), middle)
+            if weight is not None:
+                self.sum_rows(np.arange(count), weight, Piece(near[0].layer, near[0].start, near[-1].stop), middle)
             return [self.square_rows(piece, middle) for piece in near]
 
         groups = neighbours(pieces_of(spans, PIECE))
+        spread = centre is None and share is None
+        sums = self.spread_rows(groups, middle) if spread else self._run(work, groups)
         total = np.zeros((count, len(spans)))
         with np.errstate(over="ignore"):
-            for group, sums in zip(groups, self._run(work, groups), strict=True):
-                for piece, squares in zip(group, sums, strict=True):
+            for group, of_group in zip(groups, sums, strict=True):
+                for piece, squares in zip(group, of_group, strict=True):
                     total[:, piece.layer] += squares
         norms: Float64Array = np.sqrt(total)
         if self._wide:
@@ -181,6 +174,16 @@ class NumpyMatrix:
             result += np.square(block, out=block).sum(axis=1)
         return result
 
+    def sum_layers(self, share: Float64Array, pieces: Sequence[Piece], into: Float64Array) -> None:
+        """Write the sums of the rows, weighted by layer (K, L), into the columns of pieces of `into` (P,)."""
+        counting = [np.flatnonzero(column) for column in share.T]
+
+        def work(piece: Piece) -> None:
+            rows = counting[piece.layer]
+            self.sum_rows(rows, share[rows, piece.layer], piece, into)
+
+        self._run(work, pieces)
+
     def sum_rows(self, rows: Rows, share: Float64Array, piece: Piece, into: Float64Array) -> None:
         """Write the weighted sum of some rows, (R,) and (R,), into the columns of a piece of `into` (P,)."""
         total = np.zeros((1 + ROWS, piece.stop - piece.start))
@@ -210,18 +213,19 @@ class NumpyMatrix:
                 squares[first : first + ROWS] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])) + rest
         return squares
 
-    def spread_rows(
-        self, near: list[Piece], everyone: Rows, weight: Float64Array, into: Float64Array
-    ) -> list[Float64Array]:
-        """Write the mean of all rows into the columns of neighbouring pieces of `into` (P,); `square_rows` of each.
+    def spread_rows(self, groups: Sequence[list[Piece]], into: Float64Array) -> Sequence[Sequence[Float64Array]]:
+        """Write the mean of all rows into the columns of neighbouring pieces of `into` (P,); `square_rows` of each."""
+        count = len(self.weights)
+        everyone, weight = np.arange(count), np.ones(count)
 
-        `everyone` (K,) names all rows, each with its `weight` (K,) of 1.
-        """
-        whole = Piece(near[0].layer, near[0].start, near[-1].stop)
-        self.sum_rows(everyone, weight, whole, into)
-        into[whole.columns] /= len(self.weights)
-        self._mend_mean(whole, into)
-        return [self.square_rows(piece, into) for piece in near]
+        def work(near: list[Piece]) -> list[Float64Array]:
+            whole = Piece(near[0].layer, near[0].start, near[-1].stop)
+            self.sum_rows(everyone, weight, whole, into)
+            into[whole.columns] /= count
+            self._mend_mean(whole, into)
+            return [self.square_rows(piece, into) for piece in near]
+
+        return self._run(work, groups)
 
     def mean_of(self, rows: Rows) -> Float64Array:
         """The mean of some rows: (P,)."""

@@ -7,7 +7,9 @@ processor; products of rows have bits of their own, the same at every level. Val
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
 from auricle_learning.aggregation.compute.distances import Float64Array, FloatArray, Rows
-from auricle_learning.aggregation.compute.matrix import NumpyMatrix, Opener
+from auricle_learning.aggregation.compute.matrix import SMALL, NumpyMatrix, Opener, usable_threads
 from auricle_learning.aggregation.compute.pieces import PIECE, Piece
 from auricle_learning.native.compiling import LEVELS
 from auricle_learning.native.library import Library, found_library
@@ -51,10 +53,25 @@ class NativeMatrix(NumpyMatrix):
         count, size = self.weights.shape
         self._uploads = (_address(self.weights), count * size, size, count)
 
+    def sum_layers(self, share: Float64Array, pieces: Sequence[Piece], into: Float64Array) -> None:
+        """See `NumpyMatrix.sum_layers`."""
+        layers, rows = np.nonzero(share.T)
+        edges = np.searchsorted(layers, np.arange(share.shape[1] + 1)).tolist()
+        table = [(piece.start, piece.stop, edges[piece.layer], edges[piece.layer + 1]) for piece in pieces]
+        self._sum_table(rows, share[rows, layers], table, into)
+
     def sum_rows(self, rows: Rows, share: Float64Array, piece: Piece, into: Float64Array) -> None:
         """See `NumpyMatrix.sum_rows`."""
+        self._sum_table(rows, share, [(piece.start, piece.stop, 0, rows.size)], into)
+
+    def _sum_table(
+        self, rows: Rows, share: Float64Array, pieces: Sequence[tuple[int, ...]], into: Float64Array
+    ) -> None:
+        """Write sums of rows: a piece has its first column, its stop, and from where to where `rows` has its rows."""
         chosen, weight = np.ascontiguousarray(rows, np.int64), np.ascontiguousarray(share, np.float64)
-        self._call(self._functions.sums_weighted, chosen, weight, chosen.size, piece.start, piece.stop, into)
+        table, reached = np.array(pieces, np.int64), np.zeros(1, np.int64)
+        given = (chosen, weight, chosen.size, table, len(pieces), reached, into)
+        self._in_threads(lambda: self._call(self._functions.sums_weighted, *given), len(pieces))
 
     def square_rows(self, piece: Piece, centre: Float64Array) -> Float64Array:
         """See `NumpyMatrix.square_rows`."""
@@ -62,18 +79,20 @@ class NativeMatrix(NumpyMatrix):
         self._call(self._functions.sums_deviations, piece.start, piece.stop, centre, squares)
         return squares
 
-    def spread_rows(
-        self, near: list[Piece], everyone: Rows, weight: Float64Array, into: Float64Array
-    ) -> list[Float64Array]:
+    def spread_rows(self, groups: Sequence[list[Piece]], into: Float64Array) -> Sequence[Sequence[Float64Array]]:
         """See `NumpyMatrix.spread_rows`."""
         count = len(self.weights)
-        lanes, result = np.empty(16 * count), [np.empty(count) for _ in near]
-        for piece, squares in zip(near, result, strict=True):
-            self._call(
-                *(self._functions.sums_spread, everyone, weight, piece.start, piece.stop, into),
-                *(lanes, squares),
-            )
-        return result
+        everyone, weight, reached = np.arange(count, dtype=np.int64), np.ones(count), np.zeros(1, np.int64)
+        table = np.array([(piece.start, piece.stop) for near in groups for piece in near], np.int64)
+        squares = np.empty((len(table), count))
+
+        def work() -> None:
+            given = (everyone, weight, table, len(table), reached, into, np.empty(16 * count), squares)
+            self._call(self._functions.sums_spread, *given)
+
+        self._in_threads(work, len(table))
+        each = iter(squares)
+        return [[next(each) for _ in near] for near in groups]
 
     def gram(self, rows: Rows) -> Float64Array:
         """See `auricle_learning.aggregation.compute.distances.Source`."""
@@ -93,6 +112,19 @@ class NativeMatrix(NumpyMatrix):
         upper = np.triu(full[: rows.size, : rows.size])
         result: Float64Array = upper + np.triu(upper, 1).T
         return result
+
+    def _in_threads(self, work: Callable[[], None], pieces: int) -> None:
+        """Do the same in all threads that find something to do: each takes a piece of a table until none is left."""
+        threads = min(self._threads, pieces) if self.weights.size >= SMALL else 1
+        if threads < 2:
+            work()
+            return
+        helpers = _helpers(os.getpid())
+        others = [helpers.submit(work) for _ in range(threads - 1)]
+        work()
+        for other in others:
+            if not other.cancel():  # it began, and may be at its last piece
+                other.result()
 
     def _call(self, function: Callable[..., int], *given: int | NDArray[Any]) -> None:
         """Call the library with the uploads and further numbers and arrays."""
@@ -120,6 +152,12 @@ def how_sums_are_made() -> str:
         return "NumPy sums updates, since the C library is not there"
     fault = fault_of(library)
     return f"the C library sums updates ({library.level})" if fault is None else f"NumPy sums updates: {fault}"
+
+
+@cache
+def _helpers(_process: int) -> ThreadPoolExecutor:
+    """Threads of this process that stay: to start one takes as long as a fifth of the sums of a small cohort."""
+    return ThreadPoolExecutor(usable_threads(), "auricle-sums")
 
 
 @cache
