@@ -32,6 +32,8 @@ Rules = dict[str, Callable[[], Any]]
 FORGET = Path("/proc/self/clear_refs")
 COLD = 1 << 26
 """Bytes that are written before each measurement."""
+REST_SECONDS = 0.1
+"""Threads of BLAS that have nothing to do any more take their cores from the next measurement for some 25 ms."""
 
 
 def uploads(clients: int, size: int, seed: int) -> Any:
@@ -177,6 +179,7 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         print(json.dumps(measure(rules[asked["rule"]], memory=asked["memory"])), file=out, flush=True)
+        time.sleep(REST_SECONDS)
 
 
 if __name__ == "__main__":
