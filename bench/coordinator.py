@@ -2,10 +2,11 @@
 
 A real mosquitto, the coordinator in a process of its own, and real links: every simulated device signs and sends an
 update of the plug-in's size in every round, and notes the seconds from its first byte to the acknowledgement, which
-comes after the commit. Devices answer an invitation at once, all together: the worst case. Broker and devices run on
-the same cores as the coordinator, so the CPU time of each is printed.
+comes after the commit. Devices answer an invitation at once, all together: the worst case; or, with `--rate`, so many
+a second, one after the other. Broker and devices run on the same cores as the coordinator, so the CPU time of each is
+printed.
 
-    python bench/coordinator.py [--devices 1000] [--rounds 10] [--codec float16] [--database URL] [--json]
+    python bench/coordinator.py [--devices 1000] [--rounds 10] [--codec float16] [--rate 20] [--database URL] [--json]
 
 Prints for every round seconds, updates a second, the latency's median and 99th percentile, milliseconds of CPU an
 update took in coordinator, broker and devices, and the coordinator's memory (PSS), threads and open files at its end;
@@ -61,8 +62,9 @@ async def simulate(told: dict[str, Any]) -> None:
             RESEND,
             codec=told["codec"],
             keepalive=120,
+            delay=delay,
         )
-        for name, url in told["devices"]
+        for name, url, delay in told["devices"]
     ]
     began = time.monotonic()
     for start in range(0, len(devices), 100):
@@ -112,7 +114,8 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
         }
         server = await child("--serve", told)
         key = json.loads(await server.stdout.readline())["coordinator"]
-        everybody = [(name, broker.address(name).url) for name in names]
+        apart = 1 / arguments.rate if arguments.rate else 0.0
+        everybody = [(name, broker.address(name).url, i * apart) for i, name in enumerate(names)]
         shares = [everybody[i :: arguments.processes] for i in range(arguments.processes)]
         simulators = [
             await child("--simulate", {"key": key, "codec": arguments.codec, "devices": share}) for share in shares
@@ -251,6 +254,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--codec", default="float32", choices=sorted(CODECS), help="float16 halves an update")
+    parser.add_argument("--rate", type=float, default=0.0, help="updates that come a second; 0: all at once")
     parser.add_argument("--rule", default="lpa")
     parser.add_argument("--database", default=None)
     parser.add_argument("--json", action="store_true")

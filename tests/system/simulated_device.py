@@ -43,9 +43,10 @@ class SimulatedDevice:
         *,
         codec: str = "float32",
         keepalive: int = 5,
+        delay: float = 0.0,
     ) -> None:
         self.name, self._fleet, self._key, self._pack = name, fleet, key, pack
-        self._resend, self._codec = resend, codec
+        self._resend, self._codec, self._delay = resend, codec, delay
         self._identity, self._topics = Identity.create(), Topics(fleet)
         self._seed, self._size = int.from_bytes(name.encode(), "big") % (1 << 32), size
         self.answers: dict[int, str] = {}  # verdict by round
@@ -93,6 +94,8 @@ class SimulatedDevice:
         return Update(**self._head(), **about, **own, attempt=1)
 
     async def _answer(self, invite: Invite) -> None:
+        if self._delay:
+            await asyncio.sleep(self._delay)
         body = encode(self.weights_for(invite.round), self._codec)
         update = self.update_for(invite, body)
         log.info("%s: round %d intends body %s", self.name, invite.round, update.body)
