@@ -69,7 +69,7 @@ def command_group(part: str, package: str, places: Mapping[str, Mapping[str, str
     class CommandGroup(TyperGroup):
         def __init__(self, **given: Any) -> None:  # noqa: ANN401 - typer's own
             super().__init__(**given)
-            self.commands = _Commands(part, entries)
+            self.commands = _Commands(part, entries)  # type: ignore[assignment]
 
         def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - as of typer's or of click's click
             return list(entries)
@@ -81,12 +81,12 @@ def command_group(part: str, package: str, places: Mapping[str, Mapping[str, str
     return CommandGroup
 
 
-class _Commands(MutableMapping[str, Any]):
+class _Commands(MutableMapping[str, object]):
     """Commands by name, each loaded when it is first asked for."""
 
     def __init__(self, part: str, entries: Mapping[str, Entry]) -> None:
         self._part, self.entries = part, entries
-        self._loaded: dict[str, Any] = {}
+        self._loaded: dict[str, object] = {}
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - as above
         if name not in self._loaded:
