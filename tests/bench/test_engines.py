@@ -105,7 +105,9 @@ def test_models_apart_are_no_comparison() -> None:
 
 
 def test_a_process_and_its_children_are_counted() -> None:
-    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(1, flush=True); input()'])"
+    """Time is counted in ticks of the kernel: the process works for some."""
+    child = "import time\nwhile time.process_time() < 0.1: pass\nprint(1, flush=True)\ninput()"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
