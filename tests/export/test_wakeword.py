@@ -305,8 +305,8 @@ def test_from_the_phrase_to_a_pack_that_goes_on_where_it_was_interrupted(tmp_pat
     assert pack.labels == ("hey robot", "_unknown_", "_silence_")
     assert set(pack.manifest.listening.thresholds) == {"hey robot"}
     assert pack.manifest.listening.wake == ()
-    named = [load_pack(name).manifest.start[MODEL].attribution for name in ("gsc12-res", "home")]
-    assert pack.manifest.start[MODEL].attribution == tuple(dict.fromkeys([*named[0], *named[1]]))
+    named = [load_pack(name).manifest.start[MODEL].attribution for name in ("gsc12-res", "home", "home-more")]
+    assert pack.manifest.start[MODEL].attribution == tuple(dict.fromkeys([*named[0], *named[1], *named[2]]))
     assert {"speech", "words", "noise"} <= set(pack.manifest.negatives.kinds)
     assert len(pack_bytes(pack)) < 1_000_000
     assert {word.word for word in done.judgement.counts.words} == {"hey robot"}
