@@ -25,8 +25,9 @@ from auricle_edge.listening.detect.loudness import loudness
 from auricle_edge.listening.events.announced import FILE, Announced
 from auricle_edge.listening.events.bids import MOST_SILENT, Answer, Answerers, Bid, Close, decode, encode, winner
 from auricle_edge.listening.events.chosen import bids_key, require_asked
-from auricle_edge.listening.events.home_assistant import HomeState, Topics, discovery, event_payload
-from auricle_edge.listening.events.home_device import HomeDevice
+from auricle_edge.listening.events.home_assistant import Topics, event_payload, update_payload
+from auricle_edge.listening.events.home_device import HomeDevice, HomeState
+from auricle_edge.listening.events.home_entities import discovery
 from auricle_edge.listening.events.home_mqtt import HomeMqtt
 from auricle_edge.listening.events.one_answer import OneAnswer
 from auricle_edge.listening.events.outputs import EventSettings, Outputs
@@ -58,7 +59,8 @@ def test_a_word_is_as_loud_as_its_loudest_three_tenths_and_stands_out_from_the_q
 
 def test_discovery_has_the_fields_that_home_assistant_reads() -> None:
     topics = Topics("auricle-events/kitchen-1")
-    found = discovery("homeassistant", "kitchen-1", topics, ("computer", "stop"), "home")
+    device = HomeDevice("kitchen-1", "home", ("computer", "stop"), HomeState, lambda on: None)
+    found = discovery("homeassistant", device, topics, HomeState(thresholds={"computer": 0.8}))
     assert set(found) == {
         "homeassistant/switch/kitchen-1/mute/config",
         "homeassistant/sensor/kitchen-1/word/config",
@@ -67,12 +69,15 @@ def test_discovery_has_the_fields_that_home_assistant_reads() -> None:
         "homeassistant/sensor/kitchen-1/pack/config",
         "homeassistant/event/kitchen-1/heard/config",
         "homeassistant/update/kitchen-1/agent/config",
+        "homeassistant/number/kitchen-1/threshold_computer/config",
+        "homeassistant/device_automation/kitchen-1/heard_computer/config",
+        "homeassistant/device_automation/kitchen-1/heard_stop/config",
     }
-    for config in found.values():
-        assert config["availability_topic"] == "auricle-events/kitchen-1/availability"
+    for topic, config in found.items():
         assert config["device"]["identifiers"] == ["auricle_kitchen-1"]  # type: ignore[index]
         assert config["origin"]["name"] == "Auricle"  # type: ignore[index]
-    assert len({config["unique_id"] for config in found.values()}) == len(found)
+        if "device_automation" not in topic:
+            assert config["availability_topic"] == "auricle-events/kitchen-1/availability"
     switch = found["homeassistant/switch/kitchen-1/mute/config"]
     assert switch["command_topic"] == "auricle-events/kitchen-1/mute/set"
     assert found["homeassistant/event/kitchen-1/heard/config"]["event_types"] == ["computer", "stop"]
@@ -82,9 +87,9 @@ def test_discovery_has_the_fields_that_home_assistant_reads() -> None:
 
 
 def test_a_rollout_under_way_is_a_newer_version() -> None:
-    idle = HomeState(version="1.2.0").update()
+    idle = update_payload(HomeState(version="1.2.0"))
     assert (idle["installed_version"], idle["latest_version"], idle["in_progress"]) == ("1.2.0", "1.2.0", False)
-    moving = HomeState(version="1.2.0", rollout="1.3.0").update()
+    moving = update_payload(HomeState(version="1.2.0", rollout="1.3.0"))
     assert (moving["latest_version"], moving["in_progress"]) == ("1.3.0", True)
 
 
@@ -122,12 +127,12 @@ def test_home_assistant_finds_a_device_again_after_either_starts_and_sees_it_go(
         seen.clear()
         async with MqttLink(LinkSettings(address, "hub"), handlers=handlers) as hub:
             await hub.wait_connected(20)
-            await until(lambda: len(seen) == 10)
+            await until(lambda: len(seen) == 12)
             own = {topic.removeprefix(f"{base}/") for topic, *_ in seen if base in topic}
             assert own == {"availability", "state", "update"}
             assert all(kept for topic, _, kept in seen if topic.endswith("/config")), "retained"
             first = [json.loads(payload) for topic, payload, _ in seen if topic.endswith("/config")]
-            assert len(first) == 7
+            assert len(first) == 9
             seen.clear()
             await hub.publish("homeassistant/status", b"online")
             await until(lambda: of(f"{base}/availability") == ["online"])
@@ -181,15 +186,15 @@ def test_what_was_announced_under_another_name_or_is_no_more_is_taken_back(tmp_p
             await hub.wait_connected(20)
             first = home(address, "kitchen-1", "homeassistant")
             await first.open()
-            await until(lambda: len(of("kitchen-1")) == 10)
+            await until(lambda: len(of("kitchen-1")) == 12)
             await first.close()
             second = home(address, "hall-1", "homeassistant")
             await second.open()
-            await until(lambda: len(of("hall-1")) == 10 and not of("kitchen-1"))
+            await until(lambda: len(of("hall-1")) == 12 and not of("kitchen-1"))
             await second.close()
             third = home(address, "hall-1", "other")
             await third.open()
-            await until(lambda: len(of("hall-1")) == 10 and not any(topic.startswith("home") for topic in kept))
+            await until(lambda: len(of("hall-1")) == 12 and not any(topic.startswith("home") for topic in kept))
             await third.close()
             without = home(address, "hall-1", None)
             await without.open()

@@ -14,7 +14,6 @@ from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
 from auricle_edge.control import ControlServer
 from auricle_edge.labels.candidates import reconsider
-from auricle_edge.listening.detect.rules import tune
 from auricle_edge.listening.events.buttons import Buttons
 from auricle_edge.listening.sound import Detection, Event
 from auricle_edge.service.parts import Hooks, Parts
@@ -182,7 +181,7 @@ class ListeningDevice:
         self._listen()
 
     def _listen(self) -> None:
-        """Let the chosen model listen, at its thresholds and the sensitivity of now."""
+        """Let the chosen model listen, at the thresholds of now."""
         parts = self.parts
-        now, chosen = parts.hearing.now.candidate, tune(parts.hearing.detect, parts.pack.labels, parts.tuning.step)
+        now, chosen = parts.hearing.now.candidate, parts.detect_now
         parts.detector.replace(now.recognise, now.name, chosen.thresholds, chosen.commands)

@@ -31,15 +31,15 @@ from auricle_edge.fleet.device_rounds import Learnt
 from auricle_edge.fleet.report import HearingReporter
 from auricle_edge.labels import Labeller
 from auricle_edge.listening.capture.capture import Capture
-from auricle_edge.listening.detect import Detector, detect_settings
+from auricle_edge.listening.detect import Detector, DetectSettings, detect_settings
 from auricle_edge.listening.detect.rules import tune
 from auricle_edge.listening.detect.vote import load_voter
 from auricle_edge.listening.events.chosen import Device, choose_answers, choose_outputs
-from auricle_edge.listening.events.home_assistant import HomeState
-from auricle_edge.listening.events.home_device import HomeDevice
+from auricle_edge.listening.events.home_device import HomeDevice, HomeState
 from auricle_edge.listening.events.outputs import Output, Outputs
 from auricle_edge.listening.listening_status import CaptureState
 from auricle_edge.listening.listening_thread import AudioBroadcast, ListeningThread
+from auricle_edge.listening.own_thresholds import OwnThresholds
 from auricle_edge.listening.sound import Event, Feedback
 from auricle_edge.listening.tuning import Tuning
 from auricle_edge.ota.following import Following
@@ -133,6 +133,8 @@ class Parts:
         chosen = self.hearing.choose(data.held_out).candidate
         self.tuning = Tuning(folder, accepted=settings.remote.sensitivity)
         self.tuning.apply, self.tuning.executor = hooks.tuned, self.labelling
+        self.own_thresholds = OwnThresholds(folder, self.detect, self.detect.wake or self.words)
+        self.own_thresholds.apply = lambda: hooks.tuned(self.tuning.step)
         self.detector = self._detector(frontend)
         self.labeller = Labeller(self.store, self.detector, settings.labels, chosen.recognise)
         self.detector.watch_near(settings.labels.near_share, self.labeller.almost)
@@ -186,9 +188,13 @@ class Parts:
         """A detector for the sound of somebody else, with the model that listens now."""
         return self._detector(self._frontend)
 
+    @property
+    def detect_now(self) -> DetectSettings:
+        """What listens with: the thresholds that fit the model, the owner's over them, at the sensitivity of now."""
+        return tune(self.own_thresholds.over(self.hearing.detect), self.pack.labels, self.tuning.step)
+
     def _detector(self, frontend: LogMel) -> Detector:
-        now = self.hearing.now.candidate
-        detect = tune(self.hearing.detect, self.pack.labels, self.tuning.step)
+        now, detect = self.hearing.now.candidate, self.detect_now
         return Detector(frontend, self.pack.labels, now.recognise, detect, model=now.name, vote=self.vote)
 
     def close(self) -> None:
@@ -222,10 +228,25 @@ class Parts:
             self._hooks.feedback,
             lambda: device_token(self.settings.folder, FEEDBACK_TOKEN),
             self._readable,
-            HomeDevice(self.settings.name, self.pack.manifest.name, self.words, self._home_state, self._hooks.mute),
+            self._home_device(),
             self.settings.folder,
         )
         return choose_outputs(self.settings.events, device)
+
+    def _home_device(self) -> HomeDevice:
+        def set_threshold(word: str, threshold: float) -> None:
+            self.labelling.submit(self.own_thresholds.set, word, threshold).result()
+
+        return HomeDevice(
+            name=self.settings.name,
+            model=self.pack.manifest.name,
+            keywords=self.words,
+            state=self._home_state,
+            mute=self._hooks.mute,
+            wake=self.detect.wake,
+            set_threshold=set_threshold,
+            buttons=self.settings.events.mqtt_buttons,
+        )
 
     def _home_state(self) -> HomeState:
         state, updates = self.capture.state, self.updates.standing()
@@ -238,6 +259,7 @@ class Parts:
             version=updates.version or __version__,
             rollout=updates.rollout or None if under_way else None,
             reason=updates.reason if under_way else "",
+            thresholds=self.own_thresholds.of(self.hearing.detect),
         )
 
     def _capture_changed(self, state: CaptureState) -> None:

@@ -62,6 +62,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "mqtt_plain",
         "mqtt_feedback",
         "mqtt_discovery",
+        "mqtt_buttons",
         "mqtt_discovery_prefix",
         "mqtt_one_answer",
         "mqtt_one_answer_topic",

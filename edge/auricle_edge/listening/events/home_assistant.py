@@ -1,60 +1,21 @@
 """A device as Home Assistant finds it: what its MQTT discovery wants to be told, as pure messages.
 
-Topics are `<prefix>/<component>/<node>/<object>/config`, the fields are those of the integrations `switch.mqtt`,
-`sensor.mqtt`, `event.mqtt` and `update.mqtt` (https://www.home-assistant.io/integrations/mqtt/#mqtt-discovery).
+Topics are `<prefix>/<component>/<node>/<object>/config`, the fields are those of the integration's components
+(https://www.home-assistant.io/integrations/mqtt/#mqtt-discovery).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import re
 from dataclasses import dataclass
 
 from auricle import __version__
-from auricle.wire.kinds import DeviceId
+from auricle_edge.listening.events.home_device import HomeState
 from auricle_edge.listening.sound import Detection
 
 ONLINE, OFFLINE = b"online", b"offline"
 ON, OFF = b"ON", b"OFF"
-
-
-@dataclass(frozen=True)
-class HomeState:
-    """What the home is told of a device beside its events."""
-
-    muted: bool = False
-    level: float | None = None
-    """dBFS of the last half second; None while nothing is heard."""
-    word: str | None = None
-    """The last word that it answered."""
-    rounds: int = 0
-    """Rounds that it trained since its start."""
-    pack: str = ""
-    """Name and beginning of the identity."""
-    version: str = __version__
-    """Of the bundle that runs, or of the package."""
-    rollout: str | None = None
-    """Name of a rollout that is on its way here; None: nothing is."""
-    reason: str = ""
-    """What is to be said of that rollout."""
-
-    def payload(self) -> dict[str, object]:
-        """As the state topic has it."""
-        return {
-            "muted": (ON if self.muted else OFF).decode(),
-            "level": self.level,
-            "word": self.word,
-            "rounds": self.rounds,
-            "pack": self.pack,
-        }
-
-    def update(self) -> dict[str, object]:
-        """As the update entity wants it, which takes no other field."""
-        return {
-            "installed_version": self.version,
-            "latest_version": self.rollout or self.version,
-            "in_progress": self.rollout is not None,
-            "release_summary": self.reason,
-        }
 
 
 @dataclass(frozen=True)
@@ -88,59 +49,52 @@ class Topics:
         """`ON` and `OFF` are taken from here."""
         return f"{self.base}/mute/set"
 
+    @property
+    def feedback(self) -> str:
+        """Answers that carry the device's token are taken from here."""
+        return f"{self.base}/feedback"
 
-def discovery(
-    prefix: str, device: DeviceId, topics: Topics, words: Sequence[str], model: str
-) -> dict[str, dict[str, object]]:
-    """The configuration messages by topic, each to be published retained.
+    @property
+    def press(self) -> str:
+        """Which button was pressed; without a token."""
+        return f"{self.base}/press"
 
-    Parameters
-    ----------
-    prefix
-        Home Assistant's discovery prefix.
-    device
-        Name of the device, which is node id and part of every unique id.
-    topics
-        Where it speaks.
-    words
-        Every keyword that it may hear: the types of its events.
-    model
-        Name of its pack.
-    """
-    common: dict[str, object] = {
-        "availability_topic": topics.availability,
-        "device": {
-            "identifiers": [f"auricle_{device}"],
-            "name": device,
-            "manufacturer": "Auricle",
-            "model": model,
-            "sw_version": __version__,
-        },
-        "origin": {"name": "Auricle", "sw_version": __version__},
+    @property
+    def answer(self) -> str:
+        """What became of an answer or a press."""
+        return f"{self.base}/answer"
+
+    def threshold(self, word: str) -> str:
+        """The threshold of a word is taken from here; of `+`, of every word."""
+        return f"{self.base}/threshold/{word if word == '+' else object_id(word)}/set"
+
+
+def object_id(word: str) -> str:
+    """A word as a level of a topic and as an object id: of letters, digits and `_`, another one for each word."""
+    plain = re.sub(r"[^a-z0-9]+", "_", word.lower()).strip("_")
+    return plain if plain == word else f"{plain}_{hashlib.sha256(word.encode()).hexdigest()[:8]}"
+
+
+def state_payload(state: HomeState) -> dict[str, object]:
+    """A state as its topic has it."""
+    return {
+        "muted": (ON if state.muted else OFF).decode(),
+        "level": state.level,
+        "word": state.word,
+        "rounds": state.rounds,
+        "pack": state.pack,
+        "thresholds": {object_id(word): round(value, 2) for word, value in state.thresholds.items()},
     }
-    found: dict[str, dict[str, object]] = {}
-    for component, name, fields in _entities(topics, words):
-        own = {"unique_id": f"auricle_{device}_{name}", **fields, **common}
-        found[f"{prefix}/{component}/{device}/{name}/config"] = own
-    return found
 
 
-def _entities(topics: Topics, words: Sequence[str]) -> list[tuple[str, str, dict[str, object]]]:
-    """Component, object id and what each has of its own."""
-    state: dict[str, object] = {"state_topic": topics.state}
-    diagnostic = {**state, "entity_category": "diagnostic"}
-    mute = {"name": "Mute", "icon": "mdi:microphone-off", "command_topic": topics.mute, **state}
-    level = {"name": "Level", "unit_of_measurement": "dBFS", "state_class": "measurement", **diagnostic}
-    rounds = {"name": "Rounds trained", "state_class": "total_increasing", **diagnostic}
-    return [
-        ("switch", "mute", {**mute, "value_template": "{{ value_json.muted }}"}),
-        ("sensor", "word", {"name": "Last word", **state, "value_template": "{{ value_json.word }}"}),
-        ("sensor", "level", {**level, "value_template": "{{ value_json.level }}"}),
-        ("sensor", "rounds", {**rounds, "value_template": "{{ value_json.rounds }}"}),
-        ("sensor", "pack", {"name": "Pack", **diagnostic, "value_template": "{{ value_json.pack }}"}),
-        ("event", "heard", {"name": "Heard", "state_topic": topics.heard, "event_types": list(words)}),
-        ("update", "agent", {"name": "Agent", "title": "Auricle", **diagnostic, "state_topic": topics.update}),
-    ]
+def update_payload(state: HomeState) -> dict[str, object]:
+    """A state as the update entity wants it, which takes no other field."""
+    return {
+        "installed_version": state.version,
+        "latest_version": state.rollout or state.version,
+        "in_progress": state.rollout is not None,
+        "release_summary": state.reason,
+    }
 
 
 def event_payload(detection: Detection) -> dict[str, object]:
@@ -154,3 +108,8 @@ def event_payload(detection: Detection) -> dict[str, object]:
         "over_noise": detection.over_noise,
         "wake_word": detection.wake_word,
     }
+
+
+def origin() -> dict[str, object]:
+    """Who announces."""
+    return {"name": "Auricle", "sw_version": __version__}

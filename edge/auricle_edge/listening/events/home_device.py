@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from auricle import __version__
 from auricle.wire.kinds import DeviceId
-from auricle_edge.listening.events.home_assistant import HomeState
+
+
+@dataclass(frozen=True)
+class HomeState:
+    """What the home is told of a device beside its events."""
+
+    muted: bool = False
+    level: float | None = None
+    """dBFS of the last half second; None while nothing is heard."""
+    word: str | None = None
+    """The last word that it answered."""
+    rounds: int = 0
+    """Rounds that it trained since its start."""
+    pack: str = ""
+    """Name and beginning of the identity."""
+    version: str = __version__
+    """Of the bundle that runs, or of the package."""
+    rollout: str | None = None
+    """Name of a rollout that is on its way here; None: nothing is."""
+    reason: str = ""
+    """What is to be said of that rollout."""
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    """Of the words that count while it waits."""
 
 
 @dataclass(frozen=True)
@@ -22,3 +45,9 @@ class HomeDevice:
     """How it is now; the last word is known here."""
     mute: Callable[[bool], object]
     """Closes or opens the microphone; from a thread of its own."""
+    wake: Sequence[str] = ()
+    """Those of the keywords that are wake words."""
+    set_threshold: Callable[[str, float], object] = lambda word, threshold: None
+    """Sets the threshold of a word; from a thread of its own."""
+    buttons: bool = False
+    """Whether a press of a button is an answer to the newest detection."""

@@ -18,6 +18,7 @@ from auricle.wire.kinds import UNDECODABLE, DeviceId, plain
 from auricle_edge.listening.events.announced import Announced
 from auricle_edge.listening.events.home_assistant import Topics
 from auricle_edge.listening.events.home_device import HomeDevice
+from auricle_edge.listening.events.home_entities import presses
 from auricle_edge.listening.events.one_answer import OneAnswer
 from auricle_edge.listening.events.outputs import line_of
 from auricle_edge.listening.events.presence import Presence
@@ -90,9 +91,13 @@ class HomeMqtt:
         self._device, self._answer, self._token = device, answer, token
         self._sparse = SparseLog(log)
         self._telling: set[asyncio.Task[None]] = set()
-        handlers: dict[str, Handler] = {} if token is None else {f"{self._topic}/feedback": self._on_delivery}
+        topics = Topics(self._topic)
+        handlers: dict[str, Handler] = {} if token is None else {topics.feedback: self._on_delivery}
+        self._presses = presses(home[0].wake) if home is not None and home[0].buttons else {}
+        if self._presses:
+            handlers[topics.press] = self._on_press
         self._announced = announced
-        self._presence = None if home is None else Presence(home[1], Topics(self._topic), home[0])
+        self._presence = None if home is None else Presence(home[1], topics, home[0])
         self._bids = bids or ""
         self.one_answer = (
             None if bids is None else OneAnswer(device, self._bid, lambda: self.link.connected, key=bids_key)
@@ -156,7 +161,16 @@ class HomeMqtt:
         if self._token is None or not hmac.compare_digest(said.token.encode(), self._token.encode()):
             self._sparse.warning("Feedback on %s was ignored: it does not carry this device's token.", arrived.topic)
             return
-        feedback = Feedback(said.verdict, said.id, said.word)
+        self._begin(Feedback(said.verdict, said.id, said.word))
+
+    async def _on_press(self, arrived: Delivery) -> None:
+        feedback = None if arrived.retain else self._presses.get(arrived.payload)
+        if feedback is None:
+            self._sparse.warning("A message on %s was ignored: it is retained, or no button's.", arrived.topic)
+            return
+        self._begin(feedback)
+
+    def _begin(self, feedback: Feedback) -> None:
         telling = start_task(self._tell(self._answer(feedback)), log, "An answer to the home's broker")
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)

@@ -39,7 +39,9 @@ class EventSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     mqtt_feedback: bool = False
     """Take answers from the home's broker that carry the token in the state folder's `feedback.token`."""
     mqtt_discovery: bool = False
-    """Tell Home Assistant of this device at the home's broker: switch, sensors, events and version."""
+    """Tell Home Assistant of this device at the home's broker: switch, thresholds, sensors, events and version."""
+    mqtt_buttons: bool = False
+    """Take answers from Home Assistant's buttons, too: whoever may publish to their topic needs no token."""
     mqtt_discovery_prefix: Topic = "homeassistant"
     """Home Assistant's discovery prefix, under which it says at `/status` that it has started, too."""
     mqtt_one_answer: bool = False

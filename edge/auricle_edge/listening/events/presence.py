@@ -7,26 +7,35 @@ import dataclasses
 import json
 import logging
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from functools import cached_property
+from typing import ParamSpec
+
+import msgspec
 
 from auricle.errors import AuricleError
 from auricle.mqtt_link.link import Delivery, Handler, MqttLink, Will
 from auricle.mqtt_link.tasks import start_task
+from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.listening.events.home_assistant import (
     OFF,
     OFFLINE,
     ON,
     ONLINE,
-    HomeState,
     Topics,
-    discovery,
     event_payload,
+    state_payload,
+    update_payload,
 )
-from auricle_edge.listening.events.home_device import HomeDevice
+from auricle_edge.listening.events.home_device import HomeDevice, HomeState
+from auricle_edge.listening.events.home_entities import discovery
 from auricle_edge.listening.events.sparse_log import SparseLog
+from auricle_edge.listening.own_thresholds import Threshold
 from auricle_edge.listening.sound import Detection
 
 log = logging.getLogger("auricle.events")
+
+Given = ParamSpec("Given")
 
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the device's state; what has changed is published."""
@@ -66,16 +75,17 @@ class Presence:
     def topics(self) -> tuple[str, ...]:
         """Where it leaves retained messages."""
         own = self._topics
-        return (*self._configs(), own.availability, own.state, own.update)
+        return (*self._configs, own.availability, own.state, own.update)
 
+    @cached_property
     def _configs(self) -> dict[str, dict[str, object]]:
-        device = self._device
-        return discovery(self._prefix, device.name, self._topics, device.keywords, device.model)
+        return discovery(self._prefix, self._device, self._topics, self._device.state())
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
         """What it subscribes to."""
-        return {f"{self._prefix}/status": self._born, self._topics.mute: self._mute}
+        own = self._topics
+        return {f"{self._prefix}/status": self._born, own.mute: self._mute, own.threshold("+"): self._threshold}
 
     def start(self, link: MqttLink) -> None:
         """Keep the state up; the link has been made with `will`, `handlers` and `announce`."""
@@ -90,7 +100,7 @@ class Presence:
     async def announce(self, link: MqttLink) -> None:
         """Everything that Home Assistant has to know, retained; after each connection."""
         self._said = None
-        for topic, config in self._configs().items():
+        for topic, config in self._configs.items():
             await link.publish(topic, json.dumps(config).encode(), retain=True)
         await self._say(link, self._now())
         await link.publish(self._topics.availability, ONLINE, retain=True)
@@ -107,9 +117,9 @@ class Presence:
 
     async def _say(self, link: MqttLink, state: HomeState) -> None:
         before, self._said, self._said_at = self._said, state, time.monotonic()
-        await link.publish(self._topics.state, json.dumps(state.payload()).encode(), retain=True)
-        if before is None or before.update() != state.update():
-            await link.publish(self._topics.update, json.dumps(state.update()).encode(), retain=True)
+        await link.publish(self._topics.state, json.dumps(state_payload(state)).encode(), retain=True)
+        if before is None or update_payload(before) != update_payload(state):
+            await link.publish(self._topics.update, json.dumps(update_payload(state)).encode(), retain=True)
 
     async def _watch(self, link: MqttLink) -> None:
         while True:
@@ -134,22 +144,36 @@ class Presence:
         if arrived.retain or arrived.payload not in (ON, OFF):
             self._sparse.warning("A message on %s was ignored: it is retained, or neither ON nor OFF.", arrived.topic)
             return
-        self._begin(self._on_mute(arrived.payload == ON))
+        self._begin(self._do(self._device.mute, arrived.payload == ON))
 
-    async def _on_mute(self, on: bool) -> None:
-        await asyncio.to_thread(self._device.mute, on)
-        if self._link is not None:
-            await self._say(self._link, self._now())
+    async def _threshold(self, arrived: Delivery) -> None:
+        words = {self._topics.threshold(word): word for word in self._device.state().thresholds}
+        try:
+            word, threshold = words[arrived.topic], msgspec.json.decode(arrived.payload, type=Threshold)
+        except (KeyError, *UNDECODABLE):
+            word, threshold = "", 0.0
+        if arrived.retain or not word:
+            self._sparse.warning("A message on %s was ignored: it is retained, or no threshold.", arrived.topic)
+            return
+        self._begin(self._do(self._device.set_threshold, word, threshold))
+
+    async def _do(self, work: Callable[Given, object], *given: Given.args, **named: Given.kwargs) -> None:
+        """Do something to the device in a thread of its own, and say how it is then."""
+        try:
+            await asyncio.to_thread(work, *given, **named)
+        finally:
+            if self._link is not None:
+                await self._say(self._link, self._now())
 
     def _begin(self, work: Coroutine[object, object, None]) -> None:
         """Do it beside the link's handlers: bids that come meanwhile have 300 ms."""
 
-        async def told() -> None:
+        async def guarded() -> None:
             try:
                 await work
             except AuricleError as error:
-                log.warning("The home's broker was not told how the device is: %s", error)
+                log.warning("The home has not got what it asked for: %s", error)
 
-        task = start_task(told(), log, "A message to the home's broker")
+        task = start_task(guarded(), log, "A message to the home's broker")
         self._begun.add(task)
         task.add_done_callback(self._begun.discard)
