@@ -69,6 +69,7 @@ def test_discovery_has_the_fields_that_home_assistant_reads() -> None:
         "homeassistant/sensor/kitchen-1/pack/config",
         "homeassistant/event/kitchen-1/heard/config",
         "homeassistant/update/kitchen-1/agent/config",
+        "homeassistant/binary_sensor/kitchen-1/problem/config",
         "homeassistant/number/kitchen-1/threshold_computer/config",
         "homeassistant/device_automation/kitchen-1/heard_computer/config",
         "homeassistant/device_automation/kitchen-1/heard_stop/config",
@@ -127,12 +128,12 @@ def test_home_assistant_finds_a_device_again_after_either_starts_and_sees_it_go(
         seen.clear()
         async with MqttLink(LinkSettings(address, "hub"), handlers=handlers) as hub:
             await hub.wait_connected(20)
-            await until(lambda: len(seen) == 12)
+            await until(lambda: len(seen) == 13)
             own = {topic.removeprefix(f"{base}/") for topic, *_ in seen if base in topic}
             assert own == {"availability", "state", "update"}
             assert all(kept for topic, _, kept in seen if topic.endswith("/config")), "retained"
             first = [json.loads(payload) for topic, payload, _ in seen if topic.endswith("/config")]
-            assert len(first) == 9
+            assert len(first) == 10
             seen.clear()
             await hub.publish("homeassistant/status", b"online")
             await until(lambda: of(f"{base}/availability") == ["online"])
@@ -186,15 +187,15 @@ def test_what_was_announced_under_another_name_or_is_no_more_is_taken_back(tmp_p
             await hub.wait_connected(20)
             first = home(address, "kitchen-1", "homeassistant")
             await first.open()
-            await until(lambda: len(of("kitchen-1")) == 12)
+            await until(lambda: len(of("kitchen-1")) == 13)
             await first.close()
             second = home(address, "hall-1", "homeassistant")
             await second.open()
-            await until(lambda: len(of("hall-1")) == 12 and not of("kitchen-1"))
+            await until(lambda: len(of("hall-1")) == 13 and not of("kitchen-1"))
             await second.close()
             third = home(address, "hall-1", "other")
             await third.open()
-            await until(lambda: len(of("hall-1")) == 12 and not any(topic.startswith("home") for topic in kept))
+            await until(lambda: len(of("hall-1")) == 13 and not any(topic.startswith("home") for topic in kept))
             await third.close()
             without = home(address, "hall-1", None)
             await without.open()

@@ -22,7 +22,7 @@ from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
 from auricle_edge.listening.detect import DetectSettings
 from auricle_edge.listening.events.chosen import require_asked
 from auricle_edge.listening.events.home_assistant import Topics, event_payload, object_id, state_payload
-from auricle_edge.listening.events.home_device import HomeDevice, HomeState
+from auricle_edge.listening.events.home_device import Figures, HomeDevice, HomeState
 from auricle_edge.listening.events.home_entities import MOST_WORDS, discovery, presses
 from auricle_edge.listening.events.home_mqtt import HomeMqtt
 from auricle_edge.listening.events.outputs import EventSettings
@@ -31,7 +31,18 @@ from auricle_edge.listening.sound import Feedback
 
 WORDS = ("computer", "hey robot", "größer", "stop")
 WAKING = WORDS[:2]
-STATE = HomeState(pack="home 0123", level=-40.0, word="stop", thresholds={"computer": 0.8, "hey robot": 0.9912})
+STATE = HomeState(
+    pack="home 0123",
+    level=-40.0,
+    word="stop",
+    thresholds={"computer": 0.8, "hey robot": 0.9912},
+    connected=False,
+    fleet="round 5 trained, its update is accepted",
+    model="personal",
+    model_reason="It is better on the held-out clips.",
+    problem="No sound comes from the microphone.",
+    figures=Figures(47.6, 812.3, 20_480.0),
+)
 BASE = "auricle-events/kitchen-1"
 
 
@@ -76,6 +87,9 @@ def test_each_template_finds_its_value() -> None:
             shown[topic.split("/")[-2]] = jinja.from_string(template).render(value_json=payloads[source])
     assert shown["threshold_computer"] == "0.8" and shown[f"threshold_{object_id('hey robot')}"] == "0.99"
     assert (shown["word"], shown["level"], shown["answer"]) == ("stop", "-40.0", "Nothing was heard yet.")
+    assert [shown[name] for name in ("problem", "fleet", "model")] == ["ON", "OFF", "personal"]
+    assert [shown[name] for name in ("temperature", "memory", "disk")] == ["48", "812", "20480"]
+    assert "accepted" in shown["round"]
     assert shown["heard_stop"] == "computer", "of the word that was heard, which the payload is compared with"
 
 
@@ -94,6 +108,28 @@ def test_an_automation_is_picked_by_word_and_a_pack_of_many_words_stays_within_w
     configs = announced(HomeState(thresholds=dict.fromkeys(many, 0.8)), keywords=many, wake=())
     assert sum("/device_automation/" in topic for topic in configs) == MOST_WORDS
     assert len(configs) < 240
+
+
+def test_of_what_a_device_does_not_know_there_is_no_entity() -> None:
+    bare = set(announced(HomeState()))
+    more = {topic.split("/")[-2] for topic in set(announced()) - bare if "threshold" not in topic}
+    assert more == {"fleet", "round", "model", "temperature", "memory", "disk"}
+    hot = HomeState(figures=Figures(temperature=50.0))
+    assert {topic.split("/")[-2] for topic in set(announced(hot)) - bare} == {"temperature"}
+
+
+def test_a_problem_and_a_model_say_why_in_their_attributes() -> None:
+    jinja = pytest.importorskip("jinja2").Environment()
+    told = {}
+    for topic, config in announced().items():
+        if "json_attributes_template" in config:
+            told[topic.split("/")[-2]] = json.loads(
+                jinja.from_string(config["json_attributes_template"]).render(value_json=state_payload(STATE))
+            )
+    assert told == {
+        "problem": {"problem": "No sound comes from the microphone."},
+        "model": {"model": "personal", "reason": "It is better on the held-out clips."},
+    }
 
 
 def test_missed_is_a_button_of_each_wake_word_and_none_where_every_word_counts() -> None:

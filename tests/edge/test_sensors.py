@@ -173,6 +173,15 @@ def test_the_network_manager_is_asked_once_a_minute(tmp_path: Path) -> None:
     assert calls.read_text() == "x\n"
 
 
+def test_heat_and_memory_alone_are_read_without_a_command(tmp_path: Path) -> None:
+    command = {"usr/bin/vcgencmd": f"#!/bin/sh\necho x >> {tmp_path}/calls\n"}
+    board = Sensors(plant(tmp_path, {**PI3, **command}), DEFAULT).read_board()
+    assert board == Readings(temperature=80.6, memory=read(tmp_path, DEFAULT).memory)
+    (tmp_path / "calls").unlink(missing_ok=True)
+    Sensors(tmp_path, DEFAULT).read_board()
+    assert not (tmp_path / "calls").exists()
+
+
 @settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from(sorted(name for name in LAPTOP if "bin" not in name)), st.binary(max_size=60)))
 def test_no_file_crashes_the_sensors(tmp_path_factory: pytest.TempPathFactory, lies: dict[str, bytes]) -> None:

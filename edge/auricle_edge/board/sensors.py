@@ -80,6 +80,11 @@ class Sensors:
             problems=tuple(self._problems),
         )
 
+    def read_board(self) -> Readings:
+        """Temperature and free memory alone, which files say: no command is run."""
+        self._problems = []
+        return Readings(temperature=self._temperature(), memory=self._memory(), problems=tuple(self._problems))
+
     # -- files
 
     def _text(self, path: str | Path) -> str | None:

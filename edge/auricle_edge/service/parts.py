@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from auricle import __version__
 from auricle.errors import AuricleError, StorageError
 from auricle.files import describe
 from auricle.packs.first_weights import choose_weights
@@ -35,7 +34,7 @@ from auricle_edge.listening.detect import Detector, DetectSettings, detect_setti
 from auricle_edge.listening.detect.rules import tune
 from auricle_edge.listening.detect.vote import load_voter
 from auricle_edge.listening.events.chosen import Device, choose_answers, choose_outputs
-from auricle_edge.listening.events.home_device import HomeDevice, HomeState
+from auricle_edge.listening.events.home_device import HomeDevice
 from auricle_edge.listening.events.outputs import Output, Outputs
 from auricle_edge.listening.listening_status import CaptureState
 from auricle_edge.listening.listening_thread import AudioBroadcast, ListeningThread
@@ -46,6 +45,7 @@ from auricle_edge.ota.following import Following
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.runtimes.choice import vote_runtime
 from auricle_edge.service.hearing_model import HearingModel
+from auricle_edge.service.home_report import BoardFigures, HomeReport
 from auricle_edge.settings import EdgeSettings, agent_settings
 from auricle_edge.training.judge.sound import Judging
 from auricle_edge.training.own_model import own_model, why_not_larger
@@ -241,25 +241,20 @@ class Parts:
             name=self.settings.name,
             model=self.pack.manifest.name,
             keywords=self.words,
-            state=self._home_state,
+            state=HomeReport(
+                pack=self.pack,
+                capture=self.capture,
+                updates=self.updates,
+                hearing=self.hearing,
+                thresholds=self.own_thresholds,
+                agent=self.agent,
+                rounds=lambda: self.rounds,
+                figures=BoardFigures(Sensors(Path("/"), self.settings.gate), self.settings.folder),
+            ),
             mute=self._hooks.mute,
             wake=self.detect.wake,
             set_threshold=set_threshold,
             buttons=self.settings.events.mqtt_buttons,
-        )
-
-    def _home_state(self) -> HomeState:
-        state, updates = self.capture.state, self.updates.standing()
-        under_way = updates.state in ("fetching", "trial")
-        return HomeState(
-            muted=state.muted,
-            level=state.level_dbfs if state.running else None,
-            rounds=self.rounds,
-            pack=f"{self.pack.manifest.name} {self.pack.identity[:12]}",
-            version=updates.version or __version__,
-            rollout=updates.rollout or None if under_way else None,
-            reason=updates.reason if under_way else "",
-            thresholds=self.own_thresholds.of(self.hearing.detect),
         )
 
     def _capture_changed(self, state: CaptureState) -> None:

@@ -6,6 +6,7 @@ Topics are `<prefix>/<component>/<node>/<object>/config`, the fields are those o
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 from dataclasses import dataclass
@@ -83,6 +84,11 @@ def state_payload(state: HomeState) -> dict[str, object]:
         "word": state.word,
         "rounds": state.rounds,
         "pack": state.pack,
+        "connected": state.connected,
+        "fleet": state.fleet,
+        "listens": {"model": state.model, "reason": state.model_reason},
+        "problem": state.problem,
+        **{name: value and round(value) for name, value in dataclasses.asdict(state.figures).items()},
         "thresholds": {object_id(word): round(value, 2) for word, value in state.thresholds.items()},
     }
 

@@ -10,6 +10,18 @@ from auricle.wire.kinds import DeviceId
 
 
 @dataclass(frozen=True)
+class Figures:
+    """Of a board; None: not known."""
+
+    temperature: float | None = None
+    """Degrees Celsius."""
+    memory: float | None = None
+    """MiB that are free."""
+    disk: float | None = None
+    """MiB that are free where the device keeps its clips."""
+
+
+@dataclass(frozen=True)
 class HomeState:
     """What the home is told of a device beside its events."""
 
@@ -30,6 +42,17 @@ class HomeState:
     """What is to be said of that rollout."""
     thresholds: Mapping[str, float] = field(default_factory=dict)
     """Of the words that count while it waits."""
+    connected: bool | None = None
+    """Whether its fleet's broker is reached; None: it has no fleet."""
+    fleet: str = ""
+    """A sentence about its fleet, and what became of its last round."""
+    model: str = ""
+    """What listens."""
+    model_reason: str = ""
+    """Why, and so whether rounds have made it better."""
+    problem: str | None = None
+    """What keeps it from its work, in a sentence."""
+    figures: Figures = Figures()
 
 
 @dataclass(frozen=True)

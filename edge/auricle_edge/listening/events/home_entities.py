@@ -14,6 +14,13 @@ from auricle_edge.listening.sound import Feedback
 MOST_WORDS = 100
 """Words that have a trigger and a threshold of their own; the event `Heard` has every word of a larger pack."""
 
+FIGURES = (
+    ("temperature", "Temperature", "temperature", "°C"),
+    ("memory", "Free memory", "data_size", "MiB"),
+    ("disk", "Free disk", "data_size", "MiB"),
+)
+"""Field of `Figures`, name, device class and unit."""
+
 Fields = dict[str, object]
 
 
@@ -82,9 +89,42 @@ def _entities(device: HomeDevice, topics: Topics, state: HomeState) -> Iterator[
     yield Announcement("sensor", "pack", {"name": "Pack", **diagnostic, "value_template": "{{ value_json.pack }}"})
     yield Announcement("event", "heard", heard)
     yield Announcement("update", "agent", agent)
+    yield from _diagnostics(diagnostic, state)
     yield from _thresholds(topics, dict(list(state.thresholds.items())[:MOST_WORDS]))
     if device.buttons:
         yield from _buttons(device.wake, topics)
+
+
+def _diagnostics(diagnostic: Fields, state: HomeState) -> Iterator[Announcement]:
+    """What else an owner has to know: of a fleet where there is one, of the board what it can say."""
+    problem = {
+        "name": "Problem",
+        "device_class": "problem",
+        **diagnostic,
+        "value_template": "{{ 'ON' if value_json.problem else 'OFF' }}",
+        "json_attributes_topic": diagnostic["state_topic"],
+        "json_attributes_template": "{{ {'problem': value_json.problem} | tojson }}",
+    }
+    yield Announcement("binary_sensor", "problem", problem)
+    if state.connected is not None:
+        connected = "{{ 'ON' if value_json.connected else 'OFF' }}"
+        link = {"name": "Fleet", "device_class": "connectivity", **diagnostic, "value_template": connected}
+        yield Announcement("binary_sensor", "fleet", link)
+        last = {"name": "Last round", **diagnostic, "value_template": "{{ value_json.fleet[:250] }}"}
+        yield Announcement("sensor", "round", last)
+        model = {
+            "name": "Model",
+            **diagnostic,
+            "value_template": "{{ value_json.listens.model }}",
+            "json_attributes_topic": diagnostic["state_topic"],
+            "json_attributes_template": "{{ value_json.listens | tojson }}",
+        }
+        yield Announcement("sensor", "model", model)
+    for name, label, kind, unit in FIGURES:
+        if getattr(state.figures, name) is not None:
+            figure = {"name": label, "device_class": kind, "unit_of_measurement": unit, "state_class": "measurement"}
+            template = f"{{{{ value_json.{name} }}}}"
+            yield Announcement("sensor", name, {**figure, **diagnostic, "value_template": template})
 
 
 def _thresholds(topics: Topics, now: Mapping[str, float]) -> Iterator[Announcement]:

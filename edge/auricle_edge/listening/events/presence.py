@@ -39,8 +39,8 @@ Given = ParamSpec("Given")
 
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the device's state; what has changed is published."""
-LEVEL_EVERY = 30.0
-"""Seconds between two messages of which only the level is news."""
+FIGURES_EVERY = 30.0
+"""Seconds between two messages of which only the level or a figure of the board is news."""
 
 
 class Presence:
@@ -127,8 +127,8 @@ class Presence:
             state, said = await asyncio.to_thread(self._now), self._said
             if said is None or not link.connected:
                 continue
-            same = dataclasses.replace(state, level=said.level) == said
-            if same and (state.level == said.level or time.monotonic() - self._said_at < LEVEL_EVERY):
+            same = dataclasses.replace(state, level=said.level, figures=said.figures) == said
+            if same and (state == said or time.monotonic() - self._said_at < FIGURES_EVERY):
                 continue
             try:
                 await self._say(link, state)
