@@ -90,7 +90,7 @@ def test_discovery_has_the_fields_that_home_assistant_reads() -> None:
 def test_a_rollout_under_way_is_a_newer_version() -> None:
     idle = update_payload(HomeState(version="1.2.0"))
     assert (idle["installed_version"], idle["latest_version"], idle["in_progress"]) == ("1.2.0", "1.2.0", False)
-    moving = update_payload(HomeState(version="1.2.0", rollout="1.3.0"))
+    moving = update_payload(HomeState(version="1.2.0", latest="1.3.0", installing=True))
     assert (moving["latest_version"], moving["in_progress"]) == ("1.3.0", True)
 
 

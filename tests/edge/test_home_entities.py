@@ -65,6 +65,16 @@ def test_home_assistant_takes_every_announcement_whole() -> None:
     assert len({config["unique_id"] for config in entities}) == len(entities)
 
 
+def test_only_a_device_that_is_allowed_to_install_has_a_button_for_it() -> None:
+    async def install() -> None: ...
+
+    topic = "homeassistant/update/kitchen-1/agent/config"
+    assert not {"command_topic", "payload_install"} & announced()[topic].keys()
+    config = announced(install=install)[topic]
+    assert (config["command_topic"], config["payload_install"]) == (f"{BASE}/update/install", "INSTALL")
+    assert list(violations(topic, config)) == []
+
+
 def test_a_slip_in_an_announcement_is_seen() -> None:
     topic, config = next((t, c) for t, c in announced().items() if "/number/" in t)
     for changes in ({"comand_topic": "x"}, {"mode": "knob"}, {"min": 0.99}, {"state_topic": "a/#"}, {"unique_id": ""}):
@@ -105,7 +115,7 @@ def test_an_automation_is_picked_by_word_and_a_pack_of_many_words_stays_within_w
     assert tuple(triggers) == WORDS
     assert triggers["hey robot"]["payload"] == "hey robot" and triggers["stop"]["topic"] == f"{BASE}/heard"
     many = tuple(f"word {number}" for number in range(300))
-    configs = announced(HomeState(thresholds=dict.fromkeys(many, 0.8)), keywords=many, wake=())
+    configs = announced(HomeState(thresholds=dict.fromkeys(many, 0.8)), keywords=many, wake=many)
     assert sum("/device_automation/" in topic for topic in configs) == MOST_WORDS
     assert len(configs) < 240
 

@@ -115,10 +115,11 @@ class BundleRequest:
         write_record(self._path, wanted)
         self._again = None
 
-    def write_newest(self) -> None:
-        """Ask for the newest bundle that fits this device; nothing where it was not installed from one."""
+    def write_newest(self) -> bool:
+        """Ask for the newest bundle that fits this device; False, and nothing, where it was not installed from one."""
         if self._runs is not None:
             write_record(self._path, Wanted(attempt=random.getrandbits(32)))
+        return self._runs is not None
 
     def withdraw(self) -> None:
         """Nothing is wanted any more."""

@@ -26,6 +26,7 @@ from auricle_edge.ota.installation import (
     LARGEST_BUNDLE_FILE,
     Installation,
     Installed,
+    SlotOutcome,
     bundle_facts,
     outcome_reason,
 )
@@ -149,7 +150,7 @@ class BundleUpgrade:
         place = self._installation.place / "tuf"
         now = time_here(place, runs.slot / "bundle.json")
         targets = SignedTargets(place / "metadata", server, first_root(self._settings.updates.root, runs), now)
-        target = self._newest(targets, runs) if wanted.path is None else targets.find(wanted.path)
+        target = newest_bundle(targets, runs, last) if wanted.path is None else targets.find(wanted.path)
         if target is None:
             return False
         require_named(target.description, "bundle", wanted.identity)
@@ -161,21 +162,6 @@ class BundleUpgrade:
     def _state(self) -> Path:
         folder = self._settings.folder
         return folder if self._root is None else self._root / folder.relative_to(folder.anchor)
-
-    def _newest(self, targets: SignedTargets, runs: Installed) -> SignedTarget | None:
-        """The newest bundle that is for this device, and did not fail on it the last time."""
-        last = self._installation.journal.last
-        failed = None if last is None or last.outcome == "confirmed" else last.identity
-        fitting = []
-        for target in targets.all():
-            try:
-                require_named(target.description, "bundle", None)
-                require_bundle(target.description, runs.facts, runs.identity)
-            except UpdateRefusedError:
-                continue
-            if target.description.identity != failed:
-                fitting.append(target)
-        return max(fitting, key=lambda target: version_order(target.description.version or "0"), default=None)
 
     def _install(self, target: SignedTarget, server: UpdateServer, wanted: Wanted) -> None:
         folder = self._installation.place / "download"
@@ -212,6 +198,31 @@ class _Tenths:
         if tenth > self._said:
             self._said = tenth
             self._say(f"{come} of {length} bytes.")
+
+
+def newest_bundle(targets: SignedTargets, runs: Installed, last: SlotOutcome | None) -> SignedTarget | None:
+    """The newest bundle that is for this device, and did not fail on it the last time; None: there is none.
+
+    Parameters
+    ----------
+    targets
+        What is on offer.
+    runs
+        The installed bundle.
+    last
+        What the newest trial came to.
+    """
+    failed = None if last is None or last.outcome == "confirmed" else last.identity
+    fitting = []
+    for target in targets.all():
+        try:
+            require_named(target.description, "bundle", None)
+            require_bundle(target.description, runs.facts, runs.identity)
+        except UpdateRefusedError:
+            continue
+        if target.description.identity != failed:
+            fitting.append(target)
+    return max(fitting, key=lambda target: version_order(target.description.version or "0"), default=None)
 
 
 def first_root(named: str | None, runs: Installed | None) -> bytes:

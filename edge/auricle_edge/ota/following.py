@@ -117,6 +117,21 @@ class Following:
         log.info("An update was named: %s", target.path)
         self._resume()
 
+    async def hasten(self) -> bool:
+        """Go on at once with what waits, or ask for the newest bundle; False where neither can be."""
+        progress = self._progress
+        if progress is None or progress.state not in ("fetching", "trial"):
+            return self._request.write_newest()
+        if progress.state == "fetching" and progress.reason:
+            await self._halt()
+            self._settle("fetching")
+            self._resume()
+        return True
+
+    def withdraw(self) -> None:
+        """Ask for the newest bundle no more."""
+        self._request.withdraw()
+
     # -- life
 
     async def run(self, changed: Callable[[], Awaitable[None]]) -> None:

@@ -45,6 +45,7 @@ class SlotOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What the newest trial came to."""
 
     identity: Sha256
+    version: Token = ""
     outcome: Literal["confirmed", "reverted", "refused"]
     rollout: Token = ""
     reason: str = ""

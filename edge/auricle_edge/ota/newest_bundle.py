@@ -1,7 +1,7 @@
-"""Which newer bundle is on offer for this device: `python -m auricle_edge.ota.newest_bundle`, its settings on its input.
+"""Which newer bundle is on offer for this device: `python -m auricle_edge.ota.newest_bundle`.
 
-A process of its own, as the one that fetches a pack: the client of the signed metadata costs the device that listens no
-memory. It only looks. Root, who installs, asks the server itself.
+The settings are its input. It is a process of its own, as the one that fetches a pack is: the client of the signed
+metadata costs the device that listens no memory. It only looks. Root, who installs, asks the server itself.
 """
 
 from __future__ import annotations

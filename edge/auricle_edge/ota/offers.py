@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from auricle import __version__
 from auricle.errors import AuricleError
@@ -25,7 +26,7 @@ log = logging.getLogger("auricle.edge")
 
 CHECK_SECONDS = 6 * 3600.0
 """Seconds between two looks for a newer bundle."""
-TURN_SECONDS = 1.0
+TURN_SECONDS = 2.0
 """Seconds between two looks at what root has written."""
 ROOT_SECONDS = 60.0
 """Seconds after which root should have begun."""
@@ -65,12 +66,11 @@ class Offers:
         self._installation = Installation()
         self._wanted = settings.folder / FOLDER / WANTED
         self._newest = NewestBundle()
-        self._check = asyncio.Event()
 
     async def run(self) -> None:
         """Look now and then until cancelled; nothing where the agent was not installed from a bundle."""
-        if self._updates.standing().bundle is None:
-            return await asyncio.Event().wait() and None
+        while self._updates.standing().bundle is None:
+            await asyncio.sleep(CHECK_SECONDS)
         work = asyncio.create_task(self._keep_looking())
         try:
             while True:
@@ -113,7 +113,7 @@ class Offers:
             return Version(running, latest, installing=True)
         asked, answer = self._asked, self._answer
         if asked is not None and (answer is None or answer.attempt != asked.attempt):
-            late = time.time() - self._wanted.stat().st_mtime > ROOT_SECONDS
+            late = _age(self._wanted) > ROOT_SECONDS
             return Version(running, latest, not late, NO_ANSWER if late else "")
         if asked is not None and answer is not None and answer.state == "fetching":
             return Version(running, latest, installing=True)
@@ -150,3 +150,11 @@ class Offers:
                 self._updates.withdraw()
             except (AuricleError, OSError) as error:
                 log.warning("%s", error)
+
+
+def _age(file: Path) -> float:
+    """Seconds since it was written; 0 without one."""
+    try:
+        return time.time() - file.stat().st_mtime
+    except OSError:
+        return 0.0

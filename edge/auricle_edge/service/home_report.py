@@ -8,14 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from auricle import __version__
 from auricle.packs.pack import Pack
 from auricle_edge.board.sensors import Sensors
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.events.home_device import Figures, HomeState
 from auricle_edge.listening.own_thresholds import OwnThresholds
-from auricle_edge.ota.following import Following
+from auricle_edge.ota.offers import Offers
 from auricle_edge.service.hearing_model import HearingModel
 
 FIGURES_SECONDS = 30.0
@@ -47,7 +46,7 @@ class HomeReport:
 
     pack: Pack
     capture: Capture
-    updates: Following
+    offers: Offers
     hearing: HearingModel
     thresholds: OwnThresholds
     agent: Agent | None
@@ -58,16 +57,17 @@ class HomeReport:
 
     def __call__(self) -> HomeState:
         """How the device is now."""
-        sound, updates, agent = self.capture.state, self.updates.standing(), self.agent
-        under_way, listens = updates.state in ("fetching", "trial"), self.hearing.now
+        sound, version, agent = self.capture.state, self.offers.version, self.agent
+        listens = self.hearing.now
         return HomeState(
             muted=sound.muted,
             level=sound.level_dbfs if sound.running else None,
             rounds=self.rounds(),
             pack=f"{self.pack.manifest.name} {self.pack.identity[:12]}",
-            version=updates.version or __version__,
-            rollout=updates.rollout or None if under_way else None,
-            reason=updates.reason if under_way else "",
+            version=version.running,
+            latest=version.latest,
+            installing=version.installing,
+            reason=version.reason,
             thresholds=self.thresholds.of(self.hearing.detect),
             connected=None if agent is None else agent.link.connected,
             fleet="" if agent is None else agent.word.sentence,

@@ -115,6 +115,8 @@ class ListeningDevice:
     def _begin(self, loop: asyncio.AbstractEventLoop) -> list[asyncio.Task[None]]:
         parts = self.parts
         works = [self._upkeep.look_after(), self._upkeep.give_back(), parts.updates.run(self._release_changed)]
+        if parts.settings.events.mqtt_install:
+            works.append(parts.offers.run())
         if parts.agent is not None:
             works.append(parts.agent.run())
             if parts.settings.report.hearing:

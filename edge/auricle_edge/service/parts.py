@@ -42,6 +42,7 @@ from auricle_edge.listening.own_thresholds import OwnThresholds
 from auricle_edge.listening.sound import Event, Feedback
 from auricle_edge.listening.tuning import Tuning
 from auricle_edge.ota.following import Following
+from auricle_edge.ota.offers import Offers
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.runtimes.choice import vote_runtime
 from auricle_edge.service.hearing_model import HearingModel
@@ -147,6 +148,7 @@ class Parts:
         )
         agent = agent_settings(settings)
         self.updates = Following(settings, pack.identity, restart=hooks.restart, busy=lambda: self.trains)
+        self.offers = Offers(settings, self.updates, busy=lambda: self.trains)
         self.agent = None if agent is None else self._make_agent(agent, first, data)
         self.reporter = HearingReporter(
             settings.report, folder, self.words, lambda: self.detector.figures, lambda: self.capture.state
@@ -244,7 +246,7 @@ class Parts:
             state=HomeReport(
                 pack=self.pack,
                 capture=self.capture,
-                updates=self.updates,
+                offers=self.offers,
                 hearing=self.hearing,
                 thresholds=self.own_thresholds,
                 agent=self.agent,
@@ -254,6 +256,7 @@ class Parts:
             mute=self._hooks.mute,
             wake=self.detect.wake,
             set_threshold=set_threshold,
+            install=self.offers.install if self.settings.events.mqtt_install else None,
             buttons=self.settings.events.mqtt_buttons,
         )
 

@@ -63,6 +63,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "mqtt_feedback",
         "mqtt_discovery",
         "mqtt_buttons",
+        "mqtt_install",
         "mqtt_discovery_prefix",
         "mqtt_one_answer",
         "mqtt_one_answer_topic",

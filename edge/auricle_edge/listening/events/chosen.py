@@ -117,6 +117,8 @@ def require_asked(events: EventSettings) -> None:
     for name in ("mqtt_discovery", "mqtt_one_answer"):
         if getattr(events, name) and events.mqtt is None:
             raise SettingsError(f"events.{name} needs the home's broker: say mqtt, its URL, in [events], too.")
+    if events.mqtt_install and not events.mqtt_discovery:
+        raise SettingsError("events.mqtt_install needs mqtt_discovery = true, too.")
     if events.mqtt_buttons and not (events.mqtt_discovery and events.mqtt_feedback):
         raise SettingsError("events.mqtt_buttons needs mqtt_discovery = true and mqtt_feedback = true, too.")
     if events.wyoming is not None and not events.wyoming_network:

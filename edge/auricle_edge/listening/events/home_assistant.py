@@ -17,6 +17,7 @@ from auricle_edge.listening.sound import Detection
 
 ONLINE, OFFLINE = b"online", b"offline"
 ON, OFF = b"ON", b"OFF"
+INSTALL = b"INSTALL"
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Topics:
     def update(self) -> str:
         """The version, retained."""
         return f"{self.base}/update"
+
+    @property
+    def install(self) -> str:
+        """`INSTALL` is taken from here."""
+        return f"{self.base}/update/install"
 
     @property
     def heard(self) -> str:
@@ -97,9 +103,9 @@ def update_payload(state: HomeState) -> dict[str, object]:
     """A state as the update entity wants it, which takes no other field."""
     return {
         "installed_version": state.version,
-        "latest_version": state.rollout or state.version,
-        "in_progress": state.rollout is not None,
-        "release_summary": state.reason,
+        "latest_version": state.latest or state.version,
+        "in_progress": state.installing,
+        "release_summary": state.reason[:255],
     }
 
 

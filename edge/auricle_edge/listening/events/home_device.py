@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from auricle import __version__
@@ -36,10 +36,12 @@ class HomeState:
     """Name and beginning of the identity."""
     version: str = __version__
     """Of the bundle that runs, or of the package."""
-    rollout: str | None = None
-    """Name of a rollout that is on its way here; None: nothing is."""
+    latest: str = ""
+    """A newer version, or the name of a rollout; empty: nothing is newer."""
+    installing: bool = False
+    """Whether that is on its way."""
     reason: str = ""
-    """What is to be said of that rollout."""
+    """Why that waits, or has failed."""
     thresholds: Mapping[str, float] = field(default_factory=dict)
     """Of the words that count while it waits."""
     connected: bool | None = None
@@ -72,5 +74,7 @@ class HomeDevice:
     """Those of the keywords that are wake words."""
     set_threshold: Callable[[str, float], object] = lambda word, threshold: None
     """Sets the threshold of a word; from a thread of its own."""
+    install: Callable[[], Awaitable[None]] | None = None
+    """Installs what is newer; None: that is not for the home to say."""
     buttons: bool = False
     """Whether a press of a button is an answer to the newest detection."""

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from auricle import __version__
 from auricle_edge.listening.detect.rules import LEAST, MOST
-from auricle_edge.listening.events.home_assistant import Topics, object_id, origin
+from auricle_edge.listening.events.home_assistant import INSTALL, Topics, object_id, origin
 from auricle_edge.listening.events.home_device import HomeDevice, HomeState
 from auricle_edge.listening.sound import Feedback
 
-MOST_WORDS = 100
+MOST_WORDS = 60
 """Words that have a trigger and a threshold of their own; the event `Heard` has every word of a larger pack."""
 
 FIGURES = (
@@ -81,7 +81,9 @@ def _entities(device: HomeDevice, topics: Topics, state: HomeState) -> Iterator[
     level = {"name": "Level", "unit_of_measurement": "dBFS", "state_class": "measurement", **diagnostic}
     rounds = {"name": "Rounds trained", "state_class": "total_increasing", **diagnostic}
     heard = {"name": "Heard", "state_topic": topics.heard, "event_types": list(device.keywords)}
-    agent = {"name": "Agent", "title": "Auricle", "entity_category": "diagnostic", "state_topic": topics.update}
+    agent = {"name": "Agent", "title": "Auricle", "state_topic": topics.update, "entity_category": "diagnostic"}
+    if device.install is not None:
+        agent |= {"entity_category": "config", "command_topic": topics.install, "payload_install": INSTALL.decode()}
     yield Announcement("switch", "mute", {**mute, "value_template": "{{ value_json.muted }}"})
     yield Announcement("sensor", "word", {"name": "Last word", **of_state, "value_template": "{{ value_json.word }}"})
     yield Announcement("sensor", "level", {**level, "value_template": "{{ value_json.level }}"})
@@ -92,7 +94,7 @@ def _entities(device: HomeDevice, topics: Topics, state: HomeState) -> Iterator[
     yield from _diagnostics(diagnostic, state)
     yield from _thresholds(topics, dict(list(state.thresholds.items())[:MOST_WORDS]))
     if device.buttons:
-        yield from _buttons(device.wake, topics)
+        yield from _buttons(device.wake[:MOST_WORDS], topics)
 
 
 def _diagnostics(diagnostic: Fields, state: HomeState) -> Iterator[Announcement]:

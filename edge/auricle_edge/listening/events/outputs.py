@@ -42,6 +42,8 @@ class EventSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Tell Home Assistant of this device at the home's broker: switch, thresholds, sensors, events and version."""
     mqtt_buttons: bool = False
     """Take answers from Home Assistant's buttons, too: whoever may publish to their topic needs no token."""
+    mqtt_install: bool = False
+    """Have Home Assistant install newer bundles, whose signatures are checked as always."""
     mqtt_discovery_prefix: Topic = "homeassistant"
     """Home Assistant's discovery prefix, under which it says at `/status` that it has started, too."""
     mqtt_one_answer: bool = False

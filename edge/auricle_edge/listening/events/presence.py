@@ -7,8 +7,8 @@ import dataclasses
 import json
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import cached_property, partial
 from typing import ParamSpec
 
 import msgspec
@@ -18,6 +18,7 @@ from auricle.mqtt_link.link import Delivery, Handler, MqttLink, Will
 from auricle.mqtt_link.tasks import start_task
 from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.listening.events.home_assistant import (
+    INSTALL,
     OFF,
     OFFLINE,
     ON,
@@ -84,8 +85,9 @@ class Presence:
     @property
     def handlers(self) -> Mapping[str, Handler]:
         """What it subscribes to."""
-        own = self._topics
-        return {f"{self._prefix}/status": self._born, own.mute: self._mute, own.threshold("+"): self._threshold}
+        own, install = self._topics, self._device.install
+        handlers = {f"{self._prefix}/status": self._born, own.mute: self._mute, own.threshold("+"): self._threshold}
+        return handlers if install is None else {**handlers, own.install: partial(self._install, install)}
 
     def start(self, link: MqttLink) -> None:
         """Keep the state up; the link has been made with `will`, `handlers` and `announce`."""
@@ -157,10 +159,20 @@ class Presence:
             return
         self._begin(self._do(self._device.set_threshold, word, threshold))
 
+    async def _install(self, install: Callable[[], Awaitable[None]], arrived: Delivery) -> None:
+        if arrived.retain or arrived.payload != INSTALL:
+            self._sparse.warning("A message on %s was ignored: it is retained, or not INSTALL.", arrived.topic)
+            return
+        self._begin(self._say_after(install()))
+
     async def _do(self, work: Callable[Given, object], *given: Given.args, **named: Given.kwargs) -> None:
         """Do something to the device in a thread of its own, and say how it is then."""
+        await self._say_after(asyncio.to_thread(work, *given, **named))
+
+    async def _say_after(self, work: Awaitable[object]) -> None:
+        """Wait for work, and say how the device is then, also where it failed."""
         try:
-            await asyncio.to_thread(work, *given, **named)
+            await work
         finally:
             if self._link is not None:
                 await self._say(self._link, self._now())
@@ -168,12 +180,12 @@ class Presence:
     def _begin(self, work: Coroutine[object, object, None]) -> None:
         """Do it beside the link's handlers: bids that come meanwhile have 300 ms."""
 
-        async def guarded() -> None:
+        async def attempt() -> None:
             try:
                 await work
             except AuricleError as error:
                 log.warning("The home has not got what it asked for: %s", error)
 
-        task = start_task(guarded(), log, "A message to the home's broker")
+        task = start_task(attempt(), log, "A message to the home's broker")
         self._begun.add(task)
         task.add_done_callback(self._begun.discard)
