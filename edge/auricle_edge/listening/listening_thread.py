@@ -22,6 +22,7 @@ class AudioBroadcast:
 
     def __init__(self) -> None:
         self._open: tuple[queue.Queue[Block | None], ...] = ()
+        self._followers: tuple[Callable[[Block], None], ...] = ()
         self._lock = threading.Lock()
 
     def push(self, block: Block) -> None:
@@ -31,6 +32,8 @@ class AudioBroadcast:
                 tap.put_nowait(block)
             except queue.Full:
                 continue
+        for follower in self._followers:
+            follower(block)
 
     def close(self) -> None:
         """End every tap."""
@@ -40,6 +43,17 @@ class AudioBroadcast:
                     tap.queue.clear()
                 tap.put_nowait(None)
             self._open = ()
+
+    @contextmanager
+    def follow(self, take: Callable[[Block], None]) -> Iterator[None]:
+        """Have every block from now on taken by a function, in the listening thread: it must not block."""
+        with self._lock:
+            self._followers = (*self._followers, take)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._followers = tuple(other for other in self._followers if other is not take)
 
     @contextmanager
     def listening(self, patience: float = 10.0) -> Iterator[Iterator[Block]]:

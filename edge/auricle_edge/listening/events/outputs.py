@@ -10,11 +10,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
 
-from auricle.errors import AuricleError
+from auricle.errors import AuricleError, SettingsError
 from auricle.wire.kinds import plain
 from auricle_edge.listening.sound import Detection, Event
 
@@ -94,6 +95,18 @@ def sentence_of(event: Event) -> str:
         return f"{at}  {plain(event.wake_word)} -> (no command)"
     words = event.word if event.wake_word is None else f"{event.wake_word} -> {event.word}"
     return f"{at}  {plain(words)}  {event.score:.2f}"
+
+
+def tcp_place(url: str, setting: str, port: int) -> tuple[str, int]:
+    """Host and port of `tcp://host:port`; SettingsError for anything else, with the usual port as an example."""
+    parts = urlsplit(url)
+    try:
+        given = parts.port
+    except ValueError:
+        given = None
+    if parts.scheme != "tcp" or not parts.hostname or given is None:
+        raise SettingsError(f"{setting} is tcp://host:port, such as tcp://127.0.0.1:{port}, not {url}.")
+    return parts.hostname, given
 
 
 log = logging.getLogger("auricle.events")

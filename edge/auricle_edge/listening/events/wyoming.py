@@ -18,12 +18,12 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from urllib.parse import urlsplit
 
 import msgspec
 
 from auricle import __version__
 from auricle.errors import SettingsError, WireError, because, extra_command
+from auricle_edge.listening.events.outputs import tcp_place
 from auricle_edge.listening.events.wyoming_client import LARGEST_LINE, Client, Offer, Spotter
 from auricle_edge.listening.sound import Detection, Event
 
@@ -52,14 +52,7 @@ def require_wyoming() -> None:
 
 def wyoming_place(url: str) -> tuple[str, int]:
     """Host and port of `tcp://host:port`; SettingsError for anything else."""
-    parts = urlsplit(url)
-    try:
-        port = parts.port
-    except ValueError:
-        port = None
-    if parts.scheme != "tcp" or not parts.hostname or port is None:
-        raise SettingsError(f"events.wyoming is tcp://host:port, such as tcp://127.0.0.1:10400, not {url}.")
-    return parts.hostname, port
+    return tcp_place(url, "events.wyoming", 10400)
 
 
 class WyomingService:
