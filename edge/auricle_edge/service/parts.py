@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,6 +30,7 @@ from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.fleet.device_rounds import Learnt
 from auricle_edge.fleet.report import HearingReporter
 from auricle_edge.labels import Labeller
+from auricle_edge.listening.assist.settings import require_assist, require_closed
 from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.detect import Detector, DetectSettings, detect_settings
 from auricle_edge.listening.detect.rules import tune
@@ -53,6 +55,9 @@ from auricle_edge.training.own_model import own_model, why_not_larger
 from auricle_learning.runtimes import frontend_of
 from auricle_learning.training.speech_data import DataSource, DeviceData
 from auricle_learning.training.train import Trainer
+
+if TYPE_CHECKING:
+    from auricle_edge.listening.assist.satellite import Satellite
 
 log = logging.getLogger("auricle.edge")
 
@@ -107,6 +112,7 @@ class Parts:
         """The thread that trains."""
         self.labelling = ThreadPoolExecutor(1, "label")
         """The thread that writes clips, and chooses what listens."""
+        self._satellite: Satellite | None = None
         self._problem: str | None = None
         self._note: str | None = None
         self.capture = Capture(settings.capture, self._capture_changed)
@@ -155,7 +161,8 @@ class Parts:
         )
         self.rounds = 0
         """Rounds that were trained since the start."""
-        outputs = self._make_outputs()
+        self._satellite = self._make_satellite()
+        outputs = [*self._make_outputs(), *([] if self._satellite is None else [self._satellite])]
         self.one_answer = choose_answers(outputs)
         """Who settles with other devices which of them answers; None: this one answers everything."""
         answers = None if self.one_answer is None else self.one_answer.answers
@@ -235,6 +242,19 @@ class Parts:
         )
         return choose_outputs(self.settings.events, device)
 
+    def _make_satellite(self) -> Satellite | None:
+        """Who gives sound to Home Assistant's assistant, where the settings want that."""
+        assist = self.settings.assist
+        if assist.listen is None:
+            return None
+        require_assist()
+        require_closed(assist)
+        from auricle_edge.listening.assist.satellite import DeviceEars, Satellite  # with protobuf: only who asked
+
+        name, model, wake = self.settings.name, self.pack.manifest.name, self.detect.wake
+        ears = DeviceEars(name, model, wake, self.detector, self.taps, lambda: self.capture.state, self._hooks.mute)
+        return Satellite(assist, ears)
+
     def _home_device(self) -> HomeDevice:
         def set_threshold(word: str, threshold: float) -> None:
             self.labelling.submit(self.own_thresholds.set, word, threshold).result()
@@ -261,6 +281,8 @@ class Parts:
         )
 
     def _capture_changed(self, state: CaptureState) -> None:
+        if self._satellite is not None:
+            self._satellite.on_capture(state)
         if state.problem is not None and state.problem != self._problem:
             log.warning("%s", state.problem)
         self._problem = state.problem
