@@ -53,6 +53,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--preset", choices=tuple(PRESETS), default="practical", help="of the coordinator")
     parser.add_argument("--server-rate", type=float, help="learning rate of the preset's server optimizer")
     parser.add_argument("--local", metavar="MODEL", help="the devices' own model; without, the pack's larger one")
+    parser.add_argument("--carried", type=float, default=0.5, help="weight of the pack's negatives in a round")
     parser.add_argument("--day-minutes", type=float, default=8.0, help="of other words on a day")
     parser.add_argument("--minutes", type=float, default=4.0, help="of each kind of sound that judges, an owner")
     parser.add_argument("--passes", type=int, default=1, help="how often each kept take is said in each kind of scene")
@@ -90,6 +91,7 @@ def measure(given: argparse.Namespace) -> list[Fleet]:
         preset=given.preset,
         server_rate=given.server_rate,
         local=own_model(pack, given.local),
+        carried=given.carried,
     )
     fleets = []
     for answers in given.answers:

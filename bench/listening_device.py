@@ -97,6 +97,8 @@ class Device:
         What its rounds are judged by on streams; None: on held-out clips alone.
     local
         Name of its own model; None: the pack's larger one.
+    carried
+        Weight of the pack's negatives in what it trains on.
     """
 
     def __init__(
@@ -109,7 +111,9 @@ class Device:
         answers: float = 1.0,
         judging: Judging | None = None,
         local: str | None = None,
+        carried: float = 0.5,
     ) -> None:
+        self._carried = carried
         self.name, self._folder, self._pack, self._runtime = name, folder, pack, runtime
         self._seed, self._share, self._judging = seed, answers, judging
         frontend, self._settings = LogMel(pack.manifest.task), LabelSettings()
@@ -142,7 +146,7 @@ class Device:
 
     def agent(self, address: BrokerAddress, coordinator: bytes, workers: Executor) -> Agent:
         """Its part in the fleet."""
-        learn = LearnSettings(judged_share=0.0 if self._judging is None else 1.0)
+        learn = LearnSettings(judged_share=0.0 if self._judging is None else 1.0, carried=self._carried)
         trainer = Trainer(self._runtime, self._own, self.store.device_data(), self._seed, self._first, learn)
         source = DataSource(self.store.device_data, lambda: self.store.generation)
         settings = AgentSettings(self.name, FLEET, address, self._folder, coordinator)

@@ -47,6 +47,7 @@ def run_fleet(data: Path, pack: Pack, asked: Asked, seed: int, answers: float, t
         asked.preset,
         asked.server_rate,
         asked.local,
+        asked.carried,
         seed,
         threads,
     )

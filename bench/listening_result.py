@@ -122,6 +122,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     server_rate: float | None
     local: str
     """The devices' own model."""
+    carried: float = 0.5
+    """Weight of the pack's negatives in what they trained on."""
 
 
 class Fleet(msgspec.Struct, frozen=True):

@@ -57,6 +57,8 @@ class Life:
     """Learning rate of the preset's server optimizer; None: its own."""
     local: str | None = None
     """Name of the devices' own model; None: the pack's larger one."""
+    carried: float = 0.5
+    """Weight of the pack's negatives in what a device trains on."""
     seed: int = 0
     threads: int = 1
     """That train and hear, at most one device each."""
@@ -159,6 +161,7 @@ class Together:
                 life.answers,
                 judging,
                 life.local,
+                life.carried,
             )
             for i in range(len(owners))
         ]

@@ -47,7 +47,7 @@ def _about(fleets: Sequence[Fleet]) -> list[str]:
     return [
         f"{asked.pack}, {asked.owners} owners, {asked.days} days, {asked.rounds} rounds; seeds {seeds}",
         *_wrapped(
-            f"owners answer {answers}; own model {asked.local}; rounds judged on {asked.judge}; "
+            f"owners answer {answers}; own model {asked.local}; carried {asked.carried:g}; rounds judged on {asked.judge}; "
             f"preset {asked.preset}{rate}"
         ),
         *_wrapped(
