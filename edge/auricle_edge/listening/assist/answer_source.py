@@ -107,7 +107,7 @@ class AnswerSource:
             name, size = (chunk := self._whole(8))[:4], int.from_bytes(chunk[4:], "little")
             if name == b"data" and found is not None:
                 return found
-            left -= size
+            left -= len(chunk) + size
             if left < 0:
                 raise DataError("its samples do not begin where a WAV file has them")
             body = self._whole(size + size % 2)
