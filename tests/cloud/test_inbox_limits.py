@@ -33,7 +33,8 @@ from auricle.wire.identity import Identity
 from auricle.wire.messages import DeviceState, Get, Status
 from auricle.wire.prior_knowledge import require_gradients
 from auricle.wire.tensors import Flat, digest
-from auricle.wire.vectors import Declared, VectorHeader
+from auricle.wire.vector_headers import VectorHeader
+from auricle.wire.vectors import Declared
 from auricle_cloud.link.admission import RateLimit
 from auricle_cloud.rounds.read_cohort import cohort_of
 from auricle_cloud.settings import Limits

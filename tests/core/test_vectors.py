@@ -8,9 +8,9 @@ import pytest
 
 from auricle.errors import WireError
 from auricle.wire.plan import Plan
+from auricle.wire.vector_headers import VectorHeader
 from auricle.wire.vectors import (
     Declared,
-    VectorHeader,
     append_vectors,
     bytes_of,
     require_headers,

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from auricle.wire.messages import Invite
 from auricle.wire.plan import Lent, Plan
 from auricle.wire.tensors import encode
-from auricle.wire.vectors import LentVector
+from auricle.wire.vector_headers import LentVector
 from auricle_cloud.link.messenger import chunks_of
 from auricle_cloud.rounds.context import RoundContext
 from auricle_cloud.states.report import Document

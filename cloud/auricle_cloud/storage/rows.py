@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from auricle.errors import StorageError
 from auricle.wire.plan import Lent
-from auricle.wire.vectors import LentVector, VectorHeader
+from auricle.wire.vector_headers import LentVector, VectorHeader
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import State
 

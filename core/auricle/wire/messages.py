@@ -26,7 +26,7 @@ from auricle.wire.kinds import Message as Message
 from auricle.wire.plan import InferenceLoss, Lent, Plan
 from auricle.wire.secure_sum.kinds import SumId
 from auricle.wire.secure_sum.messages import SumAnswer, SumQuestion
-from auricle.wire.vectors import LentVectors, Vectors
+from auricle.wire.vector_headers import LentVectors, Vectors
 
 WORSE = "worse_"
 """What the reason of a device begins with whose own judge refused its round: it is well, and declined."""

@@ -7,42 +7,14 @@ to a body, and the numbers once the body is whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Literal, NamedTuple
-
-import msgspec
-from msgspec import Meta
+from typing import NamedTuple
 
 from auricle.errors import WireError
-from auricle.wire.kinds import Count, Name, Sha256
-from auricle.wire.plan import Lent
 from auricle.wire.tensors import Flat, decode, digest, encode
+from auricle.wire.vector_headers import CODEC, VectorHeader
 
-CODEC: Literal["float32"] = "float32"
-"""The one codec of named vectors."""
 NUMBER_BYTES = 4
-"""Bytes of a number in it."""
-
-
-class VectorHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A vector that follows the weights of an update."""
-
-    name: Name
-    length: Count
-    """Bytes."""
-    codec: Literal["float32"] = CODEC
-    blob: Sha256
-    """Of these bytes."""
-
-
-class LentVector(Lent, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A vector that goes out with a round's model, kept by the broker in chunks as that is."""
-
-    name: Name
-    codec: Literal["float32"] = CODEC
-
-
-Vectors = Annotated[tuple[VectorHeader, ...], Meta(max_length=4)]
-LentVectors = Annotated[tuple[LentVector, ...], Meta(max_length=2)]
+"""Bytes of a number in `CODEC`."""
 
 
 class Declared(NamedTuple):

@@ -28,7 +28,7 @@ from auricle.wire.secure_sum.messages import JoinSum, RevealSum, SumKeys, SumNei
 from auricle.wire.secure_sum.quantised import MASKED
 from auricle.wire.tensors import digest
 from auricle.wire.update_codec import UPDATE_CODECS
-from auricle.wire.vectors import VectorHeader
+from auricle.wire.vector_headers import VectorHeader
 from auricle_edge.board.gate import Decision
 from auricle_edge.fleet.agent_context import Standing
 from auricle_edge.fleet.gate_watch import OPEN

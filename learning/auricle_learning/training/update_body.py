@@ -10,7 +10,8 @@ import numpy as np
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat, TensorTable
 from auricle.wire.update_codec import INT8, decode_update, encode_update
-from auricle.wire.vectors import VectorHeader, append_vectors
+from auricle.wire.vector_headers import VectorHeader
+from auricle.wire.vectors import append_vectors
 from auricle_learning.training.train import RoundResult
 
 UNSENT = "unsent"
