@@ -25,8 +25,7 @@ from auricle_cloud.link.ledger import Ledger
 from auricle_cloud.settings import Limits
 from auricle_cloud.states.verdict import Verdict
 from auricle_cloud.storage.blobs import Blobs
-from auricle_cloud.storage.device_records import Standing
-from auricle_cloud.storage.rows import UpdateRow
+from auricle_cloud.storage.rows import Standing, UpdateRow
 from auricle_cloud.storage.store import Store
 
 FLEET, TASK = "f", "keywords"

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from tests.cloud.arrivals import TASK
 
 from auricle.errors import SettingsError, StorageError
-from auricle_cloud.storage.access_records import ROLES
+from auricle_cloud.storage.access_rows import ROLES
 from auricle_cloud.storage.schema import tokens
 from auricle_cloud.storage.store import Store
 

@@ -25,7 +25,7 @@ from auricle_cloud.api.remote import Remote, RemoteError, connect
 from auricle_cloud.api.routes import ROUTES, Route, allows
 from auricle_cloud.operations.operating import ConflictError, NotFoundError
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.storage.access_records import ROLES
+from auricle_cloud.storage.access_rows import ROLES
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from auricle.errors import StorageError
 from auricle_cloud.link.batch import Batch, Batcher
-from auricle_cloud.storage.database import Database, SupersededError
+from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.database_errors import SupersededError
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import events
 

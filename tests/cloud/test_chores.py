@@ -17,7 +17,7 @@ from auricle.process.clock import VirtualClock
 from auricle_cloud.rounds.chores import PATIENCE, Chores, Every
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RunSettings
-from auricle_cloud.storage.database import SupersededError
+from auricle_cloud.storage.database_errors import SupersededError
 
 
 def broken() -> None:

@@ -18,7 +18,8 @@ from tests.cloud.arrivals import BASE, begin, open_round, update
 from tests.cloud.postgres import Server
 
 from auricle.errors import StorageError
-from auricle_cloud.storage.database import LOG_PAGES, Database, SupersededError
+from auricle_cloud.storage.database import LOG_PAGES, Database
+from auricle_cloud.storage.database_errors import SupersededError
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import events, meta
 from auricle_cloud.storage.store import Store

@@ -13,7 +13,7 @@ from tests.cloud.arrivals import register
 
 from auricle.errors import StorageError
 from auricle.wire.messages import DeviceState
-from auricle_cloud.storage.device_records import STANDINGS, Standing
+from auricle_cloud.storage.rows import STANDINGS, Standing
 from auricle_cloud.storage.store import Store
 
 WAIT = 20.0

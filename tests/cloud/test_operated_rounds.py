@@ -18,7 +18,7 @@ from auricle.wire.tensors import digest, encode
 from auricle_cloud.evaluation.evaluator import OnnxEvaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
 from auricle_cloud.settings import Detection
-from auricle_cloud.storage.database import SupersededError
+from auricle_cloud.storage.database_errors import SupersededError
 
 
 @on_a_site

@@ -19,10 +19,10 @@ from auricle_cloud.ota import metadata as metadata_module
 from auricle_cloud.ota import pending as pending_module
 from auricle_cloud.ota.candidate import Candidate, read_candidate
 from auricle_cloud.ota.countersigning import countersign, make_holder_key
-from auricle_cloud.ota.keys import Offline
 from auricle_cloud.ota.repository import Repository
 from auricle_cloud.storage.backup import write_backup
 from auricle_cloud.storage.blobs import Blobs
+from auricle_cloud.storage.release_folder import Offline
 from auricle_cloud.storage.restore import restore_backup
 from auricle_cloud.storage.store import FILE, Store
 

@@ -17,7 +17,6 @@ from auricle.wire.secure_sum.kinds import FEWEST_DEVICES
 from auricle_cloud.commands import app
 from auricle_cloud.operations.operating import NotFoundError
 from auricle_cloud.operations.waiting import NO_CLIPS, Wanted, coordinator_trouble, planned_waits
-from auricle_cloud.storage.claim_records import ClaimRecords
 from auricle_cloud.storage.database import Pulse
 
 
@@ -106,7 +105,7 @@ def test_tokens_that_were_made_are_known(tmp_path: Path) -> None:
     do = filled.operations()
     with filled.store.database.writing() as tx:
         tx.exec_driver_sql("DELETE FROM devices")
-    ClaimRecords(filled.store.database).create(["pi-001"], 7 * 86_400)
+    filled.store.claims.create(["pi-001"], 7 * 86_400)
 
     assert "1 token is not used yet" in " ".join(do.why_round(3).sentences)
     (event,) = [row for row in do.list_events().events if row.kind == "claim token created"]

@@ -15,7 +15,6 @@ from typing import Any
 from auricle.errors import AuricleError
 from auricle.files import write_durably
 from auricle_cloud.storage.blobs import BlobStore
-from auricle_cloud.storage.listings import Listings
 from auricle_cloud.storage.release_folder import exists
 from auricle_cloud.storage.store import Store
 
@@ -27,7 +26,7 @@ Check = Callable[[], str | None]
 
 def database_answers(store: Store) -> Check:
     """Check that the database can be read."""
-    return lambda: _failure(lambda: Listings(store.database).epoch())
+    return lambda: _failure(lambda: store.listings.epoch())
 
 
 def folder_takes(folder: Path) -> Check:

@@ -18,8 +18,7 @@ import msgspec
 from auricle.errors import SettingsError, nearest
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.types import PATTERNS, File
-from auricle_cloud.storage.access_records import ROLES
-from auricle_cloud.storage.access_rows import Role
+from auricle_cloud.storage.access_rows import ROLES, Role
 
 
 @dataclass(frozen=True)

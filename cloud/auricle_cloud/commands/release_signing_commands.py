@@ -14,7 +14,7 @@ from auricle_cloud.commands.releases_commands import Keys, app, public_of, repos
 from auricle_cloud.commands.target import Place, user
 from auricle_cloud.operations.rollout_answers import PendingList, PendingRow, RoleKeysList, RoleKeysRow
 from auricle_cloud.operations.types import Done
-from auricle_cloud.ota.keys import Offline
+from auricle_cloud.storage.release_folder import Offline
 
 Role = Annotated[Offline, typer.Argument(metavar="ROLE", help="Whose keys: root or targets.")]
 RootKeys = Annotated[Path | None, typer.Option(help="Folder of root.key, where it is not with the others.")]

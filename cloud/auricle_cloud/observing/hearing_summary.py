@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from auricle_cloud.storage.hearing_records import HearingTotal
+from auricle_cloud.storage.hearing_rows import HearingTotal
 
 SILENT_DBFS = -84.0
 """dB of full scale: a microphone that gives less than this is dead, turned down, or not plugged in."""

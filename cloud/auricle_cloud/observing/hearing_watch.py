@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from auricle_cloud.observing.hearing_summary import TROUBLES, shared_labels, together, troubles
 from auricle_cloud.states.hearing_comparison import Comparison, compare
-from auricle_cloud.storage.hearing_records import DAY_SECONDS, Hearing, HearingTotal
+from auricle_cloud.storage.hearing_records import Hearing
+from auricle_cloud.storage.hearing_rows import DAY_SECONDS, HearingTotal
 
 MOST_LABELS = 20
 """Labels that have figures of their own: those of most devices."""

@@ -26,8 +26,7 @@ from auricle_cloud.states.attendance import broken_devices, not_in_quorum, round
 from auricle_cloud.states.learning import FAR_ROUNDS, learnt
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage import rows
-from auricle_cloud.storage.device_records import STANDINGS
-from auricle_cloud.storage.rows import Standing
+from auricle_cloud.storage.rows import STANDINGS, Standing
 
 
 class DeviceOperations(Operator):

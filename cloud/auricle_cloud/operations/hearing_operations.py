@@ -13,7 +13,7 @@ from auricle.wire.kinds import DeviceId
 from auricle_cloud.observing.hearing_summary import shared_labels, together, troubles
 from auricle_cloud.operations.operating import Operator, absent
 from auricle_cloud.operations.types import Answer, Limit, Number
-from auricle_cloud.storage.hearing_records import DAY_SECONDS, HearingRow, HearingTotal
+from auricle_cloud.storage.hearing_rows import DAY_SECONDS, HearingRow, HearingTotal
 
 Span = Annotated[float, Meta(gt=0, le=365, description="Days that this is about, to now.")]
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from auricle.errors import StorageError
 from auricle.process.times import Time
-from auricle.wire.tensors import TensorTable, decode
 from auricle_cloud.operations.operating import ConflictError, NotFoundError, Operator, absent, as_answer
 from auricle_cloud.operations.types import Answer, File, Form, HearingHours, Limit, Number, Reason
 from auricle_cloud.states.hearing_comparison import compare, worse
 from auricle_cloud.storage import rows
+
+if TYPE_CHECKING:
+    from auricle.wire.tensors import TensorTable
 
 
 class ModelRow(Answer, frozen=True, kw_only=True):
@@ -149,7 +150,10 @@ def _plain(name: str) -> str:
 
 def _safetensors(table: TensorTable, block: bytes, title: str) -> bytes:
     """Named tensors; one title, for more would stand in any order."""
+    import numpy as np
     from safetensors.numpy import save
+
+    from auricle.wire.tensors import decode
 
     flat = decode(block, table.size)
     tensors = {spec.name: np.ascontiguousarray(table.tensor(flat, spec.name)) for spec in table.specs}

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
 from auricle.errors import NOT_FOUND, REFUSED_CODE, AuricleError, StorageError, nearest
-from auricle.wire.tensors import TensorTable
 from auricle_cloud.operations.waiting import coordinator_trouble
-from auricle_cloud.storage.blobs import BlobStore
-from auricle_cloud.storage.claim_records import ClaimRecords
-from auricle_cloud.storage.database import Pulse, SupersededError
-from auricle_cloud.storage.listings import Listings, MemberRow
+from auricle_cloud.storage.database_errors import SupersededError
 from auricle_cloud.storage.rows import Row
-from auricle_cloud.storage.store import Store
+
+if TYPE_CHECKING:
+    from auricle.wire.tensors import TensorTable
+    from auricle_cloud.storage.blobs import BlobStore
+    from auricle_cloud.storage.claim_records import ClaimRecords
+    from auricle_cloud.storage.database import Pulse
+    from auricle_cloud.storage.listings import MemberRow
+    from auricle_cloud.storage.store import Store
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -90,7 +93,7 @@ class Operator:
     ) -> None:
         self.store, self.blobs, self.task, self.who = store, blobs, task, who
         self._wake, self._table, self._enrolment = wake, table, enrolment
-        self._list = Listings(store.database)
+        self._list = store.listings
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

@@ -23,8 +23,7 @@ from auricle_cloud.operations.types import Answer, Days, Done, Name
 from auricle_cloud.states.attendance import not_in_quorum
 from auricle_cloud.states.outcome import OUTCOMES
 from auricle_cloud.storage.access_rows import Role
-from auricle_cloud.storage.device_records import STANDINGS
-from auricle_cloud.storage.rows import Standing
+from auricle_cloud.storage.rows import STANDINGS, Standing
 
 ALARMS = (
     *("alarm", "verdict", "repair", "loss set aside", "conflict", "quarantined", "rolled back", "rollout paused"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -23,7 +23,9 @@ from auricle_cloud.operations.rollout_answers import (
 from auricle_cloud.operations.types import HearingHours, Label, Limit, Number, Reason
 from auricle_cloud.ota.explanation import about_device, about_rollout
 from auricle_cloud.states.rollout import DEVICE_STATES, DeviceState, Released
-from auricle_cloud.storage import release_records
+
+if TYPE_CHECKING:
+    from auricle_cloud.storage import release_records
 
 ReleaseName = Annotated[
     str, Meta(pattern=r"^[a-z0-9][a-z0-9._/-]{3,199}\Z", description="A path, or the beginning of an identity.")

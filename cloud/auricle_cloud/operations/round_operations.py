@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict, replace
 
@@ -51,9 +52,10 @@ from auricle_cloud.states.report import read_report
 from auricle_cloud.states.round import FINISHED
 from auricle_cloud.states.selection import unfit
 from auricle_cloud.storage import rows
-from auricle_cloud.storage.claim_records import ClaimRecords
 from auricle_cloud.storage.cohort_report import report_with_cohort
-from auricle_cloud.storage.database import Pulse
+
+if TYPE_CHECKING:
+    from auricle_cloud.storage.database import Pulse
 
 AT_A_GLANCE = 20
 """Devices of which an overview says why a round waits for them."""
@@ -162,14 +164,13 @@ class RoundOperations(Operator):
 
     def _wanted(self, pulse: Pulse | None) -> Wanted:
         """What the coordinator's rounds ask of devices."""
-        claims = ClaimRecords(self.store.database)
         return Wanted(
             pack=self._pack(),
             needs=() if pulse is None else pulse.needs,
             fewest=1 if pulse is None else pulse.fewest,
             resting=self.store.rounds.resting(self.task),
-            by_claim=claims.is_used(),
-            tokens=len(claims.pending()),
+            by_claim=self.store.claims.is_used(),
+            tokens=len(self.store.claims.pending()),
         )
 
     def _why_none(self) -> list[str]:

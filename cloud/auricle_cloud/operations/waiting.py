@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from auricle.process.times import how_many
 from auricle_cloud.operations.device_explanation import sentence
@@ -13,8 +14,10 @@ from auricle_cloud.states.report import RoundReport
 from auricle_cloud.states.round_outcomes import DevicesOfRound, outcome_of
 from auricle_cloud.states.selection import moment, unfit
 from auricle_cloud.storage import rows
-from auricle_cloud.storage.database import Pulse
-from auricle_cloud.storage.listings import MemberRow
+
+if TYPE_CHECKING:
+    from auricle_cloud.storage.database import Pulse
+    from auricle_cloud.storage.listings import MemberRow
 
 SILENT_SECONDS = 30.0
 """Seconds without a word of the coordinator after which it is said to have stopped."""

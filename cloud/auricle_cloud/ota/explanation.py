@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from auricle.process.times import how_many
 from auricle_cloud.states.rollout import DECIDED, OFFERING, Installable
 from auricle_cloud.states.rollout_plan import Device, Member, Rollout, place, spell
-from auricle_cloud.storage.release_records import InstallationRow
+
+if TYPE_CHECKING:
+    from auricle_cloud.storage.release_records import InstallationRow
 
 
 def about_rollout(rollout: Rollout, members: Mapping[str, Member], devices: Sequence[Device], now: float) -> list[str]:

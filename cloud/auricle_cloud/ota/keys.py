@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 from auricle.errors import SettingsError, StorageError
 from auricle.files import describe, read_kept, sync_folder, write_durably
 from auricle_cloud.identity.authority import passphrase
+from auricle_cloud.storage.release_folder import OFFLINE
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, Key
@@ -26,8 +27,6 @@ DAY = timedelta(days=1)
 LIVES = {"root": 365 * DAY, "targets": 90 * DAY, "snapshot": 7 * DAY, "timestamp": DAY}
 WARN = {"root": 30 * DAY, "targets": 14 * DAY, "snapshot": 2 * DAY, "timestamp": DAY / 4}
 """When it is near: the online roles are renewed at half of their lives, so that theirs means that nobody does."""
-Offline = Literal["root", "targets"]
-OFFLINE: tuple[Offline, ...] = ("root", "targets")
 
 PASSPHRASE = "AURICLE_RELEASE_PASSPHRASE"
 """Environment variable with the passphrase of the offline keys; with `_FILE` at its end, of the file that holds it."""

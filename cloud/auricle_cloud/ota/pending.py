@@ -18,9 +18,9 @@ from tuf.api.metadata import Metadata, Root, Targets
 
 from auricle.errors import StorageError
 from auricle.files import sync_folder, write_durably
-from auricle_cloud.ota.keys import OFFLINE, Offline, load_key, public_hex
+from auricle_cloud.ota.keys import load_key, public_hex
 from auricle_cloud.ota.metadata import S, SignedMetadata, read_metadata, signed_by
-from auricle_cloud.storage.release_folder import NEXT, ONLINE, PENDING, alone, pending_file
+from auricle_cloud.storage.release_folder import NEXT, OFFLINE, ONLINE, PENDING, Offline, alone, pending_file
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from tuf.api.metadata import Metadata, Root, Targets
 
 from auricle.errors import DataError, SettingsError, StorageError
 from auricle_cloud.ota.keys import (
-    OFFLINE,
-    Offline,
     key_file,
     load_key,
     make_key,
@@ -25,7 +23,7 @@ from auricle_cloud.ota.keys import (
 )
 from auricle_cloud.ota.metadata import S
 from auricle_cloud.ota.pending import PendingMetadata
-from auricle_cloud.storage.release_folder import NEXT, alone
+from auricle_cloud.storage.release_folder import NEXT, OFFLINE, Offline, alone
 
 
 class Rotation(PendingMetadata):

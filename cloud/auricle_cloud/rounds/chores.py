@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from auricle.errors import StorageError
 from auricle.process.clock import SYSTEM_CLOCK, Clock
-from auricle_cloud.storage.database import SupersededError
+from auricle_cloud.storage.database_errors import SupersededError
 
 log = logging.getLogger("auricle.cloud")
 

@@ -31,7 +31,6 @@ from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import GAVE_UP, counted_words
 from auricle_cloud.states.round_outcomes import count_outcomes
 from auricle_cloud.storage.cohort_report import report_with_cohort
-from auricle_cloud.storage.listings import Listings
 from auricle_cloud.storage.rows import ModelRow, RoundChanges, RoundRow, UpdateRow
 from auricle_learning.aggregation.cohort import Aggregate
 from auricle_learning.aggregation.next_model import NextModel
@@ -288,7 +287,7 @@ class Closing:
 
         def look() -> tuple[int, int, Counter[Outcome], Flat | None]:
             current = None if site.watcher is None else site.store.models.current(self._task).blob
-            cohort = Listings(site.store.database).cohort(*place)
+            cohort = site.store.listings.cohort(*place)
             outcomes = count_outcomes(report_with_cohort(self._round(number), cohort))
             return (
                 len(cohort),

@@ -41,7 +41,8 @@ from auricle_cloud.rounds.synchronous import Synchronous
 from auricle_cloud.rounds.upkeep import Tuner, Upkeep
 from auricle_cloud.settings import NAME, RunSettings
 from auricle_cloud.storage.blobs import open_blobs
-from auricle_cloud.storage.database import Pulse, SupersededError
+from auricle_cloud.storage.database import Pulse
+from auricle_cloud.storage.database_errors import SupersededError
 from auricle_cloud.storage.release_folder import FOLDER
 from auricle_cloud.storage.state_folders import KEY
 from auricle_cloud.storage.store import FILE, Store

@@ -11,7 +11,7 @@ from auricle_cloud.rounds.closing import RoundFailedError
 from auricle_cloud.rounds.cohort_progress import CohortProgress
 from auricle_cloud.rounds.context import POLL, RoundContext
 from auricle_cloud.rounds.synchronous import Synchronous
-from auricle_cloud.storage.database import SupersededError
+from auricle_cloud.storage.database_errors import SupersededError
 
 log = logging.getLogger("auricle.cloud")
 

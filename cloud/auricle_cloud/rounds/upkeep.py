@@ -22,7 +22,7 @@ from auricle_cloud.rounds.cohort_choice import fewest
 from auricle_cloud.rounds.context import POLL, RoundContext
 from auricle_cloud.storage.access_rows import ScheduleRow
 from auricle_cloud.storage.database import BEAT_SECONDS, Pulse
-from auricle_cloud.storage.hearing_records import DAY_SECONDS
+from auricle_cloud.storage.hearing_rows import DAY_SECONDS
 from auricle_cloud.storage.state_folders import place_of
 from auricle_cloud.storage.store import Store
 

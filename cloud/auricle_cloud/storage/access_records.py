@@ -6,18 +6,14 @@ import hashlib
 import re
 import secrets
 import time
-from typing import get_args
 
 import sqlalchemy as sa
 
 from auricle.errors import SettingsError, StorageError, nearest
-from auricle_cloud.storage.access_rows import Role, ScheduleRow, TokenRow
+from auricle_cloud.storage.access_rows import ROLES, Role, ScheduleRow, TokenRow
 from auricle_cloud.storage.database import TOKENS, Database
 from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.schema import schedules, tokens
-
-ROLES: tuple[Role, ...] = get_args(Role)
-"""Each may do what those before it may."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _AT = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|always")

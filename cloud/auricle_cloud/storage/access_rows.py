@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from auricle_cloud.storage.rows import Row
 
 Role = Literal["viewer", "operator", "admin"]
+ROLES: tuple[Role, ...] = get_args(Role)
+"""Each may do what those before it may."""
 Kind = Literal["device", "user", "server"]
 """Of a certificate."""
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
 from auricle_cloud.states.report import RoundReport, read_report
 from auricle_cloud.states.round import GAVE_UP
-from auricle_cloud.storage.listings import MemberRow
 from auricle_cloud.storage.rows import RoundRow
+
+if TYPE_CHECKING:
+    from auricle_cloud.storage.listings import MemberRow
 
 
 def report_with_cohort(found: RoundRow, cohort: Sequence[MemberRow]) -> RoundReport:

@@ -13,8 +13,9 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from auricle.errors import LATER_CODE, NOT_FOUND, StorageError, extra_command
+from auricle.errors import StorageError, extra_command
 from auricle.files import make_private
+from auricle_cloud.storage.database_errors import BusyDatabaseError, NoDatabaseError, SupersededError
 from auricle_cloud.storage.schema import meta
 
 BUSY_SECONDS = 10
@@ -31,23 +32,6 @@ TOKENS = MIGRATING + 3
 tokens revoked."""
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
 """Read here without alembic, which takes longer to load than most commands take."""
-
-
-class BusyDatabaseError(StorageError):
-    """Another program holds the database for longer than anybody waits."""
-
-    exit_code = LATER_CODE
-
-
-class NoDatabaseError(StorageError):
-    """There is no database at a place."""
-
-    exit_code = NOT_FOUND
-
-
-class SupersededError(StorageError):
-    """A newer coordinator has taken over: this one may write nothing any more."""
-
 
 PULSE = "pulse"
 """The key of `meta` under which a coordinator says that it works."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import get_args
 
 import sqlalchemy as sa
 
@@ -19,7 +18,6 @@ from auricle_cloud.storage.schema import claims, devices, hearing, personal_mode
 AT_ONCE = 1000
 """Names that one query asks for."""
 _UNHEARD = ~devices.c.online & devices.c.offline_since.is_(None)
-STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
 
 class Devices:

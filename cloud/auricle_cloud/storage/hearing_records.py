@@ -10,64 +10,16 @@ import msgspec
 import sqlalchemy as sa
 
 from auricle.wire.messages import HearingReport
-from auricle_cloud.states.hearing_comparison import MOST_AN_HOUR, MOST_DETECTIONS, Heard
+from auricle_cloud.states.hearing_comparison import MOST_AN_HOUR, MOST_DETECTIONS
 from auricle_cloud.storage.database import Database
+from auricle_cloud.storage.hearing_rows import DAY_SECONDS, HearingRow, HearingTotal
 from auricle_cloud.storage.schema import devices, hearing, meta
 
-DAY_SECONDS = 86_400.0
 QUARTER_SECONDS = 900.0
 MOST_IN_A_DAY = 100
 """Quarter hours that the reports of a device may cover in a day, and their number: 96, and some for clocks."""
 KEYWORDS = "keywords "
 """Begins the keys of `meta` with the keywords of a pack."""
-
-
-class HearingTotal(msgspec.Struct, frozen=True, kw_only=True):
-    """What one device has reported in a span of time."""
-
-    device: str
-    label: str
-    reports: int
-    hours: float
-    """With sound."""
-    detections: int
-    denied: int
-    missed: int
-    complaints: int
-    """Denied and missed, at most `MOST_AN_HOUR` of an hour."""
-    level: float | None
-    """Mean of the reports' medians, dB of full scale."""
-    noise: float | None
-    at_full_scale: int
-    """Reports in which 1 % of the samples or more were at full scale."""
-    off_centre: int
-    """Reports in which the sound's mean was 1 % of full scale or more away from 0."""
-    last: float
-    """When the newest came."""
-
-    @property
-    def heard(self) -> Heard:
-        """What of it is compared."""
-        return Heard(self.device, self.complaints, self.hours)
-
-
-class HearingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One report."""
-
-    period: int
-    at: float
-    pack: str
-    base: str | None
-    span: int
-    heard: int
-    detections: int
-    denied: int
-    missed: int
-    level: int | None
-    noise: int | None
-    full_scale: str
-    offset: str | None
-    each: list[int]
 
 
 class Hearing:

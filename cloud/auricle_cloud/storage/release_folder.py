@@ -7,12 +7,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal, get_args
 
 from auricle.files import open_lock
 
 FOLDER = "releases"
 """Inside the coordinator's state folder."""
 NAMES = re.compile(r"(\d{1,9}\.)?(root|targets|snapshot)\.json|timestamp\.json")
+Offline = Literal["root", "targets"]
+"""Roles whose keys lie elsewhere."""
+OFFLINE: tuple[Offline, ...] = get_args(Offline)
 PART = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 ONLINE = "online.key"
 """The key of snapshot and timestamp."""

@@ -12,7 +12,8 @@ from auricle.wire.messages import Release
 from auricle_cloud.states.hearing_comparison import Evidence, Heard
 from auricle_cloud.states.rollout import OFFERING, DeviceState, Installable
 from auricle_cloud.states.rollout_plan import Device, Member, Rollout, Step, next_step, told_name
-from auricle_cloud.storage.hearing_records import DAY_SECONDS, QUARTER_SECONDS, complaints
+from auricle_cloud.storage.hearing_records import QUARTER_SECONDS, complaints
+from auricle_cloud.storage.hearing_rows import DAY_SECONDS
 from auricle_cloud.storage.release_records import RolloutDeviceRow
 from auricle_cloud.storage.schema import devices, hearing, installations, rollout_devices, rollout_targets, rollouts
 

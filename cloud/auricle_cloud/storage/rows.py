@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
 
 import msgspec
-import sqlalchemy as sa
 
 from auricle.errors import StorageError
 from auricle.wire.plan import Lent
@@ -14,9 +13,13 @@ from auricle.wire.vector_headers import LentVector, VectorHeader
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.round import State
 
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
 R = TypeVar("R", bound="Row")
 
 Standing = Literal["pending", "approved", "quarantined", "revoked"]
+STANDINGS: tuple[Standing, ...] = get_args(Standing)
 Mode = Literal["sync", "async"]
 
 LENT = "lent"
@@ -61,7 +64,8 @@ class Row(msgspec.Struct, frozen=True):
 @cache
 def _select(table: sa.FromClause, names: tuple[str, ...]) -> sa.Select[Any]:
     """Made once: what is added to a query makes another; a whole table is compiled fastest."""
-    return sa.select(table) if names == tuple(table.c.keys()) else sa.select(*(table.c[name] for name in names))
+    whole = table.select()
+    return whole if names == tuple(table.c.keys()) else whole.with_only_columns(*(table.c[name] for name in names))
 
 
 class TaskRow(Row, frozen=True):

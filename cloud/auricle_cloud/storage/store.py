@@ -7,10 +7,12 @@ from pathlib import Path
 
 from auricle_cloud.storage.access_records import Schedules, Tokens
 from auricle_cloud.storage.attendance import Attendance
+from auricle_cloud.storage.claim_records import ClaimRecords
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.device_records import Devices
 from auricle_cloud.storage.hearing_records import Hearing
 from auricle_cloud.storage.journal import Journal
+from auricle_cloud.storage.listings import Listings
 from auricle_cloud.storage.model_records import Models
 from auricle_cloud.storage.personal_records import PersonalModels
 from auricle_cloud.storage.release_records import Releases
@@ -64,6 +66,8 @@ class Store:
         self.releases = Releases(self.database)
         self.rollouts = Rollouts(self.database)
         self.hearing = Hearing(self.database)
+        self.claims = ClaimRecords(self.database)
+        self.listings = Listings(self.database)
 
     def close(self) -> None:
         """Close all connections."""
