@@ -20,10 +20,11 @@ from auricle.mqtt_link.broker_rights import Roles
 from auricle.mqtt_link.mosquitto_program import find_mosquitto
 from auricle.mqtt_link.private_link import OVERRIDDEN, OVERRIDE, broker_of
 from auricle.process.cli import main
+from auricle.process.times import read_duration
 from auricle.wire.frames import UP
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.broker_files import Listener, emqx_acl
-from auricle_cloud.identity.broker_folder import mosquitto_process, read_duration, reload_mosquitto
+from auricle_cloud.identity.broker_folder import mosquitto_process, reload_mosquitto
 
 Enrol = Callable[..., Any]
 

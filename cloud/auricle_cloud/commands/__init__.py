@@ -25,9 +25,11 @@ COMMANDS = command_group(
             "why": "Explain a round: why it does not start or what it waits for; who counted, who was pruned "
             "or refused, and why.",
         },
-        "maintenance_commands": {
+        "overview_commands": {
             "overview": "Show the fleet at a glance.",
             "journal": "List what happened, the newest first.",
+        },
+        "maintenance_commands": {
             "doctor": "Look at this machine and at what a coordinator relies on: exit code 1 where something is bad.",
             "preflight": "Try what serve will need, with serve's own options: exit code 1 where it would fail.",
             "backup": "Write the whole state to one file, private keys included, while the coordinator runs or not.",

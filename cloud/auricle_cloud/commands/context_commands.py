@@ -22,7 +22,6 @@ from auricle_cloud.commands.contexts import (
     write_contexts,
 )
 from auricle_cloud.commands.target import Place
-from auricle_cloud.storage.store import FILE
 
 
 def add_to(app: typer.Typer) -> None:
@@ -71,9 +70,8 @@ def use(
     if state is not None and not state.is_dir():
         warning = f"There is no folder {state} yet: auricle cloud fleet new or serve makes it. Check the name."
         typer.echo(f"auricle: {warning}", err=True)
-    if state is not None and not (state / FILE).is_file() and (state / "state" / FILE).is_file():
-        right = f"auricle cloud use {name} --state {state / 'state'}"
-        raise SettingsError(f"{state} is the folder of a fleet, and its state is in it: {right}")
+    if state is not None:
+        _refuse_folder_of_fleet(name, state)
     if options:
         Place(state=state, database=database, blobs=blobs, server=server, task=task)  # refuses what names two places
         made = _change(contexts.context.get(name, Context()), options)
@@ -92,6 +90,14 @@ def use(
         + (f" Set {TOKEN} and type this again to keep its token." if lacks else "")
     )
     return 0
+
+
+def _refuse_folder_of_fleet(name: str, folder: Path) -> None:
+    from auricle_cloud.storage.store import FILE
+
+    if not (folder / FILE).is_file() and (folder / "state" / FILE).is_file():
+        right = f"auricle cloud use {name} --state {folder / 'state'}"
+        raise SettingsError(f"{folder} is the folder of a fleet, and its state is in it: {right}")
 
 
 def _change(before: Context, options: Mapping[str, str]) -> Context:

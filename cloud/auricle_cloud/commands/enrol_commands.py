@@ -16,7 +16,7 @@ from auricle.mqtt_link.mosquitto_program import mosquitto_command
 from auricle.mqtt_link.private_link import FOLDER as IDENTITY
 from auricle.mqtt_link.private_link import IdentityFiles
 from auricle.process.table import console
-from auricle.process.times import how_many
+from auricle.process.times import how_many, read_duration
 from auricle.wire.broker_passwords import write_login
 from auricle.wire.claims import RESERVED, token_text
 from auricle_cloud.commands.answer_tables import table
@@ -24,7 +24,7 @@ from auricle_cloud.commands.answers import say, show
 from auricle_cloud.commands.operator_command import Reason, Yes, confirm, operator_command
 from auricle_cloud.commands.target import Place, user
 from auricle_cloud.identity.authority import Authority, key_pem
-from auricle_cloud.identity.broker_folder import BrokerFolder, had_passwords, old_authority, read_duration
+from auricle_cloud.identity.broker_folder import BrokerFolder, had_passwords, old_authority
 from auricle_cloud.identity.certificates import new_key
 from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.operations.enrolment_operations import claim_tokens, enrolled

@@ -1,4 +1,4 @@
-"""`auricle cloud doctor`, `preflight`, `backup`, `restore`, `overview` and `journal`."""
+"""`auricle cloud doctor`, `preflight`, `backup` and `restore`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ from auricle_cloud.commands.checkup import (
     updates,
     versions,
 )
-from auricle_cloud.commands.operator_command import Yes, complete_device, confirm, operator_command
+from auricle_cloud.commands.operator_command import Yes, confirm, operator_command
 from auricle_cloud.commands.preflight_commands import preflight
 from auricle_cloud.commands.target import Place, require_name
 from auricle_cloud.identity.broker_folder import SETTINGS
-from auricle_cloud.operations.device_answers import EventPage
-from auricle_cloud.operations.operations import Operations, Overview
 from auricle_cloud.operations.types import Done
 from auricle_cloud.settings import NAME
 from auricle_cloud.storage.backup import Manifest, write_backup
@@ -42,30 +40,12 @@ from auricle_cloud.storage.store import FILE
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     for name, function in (
-        ("overview", overview),
-        ("journal", journal),
         ("doctor", doctor),
         ("preflight", preflight),
         ("backup", backup),
         ("restore", restore),
     ):
         operator_command(app, name)(function)
-
-
-def overview(do: Operations) -> Overview:
-    """Show the fleet at a glance."""
-    return do.overview()
-
-
-def journal(
-    do: Operations,
-    limit: Annotated[int, typer.Option(help="Most rows to show.")] = 50,
-    before: Annotated[int | None, typer.Option(help="Continue before this event.")] = None,
-    device: Annotated[str | None, typer.Option(help="Only of this device.", autocompletion=complete_device)] = None,
-    kind: Annotated[str | None, typer.Option(help="Only of this kind.")] = None,
-) -> EventPage:
-    """List what happened, the newest first."""
-    return do.list_events(limit, before, device, kind)
 
 
 def doctor(

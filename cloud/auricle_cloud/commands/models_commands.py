@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from auricle.errors import SettingsError
 from auricle.files import write_durably
-from auricle.packs.pack import Pack, load_pack
 from auricle.packs.shipped import SHIPPED
-from auricle.packs.signature import read_trusted_key
-from auricle.wire.tensors import decode
 from auricle_cloud.commands.operator_command import (
     HearingHours,
     Hold,
@@ -29,6 +25,9 @@ from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.model_operations import Judged, ModelPage, ModelRow
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.types import Done, Form
+
+if TYPE_CHECKING:
+    from auricle.packs.pack import Pack
 
 app = typer.Typer(no_args_is_help=True, help="See, choose, fetch and judge models.")
 
@@ -110,6 +109,9 @@ def evaluate(
     keep: Annotated[bool, typer.Option("--keep", help="Write the result to the model's row, on this machine.")] = False,
 ) -> Judged:
     """Judge a version on labelled clips of this machine."""
+    import numpy as np
+
+    from auricle.wire.tensors import decode
     from auricle_cloud.evaluation.evaluator import choose_evaluator
     from auricle_cloud.evaluation.validation_set import load_validation
 
@@ -130,6 +132,9 @@ def evaluate(
 
 
 def _pack(source: str | None, identity: str, key: str | None) -> Pack:
+    from auricle.packs.pack import load_pack
+    from auricle.packs.signature import read_trusted_key
+
     for name in SHIPPED if source is None else (source,):
         pack = load_pack(name, read_trusted_key(key))
         if pack.identity == identity:

@@ -9,14 +9,12 @@ import typer
 
 from auricle.errors import SettingsError, StorageError, because
 from auricle.files import read_kept, read_text, write_durably
-from auricle.packs.signature import public_key
 from auricle_cloud.commands.operator_command import ReleaseName, Yes, confirm, operator_command
 from auricle_cloud.commands.target import Place, user
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.rollout_answers import ReleaseList, ReleaseRow
 from auricle_cloud.operations.types import Done
 from auricle_cloud.storage.release_folder import FOLDER
-from auricle_cloud.storage.store import FILE, Store
 
 if TYPE_CHECKING:
     from auricle_cloud.ota.repository import Repository
@@ -42,6 +40,7 @@ def init(
 ) -> Done:
     """Make keys and empty metadata; the first root goes into every bundle."""
     from auricle_cloud.ota.repository import Repository
+    from auricle_cloud.storage.store import FILE, Store
 
     repository = Repository.create(folder_of(place), keys)
     store = Store(place.database or folder_of(place).parent / FILE)
@@ -175,6 +174,8 @@ def _find_release(do: Operations, name: str) -> ReleaseRow:
 
 def public_of(key: str) -> bytes:
     """A key from its hexadecimal digits, or from a file with them."""
+    from auricle.packs.signature import public_key
+
     file = Path(key)
     try:
         return public_key(read_text(file, "The key", most=LONGEST_KEY_FILE) if file.is_file() else key)

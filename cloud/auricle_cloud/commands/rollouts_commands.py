@@ -13,7 +13,7 @@ from rich.text import Text
 
 from auricle.errors import SettingsError
 from auricle.process.table import console
-from auricle.process.times import how_many, to_json
+from auricle.process.times import how_many, read_duration, to_json
 from auricle_cloud.commands.answer_tables import ROLLOUT, plain, table
 from auricle_cloud.commands.answers import say
 from auricle_cloud.commands.operator_command import (
@@ -30,7 +30,6 @@ from auricle_cloud.commands.operator_command import (
 )
 from auricle_cloud.commands.target import Place
 from auricle_cloud.commands.watching import looks
-from auricle_cloud.identity.broker_folder import read_duration
 from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.rollout_answers import RolloutDetail, RolloutPage, RolloutRow
 from auricle_cloud.operations.rollout_operations import ReleaseName

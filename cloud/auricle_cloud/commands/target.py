@@ -7,29 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from auricle.errors import SettingsError, StorageError, nearest
-from auricle.packs.pack import load_pack
-from auricle.packs.shipped import SHIPPED
+from auricle.errors import SettingsError
 from auricle.wire.kinds import FleetName
-from auricle.wire.tensors import TensorTable
 from auricle_cloud.api.remote import TOKEN, Remote, checked, connect
-from auricle_cloud.identity.enrolment import open_enrolment
 from auricle_cloud.operations.operations import Operations
-from auricle_cloud.storage.blobs import Blobs, BlobStore, open_blobs
-from auricle_cloud.storage.store import FILE, Store
 
-DEFAULT_TASK = "keywords"
-
-
-class _NoBlobs(Blobs):
-    """Stands where nobody said where the files lie."""
-
-    def get(self, sha256: str) -> bytes:
-        """Say what is missing."""
-        raise StorageError(f"The file {sha256[:12]} is needed: name its folder with --state, or its URL with --blobs.")
+if TYPE_CHECKING:
+    from auricle_cloud.storage.blobs import BlobStore
+    from auricle_cloud.storage.store import Store
 
 
 @dataclass(frozen=True)
@@ -68,18 +57,10 @@ class Place:
         if self.server is not None:
             yield connect(self.server, os.environ.get(TOKEN) or self.token)
             return
+        from auricle_cloud.commands.local_state import local_operations
+
         with self.local_store() as store:
-            task = _task(store, self.task)
-            yield checked(
-                Operations(
-                    store,
-                    self.local_blobs(),
-                    task,
-                    who=user(),
-                    table=_Tables(pack),
-                    enrolment=lambda: None if self.state is None else open_enrolment(self.state, store.database),
-                )
-            )
+            yield checked(local_operations(store, self.local_blobs(), self.state, self.task, pack, user()))
 
     def remote(self) -> Remote | None:
         """The coordinator elsewhere, where there is one."""
@@ -94,6 +75,8 @@ class Place:
             raise SettingsError(
                 "Name the coordinator: --state FOLDER, --database URL, --server URL; or once: auricle cloud use NAME."
             )
+        from auricle_cloud.storage.store import FILE, Store
+
         store = Store(self.database or (self.state or Path()) / FILE, must_exist=True)
         try:
             yield store
@@ -102,37 +85,9 @@ class Place:
 
     def local_blobs(self) -> BlobStore:
         """Where the files of this machine's coordinator lie."""
-        if self.blobs is not None:
-            return open_blobs(self.blobs)
-        return _NoBlobs(Path()) if self.state is None else Blobs(self.state / "blobs")
+        from auricle_cloud.commands.local_state import local_blobs
 
-
-class _Tables:
-    """Finds a pack's table by the pack's identity: the one that is named, else among the shipped."""
-
-    def __init__(self, named: str | None) -> None:
-        self._named = named
-
-    def __call__(self, identity: str) -> TensorTable | None:
-        for source in SHIPPED if self._named is None else (self._named,):
-            pack = load_pack(source)
-            if pack.identity == identity:
-                return pack.plugin_table
-        if self._named is not None:
-            raise SettingsError(f"{self._named} is not the pack of this task, which is {identity[:12]}.")
-        return None
-
-
-def _task(store: Store, wanted: str | None) -> str:
-    """The task that is wanted, else the only one; before a coordinator has begun one, any."""
-    names = [row.task for row in store.models.tasks()]
-    if wanted is not None:
-        if names and wanted not in names:
-            raise SettingsError(f'There is no task "{wanted}"; {nearest(wanted, names)}')
-        return wanted
-    if len(names) > 1 and DEFAULT_TASK not in names:
-        raise SettingsError(f"There are several tasks, choose one with --task; {nearest('', names)}")
-    return DEFAULT_TASK if not names or DEFAULT_TASK in names else names[0]
+        return local_blobs(self.state, self.blobs)
 
 
 def user() -> str:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from auricle.errors import SettingsError
+from auricle.process.times import read_duration
 from auricle_cloud.commands.operator_command import Yes, complete_token, confirm, operator_command
-from auricle_cloud.identity.broker_folder import read_duration
 from auricle_cloud.operations.operations import Operations, TokenList, TokenMade
 from auricle_cloud.operations.types import Done
 from auricle_cloud.storage.access_rows import Role

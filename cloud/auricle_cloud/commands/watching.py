@@ -15,12 +15,11 @@ from rich.text import Text
 
 from auricle.errors import ENDED_OTHERWISE, OUT_OF_TIME, AuricleError, SettingsError
 from auricle.process.table import console
-from auricle.process.times import to_json
+from auricle.process.times import read_duration, to_json
 from auricle_cloud.api.remote import Remote
 from auricle_cloud.commands.answer_tables import EVENT, ROUND, cell, plain, table
 from auricle_cloud.commands.answers import say, waiting_lines
 from auricle_cloud.commands.target import Place
-from auricle_cloud.identity.broker_folder import read_duration
 from auricle_cloud.operations.operating import NotFoundError
 from auricle_cloud.operations.operations import Operations, Overview
 from auricle_cloud.operations.round_answers import RoundPage, RoundRow

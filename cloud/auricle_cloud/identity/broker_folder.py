@@ -203,11 +203,3 @@ def _name_of_process(pid: int) -> str:
     command = ["ps", "-p", str(pid), "-o", "comm="]
     said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout
     return Path(said.strip()).name
-
-
-def read_duration(text: str) -> float:
-    """Seconds of `45s`, `30m`, `24h` or `7d`; SettingsError for anything else."""
-    unit = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}.get(text[-1:])
-    if unit is None or not text[:-1].isdecimal() or not text.isascii() or not 0 < len(text) <= 8:
-        raise SettingsError(f'"{text}" is not a time: write for example 45s, 30m, 24h or 7d.')
-    return int(text[:-1]) * unit

@@ -8,6 +8,8 @@ from typing import Annotated, get_args
 
 import msgspec
 
+from auricle.errors import SettingsError
+
 Time = Annotated[float, msgspec.Meta(description="Seconds since 1970, UTC.")]
 
 
@@ -34,6 +36,14 @@ def for_how_long(seconds: float) -> str:
         if whole and whole % length == 0:
             return how_many(whole // length, unit)
     return how_many(whole, "second")
+
+
+def read_duration(text: str) -> float:
+    """Seconds of `45s`, `30m`, `24h` or `7d`; SettingsError for anything else."""
+    unit = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}.get(text[-1:])
+    if unit is None or not text[:-1].isdecimal() or not text.isascii() or not 0 < len(text) <= 8:
+        raise SettingsError(f'"{text}" is not a time: write for example 45s, 30m, 24h or 7d.')
+    return int(text[:-1]) * unit
 
 
 def about(seconds: float) -> str:
