@@ -69,6 +69,9 @@ def test_help_of_a_part_loads_none_of_its_commands(part: str) -> None:
     [
         ("edge status --state nowhere", set[str](), 450),
         ("edge run --help", set[str](), 400),
+        ("edge devices", set[str](), 450),
+        ("edge unit", set[str](), 450),
+        ("edge doctor --help", set[str](), 450),
         ("cloud use", set[str](), 550),
         ("fleet run --help", {"numpy"}, 500),
         ("fleet broker --help", {"numpy", "cryptography"}, 500),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tests.edge.capture_listener import Listener
 
 from auricle.errors import SettingsError
-from auricle_edge.commands.upkeep_commands import _record_sound
+from auricle_edge.commands.examination import _record_sound
 from auricle_edge.listening.capture.alsa import numbers
 from auricle_edge.listening.capture.blocks import Heartbeat
 from auricle_edge.listening.capture.card_holder import busy, holder

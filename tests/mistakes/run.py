@@ -30,11 +30,11 @@ PRELOADED = (
     "auricle_fleet.commands",
     "auricle_export.commands",
     "auricle_export.flash.commands",
-    "auricle_edge.commands.upkeep_commands",
+    "auricle_edge.commands.examination",
     "auricle_cloud.commands.maintenance_commands",
     "auricle_cloud.commands.serve_commands",
     "auricle_fleet.commands.run_commands",
-    "auricle_fleet.suite.commands",
+    "auricle_fleet.suite.terminal",
 )
 PATIENCE = 150.0  # seconds after which a command hangs
 END = 20.0  # seconds that a command has to end, once it is asked to
