@@ -1,9 +1,9 @@
 """What commands cost before they do anything: CPU seconds of user and system, and memory at its most.
 
 Each runs several times, the medians count. `--help` of every command is that of the table of commands; `status` is
-asked of a folder without a service, `rounds list` of one without a coordinator: both end with 2. `--run` takes a run of
-one round and one of three: what both have beside their rounds is the start and the end of a run, with speech that is
-synthesised. `--listen` starts a device on a FIFO and takes the CPU time until it says that it listens.
+asked of a device that listens to a FIFO, `rounds list` of a coordinator over its API and of its folder. `--run` takes a
+run of one round and one of three: what both have beside their rounds is the start and the end of a run, with speech
+that is synthesised. `--listen` takes the CPU time of a device on a FIFO until it says that it listens.
 
     python bench/startup.py [--turns 3] [--over 0.25] [--run] [--listen]
 """
@@ -11,11 +11,13 @@ synthesised. `--listen` starts a device on a FIFO and takes the CPU time until i
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -45,10 +47,10 @@ class Cost(NamedTuple):
     """Of the command itself, at its most."""
 
 
-def cost(line: Sequence[str]) -> Cost:
-    """Run a command to its end, whatever that is."""
+def cost(line: Sequence[str], **around: str) -> Cost:
+    """Run a command to its end, whatever that is, with these variables in its environment."""
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    _, _, used = os.wait4(subprocess.Popen([*PROGRAM, *line], **quiet).pid, 0)
+    _, _, used = os.wait4(subprocess.Popen([*PROGRAM, *line], env={**os.environ, **around}, **quiet).pid, 0)
     return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
@@ -77,21 +79,71 @@ def run_costs(turns: int) -> None:
     print(f"{one - (three - one) / 2:7.2f} s  of a run beside its rounds, {(three - one) / 2:.2f} s a round")
 
 
-def listening_cost() -> float:
-    """CPU seconds of a new device until it listens."""
+@contextmanager
+def listening_device() -> Iterator[tuple[Path, int]]:
+    """Folder and process of a new device once it listens, to a FIFO in which nothing comes."""
     with tempfile.TemporaryDirectory() as name:
-        fifo = Path(name, "sound")
+        fifo, state = Path(name, "sound"), Path(name, "state")
         os.mkfifo(fifo)
         writer = os.open(fifo, os.O_RDWR)
-        line = ("edge", "run", "--device", "start-up", "--state", f"{name}/state", "--source", f"fifo:{fifo}", "--json")
-        process = subprocess.Popen([*PROGRAM, *line], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert process.stdout is not None
-        process.stdout.readline()
-        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-        process.terminate()
-        process.wait()
+        line = ("edge", "run", "--device", "start-up", "--state", str(state), "--source", f"fifo:{fifo}", "--json")
+        with running(line) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield state, process.pid
         os.close(writer)
+
+
+@contextmanager
+def serving_coordinator() -> Iterator[tuple[Path, str]]:
+    """Folder and address of a new coordinator with a broker of its own once it serves."""
+    with tempfile.TemporaryDirectory() as name:
+        line = (
+            "cloud",
+            "serve",
+            "--fleet",
+            "start-up",
+            "--state",
+            name,
+            "--broker",
+            "embedded",
+            "--embedded-port",
+            "0",
+        )
+        with running((*line, "--listen", "127.0.0.1:0", "--json")) as process:
+            assert process.stdout is not None
+            yield Path(name), next(page for line in process.stdout if (page := json.loads(line).get("page")))
+
+
+@contextmanager
+def running(line: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that is ended afterwards."""
+    process = subprocess.Popen([*PROGRAM, *line], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def listening_cost() -> float:
+    """CPU seconds of a new device until it listens."""
+    with listening_device() as (_, process):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def questions(turns: int, over: float) -> None:
+    """What it costs to ask a service that runs."""
+    with listening_device() as (state, _):
+        show(("edge", "status"), [cost(("edge", "status", "--state", str(state))) for _ in range(turns)], over)
+    with serving_coordinator() as (state, page):
+        line = ("cloud", "rounds", "list")
+        create = [*PROGRAM, "cloud", "tokens", "create", "start-up", "--role", "viewer", "--state", str(state)]
+        token = subprocess.run(create, capture_output=True, text=True, check=True).stdout.strip()
+        asked = [cost((*line, "--server", page), AURICLE_TOKEN=token) for _ in range(turns)]
+        show((*line, "--server"), asked, over)
+        show((*line, "--state"), [cost((*line, "--state", str(state))) for _ in range(turns)], over)
 
 
 def main() -> None:
@@ -109,9 +161,7 @@ def main() -> None:
         print(f"{median(listening_cost() for _ in range(told.turns)):7.2f} s  until a device listens")
     if told.run or told.listen:
         return
-    with tempfile.TemporaryDirectory() as folder:
-        for line in (("edge", "status", "--state", folder), ("cloud", "rounds", "list", "--state", folder)):
-            show(line[:-1], [cost(line) for _ in range(told.turns)], told.over)
+    questions(told.turns, told.over)
     for words in every_command():
         show(words, [cost([*words, "--help"]) for _ in range(told.turns)], told.over)
 
