@@ -14,9 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.comparison_table import table
-
 from auricle_learning.aggregation.accounting import Accounting, Release, epsilon_by
+from bench.comparison_table import table
 
 RELEASES = (Release(1.0, 4.0), Release(0.3, 1.0), Release(0.1, 1.0), Release(0.05, 1.0), Release(0.01, 1.0))
 """Probability with which a device is drawn, and noise multiplier, that of `--dp-noise`."""

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
-from bench.step_environments import NoEnvironment
-from bench.step_process import Failed
 
 from auricle.errors import AuricleError
+from bench.step_environments import NoEnvironment
+from bench.step_process import Failed
 
 _T = TypeVar("_T")
 

@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.attack_moves import MOVES, View, lies
-from bench.comparison_table import table
-
 from auricle.packs.first_weights import first_weights
 from auricle.packs.pack import load_pack
 from auricle.speech.features import LogMel
@@ -40,6 +37,8 @@ from auricle_learning.methods import get_rule
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, Trainer
+from bench.attack_moves import MOVES, View, lies
+from bench.comparison_table import table
 
 RULES = ("fedavg", "lpa", "lpa+fedvsa", "fedvsa", "trimmed-mean", "median", "multi-krum", "geometric-median")
 PLAN = Plan(mode="supervised", rate=0.02, epochs=1)

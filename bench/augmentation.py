@@ -17,14 +17,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.answer import answer
-from bench.comparison_table import table
-
 from auricle.packs.pack import load_pack
 from auricle.speech.augment import Augmenter
 from auricle.speech.features import LogMel
 from auricle_learning.native.library import library
 from auricle_learning.training.native_augmenter import NativeAugmenter
+from bench.answer import answer
+from bench.comparison_table import table
 
 CLIPS = (8, 16, 64, 256)
 NOISE = 3000

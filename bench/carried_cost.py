@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import msgspec
 import numpy as np
-from bench.comparison_table import table
 
 from auricle.packs.first_weights import choose_weights
 from auricle.packs.pack import Pack, load_pack
@@ -33,6 +32,7 @@ from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, Trainer
+from bench.comparison_table import table
 
 
 class Cost(msgspec.Struct, frozen=True):

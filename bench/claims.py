@@ -23,8 +23,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.comparison_table import table
-
 from auricle.errors import AuricleError
 from auricle.packs.pack import load_pack
 from auricle.wire.plan import Plan
@@ -35,6 +33,7 @@ from auricle_learning.aggregation.cohort import Aggregate, Cohort, Float64Array,
 from auricle_learning.aggregation.extras import Extras, PlannedSteps
 from auricle_learning.methods import METHODS, get_method
 from auricle_learning.methods.method import Method
+from bench.comparison_table import table
 
 PACK = load_pack("gsc12").with_labels(("low", "middle", "high"))
 CLASSES, WIDTH, SIZE, BATCH = 3, 4, 64, 16

@@ -29,10 +29,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import aiohttp
-from bench.coordinator import FLEET, PACK, child, resources
-from bench.process_memory import parts
 
 from auricle_cloud.storage.store import FILE, Store
+from bench.coordinator import FLEET, PACK, child, resources
+from bench.process_memory import parts
 
 EVERY = 50
 VISITS = 2.0

@@ -39,8 +39,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from bench.comparison_table import table
-from bench.process_memory import Memory, Part, memory, parts, tree
 from numpy.typing import NDArray
 from tests.system.virtual_room import VirtualRoom
 
@@ -53,6 +51,8 @@ from auricle.wire.identity import Identity
 from auricle_edge.clips import ClipSettings, ClipStore, NewClip
 from auricle_edge.control import ControlClient
 from auricle_fleet.broker.broker import start_broker
+from bench.comparison_table import table
+from bench.process_memory import Memory, Part, memory, parts, tree
 
 SAID = {"gsc12": "yes,no,stop,go"}
 """Words that are said to a device with a pack, where they are not the first of its own."""

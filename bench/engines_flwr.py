@@ -15,13 +15,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from bench.engines_torch import Twin, put, taken, train, twin
-from bench.engines_worker import Diary, Facts, clips, serve
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
+
+from bench.engines_torch import Twin, put, taken, train, twin
+from bench.engines_worker import Diary, Facts, clips, serve
 
 
 class Average(FedAvg):

@@ -15,7 +15,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from bench.engines_worker import Diary, Facts, serve
 
 from auricle.packs.pack import load_pack
 from auricle.wire.plan import Plan
@@ -31,6 +30,7 @@ from auricle_fleet.virtual.fleet import VirtualFleet
 from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset
 from auricle_learning.training.speech_data import Clips
+from bench.engines_worker import Diary, Facts, serve
 
 TORCH = "torch"
 

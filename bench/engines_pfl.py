@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from bench.engines_torch import BATCH, put, taken, twin
-from bench.engines_worker import Diary, Facts, clips, serve
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.aggregate.weighting import WeightByDatapoints
 from pfl.algorithm.base import NNAlgorithmParams
@@ -27,6 +25,9 @@ from pfl.data.sampling import MinimizeReuseUserSampler
 from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
 from pfl.metrics import Metrics
 from pfl.model.pytorch import PyTorchModel
+
+from bench.engines_torch import BATCH, put, taken, twin
+from bench.engines_worker import Diary, Facts, clips, serve
 
 RANK = "PFL_WORKER_RANK"
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from importlib.metadata import version
 
 import numpy as np
-from bench.engines_worker import Diary, Facts, serve
 from numpy.typing import NDArray
 
 from auricle.packs.pack import load_pack
 from auricle_learning.runtimes import Job, StepRuntime
+from bench.engines_worker import Diary, Facts, serve
 
 
 class Client:

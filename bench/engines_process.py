@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from bench.engines_work import WATCHED
 from bench.engines_worker import ROUNDS
 from bench.flower_processes import Processes, free_ports, resident

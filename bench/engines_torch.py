@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from bench.engines_worker import Facts
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from auricle_export.packs.models import ARCHITECTURES, WHEEL_CRNNS, Crnn
+from bench.engines_worker import Facts
 
 BATCH = 16
 

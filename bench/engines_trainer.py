@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from bench.engines_torch import BATCH, Twin, put, taken, train, twin
-from bench.engines_worker import Facts
 from numpy.typing import NDArray
 
 from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat
 from auricle_edge.runtimes import RuntimeKind
 from auricle_learning.runtimes.interface import Array, InferenceOnly, Job
+from bench.engines_torch import BATCH, Twin, put, taken, train, twin
+from bench.engines_worker import Facts
 
 
 class TorchRuntime(InferenceOnly):

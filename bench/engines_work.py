@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.step_process import Failed, say
 
 from auricle.packs.pack import Pack, load_pack
 from auricle.speech.features import LogMel
 from auricle.speech.synthesis import SynthesisSettings, synthesise
+from bench.step_process import Failed, say
 
 CLIPS = 16
 """Of a client: one batch."""

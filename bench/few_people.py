@@ -21,12 +21,11 @@ from statistics import fmean
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.comparison_table import table
-
 from auricle.settings import from_mapping
 from auricle_fleet import FleetRun, FleetSettings
 from auricle_fleet.population.speech_cache import SpeechCache
 from auricle_fleet.results.result import Summary
+from bench.comparison_table import table
 
 WAYS = "carried=0.5,carried=0.25,carried=0,rate=0.0003,rate=0.0001,epochs=1,augment=off,learning=supervised"
 

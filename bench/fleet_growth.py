@@ -30,8 +30,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import msgspec
-from bench.fleet_constants import write_constants
-from bench.fleet_growth_worker import AfterRound, Took
 
 from auricle_fleet.commands.run_commands import read_settings
 from auricle_fleet.engines import ENGINES
@@ -39,6 +37,8 @@ from auricle_fleet.forecast.crowd import crowd_of
 from auricle_fleet.forecast.forecast import Forecast, forecast
 from auricle_fleet.forecast.needs import Needed
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from bench.fleet_constants import write_constants
+from bench.fleet_growth_worker import AfterRound, Took
 
 ROOT = Path(__file__).parents[1]
 

@@ -11,11 +11,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bench.flower_fleets import DEVICES, READY, Closed, Fleet
-from bench.flower_processes import output, wait_for
-
 from auricle_cloud.storage.store import FILE
 from auricle_fleet.broker.broker import Broker, start_broker
+from bench.flower_fleets import DEVICES, READY, Closed, Fleet
+from bench.flower_processes import output, wait_for
 
 
 class Ours(Fleet):

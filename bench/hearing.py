@@ -24,17 +24,16 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from auricle.checks.tflite_reader import read_tflite
+from auricle.errors import DataError
+from auricle.hearing.rule import Rule, keyword_mask
+from auricle.packs.pack import load_pack
 from bench.answer import answer
 from bench.hearing_sound import Heard, forms_of, load_stranger, plan_scenes, read_recordings, write_scenes
 from bench.hearing_table import Listens, Row, rows_of, text_of
 from bench.hearing_told import PackNamed, PeerNamed, Sounds
 from bench.step_environments import MICRO_WAKE_WORD, OPEN_WAKE_WORD, NoEnvironment, environment
 from bench.step_process import ROOT, Failed, Worker, alone, say, workers
-
-from auricle.checks.tflite_reader import read_tflite
-from auricle.errors import DataError
-from auricle.hearing.rule import Rule, keyword_mask
-from auricle.packs.pack import load_pack
 
 PEERS = {"microwakeword": MICRO_WAKE_WORD, "openwakeword": OPEN_WAKE_WORD}
 """The environments of the peers, and the package in each."""

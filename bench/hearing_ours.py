@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from bench.hearing_told import PackFacts, PackTold, write_scores
-from bench.step_worker import Step, serve
 from numpy.typing import NDArray
 
 from auricle.checks.onnx_network import frontend_of
@@ -18,6 +16,8 @@ from auricle_edge.listening.detect import Detector, DetectTable, detect_settings
 from auricle_edge.listening.sound import RATE, Block
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.runtimes.choice import vote_runtime
+from bench.hearing_told import PackFacts, PackTold, write_scores
+from bench.step_worker import Step, serve
 
 _BLOCK = RATE // 10
 

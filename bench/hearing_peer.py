@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+
 from bench.hearing_told import PeerFacts, PeerTold, write_scores
 from bench.step_worker import Step, serve
 

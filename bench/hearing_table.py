@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from bench.comparison_table import table
-from bench.hearing_sound import TARGET
 
 from auricle.hearing.curve import GRID, Counts, curve_of
 from auricle.hearing.intervals import Interval, rate_interval, share_interval
 from auricle.hearing.rule import Posteriors, Rule
 from auricle.hearing.scenes import Scene
+from bench.comparison_table import table
+from bench.hearing_sound import TARGET
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from bench.answer import answer
-from bench.comparison_table import table
 
 from auricle.hearing.curve import match
 from auricle.hearing.rule import Detections
 from auricle.hearing.scenes import Spoken
 from auricle_edge.evaluate.sources import RECORDING, read_labels
+from bench.answer import answer
+from bench.comparison_table import table
 
 SECONDS, RATE, THRESHOLDS = 1800, 16_000, 175
 """Of the recording; samples a second; thresholds that are tried."""

@@ -28,14 +28,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import msgspec
-from bench.hearing_sound import load_stranger
-from bench.listening_fleet import keep, known, run_fleet
-from bench.listening_result import Asked, Fleet, Result
-from bench.listening_table import report
 
 from auricle.errors import AuricleError
 from auricle_edge.training.own_model import own_model
 from auricle_learning.presets import PRESETS
+from bench.hearing_sound import load_stranger
+from bench.listening_fleet import keep, known, run_fleet
+from bench.listening_result import Asked, Fleet, Result
+from bench.listening_table import report
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:

@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from bench.listening_owners import Owner, takes_of
-from bench.listening_sound import Days
 from numpy.typing import NDArray
 
 from auricle.errors import DataError
@@ -44,6 +42,8 @@ from auricle_learning.runtimes import Runtime
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import DataSource
 from auricle_learning.training.train import RoundResult, Trainer
+from bench.listening_owners import Owner, takes_of
+from bench.listening_sound import Days
 
 FLEET = "listening"
 ALWAYS = DetectTable(wake=())

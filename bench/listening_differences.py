@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from bench.listening_result import SIDES, Fleet
 
 DRAWS = 4_000

@@ -8,11 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-from bench.listening_judging import LISTENERS, Heard, Judge, Sound, hear_all
-from bench.listening_owners import draw_owners
-from bench.listening_result import DEVICE, SIDES, Asked, Day, Fleet, RoundOf, Side
-from bench.listening_rounds import Clock, Life, Lives, Together
-from bench.listening_sound import Days, amounts, judged_by, lived_with
 
 from auricle.errors import DataError
 from auricle.files import write_durably
@@ -20,6 +15,11 @@ from auricle.packs.first_weights import first_weights
 from auricle.packs.pack import Pack
 from auricle.speech.clip_folder import scan_folder
 from auricle_edge.listening.detect.rules import is_keyword
+from bench.listening_judging import LISTENERS, Heard, Judge, Sound, hear_all
+from bench.listening_owners import draw_owners
+from bench.listening_result import DEVICE, SIDES, Asked, Day, Fleet, RoundOf, Side
+from bench.listening_rounds import Clock, Life, Lives, Together
+from bench.listening_sound import Days, amounts, judged_by, lived_with
 
 PUBLISHED_HOURS = 1.0
 """Of sound without keywords on which every published plug-in is judged."""

@@ -9,10 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from bench.listening_device import ALWAYS, State
-from bench.listening_owners import Owner
-from bench.listening_result import DEVICE, PLUGIN, AtRate, AtThresholds, Side
-from bench.listening_sound import judging_scenes
 
 from auricle.hearing.curve import Counts, curve_of, interpolate, points
 from auricle.hearing.rule import Posteriors
@@ -30,6 +26,10 @@ from auricle_edge.listening.detect import detect_settings
 from auricle_edge.runtimes import choose_runtime
 from auricle_edge.training.own_model import own_model
 from auricle_learning.runtimes import recogniser
+from bench.listening_device import ALWAYS, State
+from bench.listening_owners import Owner
+from bench.listening_result import DEVICE, PLUGIN, AtRate, AtThresholds, Side
+from bench.listening_sound import judging_scenes
 
 RATES = (1.0, 5.0, 20.0)
 """False accepts an hour of all devices together at which hits are stated."""

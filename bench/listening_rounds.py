@@ -14,10 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from bench.listening_device import ALWAYS, FLEET, Device, Lived, State
-from bench.listening_owners import Owner
-from bench.listening_result import Cost
-from bench.listening_sound import Days
 
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.first_weights import first_weights
@@ -31,6 +27,10 @@ from auricle_edge.training.judge.sound import Judging, load_negatives
 from auricle_fleet.broker.broker import start_broker
 from auricle_fleet.results.record import refusals
 from auricle_learning.presets import Preset, get_preset
+from bench.listening_device import ALWAYS, FLEET, Device, Lived, State
+from bench.listening_owners import Owner
+from bench.listening_result import Cost
+from bench.listening_sound import Days
 
 DEADLINE, PATIENCE = 1e5, 20.0
 """Seconds of a round, and how many times as long as most devices took it waits for the last ones: a slow machine loses

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from bench.listening_owners import Owner, takes_of
 
 from auricle.hearing.scenes import Scene, end_to_end, keywords_in_noise, noise_alone, without_keywords
 from auricle.hearing.sounds import Sound, Take
 from auricle_edge.evaluate.plan import Compose, Plan, plan_scenes
 from auricle_edge.evaluate.sources import Folders, Sources, read_sources
+from bench.listening_owners import Owner, takes_of
 
 PAUSES = (6.0, 8.0)
 """Seconds between two words of the owner: who missed one says so before the next."""

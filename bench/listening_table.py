@@ -6,12 +6,11 @@ import statistics
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
+from auricle.hearing.intervals import rate_interval, share_interval
 from bench.listening_differences import by_owner, of_fleets
 from bench.listening_fleet import above_the_start
 from bench.listening_judging import LISTENERS, RATES
 from bench.listening_result import DEVICE, PLUGIN, SIDES, AtRate, AtThresholds, Fleet, Side
-
-from auricle.hearing.intervals import rate_interval, share_interval
 
 WIDTH = 80
 _NAME, _CELL = 22, 17
@@ -47,8 +46,8 @@ def _about(fleets: Sequence[Fleet]) -> list[str]:
     return [
         f"{asked.pack}, {asked.owners} owners, {asked.days} days, {asked.rounds} rounds; seeds {seeds}",
         *_wrapped(
-            f"owners answer {answers}; own model {asked.local}; carried {asked.carried:g}; rounds judged on {asked.judge}; "
-            f"preset {asked.preset}{rate}"
+            f"owners answer {answers}; own model {asked.local}; carried {asked.carried:g}; "
+            f"rounds judged on {asked.judge}; preset {asked.preset}{rate}"
         ),
         *_wrapped(
             f"Days (minutes of recordings): {_minutes(fleet.heard)}; words of gsc by people without a device, speech "

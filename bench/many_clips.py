@@ -27,13 +27,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import soundfile
-from bench.comparison_table import table
 
 from auricle.packs.pack import Task
 from auricle.speech.features import LogMel
 from auricle.speech.folder import load_folders
 from auricle.speech.row_store import Spill
 from auricle.speech.speech_set import energy_rows
+from bench.comparison_table import table
 
 WORDS = 35
 DIFFERENT = 700

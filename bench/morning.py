@@ -27,9 +27,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.hearing_sound import load_stranger, never_heard
-from bench.morning_sound import a_morning
-
 from auricle.errors import AuricleError, DataError
 from auricle.hearing.rule import keyword_mask
 from auricle.hearing.scenes import Scene
@@ -38,6 +35,8 @@ from auricle.speech.audio import SAMPLE_RATE
 from auricle_edge.evaluate.device import device_events
 from auricle_edge.evaluate.report import DeviceEvents
 from auricle_edge.evaluate.sources import Sources
+from bench.hearing_sound import load_stranger, never_heard
+from bench.morning_sound import a_morning
 
 BLOCK = 800
 """Samples that are written at a time: 50 ms."""

@@ -20,13 +20,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from bench.comparison_table import table
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
 from auricle.mqtt_link.packet_socket import PacketSocket
 from auricle.mqtt_link.packets import puback, publish_head, read_publish
 from auricle.wire.float16 import from_float16, to_float16
+from bench.comparison_table import table
 
 SIZES_BYTES = {200: 5000, 112_000: 400, 504_000: 100}
 """Payloads of an invitation, of a plug-in and of a larger one, and how many of each are read."""

@@ -26,8 +26,6 @@ from msgspec import UNSET
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.hearing_sound import load_stranger, never_heard
-
 from auricle.checks.onnx_network import frontend_of
 from auricle.errors import AuricleError, DataError, PackError
 from auricle.hearing.curve import Counts, curve_of, points
@@ -48,6 +46,7 @@ from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.streams import Streams, make_streams
 from auricle_export.pretrain.voted_streams import as_heard_by
 from auricle_export.wakeword.people import PeopleHearing, networks_of
+from bench.hearing_sound import load_stranger, never_heard
 
 RATES = (0.2, 0.5, 1.0, 5.0)
 TEN_TAKES = 10

@@ -32,11 +32,6 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.answer import answer
-from bench.hearing_sound import load_stranger
-from bench.pack_means_table import Commands, Live, Own, Result, text_of
-from bench.step_process import say
-
 from auricle.errors import SettingsError
 from auricle.hearing.command_counts import CommandCounts
 from auricle.hearing.curve import Counts, curve_of, points
@@ -57,6 +52,10 @@ from auricle_export.pretrain.live import recogniser_of
 from auricle_export.pretrain.second_stage import Sound
 from auricle_export.pretrain.streams import Recognise, Streams, streams_of
 from auricle_export.pretrain.teachers import refuse_features
+from bench.answer import answer
+from bench.hearing_sound import load_stranger
+from bench.pack_means_table import Commands, Live, Own, Result, text_of
+from bench.step_process import say
 
 RATES = (10.0, 5.0, 1.0)
 KINDS = ("noise", "over speech", "after words")

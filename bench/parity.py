@@ -29,12 +29,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import torch
-from bench.parity_cases import LOSSES, Case, batches, cases, job, roles
-from bench.parity_distances import Tensors, drift, farthest, gradients, tensors
-from bench.parity_page import page, text
-from bench.parity_reference import SHIPPED, Authors
-from bench.step_environments import NoEnvironment, environment
-from bench.step_process import ROOT, say
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack, pack_bytes
@@ -42,6 +36,12 @@ from auricle_learning.native.library import library_path
 from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes import Job, StepRuntime
 from auricle_learning.runtimes.feeds import graph_of
+from bench.parity_cases import LOSSES, Case, batches, cases, job, roles
+from bench.parity_distances import Tensors, drift, farthest, gradients, tensors
+from bench.parity_page import page, text
+from bench.parity_reference import SHIPPED, Authors
+from bench.step_environments import NoEnvironment, environment
+from bench.step_process import ROOT, say
 
 Row = dict[str, Any]
 PARTIAL = 1

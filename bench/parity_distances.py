@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from bench.parity_cases import Array, Batch
-from bench.parity_reference import SHIPPED, Authors, Reference
 
 from auricle.packs.graph_interface import SLOTS
 from auricle.wire.tensors import Flat, TensorTable
 from auricle_learning.runtimes import Job, Runtime, Training
+from bench.parity_cases import Array, Batch
+from bench.parity_reference import SHIPPED, Authors, Reference
 
 Tensors = dict[str, dict[str, Array]]
 """By role and tensor."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from bench.parity_reference import SHIPPED, Author
-from bench.step_process import say
 from torch import nn
 
 from auricle.packs.pack import Pack
 from auricle_export.packs.author import Maker, load_module
 from auricle_export.packs.build import LABELS, assemble, trace_model
 from auricle_export.packs.models import PLUGIN
+from bench.parity_reference import SHIPPED, Author
+from bench.step_process import say
 
 
 def with_modules(sources: Sequence[str]) -> tuple[Pack, dict[str, Author]]:

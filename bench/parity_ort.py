@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.parity_cases import LOSSES, Batch, batches, cases, job
 
 from auricle.errors import AuricleError
 from auricle.packs.pack import Pack, load_pack
@@ -22,6 +21,7 @@ from auricle_edge.runtimes.ort_model import OrtArtifacts, OrtModel
 from auricle_edge.runtimes.ort_training import OrtTrainingRuntime
 from auricle_export.packs.ort_artifacts import with_artifacts
 from auricle_learning.runtimes import Job
+from bench.parity_cases import LOSSES, Batch, batches, cases, job
 
 
 def gradients(pack: Pack, given: Job, batch: Batch) -> dict[str, Flat]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from bench.parity_cases import Array, Batch, clip_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,6 +17,7 @@ from auricle.packs.pack import Pack
 from auricle.wire.tensors import Flat, TensorTable
 from auricle_export.packs.models import ARCHITECTURES, FEDMLAC, WHEEL_CRNNS, Crnn
 from auricle_learning.runtimes import Job
+from bench.parity_cases import Array, Batch, clip_of
 
 
 @dataclass(frozen=True)

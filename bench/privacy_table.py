@@ -23,13 +23,12 @@ from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.comparison_table import table
-from bench.privacy_speech import PLAN, Speech
-
 from auricle.wire.plan import Noise
 from auricle.wire.tensors import Flat
 from auricle_learning.aggregation.accounting import Release, device_epsilon, fleet_epsilon
 from auricle_learning.training.noise import with_noise
+from bench.comparison_table import table
+from bench.privacy_speech import PLAN, Speech
 
 CLIPS = 10
 """Of a device."""

@@ -24,9 +24,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.comparison_table import table
-
 from auricle_fleet import FleetRun, FleetSettings, RoundRow
+from bench.comparison_table import table
 
 SETTLE = 0.3
 """Share of a usual round after which the node is killed."""

@@ -17,8 +17,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.reliability_task import attack_of, trained, wait_while_held
-
 from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import load_pack
 from auricle.process.until_signal import until_signal
@@ -30,6 +28,7 @@ from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.mechanism import NOTHING_LENT, LentData
 from auricle_learning.training.speech_data import Clips, DeviceData
 from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
+from bench.reliability_task import attack_of, trained, wait_while_held
 
 PACK = "digits"
 

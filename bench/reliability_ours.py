@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 import msgspec
+
+from auricle.wire.tensors import decode
+from auricle_cloud.storage.blobs import Blobs
 from bench.flower_ours import Ours
 from bench.flower_processes import output
 from bench.reliability_device import PACK, Told
 from bench.reliability_fleets import Made, Watched
 from bench.reliability_task import ATTACKER, SIZE, quarters
-
-from auricle.wire.tensors import decode
-from auricle_cloud.storage.blobs import Blobs
 
 
 class OursWatched(Watched, Ours):

@@ -22,12 +22,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.comparison_table import table
-
 from auricle.wire.secure_sum.device import DeviceSum
 from auricle.wire.secure_sum.kinds import degree_of, neighbours, threshold_of
 from auricle.wire.secure_sum.quantised import quantise
 from auricle.wire.secure_sum.server import ServerSum
+from bench.comparison_table import table
 
 T = TypeVar("T")
 

@@ -29,16 +29,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+
+from auricle.packs.graph_interface import LOSSES, SCALARS, state_names
+from auricle.packs.pack import Pack, load_pack, pack_bytes
+from auricle_learning.runtimes.interface import NEUTRAL, named_parts
 from bench.answer import answer
 from bench.comparison_table import ratio
 from bench.step_cost import crnn_cost
 from bench.step_environments import ORT_TRAINING, ROOT, TORCH, NoEnvironment, environment, install_bytes
 from bench.step_process import Failed, Worker, say, workers
 from bench.step_table import Series, report
-
-from auricle.packs.graph_interface import LOSSES, SCALARS, state_names
-from auricle.packs.pack import Pack, load_pack, pack_bytes
-from auricle_learning.runtimes.interface import NEUTRAL, named_parts
 
 BATCHES, COMPARED = 8, 5
 SCENARIOS: dict[str, tuple[str, str, dict[str, str]]] = {

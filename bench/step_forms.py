@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import onnxruntime as ort
+
 from bench import step_form_graphs as graphs
 from bench.answer import answer
 from bench.comparison_table import table

@@ -19,6 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from auricle.packs.pack import Pack, load_pack, pack_bytes
 from bench.answer import answer
 from bench.comparison_table import ratio, table, times
 from bench.step import prepare, take_turns
@@ -26,8 +27,6 @@ from bench.step_process import Worker, say, workers
 from bench.step_table import Series
 from bench.step_torch import fastest, train_step
 from bench.step_worker import Facts, Step, memory, serve
-
-from auricle.packs.pack import Pack, load_pack, pack_bytes
 
 NETS = ("resnet-lite", "ds-cnn", "bc-resnet", "transformer")
 LABELS = tuple(f"word {number}" for number in range(12))

@@ -21,11 +21,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import msgspec
-from bench.answer import answer
-from bench.comparison_table import ratio, table, times
-from bench.step import RATE, prepare, take_turns
-from bench.step_process import Worker, alone, workers
-from bench.step_table import QUIET, Series
 
 from auricle.packs.pack import Pack, load_pack
 from auricle.wire.frames import Topics, seal
@@ -34,6 +29,11 @@ from auricle.wire.messages import Update
 from auricle.wire.tensors import digest, encode
 from auricle_edge.fleet.update_delivery import Pending
 from auricle_edge.training.own_model import own_model
+from bench.answer import answer
+from bench.comparison_table import ratio, table, times
+from bench.step import RATE, prepare, take_turns
+from bench.step_process import Worker, alone, workers
+from bench.step_table import QUIET, Series
 
 KINDS = ("supervised", "mutual")
 CODECS = ("float32", "float16")

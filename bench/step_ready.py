@@ -19,15 +19,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.answer import answer
-from bench.comparison_table import table
-
 from auricle.packs.pack import Pack, load_pack
 from auricle_learning.native.plan_shelf import PlanShelf
 from auricle_learning.native.runtime import NativeRuntime
 from auricle_learning.runtimes.feeds import graph_of
 from auricle_learning.runtimes.interface import Job, Runtime
 from auricle_learning.runtimes.step import StepRuntime
+from bench.answer import answer
+from bench.comparison_table import table
 
 WAYS = ("onnxruntime", "planned", "from disk")
 

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from bench.hearing_sound import TARGET, load_stranger, target_of
-from bench.hearing_told import PackNamed, PeerNamed, Sounds
-from bench.step_environments import NoEnvironment, environment
-from bench.step_process import ROOT, Worker, say
 from msgspec import UNSET
 
 from auricle.errors import DataError
 from auricle.hearing.rule import keyword_mask
 from auricle.packs.pack import Pack
 from auricle.speech.audio import SAMPLE_RATE
+from bench.hearing_sound import TARGET, load_stranger, target_of
+from bench.hearing_told import PackNamed, PeerNamed, Sounds
+from bench.step_environments import NoEnvironment, environment
+from bench.step_process import ROOT, Worker, say
 
 HEADS = "livekit"
 """The environment that hears heads."""

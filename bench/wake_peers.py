@@ -24,6 +24,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from auricle.errors import DataError
+from auricle.packs.pack import load_pack
 from bench.answer import answer
 from bench.hearing_sound import TARGET, recordings_of, takes_of, wake_scenes, write_scenes
 from bench.hearing_sound import Heard as Sounding
@@ -42,9 +44,6 @@ from bench.wake_listeners import (
     words_of,
 )
 from bench.wake_table import Cost, Heard, Result, heard_of, hours_of, text_of
-
-from auricle.errors import DataError
-from auricle.packs.pack import load_pack
 
 BLOCK = 5
 """Seconds of sound that a process hears in its turn, after one that does not count."""

@@ -24,12 +24,6 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.answer import answer
-from bench.comparison_table import table
-from bench.step_environments import ENVIRONMENTS, environment
-from bench.step_process import Worker, say
-from bench.wake_recipe_peer import ROOMS, HeadTold
-
 from auricle.errors import DataError, SettingsError
 from auricle.hearing.sounds import Take, pcm, word_span
 from auricle.hearing.splits import Part
@@ -40,6 +34,11 @@ from auricle_export.wakeword.natural import add_natural
 from auricle_export.wakeword.recordings import read_recordings
 from auricle_export.wakeword.task import WakeTask, labels_of
 from auricle_export.wakeword.voices_sound import VOICES, SpokenPart, speak_parts, texts_for, voices_for
+from bench.answer import answer
+from bench.comparison_table import table
+from bench.step_environments import ENVIRONMENTS, environment
+from bench.step_process import Worker, say
+from bench.wake_recipe_peer import ROOMS, HeadTold
 
 TRAINING = "livekit-training"
 CLIPS, STEPS = 10_000, 50_000

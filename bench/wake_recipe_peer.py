@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, TypedDict
 
 import numpy as np
+
 from bench.step_worker import Step, serve
 
 RATE = 16_000

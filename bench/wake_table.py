@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from bench.comparison_table import table
-from bench.hearing_table import Setting, rate_text, said_as, setting_at
 
 from auricle.hearing.curve import Counts, Mask, Point, curve_of, points
 from auricle.hearing.rule import Posteriors, Rule, Thresholds
 from auricle.hearing.scenes import Scene
 from auricle.speech.audio import SAMPLE_RATE
+from bench.comparison_table import table
+from bench.hearing_table import Setting, rate_text, said_as, setting_at
 
 RATES = (0.5, 1.0, 5.0, 10.0)
 """False accepts an hour at which hits are stated."""

@@ -18,10 +18,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tools.command_tree import tree
-
 from auricle.process.cli import PARTS
 from auricle.process.command_groups import first_sentence
+from tools.command_tree import tree
 
 DOCS = Path(__file__).parents[1] / "docs"
 COMMON = ("--help", "--json", "--version")

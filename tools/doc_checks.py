@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from auricle.settings import tomllib
 from tools import command_tree
 from tools.doc_pages import ROOT, Block, blocks, commands, mentions, simple_commands
 from tools.doc_settings import refusal
-
-from auricle.settings import tomllib
 
 FOLDERS = (
     "core",

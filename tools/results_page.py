@@ -22,8 +22,6 @@ import msgspec
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tools.results_fleets import HEAD, fleet_row, read_fleets
-
 from auricle.errors import AuricleError, DataError, SettingsError
 from auricle_fleet.suite.claims import HEAD as CLAIM_HEAD
 from auricle_fleet.suite.claims import Verdict, methods_alike, verdict_row, verdicts
@@ -32,6 +30,7 @@ from auricle_fleet.suite.prints import find_item
 from auricle_fleet.suite.record import SuiteRecord
 from auricle_fleet.suite.targets import is_to_target
 from auricle_fleet.suite.written import Table, markdown, tables
+from tools.results_fleets import HEAD, fleet_row, read_fleets
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "results"
