@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import socket
+import tempfile
 import threading
 import wave
 from collections.abc import AsyncIterator, Iterator
@@ -119,7 +120,7 @@ class _Recent:
 
 
 @asynccontextmanager
-async def device(name: str = "Kitchen 1", **settings: Any) -> AsyncIterator[Device]:
+async def device(name: str = "Kitchen 1", folder: Path | None = None, **settings: Any) -> AsyncIterator[Device]:
     """One that listens for Home Assistant."""
     taps, sound = AudioBroadcast(), NewestSound(12 * RATE)
     mutes: list[bool] = []
@@ -130,13 +131,23 @@ async def device(name: str = "Kitchen 1", **settings: Any) -> AsyncIterator[Devi
         made.capture = CaptureState(running=not on, muted=on)
         made.satellite.on_capture(made.capture)
 
-    ears = DeviceEars(name, "home", ("computer",), _Recent(sound), taps, lambda: made.capture, mute)
-    made = Device(Satellite(msgspec.structs.replace(SETTINGS, **settings), ears), taps, sound, mutes)
-    await made.satellite.open()
-    try:
-        yield made
-    finally:
-        await made.satellite.close()
+    with tempfile.TemporaryDirectory() as kept:
+        ears = DeviceEars(
+            name=name,
+            model="home",
+            wake=("computer", "jarvis"),
+            recent=_Recent(sound),
+            taps=taps,
+            capture=lambda: made.capture,
+            folder=folder or Path(kept),
+            mute=mute,
+        )
+        made = Device(Satellite(msgspec.structs.replace(SETTINGS, **settings), ears), taps, sound, mutes)
+        await made.satellite.open()
+        try:
+            yield made
+        finally:
+            await made.satellite.close()
 
 
 class Home:

@@ -63,7 +63,8 @@ async def test_home_assistant_learns_what_the_device_is(tmp_path: Path) -> None:
         wanted |= VoiceAssistantFeature.ANNOUNCE | VoiceAssistantFeature.START_CONVERSATION
         assert flags & wanted == wanted
         words = await seen.client.get_voice_assistant_configuration(5)
-        assert [word.wake_word for word in words.available_wake_words] == ["computer"] == words.active_wake_words
+        assert [word.wake_word for word in words.available_wake_words] == ["computer", "jarvis"]
+        assert words.active_wake_words == ["computer", "jarvis"] and words.max_active_wake_words == 2
         assert set(seen.entities) == {"loudspeaker", "mute", "start"}
         form = seen.entities["loudspeaker"].supported_formats[0]
         assert (form.format, form.sample_rate, form.num_channels, form.sample_bytes) == ("wav", RATE, 1, 2)
@@ -314,6 +315,44 @@ async def test_a_word_that_another_device_answers_is_no_error(caplog: pytest.Log
         seen.say("ERROR", code="duplicate_wake_up_detected", message="Duplicate wake-up detected for computer")
         await until(lambda: made.satellite.state == "idle")
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@at_once
+async def test_what_is_chosen_in_home_assistant_is_kept(tmp_path: Path) -> None:
+    """Only "jarvis" begins a run, and the loudspeaker stays as loud, after a restart too."""
+    async with device(folder=tmp_path, player=player(tmp_path)) as made, home(made.satellite.port) as seen:
+        await seen.client.set_voice_assistant_configuration(["jarvis"])
+        assert (await seen.client.get_voice_assistant_configuration(5)).active_wake_words == ["jarvis"]
+        seen.client.media_player_command(PLAYER, volume=0.25)
+        await until(lambda: seen.states[PLAYER].volume == 0.25)
+    async with device(folder=tmp_path, player=player(tmp_path)) as made, home(made.satellite.port) as seen:
+        assert seen.states[PLAYER].volume == 0.25
+        made.hear(sound(1))
+        await made.wake(RATE)
+        assert made.satellite.state == "idle"
+        await seen.client.set_voice_assistant_configuration(["computer"])
+        assert (await seen.client.get_voice_assistant_configuration(5)).active_wake_words == ["computer"]
+        await made.wake(RATE)
+        await until(lambda: seen.starts == ["computer"])
+    (tmp_path / "assist.json").write_text("[")
+    async with device(folder=tmp_path) as made, home(made.satellite.port) as seen:
+        assert len((await seen.client.get_voice_assistant_configuration(5)).active_wake_words) == 2
+
+
+@at_once
+async def test_an_answer_is_fetched_while_home_assistant_still_makes_it(tmp_path: Path) -> None:
+    with answers(answer=wav(said := sound(0.1))) as url:
+        async with device(player=player(tmp_path)) as made, home(made.satellite.port) as seen:
+            made.hear(sound(1))
+            await made.wake(RATE)
+            await until(lambda: seen.starts == ["computer"])
+            seen.say("RUN_START", url=f"{url}/answer")
+            seen.say("INTENT_PROGRESS", tts_start_streaming="1")
+            await until(lambda: seen.finished == [True])
+            seen.say("TTS_END", url=f"{url}/answer")
+            seen.say("RUN_END")
+            assert (await seen.client.device_info()).friendly_name == "Kitchen 1"
+            assert np.array_equal(played(tmp_path / "played.wav"), said)
 
 
 @at_once

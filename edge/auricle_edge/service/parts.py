@@ -251,8 +251,16 @@ class Parts:
         require_closed(assist)
         from auricle_edge.listening.assist.satellite import DeviceEars, Satellite  # with protobuf: only who asked
 
-        name, model, wake = self.settings.name, self.pack.manifest.name, self.detect.wake
-        ears = DeviceEars(name, model, wake, self.detector, self.taps, lambda: self.capture.state, self._hooks.mute)
+        ears = DeviceEars(
+            name=self.settings.name,
+            model=self.pack.manifest.name,
+            wake=self.detect.wake,
+            recent=self.detector,
+            taps=self.taps,
+            capture=lambda: self.capture.state,
+            folder=self.settings.folder,
+            mute=self._hooks.mute,
+        )
         return Satellite(assist, ears)
 
     def _home_device(self) -> HomeDevice:

@@ -120,11 +120,13 @@ class Conversation:
         if run is None or run.peer is not peer:
             return
         if kind == Kind.VOICE_ASSISTANT_RUN_START:
-            run.began = True
+            run.began, run.url = True, data.get("url", "")
         elif not run.began:
             return
         elif kind in (Kind.VOICE_ASSISTANT_STT_VAD_END, Kind.VOICE_ASSISTANT_STT_END):
             self._think()
+        elif kind == Kind.VOICE_ASSISTANT_INTENT_PROGRESS and data.get("tts_start_streaming") == "1" and run.url:
+            self._answer(run, run.url)
         elif kind == Kind.VOICE_ASSISTANT_INTENT_END:
             run.goes_on = data.get("continue_conversation") == "1"
         elif kind == Kind.VOICE_ASSISTANT_TTS_END and data.get("url"):

@@ -27,6 +27,8 @@ class AssistRun:
     """Id of the wake word that began it."""
     began: bool = False
     """Whether Home Assistant has said so: what it says before is about an older run."""
+    url: str = ""
+    """Where its answer will be, which may be fetched while it is still made."""
     answers: bool = False
     """Whether its answer is played."""
     goes_on: bool = False

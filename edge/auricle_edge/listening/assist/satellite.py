@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from aioesphomeapi import api_pb2 as pb
@@ -18,6 +19,7 @@ from auricle.mqtt_link.private_link import is_loopback
 from auricle.mqtt_link.tasks import start_task
 from auricle_edge.listening.assist.announcer import Announcer
 from auricle_edge.listening.assist.badge import Badge
+from auricle_edge.listening.assist.choices import OwnerChoices
 from auricle_edge.listening.assist.connection import HomeConnection
 from auricle_edge.listening.assist.conversation import Conversation
 from auricle_edge.listening.assist.entities import COMMANDS, Controls, Entities
@@ -50,6 +52,8 @@ class DeviceEars:
     recent: Recent
     taps: AudioBroadcast
     capture: Callable[[], CaptureState]
+    folder: Path
+    """Its state folder."""
     mute: Callable[[bool], object]
     """Closes or opens the microphone; from a thread of its own."""
 
@@ -75,7 +79,9 @@ class Satellite:
         self._encrypted = key is not None
         self._server = AssistServer(host, port, self._badge, key, self._take, self._leave)
         self._host = host
-        self._player = Player(settings.player, settings.volume)
+        self._choices = OwnerChoices(ears.folder)
+        volume = self._choices.now.volume
+        self._player = Player(settings.player, settings.volume if volume is None else volume)
         self._hook = StateHook(settings.hook, settings.hook_seconds, ears.name)
         stream = SoundStream(ears.taps, ears.recent)
         self._conversation = Conversation(settings, stream, self._player, self._on_state)
@@ -112,9 +118,9 @@ class Satellite:
         """Begin a run with a wake word, and end it with a command of the device's own."""
         if not isinstance(event, Detection):
             return
-        if event.kind == "wake":
+        if event.kind == "wake" and event.word not in self._choices.now.off:
             self._conversation.begin(first_sample(event, self._settings.pre_roll), event.word, event.id)
-        else:
+        elif event.kind == "detection":
             self._conversation.device_command(event.word, event.wake)
 
     async def close(self) -> None:
@@ -124,6 +130,7 @@ class Satellite:
             await self._mdns.close()
         await self._server.close()
         await self._hook.close()
+        await self._choices.close()
 
     def on_capture(self, state: CaptureState) -> None:
         """The microphone was closed, opened or lost; from any thread."""
@@ -142,6 +149,7 @@ class Satellite:
 
         def turn(volume: float) -> None:
             player.volume = volume
+            self._choices.change(volume=volume)
             self._tell_states()
 
         def silence(on: bool) -> None:
@@ -229,12 +237,16 @@ class Satellite:
 
     def _tell_words(self, client: HomeConnection, _: Message) -> None:
         words = [pb.VoiceAssistantWakeWord(id=word, wake_word=word) for word in self._ears.wake]
-        active = list(self._ears.wake)
+        active = [word for word in self._ears.wake if word not in self._choices.now.off]
         client.send(
             pb.VoiceAssistantConfigurationResponse(
-                available_wake_words=words, active_wake_words=active, max_active_wake_words=max(1, len(active))
+                available_wake_words=words, active_wake_words=active, max_active_wake_words=max(1, len(words))
             )
         )
+
+    def _choose_words(self, _: HomeConnection, message: pb.VoiceAssistantSetConfiguration) -> None:
+        active = frozenset(message.active_wake_words)
+        self._choices.change(off=tuple(word for word in self._ears.wake if word not in active))
 
     def _event(self, client: HomeConnection, message: pb.VoiceAssistantEventResponse) -> None:
         data = {each.name: each.value for each in message.data[:MOST_TEXTS]}
@@ -267,6 +279,7 @@ class Satellite:
         pb.SubscribeStatesRequest: _subscribe_states,
         pb.SubscribeVoiceAssistantRequest: _subscribe_assistant,
         pb.VoiceAssistantConfigurationRequest: _tell_words,
+        pb.VoiceAssistantSetConfiguration: _choose_words,
         pb.VoiceAssistantEventResponse: _event,
         pb.VoiceAssistantResponse: _response,
         pb.VoiceAssistantAnnounceRequest: _announce,
