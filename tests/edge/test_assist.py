@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import socket
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
@@ -477,16 +478,27 @@ async def test_the_next_wake_word_ends_an_answer_and_begins_a_run(tmp_path: Path
             assert made.satellite.state == "listening"
 
 
-@at_once
-async def test_home_assistant_finds_it_by_mdns() -> None:
-    """Over this machine's own network; where it has none, there is nothing to find."""
+@pytest.mark.parametrize("netlink", [True, False])
+def test_home_assistant_finds_it_by_mdns(netlink: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over this machine's own network; where it has none, there is nothing to find. The systemd unit has no netlink."""
     from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
-    if not _addresses("0.0.0.0"):
+    def refused() -> list[Any]:
+        raise OSError(97, "Address family not supported by protocol")
+
+    if not netlink:
+        monkeypatch.setattr("ifaddr.get_adapters", refused)
+    addresses = [socket.inet_ntoa(each) for each in _addresses("0.0.0.0")]
+    if not addresses:
         pytest.skip("this machine has no network")
-    async with device(listen="tcp://0.0.0.0:0", plain=True) as made, AsyncZeroconf() as network:
-        service = AsyncServiceInfo(SERVICE, f"auricle-kitchen-1.{SERVICE}")
-        assert await service.async_request(network.zeroconf, 5_000), "nobody answered"
-        assert service.port == made.satellite.port
-        assert service.decoded_properties["friendly_name"] == "Kitchen 1"
-        assert len(service.decoded_properties["mac"] or "") == 12
+
+    @at_once
+    async def story() -> None:
+        async with device(listen="tcp://0.0.0.0:0", plain=True) as made, AsyncZeroconf(addresses) as network:
+            service = AsyncServiceInfo(SERVICE, f"auricle-kitchen-1.{SERVICE}")
+            assert await service.async_request(network.zeroconf, 5_000), "nobody answered"
+            assert service.port == made.satellite.port
+            assert service.decoded_properties["friendly_name"] == "Kitchen 1"
+            assert len(service.decoded_properties["mac"] or "") == 12
+
+    story()

@@ -14,6 +14,7 @@ from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import load_pack
 from auricle.process.checkup import Finding, clock, disk, finding
 from auricle_edge.board.gate import Readings, Throttling
+from auricle_edge.listening.assist.settings import AssistSettings
 from auricle_edge.listening.events.outputs import EventSettings
 from auricle_edge.service import checkup
 from auricle_edge.service.checkup import Heard, examine_board, examine_home, examine_microphone, verdict_of
@@ -104,11 +105,15 @@ def test_clock_and_disk() -> None:
         ({"mqtt": "mqtt://hub.lan", "mqtt_plain": True}, "doubtful", "unencrypted"),
         ({"wyoming": "tcp://0.0.0.0:10400"}, "bad", "wyoming_network"),
         ({"wyoming": "udp://x"}, "bad", "tcp"),
+        ({"listen": "tcp://0.0.0.0:6053"}, "bad", "key_file"),
+        ({"listen": "tcp://0.0.0.0:6053", "plain": True, "player": []}, "doubtful", "unencrypted"),
+        ({"listen": "tcp://127.0.0.1:6053", "player": ["no-such-player"]}, "bad", "assist.player"),
     ],
 )
 def test_what_the_service_would_refuse_to_tell_the_home_is_a_finding(
     told: dict[str, object], verdict: str | None, word: str
 ) -> None:
-    found = examine_home(msgspec.convert(told, EventSettings))
+    told, assist = ({}, told) if "listen" in told else (told, {})
+    found = examine_home(msgspec.convert(told, EventSettings), msgspec.convert(assist, AssistSettings))
     assert [each.verdict for each in found] == ([] if verdict is None else [verdict])
     assert all(word in each.sentence for each in found)

@@ -76,7 +76,7 @@ def examine(
     found = examine_board(Path("/"), folder, shelf.current, sensors, broker, required=gate.required, runtime=runtime)
     if told is not None and broker is not None and not (folder / SOCKET).exists() and _is_good(found, "broker"):
         found += examine_messages(broker, told.fleet or "", told.device or "", shelf.current)
-    found += [] if settings is None else examine_home(settings.events)
+    found += [] if settings is None else examine_home(settings.events, settings.assist)
     if simulate:
         buttons = ButtonSettings() if settings is None else settings.buttons
         found = [each for each in found if each.check != "sensors"]

@@ -25,6 +25,7 @@ from auricle.wire.frames import Topics, largest_message
 from auricle_edge.board.gate import Readings, Sensor
 from auricle_edge.board.lasting import why_not_lasting
 from auricle_edge.board.trusted_time import is_synchronised
+from auricle_edge.listening.assist.settings import AssistSettings, require_ready
 from auricle_edge.listening.capture.levels import Levels
 from auricle_edge.listening.detect import DetectTable, detect_settings
 from auricle_edge.listening.events.chosen import require_asked
@@ -108,14 +109,15 @@ def examine_board(
     return [finding(name, examine) for name, examine in checks]
 
 
-def examine_home(events: EventSettings) -> list[Finding]:
-    """Whether the service would start with what the settings say of the home's broker and Wyoming; nothing without."""
-    if not (events.mqtt or events.wyoming or events.mqtt_discovery or events.mqtt_one_answer):
+def examine_home(events: EventSettings, assist: AssistSettings) -> list[Finding]:
+    """Whether the service would start with what the settings say of the home; nothing where they say nothing."""
+    if not (events.mqtt or events.wyoming or events.mqtt_discovery or events.mqtt_one_answer or assist.listen):
         return []
 
     def examine() -> tuple[Verdict, str]:
         require_asked(events)
-        if events.mqtt_plain or events.wyoming_network:
+        require_ready(assist)
+        if events.mqtt_plain or events.wyoming_network or (assist.plain and assist.key_file is None):
             return "doubtful", "What is heard is sent unencrypted to other machines, as the settings say."
         return "good", "What is heard leaves this machine encrypted, or not at all."
 

@@ -30,7 +30,7 @@ from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.fleet.device_rounds import Learnt
 from auricle_edge.fleet.report import HearingReporter
 from auricle_edge.labels import Labeller
-from auricle_edge.listening.assist.settings import require_assist, require_closed
+from auricle_edge.listening.assist.settings import require_ready
 from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.detect import Detector, DetectSettings, detect_settings
 from auricle_edge.listening.detect.rules import tune
@@ -247,8 +247,7 @@ class Parts:
         assist = self.settings.assist
         if assist.listen is None:
             return None
-        require_assist()
-        require_closed(assist)
+        require_ready(assist)
         from auricle_edge.listening.assist.satellite import DeviceEars, Satellite  # with protobuf: only who asked
 
         ears = DeviceEars(

@@ -20,6 +20,8 @@ log = logging.getLogger("auricle.events")
 SERVICE = "_esphomelib._tcp.local."
 LOOK_SECONDS = 60.0
 """Between two looks at the addresses of this machine."""
+GROUP = ("224.0.0.251", 5353)
+"""Where mDNS is spoken."""
 WILDCARDS = ("0.0.0.0", "::")
 ENCRYPTION = "Noise_NNpsk0_25519_ChaChaPoly_SHA256"
 
@@ -68,7 +70,8 @@ class MdnsService:
                 addresses = await asyncio.to_thread(_addresses, self._host)
                 if addresses != known:
                     await self._withdraw()
-                    await self._announce(addresses)
+                    if addresses:
+                        await self._announce(addresses)
                     known = addresses
             except (OSError, Error) as error:
                 log.warning(
@@ -95,7 +98,7 @@ class MdnsService:
             "board": "auricle",
             **({"api_encryption": ENCRYPTION} if self._encrypted else {}),
         }
-        self._zeroconf = AsyncZeroconf(ip_version=IPVersion.V4Only)
+        self._zeroconf = AsyncZeroconf([socket.inet_ntoa(each) for each in addresses], ip_version=IPVersion.V4Only)
         service = AsyncServiceInfo(
             SERVICE,
             f"{badge.name}.{SERVICE}",
@@ -114,10 +117,22 @@ class MdnsService:
 
 
 def _addresses(host: str) -> list[bytes]:
-    """The IPv4 addresses at which others reach it."""
+    """The IPv4 addresses at which others reach it; none while there is no network."""
     if host not in WILDCARDS:
         return [socket.inet_aton(socket.gethostbyname(host))]
     import ifaddr
 
-    found = [str(ip.ip) for adapter in ifaddr.get_adapters() for ip in adapter.ips if ip.is_IPv4]
+    try:
+        found = {str(ip.ip) for adapter in ifaddr.get_adapters() for ip in adapter.ips if ip.is_IPv4}
+    except OSError:  # the systemd unit allows no netlink: then that of the interface to which multicast goes
+        found = _multicast_address()
     return sorted(socket.inet_aton(ip) for ip in found if not is_loopback(ip))
+
+
+def _multicast_address() -> set[str]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(GROUP)
+        except OSError:
+            return set()
+        return {str(probe.getsockname()[0])}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import AuricleError
 from auricle_edge.listening.assist.answer_source import AnswerOrigin, AnswerSource, WavFormat
-from auricle_edge.listening.events.hook import require_program, without_secrets
+from auricle_edge.listening.events.hook import without_secrets
 from auricle_edge.listening.sound import RATE
 
 PIECE_BYTES = 2_048
@@ -49,11 +49,6 @@ class Player:
     def silent(self) -> bool:
         """Whether there is no loudspeaker."""
         return not self._command
-
-    def check(self) -> None:
-        """SettingsError where the program is missing."""
-        if self._command:
-            require_program(self._command[0], "assist.player")
 
     async def play(self, url: str, origin: AnswerOrigin, seconds: float | None) -> bool:
         """Play what a URL has.

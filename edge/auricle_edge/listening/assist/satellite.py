@@ -102,9 +102,8 @@ class Satellite:
         return self._conversation.state
 
     async def open(self) -> None:
-        """Listen; SettingsError when the address cannot be had, or a program is missing."""
+        """Listen; SettingsError when the address cannot be had."""
         self._loop = asyncio.get_running_loop()
-        self._player.check()
         if not self._ears.wake:
             log.warning("No wake word is set (wake in [detect]): only Home Assistant's button begins a conversation.")
         self._hook.open()

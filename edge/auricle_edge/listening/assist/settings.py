@@ -13,6 +13,7 @@ from msgspec import Meta
 from auricle.errors import SettingsError, extra_command
 from auricle.files import read_text
 from auricle.mqtt_link.private_link import is_loopback
+from auricle_edge.listening.events.hook import require_program
 from auricle_edge.listening.events.outputs import tcp_place
 
 KEY_BYTES = 32
@@ -90,8 +91,14 @@ def noise_key(assist: AssistSettings) -> bytes | None:
     return key
 
 
-def require_assist() -> None:
-    """SettingsError where the protocol's package is not installed."""
+def require_ready(assist: AssistSettings) -> None:
+    """SettingsError where the satellite cannot start: as `require_closed`, or a program or package is missing."""
+    if assist.listen is None:
+        return
+    require_closed(assist)
+    for setting, command in (("assist.player", assist.player), ("assist.hook", assist.hook)):
+        if command:
+            require_program(command[0], setting)
     try:
         import aioesphomeapi.api_pb2  # noqa: F401
     except ModuleNotFoundError as error:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from auricle.errors import AuricleError
 from auricle.mqtt_link.tasks import start_task
-from auricle_edge.listening.events.hook import require_program, run_hook
+from auricle_edge.listening.events.hook import run_hook
 
 log = logging.getLogger("auricle.events")
 
@@ -39,9 +39,8 @@ class StateHook:
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin; SettingsError where the program is missing."""
+        """Begin."""
         if self._command:
-            require_program(self._command[0], "assist.hook")
             self._task = start_task(self._serve(), log, "The hook of [assist]")
 
     def say(self, state: AssistState) -> None:
