@@ -279,6 +279,10 @@ class RunSettings:
     """Days for which events of operators, detection and policy are kept."""
     keep_hearing: float = 35.0
     """Days for which reports of hearing are kept."""
+    backups: Path | None = None
+    """Folder for a backup every night; None: there are none."""
+    keep_backups: int = 7
+    """Newest of them kept."""
     update_pause: float | None = None
     """Most seconds that an update waits for others of its round, to be counted with them; None: next to none.
 

@@ -165,6 +165,8 @@ class CoordinatorSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
             keep_events=self.storage.keep_events,
             keep_audit=self.storage.keep_audit,
             keep_hearing=self.storage.keep_hearing,
+            backups=_path(self.storage.backups),
+            keep_backups=self.storage.keep_backups,
         )
 
 

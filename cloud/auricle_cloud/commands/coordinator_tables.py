@@ -107,3 +107,7 @@ class StorageTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         float, Meta(ge=1, le=36_500, description="Days for which events of operators, detection and policy are kept.")
     ] = 400.0
     keep_hearing: Annotated[float, Meta(ge=1, le=365, description="Days for which reports of hearing are kept.")] = 35.0
+    backups: Annotated[
+        str | None, Meta(description="Folder for a backup every night, at 04:00 of this machine's clock [none].")
+    ] = None
+    keep_backups: Annotated[int, Meta(ge=1, le=1000, description="Newest of these backups kept.")] = 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,7 @@ from auricle_cloud.operations.types import Done
 from auricle_cloud.settings import NAME
 from auricle_cloud.storage.backup import Manifest, write_backup
 from auricle_cloud.storage.blobs import Blobs, open_blobs
+from auricle_cloud.storage.nightly_backup import BACKUPS, how_old
 from auricle_cloud.storage.release_folder import FOLDER, exists
 from auricle_cloud.storage.restore import restore_backup
 from auricle_cloud.storage.state_folders import FOLDERS, held
@@ -82,6 +84,8 @@ def doctor(
     found.append(finding("clock", lambda: clock(where)))
     if place.state is not None and exists(releases := place.state / FOLDER):
         found.append(finding("updates", lambda: updates(releases)))
+    if place.state is not None and (kept := place.state / BACKUPS).is_dir():
+        found.append(finding("backup", lambda: how_old(kept, time.time())))
     beside = broker_folder or (None if place.state is None else place.state.absolute().parent / "broker")
     if beside is not None and (broker_folder is not None or os.access(beside / SETTINGS, os.R_OK)):
         found.append(finding("authority", lambda: broker_authority(beside.absolute(), place.state)))

@@ -27,6 +27,7 @@ from auricle_cloud.storage.rows import STANDINGS, Standing
 
 ALARMS = (
     *("alarm", "verdict", "repair", "loss set aside", "conflict", "quarantined", "rolled back", "rollout paused"),
+    "backup failed",
     *(of.event for of in OUTCOMES.values() if of.event),
 )
 """Kinds of events that an operator should not miss."""

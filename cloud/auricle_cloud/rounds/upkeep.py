@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
 
 from auricle.mqtt_link.link import MqttLink
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.process.heaps import give_back
+from auricle.process.times import latest_at
 from auricle_cloud.link.inbox import Inbox
 from auricle_cloud.link.messenger import Messenger
 from auricle_cloud.observing.hearing_watch import HearingWatch
@@ -23,12 +23,15 @@ from auricle_cloud.rounds.context import POLL, RoundContext
 from auricle_cloud.storage.access_rows import ScheduleRow
 from auricle_cloud.storage.database import BEAT_SECONDS, Pulse
 from auricle_cloud.storage.hearing_rows import DAY_SECONDS
+from auricle_cloud.storage.nightly_backup import NightlyBackup
 from auricle_cloud.storage.state_folders import place_of
 from auricle_cloud.storage.store import Store
 
 TRIM = 300.0
 """Seconds between looks for events that are not kept any more; rounds may be rare, and events are not."""
 
+BACKUP_SECONDS = 60.0
+"""Seconds between looks whether a backup is due."""
 SPARE = 60.0
 """Seconds between two times at which memory that is free is given back to the system."""
 FIGURES = 100.0
@@ -76,6 +79,12 @@ class Upkeep:
         self._figures = Every(0.0, self._show_figures, site.clock, FIGURES)
         self._trim = Every(TRIM, lambda: store.journal.trim(settings.keep_events, settings.keep_audit), site.clock)
         self._spare = Every(SPARE, give_back, site.clock)
+        self._backups: dict[str, Callable[[], object]] = {}
+        if settings.backups is not None:
+            nightly = NightlyBackup(
+                store, site.blobs, settings.folder, settings.backups, settings.keep_backups, site.clock
+            )
+            self._backups = {"backup": Every(BACKUP_SECONDS, nightly.look, site.clock)}
         self._connected = {
             "publishing of models": closing.send_outgoing,
             "rollouts": conductor.look,
@@ -148,6 +157,7 @@ class Upkeep:
                 "metrics": self._figures,
                 "memory": self._spare,
                 "schedules": self._heed_schedules,
+                **self._backups,
             }
         )
 
@@ -198,19 +208,11 @@ def due(schedules: Iterable[ScheduleRow], now: float, idle: int) -> list[Schedul
     list
         In the given order. A time of day that has passed stays due until enough devices are ready, to the next one.
     """
-    return [row for row in schedules if idle >= row.idle and row.last < _latest(row.at, now)]
-
-
-def _latest(at: str, now: float) -> float:
-    """The newest moment that is not after `now` at which a schedule is due."""
-    if at == "always":
-        return now
-    hour, minute = (int(part) for part in at.split(":"))
-    # A time that comes twice when clocks go back is the first of the two; time.mktime would say now this, now that.
-    moment = datetime.fromtimestamp(now).replace(hour=hour, minute=minute, second=0, microsecond=0, fold=0)
-    if moment.timestamp() > now:
-        moment -= timedelta(days=1)
-    return moment.timestamp()
+    return [
+        row
+        for row in schedules
+        if idle >= row.idle and row.last < (now if row.at == "always" else latest_at(row.at, now))
+    ]
 
 
 class Tuner:

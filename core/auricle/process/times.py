@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Annotated, get_args
 
 import msgspec
@@ -22,6 +22,16 @@ def time_zone(at: float | None = None) -> str:
 def iso_time(at: float) -> str:
     """A time in seconds since 1970 by this machine's clock, e.g. `2026-11-23T14:05:12+01:00`."""
     return datetime.fromtimestamp(at, timezone.utc).astimezone().isoformat(timespec="seconds")
+
+
+def latest_at(at: str, now: float) -> float:
+    """The newest moment, not after `now` in seconds since 1970, at which this machine's clock showed `HH:MM`."""
+    hour, minute = (int(part) for part in at.split(":"))
+    # A time that comes twice when clocks go back is the first of the two; time.mktime would say now this, now that.
+    moment = datetime.fromtimestamp(now).replace(hour=hour, minute=minute, second=0, microsecond=0, fold=0)
+    if moment.timestamp() > now:
+        moment -= timedelta(days=1)
+    return moment.timestamp()
 
 
 def how_many(number: int, noun: str) -> str:
