@@ -41,13 +41,40 @@ export function updatesPage() {
         const { rollouts, next } = await get(["rollouts"], { limit: 25, before }, signal);
         return { nodes: table("Rollouts", ROLLOUTS, rollouts, "No release was rolled out yet."), next };
       }, { on: ["rollout", "plan"], wide: true, about: "A device counts as updated once it has said itself that it runs the release and is healthy." }),
-      panel("Releases", async (_, signal) =>
-        table("Releases", RELEASES, (await get(["updates", "releases"], {}, signal)).releases, "There is no release yet."), {
+      panel("Releases", async (_, signal) => {
+        const { releases } = await get(["updates", "releases"], {}, signal);
+        const all = releases.length ? updateAll(releases) : null;
+        return [...(all ? [h("p", { class: "buttons" }, all)] : []),
+          table("Releases", RELEASES, releases, "There is no release yet.")];
+      }, {
         on: ["rollout"], wide: true, about: "They are signed and added by auricle cloud releases add, where the keys are.",
       }),
     ],
   };
 }
+
+const byAge = (one, other) =>
+  one.added - other.added || one.version.localeCompare(other.version, "en", { numeric: true });
+
+/** Of the bundles the newest for each board and system; without any the newest pack. */
+function newestOf(releases) {
+  const newest = new Map();
+  const bundles = releases.filter(({ kind }) => kind === "bundle");
+  for (const row of bundles.length ? bundles : releases) {
+    const place = `${row.board} ${row.os}`;
+    if (!newest.has(place) || byAge(newest.get(place), row) < 0) newest.set(place, row);
+  }
+  return [...newest.values()].map(({ path }) => path);
+}
+
+const updateAll = (releases) => action("Update all devices", {
+  title: "Update all devices now?", verb: "Update",
+  says: [`They install ${newestOf(releases).join(", ")}.`, "A device that is not well with it goes back by itself. It pauses when too many fail."],
+  act: async () => {
+    const { rollout } = await ask("POST", ["rollouts"], { releases: newestOf(releases), stages: [100] });
+    return `The rollout ${rollout} has begun.`;
+  },
+});
 
 const rollOut = ({ path }) => action("Roll out", {
   name: `Roll out ${path}`, title: `Roll out ${path}?`, verb: "Start",
