@@ -55,6 +55,7 @@ PAGES: dict[str, str] = {
     "docs/detection.md": "needs recordings",
     "docs/hearing-reports.md": "needs a fleet that reports",
     "docs/hearing.md": "needs recordings",
+    "docs/home.md": "needs three boards; tests/system/test_home_hub.py does the like",
     "docs/identity.md": "needs a host hub.lan; tests/system/test_tls_identity.py does the like",
     "docs/quick-start-board.md": "needs a board with a microphone",
     "docs/pretrain.md": "needs recordings",

@@ -36,7 +36,7 @@ api = {listen = "127.0.0.1:9999", metrics_open = true}
 detection = {enabled = true, repair = "hotfix", tau = 0.5, permutations = 9, tolerance = 0.02, margin = 0.03, \
     quarantine_after = 2, wait = 6, one_phase = true}
 storage = {database = "sqlite:////tmp/db", blobs = "file:///tmp/blobs", keep_models = 8, keep_events = 9, \
-    keep_audit = 30, keep_hearing = 10}
+    keep_audit = 30, keep_hearing = 10, backups = "/tmp/backups", keep_backups = 3}
 rounds = {rounds = 12, devices = 4, gather = 9, preset = "fedavg", method = "lpa", \
     method_options = {prune_high = 0.25}, server_rate = 0.5, horizon = 33, \
     participation = 0.5, over_selection = 1.5, quorum = 0.6, deadline = 77, \

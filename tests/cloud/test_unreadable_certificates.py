@@ -13,7 +13,7 @@ from auricle.errors import SettingsError
 from auricle_cloud.commands.serve_options import method_options
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.requests import ClaimError, RequestError, read_certificate, read_request
-from auricle_edge.fleet.identity_claim.claim import _check_certificate
+from auricle_edge.fleet.identity_claim.certificate import check_certificate
 from auricle_edge.fleet.identity_claim.claim_server import ClaimError as DeviceClaimError
 from auricle_edge.settings import name_in_certificate
 
@@ -63,7 +63,7 @@ def test_a_device_refuses_such_an_answer_to_its_claim(pem: bytes) -> None:
     root = x509.load_pem_x509_certificate(SITE["root"])
 
     with pytest.raises(DeviceClaimError):
-        _check_certificate(given, ec.derive_private_key(9, ec.SECP256R1()), root)
+        check_certificate(given, ec.derive_private_key(9, ec.SECP256R1()), root)
 
 
 def test_a_device_with_such_a_certificate_says_so(tmp_path: Path) -> None:

@@ -451,9 +451,11 @@ def test_a_tokens_file_may_say_where_it_is_exchanged(tmp_path: Path) -> None:
     assert main(["edge", "claim", "--token-file", str(file), "--state", str(tmp_path)]) == 2
 
 
-def test_three_devices_over_tls_take_eleven_actions() -> None:
+def test_three_devices_over_tls_take_five_actions_and_two_each_and_a_home_one_and_one_each() -> None:
     text = (ROOT / "docs" / "identity.md").read_text()
     block = text.partition("## Three devices over TLS")[2].partition("```sh\n")[2].partition("```")[0]
-    actions = [line for line in block.splitlines() if line.strip() and not line.startswith("#")]
-    assert len(actions) == 11, actions
+    typed = [line for line in block.splitlines() if line.strip()]
+    assert [" edge " in line for line in typed] == [False] * 5 + [True] * 2, typed
     assert not re.search(r"[0-9a-f]{32}|PIN|KEY", block)
+    home = [line for line in (ROOT / "docs" / "home.md").read_text().splitlines() if line.startswith("    ")]
+    assert [" edge " in line for line in home] == [False, True], home

@@ -50,6 +50,6 @@ def test_defaults_words_and_variables_have_a_place() -> None:
     pages = commands_page.written()
     cloud, edge = (pages[commands_page.DOCS / "commands" / f"{part}.md"] for part in ("cloud", "edge"))
     assert "| `--mode sync\\|async` | sync |" in cloud
-    assert "| `--embedded-port N` | 18830 |" in cloud
+    assert "| `--api-port N` | 8443 |" in cloud
     assert "| `--state PATH` | that of the settings file, or `AURICLE_EDGE_STATE` | State folder of the" in edge
     assert "| `--token-file PATH` | needed |" in edge

@@ -1,4 +1,4 @@
-"""`/v1/enrol`, `/v1/renew` and `/v1/authority`: what a device asks before it has, or with, a certificate."""
+"""`/v1/join`, `/v1/enrol`, `/v1/renew`, `/v1/authority`: what a device asks before it has, or with, a certificate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from auricle.wire.claims import AuthorityShown, Certified, Claim, Renewal
+from auricle.wire.claims import AuthorityShown, Claim, Renewal
+from auricle.wire.joining import Join
 from auricle_cloud.api.gatekeeper import Gatekeeper, address_of
 from auricle_cloud.api.health import InThread
 from auricle_cloud.api.problems import RefusedError
@@ -16,7 +17,7 @@ from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.identity.requests import ClaimError
 from auricle_cloud.operations.enrolment_operations import MISSING
 
-Asked = TypeVar("Asked", Claim, Renewal)
+Asked = TypeVar("Asked", Join, Claim, Renewal)
 Body = Callable[[web.Request], Awaitable[dict[str, object]]]
 
 
@@ -44,6 +45,7 @@ class EnrolmentRoutes:
     def add_to(self, app: web.Application) -> None:
         """Register the routes."""
         app.router.add_get("/v1/authority", self.authority)
+        app.router.add_post("/v1/join", self.join)
         app.router.add_post("/v1/enrol", self.enrol)
         app.router.add_post("/v1/renew", self.renew)
 
@@ -51,6 +53,11 @@ class EnrolmentRoutes:
         """Show the root's certificate: a device compares it with its pin."""
         enrolment = await self._ready()
         return _json(AuthorityShown(certificate=enrolment.authority.root_pem))
+
+    async def join(self, request: web.Request) -> web.Response:
+        """Give a device that knows the hub's code a claim token that only it can read."""
+        asked = await self._read_request(request, Join)
+        return await self._answer(request, (await self._ready()).join, asked)
 
     async def enrol(self, request: web.Request) -> web.Response:
         """Exchange a claim token for a certificate."""
@@ -78,12 +85,12 @@ class EnrolmentRoutes:
             raise RefusedError(422, f"The request is not allowed: {error}.") from error
 
     async def _answer(
-        self, request: web.Request, act: Callable[..., Certified], asked: Claim | Renewal
+        self, request: web.Request, act: Callable[..., msgspec.Struct], asked: Join | Claim | Renewal
     ) -> web.Response:
         address, enrolment = address_of(request), await self._ready()
         # Counted before it is tried: who guesses does not even get an entry in the journal for each guess. What shows a
         # token or key of ours counts by that: however many guess behind the same address, it is heard.
-        proof = await self._in_thread(enrolment.claims.proof, asked)
+        proof = None if isinstance(asked, Join) else await self._in_thread(enrolment.claims.proof, asked)
         counted = address if proof is None else proof
         self._door.failed(counted, "This address" if proof is None else "This device")
         try:

@@ -9,6 +9,7 @@ import msgspec
 
 from auricle import __version__
 from auricle.wire.claims import AuthorityShown, Certified, Claim, Renewal
+from auricle.wire.joining import Join, SealedGrant
 from auricle_cloud.api.routes import ROUTES, Route
 from auricle_cloud.operations.operations import Me
 from auricle_cloud.operations.types import Problem
@@ -26,7 +27,7 @@ PROBLEMS = {
     503: "The database or the disk cannot be used at the moment.",
 }
 SCHEMAS = "#/components/schemas/{name}"
-ENROLMENT = (AuthorityShown, Certified, Claim, Renewal)
+ENROLMENT = (AuthorityShown, Certified, Claim, Join, SealedGrant, Renewal)
 TEXT = {"schema": {"type": "string"}}
 Schema = dict[str, Any]
 """Of JSON Schema or OpenAPI, which say what may be in it."""
@@ -131,13 +132,14 @@ def _further(me: Schema) -> dict[str, Schema]:
 def _enrolment(named: dict[Any, Schema]) -> dict[str, Schema]:
     """What a device asks for itself: the token or certificate in the body is its right to it."""
 
-    def post(name: str, summary: str, asked: type) -> Schema:
-        operation = _get(name, summary, _json(named[Certified]), [], 400, 403, 404, 413, 415, 422, 429, 503)
+    def post(name: str, summary: str, asked: type, answer: type = Certified) -> Schema:
+        operation = _get(name, summary, _json(named[answer]), [], 400, 403, 404, 413, 415, 422, 429, 503)
         return {"post": operation | {"requestBody": {"required": True, "content": _json(named[asked])}}}
 
     shown = _get("authority", "The certificate of the authority.", _json(named[AuthorityShown]), [], 404, 429, 503)
     return {
         "/v1/authority": {"get": shown},
+        "/v1/join": post("join", "Give a device that knows the hub's code a claim token.", Join, SealedGrant),
         "/v1/enrol": post("enrol", "Exchange a claim token for a device's certificate.", Claim),
         "/v1/renew": post("renew", "Give a device its next certificate.", Renewal),
     }

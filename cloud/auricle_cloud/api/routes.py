@@ -190,6 +190,7 @@ ROUTES = (
     Route("POST", "/v1/rollouts/{rollout}/abort", "abort_rollout", "operator"),
     Route("GET", "/v1/enrolled", "list_enrolled", "viewer"),
     Route("POST", "/v1/claims", "create_claims", "admin", 201),
+    Route("POST", "/v1/join-codes", "draw_join_code", "admin", 201),
     Route("GET", "/v1/tokens", "list_tokens", "admin"),
     Route("POST", "/v1/tokens", "create_token", "admin", 201),
     Route("DELETE", "/v1/tokens/{name}", "revoke_token", "admin"),

@@ -16,7 +16,7 @@ from auricle.mqtt_link.mosquitto_program import mosquitto_command
 from auricle.mqtt_link.private_link import FOLDER as IDENTITY
 from auricle.mqtt_link.private_link import IdentityFiles
 from auricle.process.table import console
-from auricle.process.times import how_many, read_duration
+from auricle.process.times import for_how_long, how_many, read_duration
 from auricle.wire.broker_passwords import write_login
 from auricle.wire.claims import RESERVED, token_text
 from auricle_cloud.commands.answer_tables import table
@@ -28,6 +28,7 @@ from auricle_cloud.identity.broker_folder import BrokerFolder, had_passwords, ol
 from auricle_cloud.identity.certificates import new_key
 from auricle_cloud.identity.enrolment import Enrolment
 from auricle_cloud.operations.enrolment_operations import claim_tokens, enrolled
+from auricle_cloud.operations.operations import Operations
 from auricle_cloud.operations.types import Answer, Done
 from auricle_cloud.storage.state_folders import AUTHORITY
 from auricle_cloud.storage.store import FILE, Store
@@ -132,6 +133,21 @@ def token(
         say(f"Left out because they are taken: {left_out} names of {prefix}. A token for one of them: --device NAME.")
     if replace and not as_json:
         say("When it was claimed, write the broker's lists again: auricle cloud enrol broker.")
+    return 0
+
+
+@operator_command(app, "code")
+def code(
+    do: Operations,
+    minutes: Annotated[float, typer.Option(min=1, max=1440, help="How long it may be used.")] = 30.0,
+    as_json: bool = False,
+) -> int:
+    """Draw the short code that devices of this network join by: auricle edge run --home asks for it."""
+    made = do.draw_join_code(minutes)
+    if as_json:
+        show(made, as_json=True)
+    else:
+        say(f"For {for_how_long(minutes * 60)} devices join with the code {made.code}: auricle edge run --home")
     return 0
 
 

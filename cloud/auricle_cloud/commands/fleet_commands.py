@@ -116,7 +116,7 @@ def new(
         state.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(describe(error, state)) from error
-    made = _make(place, state, folder, keys, name, host, broker, api_port)
+    made = make_fleet(place, state, folder, keys, name, host, broker, api_port)
     if as_json:
         show(made, as_json=True)
         return 0
@@ -134,7 +134,7 @@ def new(
     return 0
 
 
-def _make(
+def make_fleet(
     place: Place,
     state: Path,
     folder: Path,
@@ -143,8 +143,15 @@ def _make(
     host: list[str],
     broker: BrokerFolder,
     api: int,
+    more: str = "",
 ) -> FleetMade:
-    """Everything, fleet.toml last: without that the command can be typed again, and goes on."""
+    """Everything, fleet.toml last: without that the command can be typed again, and goes on; see `new`.
+
+    Parameters
+    ----------
+    more
+        Tables at the end of coordinator.toml.
+    """
     from auricle_cloud.ota.repository import Repository
 
     store = Store(place.database or state / FILE)
@@ -167,9 +174,8 @@ def _make(
     paths = {"state": state, "certificate": folder / "api/server.pem", "api_key": folder / "api/server.key"}
     quoted = {what: msgspec.json.encode(str(path)).decode() for what, path in paths.items()}
     write_durably(state / API_URL, f"https://{reached}:{api}\n".encode())
-    write_durably(
-        folder / "coordinator.toml", COORDINATOR_FILE.format(**facts, **quoted, listen=broker.address).encode()
-    )
+    serves = COORDINATOR_FILE.format(**facts, **quoted, listen=broker.address) + more
+    write_durably(folder / "coordinator.toml", serves.encode())
     text = FLEET_FILE.format(**facts, pin=enrolment.authority.pin, key=key)
     write_durably(folder / "fleet.toml", text.encode())
     files = ["fleet.toml", "coordinator.toml", "root.json", "broker", "api", "keys"]

@@ -7,8 +7,9 @@ import dataclasses
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import msgspec
 import typer
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ from auricle.packs.signature import read_trusted_key
 from auricle.process.options import Given, with_options
 from auricle_cloud.api.api_settings import ApiSettings, require_address
 from auricle_cloud.commands.coordinator_settings import (
+    CoordinatorSettings,
     all_settings,
     read_coordinator,
     template,
@@ -34,8 +36,10 @@ from auricle_cloud.states.round import counted_words
 from auricle_cloud.storage.state_folders import require_unserved, serving
 
 if TYPE_CHECKING:
+    from auricle_cloud.commands.home import HomeHub
     from auricle_cloud.service import Started
 
+DEFAULT_PORT = 18830
 NOT_STARTED = "mqtt://127.0.0.1"
 """Stands for the embedded broker until all other settings are known to be good and it is started."""
 
@@ -54,26 +58,30 @@ def serve(
     embedded_device: list[str] = typer.Option(
         [], help="With --broker embedded: name of a device; several are allowed [device-1 to device-10]."
     ),
-    embedded_port: int = typer.Option(18830, help="With --broker embedded: its port on 127.0.0.1; 0: any free one."),
+    embedded_port: int | None = typer.Option(
+        None, help="With --broker embedded: its port on 127.0.0.1; 0: any free one [18830]; with --home [8883]."
+    ),
+    home: bool = typer.Option(
+        False,
+        "--home",
+        help="Be the hub of a home: broker, certificates, rounds by night, backups, and a code for devices.",
+    ),
+    host: list[str] = typer.Option([], help="With --home: name or address of this machine; several [those of now]."),
     take_over: bool = typer.Option(False, "--take-over", help="Replace a coordinator that serves this state."),
     as_json: bool = typer.Option(False, "--json", help="Print a JSON object a round."),
 ) -> int:
     """Run a task's rounds, and serve API and page. Every setting fits into --config; options override it."""
     from auricle_cloud.service import open_evaluator  # what serves takes longer to load than most commands take
 
+    if home:
+        if config is not None or take_over:
+            raise SettingsError("--home has its settings in its folder, and takes over from nobody.")
+        return _serve_home(given, host, embedded_port, as_json)
+    if host:
+        raise SettingsError("--host is for --home: add it.")
     told = read_coordinator(config, by_table(given))
-    told.require()
-    if given["one_phase"] and not told.detection.enabled:
-        raise SettingsError("--one-phase says how to detect: add --detect.")
-    loaded = load_pack(told.pack, read_trusted_key(told.pack_key))
-    require_sound(loaded)
-    if (api := told.api_settings()) is not None:
-        api.tls()
     is_embedded = told.broker == EMBEDDED
-    start = choose_weights(told.start, loaded, loaded.manifest.plugin, told.seed)
-    settings = (replace(told, broker=NOT_STARTED) if is_embedded else told).run_settings(start)
-    be_private()
-    make_private(settings.folder / "blobs")
+    settings, loaded, api = _read(replace(told, broker=NOT_STARTED) if is_embedded else told, given)
     with serving(settings.folder, take_over=take_over):
         if api is not None and not take_over:
             require_address(api)
@@ -81,11 +89,43 @@ def serve(
         if not is_embedded:
             _run(settings, loaded, api, evaluator, take_over, as_json)
             return 0
-        with embedded_broker(settings.folder / "broker", settings.fleet, embedded_device, embedded_port) as broker:
+        port = DEFAULT_PORT if embedded_port is None else embedded_port
+        with embedded_broker(settings.folder / "broker", settings.fleet, embedded_device, port) as broker:
             _say_addresses(broker, as_json)
             address = broker_of(broker.coordinator, NAME, settings.folder)
             _run(dataclasses.replace(settings, broker=address), loaded, api, evaluator, take_over, as_json)
     return 0
+
+
+def _serve_home(given: Given, hosts: list[str], port: int | None, as_json: bool) -> int:
+    from auricle_cloud.commands.home import home_folder, home_hub, use_hub  # as above
+    from auricle_cloud.service import open_evaluator
+
+    be_private()
+    folder = home_folder(cast("Path | None", given["state"]))
+    with serving(folder, take_over=False), home_hub(folder, by_table(given), hosts, port) as (hub, wanted):
+        settings, loaded, api = _read(wanted, given)
+        assert api is not None
+        require_address(api)
+        use_hub(folder)
+        _run(settings, loaded, api, open_evaluator(settings, loaded), False, as_json, hub)
+    return 0
+
+
+def _read(wanted: CoordinatorSettings, given: Given) -> tuple[RunSettings, Pack, ApiSettings | None]:
+    """What serves: the run, its pack, its API; all of it is checked."""
+    wanted.require()
+    if given["one_phase"] and not wanted.detection.enabled:
+        raise SettingsError("--one-phase says how to detect: add --detect.")
+    loaded = load_pack(wanted.pack, read_trusted_key(wanted.pack_key))
+    require_sound(loaded)
+    if (api := wanted.api_settings()) is not None:
+        api.tls()
+    start = choose_weights(wanted.start, loaded, loaded.manifest.plugin, wanted.seed)
+    settings = wanted.run_settings(start)
+    be_private()
+    make_private(settings.folder / "blobs")
+    return settings, loaded, api
 
 
 def _run(
@@ -95,12 +135,21 @@ def _run(
     evaluator: Evaluator | None,
     take_over: bool,
     as_json: bool,
+    hub: HomeHub | None = None,
 ) -> None:
     from auricle_cloud.service import run_service
 
     if settings.database is not None and not take_over:
         require_unserved(settings.database, settings.folder)
-    greet, tell = (lambda said: _greet(said, settings, loaded, as_json)), (lambda done: _tell(done, as_json))
+
+    def greet(said: Started) -> None:
+        _greet(said if hub is None or as_json else dataclasses.replace(said, page=None), settings, loaded, as_json)
+        if hub is not None:
+            _say_hub(hub, as_json)
+
+    async def tell(done: RoundDone) -> None:
+        await _tell(done, as_json)
+
     asyncio.run(run_service(settings, loaded, api, evaluator, greet, tell, take_over=take_over))
 
 
@@ -113,6 +162,10 @@ def _say_addresses(broker: EmbeddedBroker, as_json: bool) -> None:
     for address in broker.devices.values():
         typer.echo(f"  {address}")
     typer.echo(f"Their passwords are kept in {broker.passwords}.")
+
+
+def _say_hub(hub: HomeHub, as_json: bool) -> None:
+    typer.echo(json.dumps({"home": msgspec.to_builtins(hub)}) if as_json else "\n".join(hub.sentences()))
 
 
 def settings(

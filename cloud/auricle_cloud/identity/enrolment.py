@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from auricle.errors import SettingsError
-from auricle.process.times import how_many
+from auricle.process.times import for_how_long, how_many
 from auricle.wire.claims import RESERVED
+from auricle.wire.joining import Grant, Join, SealedGrant, seal
 from auricle_cloud.identity.authority import Authority
 from auricle_cloud.identity.certificates import PublicKey
 from auricle_cloud.identity.device_claims import DeviceClaims
 from auricle_cloud.identity.issuing import DAY_SECONDS, DEVICE_DAYS, STANDING_DAYS, FleetTold, Issuer
-from auricle_cloud.identity.requests import UnknownNameError, check_device
+from auricle_cloud.identity.joining import JoinCodes
+from auricle_cloud.identity.requests import ClaimError, UnknownNameError, check_device
 from auricle_cloud.storage.claim_records import ClaimRecords
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.device_records import Devices
@@ -21,6 +24,8 @@ from auricle_cloud.storage.journal import note
 from auricle_cloud.storage.state_folders import AUTHORITY
 
 LONGEST_CLAIM = 30 * DAY_SECONDS
+JOIN_SECONDS = 600.0
+"""For how long the token is good that a device gets for a code: it claims at once."""
 MOST_TOKENS = 10_000
 
 
@@ -55,6 +60,7 @@ class Enrolment:
         self._issuer = Issuer(authority, self.records, tells)
         self.claims = DeviceClaims(self._issuer, self.records, self._devices, days, replaced)
         """What devices ask for themselves."""
+        self._codes, self._naming = JoinCodes(authority.folder.parent, authority.pin), threading.Lock()
 
     @property
     def pin(self) -> str:
@@ -87,6 +93,34 @@ class Enrolment:
             raise SettingsError(f"A claim token lives more than 0 and at most {LONGEST_CLAIM / DAY_SECONDS:.0f} days.")
         self.require_names(devices, replace=replace)
         return self.records.create(devices, seconds, who=who, replaces=replace)
+
+    def draw_code(self, seconds: float, *, who: str) -> tuple[str, float]:
+        """A code by which devices join for so long, and until when; the one before is worth nothing."""
+        drawn = self._codes.draw(seconds)
+        with self.records.writing() as tx:
+            note(tx, "join code drawn", who=who, detail=f"for {for_how_long(seconds)}")
+        return drawn.code, drawn.expires
+
+    def join(self, asked: Join, *, who: str) -> SealedGrant:
+        """Give who knows the code a claim token, for the name that it wants or a new one.
+
+        Raises
+        ------
+        ClaimError
+            No code is good now, it is another one, or the name is not to be had.
+        """
+        try:
+            keys = self._codes.check(asked)
+            with self._naming:  # two devices at once are two names
+                name = asked.device or self.free_names("device", 1)[0]
+                token = self.tokens([name], JOIN_SECONDS, who=f"code, from {who}")[0][1]
+        except (ClaimError, SettingsError) as error:
+            with self.records.writing() as tx:
+                note(tx, "join refused", device=asked.device or "", who=who, detail=str(error))
+            if isinstance(error, ClaimError):
+                raise
+            raise ClaimError(f"No device can join as {asked.device}: {error}") from error
+        return seal(keys, Grant(token=token, device=name))
 
     def require_names(self, devices: Sequence[str], *, replace: bool = False) -> None:
         """Refuse names that get no token; errors as in `tokens`."""

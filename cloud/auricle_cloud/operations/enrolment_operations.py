@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from auricle.errors import SettingsError
 from auricle.process.times import Time
+from auricle.wire.join_codes import show_code
 from auricle.wire.kinds import DeviceId
 from auricle_cloud.operations.operating import Certifier, ConflictError, NotFoundError, Operator, as_answer
 from auricle_cloud.operations.types import Answer
@@ -16,6 +17,7 @@ from auricle_cloud.operations.types import Answer
 Count = Annotated[int, Meta(ge=1, le=1000, description="So many new names.")]
 Prefix = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,55}\Z", description="Names are PREFIX-001 and so on.")]
 Hours = Annotated[float, Meta(gt=0, le=720, description="How long they may be used.")]
+Minutes = Annotated[float, Meta(gt=0, le=1440, description="How long it may be used.")]
 MISSING = "This coordinator has no certificate authority: make it with auricle cloud enrol init."
 
 
@@ -35,6 +37,13 @@ class ClaimTokens(Answer, frozen=True, kw_only=True):
     pin: str
     """SHA-256 of the authority's root certificate, which every device is told."""
     tokens: list[ClaimTokenRow]
+
+
+class JoinCode(Answer, frozen=True, kw_only=True):
+    """What people type at devices that join."""
+
+    code: str
+    expires: Time
 
 
 class CertificateRow(Answer, frozen=True, kw_only=True):
@@ -92,6 +101,13 @@ class EnrolmentOperations(Operator):
                 return claim_tokens(certifier, names, hours * 3600, who=self.who, replace=replace)
         except SettingsError as error:
             raise ConflictError(str(error)) from error
+
+    def draw_join_code(self, minutes: Minutes = 30.0) -> JoinCode:
+        """Draw the code that devices of this network join by: `auricle edge run --home` asks for it."""
+        certifier = self._authority()
+        with self._changing():
+            code, expires = certifier.draw_code(minutes * 60, who=self.who)
+        return JoinCode(code=show_code(code), expires=expires)
 
     def _authority(self) -> Certifier:
         found = self._enrolment()

@@ -53,6 +53,9 @@ class Certifier(Protocol):
     ) -> list[tuple[str, str, float]]:
         """Make claim tokens."""
 
+    def draw_code(self, seconds: float, *, who: str) -> tuple[str, float]:
+        """A code by which devices join for so long, and until when."""
+
 
 def _no_table(_pack: str) -> TensorTable | None:
     return None

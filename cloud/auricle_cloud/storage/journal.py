@@ -26,6 +26,7 @@ AUDITED = frozenset(
             "token revoked",
             "claim token created",
             "replacement token created",
+            "join code drawn",
             "certificate revoked",
             "authority made",
             "fleet made",

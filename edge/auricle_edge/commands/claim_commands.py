@@ -14,6 +14,7 @@ from auricle.wire.claims import read_token_file
 from auricle_edge.board.lasting import why_not_lasting
 from auricle_edge.commands.place import AsJson, Config, State, state_folder
 from auricle_edge.fleet.identity_claim import claim as steps
+from auricle_edge.fleet.identity_claim import home
 
 IN_MEMORY_VARIABLE = "AURICLE_EDGE_IN_MEMORY"
 
@@ -71,7 +72,7 @@ def _is_credential(token_file: Path) -> bool:
 def _server_and_pin(token_file: Path, folder: Path) -> tuple[str | None, str | None]:
     """Server and pin by the token's file; where a claim has removed it, by what that claim left."""
     if not token_file.exists() and (before := steps.read_claim(folder)) is not None:
-        return before
+        return before.server, before.pin
     told = read_token_file(token_file)
     return told.server, told.ca_pin
 
@@ -81,8 +82,11 @@ def renew(
     config: Config = None,
     as_json: AsJson = False,
 ) -> int:
-    """Renew this device's certificate when it is due; run it every day. Exit code 75: try again later."""
-    _tell(steps.renew(state_folder(state, config), time.time()), as_json)
+    """Renew this device's certificate when it is due; run it every day. Exit code 75: try again later.
+
+    A device that joined by a code also finds its hub where that has moved.
+    """
+    _tell(home.keep(state_folder(state, config), time.time()), as_json)
     return 0
 
 

@@ -9,6 +9,7 @@ import msgspec
 import typer
 from msgspec.structs import fields
 
+from auricle.errors import SettingsError
 from auricle.process import ending
 from auricle_edge.commands.place import CONFIG_HELP, CONFIG_VARIABLE, config_file
 from auricle_edge.settings import TABLES, EdgeSettings, agent_settings, read_settings
@@ -37,6 +38,11 @@ def run(
         None, help="mqtt://user:password@host:port; the password may be left to AURICLE_PASSWORD."
     ),
     coordinator: str | None = typer.Option(None, help="Public key of the coordinator, 64 hexadecimal digits."),
+    home: bool = typer.Option(
+        False, "--home", help="Join the home whose hub this network has: the first time by the code that the hub shows."
+    ),
+    code: str | None = typer.Option(None, help="With --home: the hub's code [asked for]."),
+    hub: str | None = typer.Option(None, help="With --home: https://ADDRESS:8443 of the hub [found by mDNS]."),
     data: str | None = typer.Option(
         None,
         help="Learn from this folder of labelled recordings, <word>/<speaker>_nohash_<n>.(wav|flac), or this list of "
@@ -90,6 +96,12 @@ def run(
     }
     if verbose:
         logging.getLogger("auricle").setLevel(logging.INFO)
+    if home:
+        from auricle_edge.commands.joining import enter_home
+
+        given["state"] = str(enter_home(state, config, code, hub, device))
+    elif code is not None or hub is not None:
+        raise SettingsError("--code and --hub are for --home: add it.")
     settings = read_settings(config_file(config), {name: value for name, value in given.items() if value is not None})
     agent_settings(settings)  # refused before anything is made
     if settings.data is not None:
@@ -102,6 +114,7 @@ def run(
     ending.become_module("auricle_edge.service.process", encoded, *told)
     from auricle_edge.service.process import serve  # where this process is not the command's own
 
-    while serve(encoded, as_json, verbose):
-        pass
+    again: bytes | None = encoded
+    while again is not None:
+        again = serve(again, as_json, verbose)
     return 0

@@ -16,6 +16,7 @@ from auricle_edge.control import ControlServer
 from auricle_edge.labels.candidates import reconsider
 from auricle_edge.listening.events.buttons import Buttons
 from auricle_edge.listening.sound import Detection, Event
+from auricle_edge.service.home_watch import is_of_home, watch_home
 from auricle_edge.service.parts import Hooks, Parts
 from auricle_edge.service.questions import Questions, report
 from auricle_edge.service.status import summary
@@ -54,7 +55,9 @@ class ListeningDevice:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Future[None] | None = None
         self.starts_anew = False
-        """Whether the process is to start again with what was just installed."""
+        """Whether the process is to start again with what was just installed, or at another broker."""
+        self.moved_to: str | None = None
+        """The broker to start again at; None: the same."""
         self.parts = Parts(
             settings,
             pack,
@@ -119,6 +122,9 @@ class ListeningDevice:
             works.append(parts.offers.run())
         if parts.agent is not None:
             works.append(parts.agent.run())
+            if is_of_home(parts.settings.folder):
+                broker = parts.settings.broker
+                works.append(watch_home(parts.settings.folder, broker, lambda: parts.reached, self._move))
             if parts.settings.report.hearing:
                 works.append(self._upkeep.report_hearing(parts.agent))
         return [loop.create_task(work) for work in works]
@@ -141,6 +147,11 @@ class ListeningDevice:
         self.starts_anew = True
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
+
+    def _move(self, broker: str) -> None:
+        """End, and start again at this broker."""
+        self.moved_to = broker
+        self._start_anew()
 
     def _listening_ended(self, error: AuricleError | None) -> None:
         """From the listening thread: end the service, with the error if there is one."""

@@ -16,7 +16,7 @@ UNTRAINED = (
 )
 
 
-def serve(encoded: bytes, as_json: bool, verbose: bool = False) -> bool:
+def serve(encoded: bytes, as_json: bool, verbose: bool = False) -> bytes | None:
     """Listen until interrupted, or until the device has to start again with what it has just installed.
 
     Parameters
@@ -30,8 +30,8 @@ def serve(encoded: bytes, as_json: bool, verbose: bool = False) -> bool:
 
     Returns
     -------
-    bool
-        Whether to start again.
+    bytes or None
+        Settings as `encoded` to start again with; None: it has ended.
 
     Raises
     ------
@@ -90,7 +90,10 @@ def serve(encoded: bytes, as_json: bool, verbose: bool = False) -> bool:
     asyncio.run(until_signal(device.run(greet)))
     if parts.capture.findings and not device.starts_anew:
         say_findings(settings.name, parts.capture.findings.values(), as_json=as_json)
-    return device.starts_anew
+    if not device.starts_anew:
+        return None
+    moved = device.moved_to
+    return encoded if moved is None else msgspec.json.encode(msgspec.structs.replace(settings, broker=moved))
 
 
 def say(
@@ -157,8 +160,8 @@ def main(arguments: Sequence[str]) -> int:
     say_of_fleet(as_json)
     try:
         encoded = ending.read_settings(arguments[0])
-        if serve(encoded, as_json, verbose):
-            ending.become_module("auricle_edge.service.process", encoded, *arguments[1:])
+        if (again := serve(encoded, as_json, verbose)) is not None:
+            ending.become_module("auricle_edge.service.process", again, *arguments[1:])
     except AuricleError as error:
         return fail(str(error), error.exit_code, as_json)
     except OSError as error:

@@ -66,6 +66,30 @@ def test_a_new_device_gets_a_token_that_is_saved_as_its_file(
     expect(one.panel("Claim tokens that may still be used")).to_contain_text("hall-002")
 
 
+def test_a_code_is_drawn_by_which_devices_join(server: Server, visit: Visiting) -> None:
+    one = visit(server)
+    one.open("#/enrolment")
+    one.button("Let devices join").click()
+    one.answer("Draw a code")
+    shown = one.page.get_by_role("dialog").get_by_role("code")
+    assert re.fullmatch("[0-9A-Z]{4}-[0-9A-Z]{4}", shown.inner_text())
+    one.button("Close").click()
+    assert [each.who for each in server.filled.store.journal.events(kind="join code drawn")] == ["the-admin"]
+
+
+def test_all_devices_are_updated_by_one_button(server: Server, visit: Visiting) -> None:
+    server.filled.store.rollouts.abort(rollout_of(server), who="test")
+    one = visit(server, "operator")
+    one.open("#/updates")
+    one.button("Update all devices").click()
+    one.answer("Update")
+    expect(one.said).to_contain_text("has begun.")
+    newest = server.ask("GET", "/v1/rollouts?limit=1")[1]["rollouts"][0]
+    assert newest["stages"] == [100]
+    releases = server.ask("GET", "/v1/updates/releases")[1]["releases"]
+    assert newest["targets"] == [row["path"] for row in releases if row["version"] == "3.0.0"]
+
+
 # -- what can be done
 
 

@@ -18,7 +18,8 @@ UNDER_WAY = ROUNDS + 1
 PLANNED = ROUNDS + 2
 ACTS = (
     "Start rounds, Abort the round, Roll back, Promote version 3, Label, Quarantine, Revoke, Approve kitchen-023, "
-    "Add a schedule, Remove nightly, Create a token, Pause, End, New devices, Replace a board"
+    "Add a schedule, Remove nightly, Create a token, Pause, End, New devices, Replace a board, "
+    "Let devices join, Update all devices"
 )
 PLACES = "/ rounds rounds/7 devices models updates enrolment events tokens rounds/7?outcome=pruned devices?search=wind"
 PAGES = [
@@ -67,7 +68,13 @@ def test_roles_see_what_they_may_do(still: Server, visit: Visiting) -> None:
         return found
 
     assert offered("viewer") == set()
-    assert offered("operator") == acts - {"Revoke", "Create a token", "New devices", "Replace a board"}
+    assert offered("operator") == acts - {
+        "Revoke",
+        "Create a token",
+        "New devices",
+        "Replace a board",
+        "Let devices join",
+    }
     assert offered("admin") == acts
 
 

@@ -30,7 +30,7 @@ export function enrolmentPage() {
   return {
     title: "Enrolment",
     content: [
-      h("p", { class: "buttons" }, newDevices(), replacement()),
+      h("p", { class: "buttons" }, letJoin(), newDevices(), replacement()),
       panel("Claim tokens that may still be used", async (_, signal) =>
         table("Claim tokens", CLAIMS, (await get(["enrolled"], {}, signal)).claims, "No device is waited for."), {
         on: ["device"], wide: true, about: "A device exchanges its token for a certificate when it starts for the first time.",
@@ -45,6 +45,16 @@ export function enrolmentPage() {
 }
 
 const HOURS = () => field("hours", "Hours they may be used", { type: "number", min: 1, max: 720, value: 24, required: true });
+
+const letJoin = () => action("Let devices join", {
+  least: "admin", title: "Draw the code by which devices join?", verb: "Draw a code",
+  says: "Who runs auricle edge run --home in this network is asked for it. The code before is worth nothing then.",
+  fields: [field("minutes", "Minutes it may be used", { type: "number", min: 1, max: 1440, value: 30, required: true })],
+  act: async ({ minutes }) => {
+    const { code, expires } = await ask("POST", ["join-codes"], { minutes: Number(minutes) });
+    return h("div", {}, h("h2", { id: "dialog-title" }, "The code"), h("p", { id: "dialog-says" }, h("code", {}, code), " is good until ", time(expires), "."));
+  },
+});
 
 const newDevices = () => action("New devices", {
   least: "admin", title: "Make claim tokens for new devices?", verb: "Make tokens",

@@ -26,12 +26,11 @@ const RELEASES = [
   { head: "Actions", cell: (row) => rollOut(row) ?? "–" },
 ];
 
+const LIVE = { on: ["rollout", "plan"], wide: true, about: "A device counts as updated once it has said itself that it runs the release and is healthy." };
+
 /** The newest of them, for the fleet's page. */
 export const rolloutsPanel = () => panel("Rollouts", async (_, signal) =>
-  table("Rollouts", ROLLOUTS, (await get(["rollouts"], { limit: 5 }, signal)).rollouts, "No release was rolled out yet."), {
-  on: ["rollout", "plan"], wide: true,
-  about: "A device counts as updated once it has said itself that it runs the release and is healthy.",
-});
+  table("Rollouts", ROLLOUTS, (await get(["rollouts"], { limit: 5 }, signal)).rollouts, "No release was rolled out yet."), LIVE);
 
 export function updatesPage() {
   return {
@@ -40,40 +39,30 @@ export function updatesPage() {
       panel("Rollouts, the newest first", async (before, signal) => {
         const { rollouts, next } = await get(["rollouts"], { limit: 25, before }, signal);
         return { nodes: table("Rollouts", ROLLOUTS, rollouts, "No release was rolled out yet."), next };
-      }, { on: ["rollout", "plan"], wide: true, about: "A device counts as updated once it has said itself that it runs the release and is healthy." }),
+      }, LIVE),
       panel("Releases", async (_, signal) => {
         const { releases } = await get(["updates", "releases"], {}, signal);
-        const all = releases.length ? updateAll(releases) : null;
-        return [...(all ? [h("p", { class: "buttons" }, all)] : []),
+        return [h("p", { class: "buttons" }, releases.length > 0 && updateAll(releases)),
           table("Releases", RELEASES, releases, "There is no release yet.")];
-      }, {
-        on: ["rollout"], wide: true, about: "They are signed and added by auricle cloud releases add, where the keys are.",
-      }),
+      }, { on: ["rollout"], wide: true, about: "They are signed and added by auricle cloud releases add, where the keys are." }),
     ],
   };
 }
 
-const byAge = (one, other) =>
-  one.added - other.added || one.version.localeCompare(other.version, "en", { numeric: true });
-
 /** Of the bundles the newest for each board and system; without any the newest pack. */
 function newestOf(releases) {
-  const newest = new Map();
   const bundles = releases.filter(({ kind }) => kind === "bundle");
-  for (const row of bundles.length ? bundles : releases) {
-    const place = `${row.board} ${row.os}`;
-    if (!newest.has(place) || byAge(newest.get(place), row) < 0) newest.set(place, row);
-  }
-  return [...newest.values()].map(({ path }) => path);
+  const byAge = [...(bundles.length ? bundles : releases)].sort((one, other) =>
+    one.added - other.added || one.version.localeCompare(other.version, "en", { numeric: true }));
+  return [...new Map(byAge.map(({ board, os, path }) => [`${board} ${os}`, path])).values()];
 }
+
+const start = async (values) => `The rollout ${(await ask("POST", ["rollouts"], values)).rollout} has begun.`;
 
 const updateAll = (releases) => action("Update all devices", {
   title: "Update all devices now?", verb: "Update",
-  says: [`They install ${newestOf(releases).join(", ")}.`, "A device that is not well with it goes back by itself. It pauses when too many fail."],
-  act: async () => {
-    const { rollout } = await ask("POST", ["rollouts"], { releases: newestOf(releases), stages: [100] });
-    return `The rollout ${rollout} has begun.`;
-  },
+  says: [`They install ${newestOf(releases).join(", ")}.`, "A device that is not well with it goes back on its own. It pauses when too many fail."],
+  act: () => start({ releases: newestOf(releases), stages: [100] }),
 });
 
 const rollOut = ({ path }) => action("Roll out", {
@@ -84,13 +73,9 @@ const rollOut = ({ path }) => action("Roll out", {
     field("stages", "Stages, in percent of these devices", { required: true, value: "5, 25, 100", pattern: "[0-9., ]+", title: "rising percentages, such as 5, 25, 100" }),
     field("errors", "Percent of a stage that may fail", { type: "number", min: 0, max: 100, value: 10, required: true }),
   ],
-  act: async ({ label, stages, errors }) => {
-    const { rollout } = await ask("POST", ["rollouts"], {
-      releases: [path], label: label || null, errors: Number(errors) / 100,
-      stages: stages.split(",").map((part) => Number(part)),
-    });
-    return `The rollout ${rollout} has begun.`;
-  },
+  act: ({ label, stages, errors }) => start({
+    releases: [path], label: label || null, errors: Number(errors) / 100, stages: stages.split(",").map((part) => Number(part)),
+  }),
 });
 
 const STATES = ["waiting", "asked", "updated", "failed", "refused", "silent"];

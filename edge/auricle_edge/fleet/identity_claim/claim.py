@@ -13,21 +13,26 @@ from pathlib import Path
 
 import msgspec
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from auricle.errors import REFUSED_CODE, DataError, SettingsError, StorageError, because
 from auricle.files import read_kept, sync_folder, write_durably
 from auricle.mqtt_link.private_link import FOLDER, IdentityFiles
 from auricle.process.times import Time
 from auricle.wire.broker_passwords import read_login, write_login
-from auricle.wire.claims import LONGEST_TOKEN_FILE, UNREADABLE, Certified, Claim, Renewal, pin, read_token
+from auricle.wire.claims import LONGEST_TOKEN_FILE, UNREADABLE, Certified, Claim, Renewal, read_token
 from auricle.wire.identity import DEVICE_KEY, Identity
 from auricle.wire.kinds import UNDECODABLE, DeviceId
 from auricle_edge.fleet.agent_context import FLEET_FILE, FleetRecord
+from auricle_edge.fleet.identity_claim.certificate import (
+    certificate_request,
+    check_certificate,
+    end_of,
+    existing_certificate,
+    name_of,
+)
 from auricle_edge.fleet.identity_claim.claim_server import ClaimError, ClaimServer
 
 RECORD = "claim.json"
@@ -41,7 +46,7 @@ class AnotherTokenError(ClaimError):
     exit_code = REFUSED_CODE
 
 
-class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a renewal needs to know."""
 
     device: DeviceId
@@ -49,6 +54,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     pin: str
     renew_after: float
     """Seconds since 1970; 0: ask at once."""
+    home: bool = False
+    """Whether it joined by a code: its hub is looked for where it does not answer any more."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,12 +63,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     device: str
     done: str
-    """`claimed`, `there already`, `renewed` or `not due`."""
+    """`claimed`, `there already`, `renewed`, `not due` or `moved`."""
     expires: Time
     token_erased: bool = True
 
 
-def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -> Outcome:
+def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float, *, home: bool = False) -> Outcome:
     """Make the device's key, exchange the token for a certificate, erase the token.
 
     Parameters
@@ -74,6 +81,8 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -
         Where the token stands.
     now
         Seconds since 1970: a certificate that has expired does not count.
+    home
+        See `ClaimRecord`.
 
     Raises
     ------
@@ -91,8 +100,8 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -
     files, coordinator = IdentityFiles(state / FOLDER), ClaimServer(server, ca_pin)
     _make_private(files.folder)
     key = _key(files.key)
-    held = _existing_certificate(files, key, ca_pin)
-    if held is not None and _expires(held) < now:
+    held = existing_certificate(files, key, ca_pin)
+    if held is not None and end_of(held) < now:
         held = None
     done = "there already"
     renew_after = 0.0
@@ -101,8 +110,10 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -
         root = coordinator.root()
         write_durably(files.authority, root.public_bytes(Encoding.PEM))
         public = Identity.load_or_create(state / DEVICE_KEY).public.hex()
-        given = coordinator.certify("/v1/enrol", Claim(token=token, request=_request(key), public_key=public), root)
-        held = _check_certificate(given, key, root)
+        given = coordinator.certify(
+            "/v1/enrol", Claim(token=token, request=certificate_request(key), public_key=public), root
+        )
+        held = check_certificate(given, key, root)
         _keep_password(files, given)
         _keep_fleet(files, given)
         write_durably(files.folder / TOKEN, _hash(token).encode())
@@ -110,21 +121,21 @@ def claim(state: Path, server: str, ca_pin: str, token_file: Path, now: float) -
         done, renew_after = "claimed", given.renew_after
     elif _is_another(files.folder / TOKEN, token_file):
         raise AnotherTokenError(
-            f"{state} is that of {_name(held)}, by another token, and {token_file} was not used: it needs a state "
+            f"{state} is that of {name_of(held)}, by another token, and {token_file} was not used: it needs a state "
             f"folder of its own (--state). To give this board another name, remove {files.folder} first."
         )
     if done == "claimed" or not (files.folder / RECORD).exists():
-        _record(files, ClaimRecord(device=_name(held), server=server, pin=ca_pin, renew_after=renew_after))
-    return Outcome(device=_name(held), done=done, expires=_expires(held), token_erased=erase(token_file))
+        made = ClaimRecord(device=name_of(held), server=server, pin=ca_pin, renew_after=renew_after, home=home)
+        _record(files, made)
+    return Outcome(device=name_of(held), done=done, expires=end_of(held), token_erased=erase(token_file))
 
 
-def read_claim(state: Path) -> tuple[str, str] | None:
-    """Server and pin of the claim that a state folder remembers."""
+def read_claim(state: Path) -> ClaimRecord | None:
+    """The claim that a state folder remembers."""
     try:
-        record = _read_record(state / FOLDER / RECORD)
+        return _read_record(state / FOLDER / RECORD)
     except ClaimError:
         return None
-    return record.server, record.pin
 
 
 def renew(state: Path, now: float) -> Outcome:
@@ -141,23 +152,44 @@ def renew(state: Path, now: float) -> Outcome:
     """
     files = IdentityFiles(state / FOLDER)
     record = _read_record(files.folder / RECORD)
-    key = _key(files.key)
-    held = _existing_certificate(files, key, record.pin)
-    if held is None:
-        raise ClaimError("This device has no certificate that fits its key: claim one with a token.")
     if now < record.renew_after and _has_password(files):
-        return Outcome(device=record.device, done="not due", expires=_expires(held))
+        held = _certificate(files, record, _key(files.key))
+        return Outcome(device=record.device, done="not due", expires=end_of(held))
+    return _ask_next(files, record)
+
+
+def move(state: Path, server: str) -> Outcome:
+    """Ask at this address, perhaps another one, for certificate and fleet, and go on there; errors as in `claim`."""
+    files = IdentityFiles(state / FOLDER)
+    before = _read_record(files.folder / RECORD)
+    asked = _ask_next(files, msgspec.structs.replace(before, server=server))
+    return asked if server == before.server else msgspec.structs.replace(asked, done="moved")
+
+
+def _ask_next(files: IdentityFiles, record: ClaimRecord) -> Outcome:
+    """Ask for the next certificate, and keep what the answer says."""
+    key = _key(files.key)
+    held = _certificate(files, record, key)
     coordinator = ClaimServer(record.server, record.pin)
     root = x509.load_pem_x509_certificate(read_kept(files.authority))
     certificate = held.public_bytes(Encoding.PEM).decode()
-    given = coordinator.certify("/v1/renew", Renewal(certificate=certificate, request=_request(key)), root)
-    fresh = _check_certificate(given, key, root)
-    if _name(fresh) != record.device:
+    given = coordinator.certify("/v1/renew", Renewal(certificate=certificate, request=certificate_request(key)), root)
+    fresh = check_certificate(given, key, root)
+    if name_of(fresh) != record.device:
         raise ClaimError("The coordinator answered with another device's certificate: it is not used.")
     _keep_password(files, given)
+    if record.home:
+        _keep_fleet(files, given)
     write_durably(files.certificate, given.certificate.encode())
     _record(files, msgspec.structs.replace(record, renew_after=given.renew_after))
-    return Outcome(device=record.device, done="not due" if fresh == held else "renewed", expires=_expires(fresh))
+    return Outcome(device=record.device, done="not due" if fresh == held else "renewed", expires=end_of(fresh))
+
+
+def _certificate(files: IdentityFiles, record: ClaimRecord, key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    held = existing_certificate(files, key, record.pin)
+    if held is None:
+        raise ClaimError("This device has no certificate that fits its key: claim one with a token.")
+    return held
 
 
 def erase(token_file: Path) -> bool:
@@ -229,60 +261,6 @@ def _key(path: Path) -> ec.EllipticCurvePrivateKey:
     if not isinstance(loaded, ec.EllipticCurvePrivateKey):
         raise StorageError(f"{path} is a key of another kind: remove it, and claim with a new token.")
     return loaded
-
-
-def _request(key: ec.EllipticCurvePrivateKey) -> str:
-    """Proof that we have the key; the name in it counts for nothing."""
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "auricle")])
-    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
-    return request.public_bytes(Encoding.PEM).decode()
-
-
-def _existing_certificate(
-    files: IdentityFiles, key: ec.EllipticCurvePrivateKey, ca_pin: str
-) -> x509.Certificate | None:
-    """The certificate that is there, if it is whole, for this key and under the authority with this pin."""
-    try:
-        root = x509.load_pem_x509_certificate(read_kept(files.authority))
-        chain = x509.load_pem_x509_certificates(read_kept(files.certificate))
-        return _sound(chain, key, root) if pin(root) == ca_pin else None
-    except (OSError, *UNREADABLE, ClaimError):
-        return None
-
-
-def _check_certificate(given: Certified, key: ec.EllipticCurvePrivateKey, root: x509.Certificate) -> x509.Certificate:
-    """The certificate of an answer, when it is what was asked for."""
-    try:
-        certificate = _sound(x509.load_pem_x509_certificates(given.certificate.encode()), key, root)
-    except UNREADABLE as error:
-        raise ClaimError("The coordinator answered with something that is not a certificate.") from error
-    if _name(certificate) != given.device:
-        raise ClaimError("The coordinator answered with another device's certificate: it is not used.")
-    return certificate
-
-
-def _sound(chain: list[x509.Certificate], key: ec.EllipticCurvePrivateKey, root: x509.Certificate) -> x509.Certificate:
-    try:
-        certificate, issuing = chain
-        certificate.verify_directly_issued_by(issuing)
-        issuing.verify_directly_issued_by(root)
-    except (*UNREADABLE, InvalidSignature) as error:
-        raise ClaimError("The certificate is not from the authority that this device trusts.") from error
-    if certificate.public_key() != key.public_key():
-        raise ClaimError("The certificate is for another key than this device's.")
-    return certificate
-
-
-def _name(certificate: x509.Certificate) -> str:
-    names = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    try:
-        return msgspec.convert(names[0] if len(names) == 1 else "", DeviceId)
-    except msgspec.ValidationError as error:
-        raise ClaimError("The certificate is not that of a device.") from error
-
-
-def _expires(certificate: x509.Certificate) -> float:
-    return certificate.not_valid_after_utc.timestamp()
 
 
 def _record(files: IdentityFiles, record: ClaimRecord) -> None:

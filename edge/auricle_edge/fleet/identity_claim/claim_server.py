@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from auricle.errors import LATER_CODE, AuricleError, SettingsError, because
 from auricle.mqtt_link.private_link import is_loopback
 from auricle.wire.claims import UNREADABLE, AuthorityShown, Certified, Claim, Renewal, pin
+from auricle.wire.joining import Join, SealedGrant
 from auricle.wire.kinds import UNDECODABLE
 from auricle_edge.board.trusted_time import is_synchronised
 
@@ -62,7 +63,8 @@ class ClaimServer:
     url
         `https://host:port`; `http://` on this machine only.
     ca_pin
-        SHA-256 of its root's certificate, 64 hexadecimal digits.
+        SHA-256 of its root's certificate, 64 hexadecimal digits; None: not known yet, and only `unproven_root` and
+        `join` may be called.
 
     Raises
     ------
@@ -70,7 +72,7 @@ class ClaimServer:
         The URL or the pin is not valid.
     """
 
-    def __init__(self, url: str, ca_pin: str) -> None:
+    def __init__(self, url: str, ca_pin: str | None) -> None:
         try:
             parts = urlsplit(url)
             self._port = parts.port
@@ -80,7 +82,7 @@ class ClaimServer:
             raise SettingsError(f'The coordinator\'s URL "{url}" cannot be read: write https://host:port.')
         if parts.scheme == "http" and not is_loopback(parts.hostname):
             raise SettingsError(f"{url} would send the token in the clear: write https://.")
-        if not re.fullmatch(r"[0-9a-f]{64}", ca_pin):
+        if ca_pin is not None and not re.fullmatch(r"[0-9a-f]{64}", ca_pin):
             raise SettingsError("The pin is 64 hexadecimal digits, as auricle cloud enrol init prints it.")
         self._host, self._tls, self._pin = parts.hostname, parts.scheme == "https", ca_pin
         self._named = parts.netloc.rpartition("@")[2]
@@ -95,18 +97,27 @@ class ClaimServer:
         TryLaterError
             Nobody answers.
         """
-        unknown = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        unknown.check_hostname = False
-        unknown.verify_mode = ssl.CERT_NONE  # nothing secret is said, and what comes back has to have the pin
-        answer = self._ask("GET", "/v1/authority", None, unknown)
-        try:
-            shown = msgspec.json.decode(answer, type=AuthorityShown)
-            root = x509.load_pem_x509_certificate(shown.certificate.encode())
-        except (*UNDECODABLE, *UNREADABLE) as error:
-            raise ClaimError(f"{self._host} shows no certificate authority: is it the coordinator?") from error
+        root = self.unproven_root()
         if pin(root) != self._pin:
             raise ClaimError(f"{self._host} shows another authority than the one that this device was told to trust.")
         return root
+
+    def unproven_root(self) -> x509.Certificate:
+        """The root's certificate that whoever answers shows: nothing is believed of it; errors as in `root`."""
+        answer = self._ask("GET", "/v1/authority", None, _believing_nobody())
+        try:
+            shown = msgspec.json.decode(answer, type=AuthorityShown)
+            return x509.load_pem_x509_certificate(shown.certificate.encode())
+        except (*UNDECODABLE, *UNREADABLE) as error:
+            raise ClaimError(f"{self._host} shows no certificate authority: is it the coordinator?") from error
+
+    def join(self, asked: Join) -> SealedGrant:
+        """Ask whoever answers for a token by the code: who does not know it can read neither; errors as in `root`."""
+        answer = self._ask("POST", "/v1/join", msgspec.json.encode(asked), _believing_nobody())
+        try:
+            return msgspec.json.decode(answer, type=SealedGrant)
+        except UNDECODABLE as error:
+            raise ClaimError(f"The answer of {self._host} cannot be read: {error}.") from error
 
     def certify(self, path: str, asked: Claim | Renewal, root: x509.Certificate) -> Certified:
         """Ask for a certificate, at a server that the root has certified; errors as in `root`."""
@@ -155,6 +166,14 @@ class ClaimServer:
             return content
         kind = TryLaterError if answer.status in BUSY else ClaimError
         raise kind(f"{self._host} refuses: {_detail(content) or answer.status}")
+
+
+def _believing_nobody() -> ssl.SSLContext:
+    """For what is no secret, with answers that prove themselves: by the pin, or by the code."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _detail(content: bytes) -> str:
