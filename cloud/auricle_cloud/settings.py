@@ -283,10 +283,6 @@ class RunSettings:
     """Folder for a backup every night; None: there are none."""
     keep_backups: int = 7
     """Newest of them kept."""
-    update_pause: float | None = None
-    """Most seconds that an update waits for others of its round, to be counted with them; None: next to none.
-
-    With many devices on one machine, counting each for itself takes longer than training some."""
     durable: bool = True
     """Whether key, SQLite database and blobs in folders survive a power cut; without, the end of the process alone."""
 

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from auricle.errors import StorageError
+from auricle_cloud.link import batch as batch_module
 from auricle_cloud.link.batch import Batch, Batcher
 from auricle_cloud.storage.database import Database
 from auricle_cloud.storage.database_errors import SupersededError
@@ -80,28 +81,6 @@ def test_those_that_fail_with_the_whole_batch_are_not_tried_one_by_one() -> None
     assert tried == [9]
 
 
-@pytest.mark.slow
-def test_when_many_come_they_are_waited_for() -> None:
-    batches: list[list[str]] = []
-
-    def work(items: Sequence[str]) -> Sequence[str]:
-        batches.append(list(items))
-        return items
-
-    async def scene() -> None:
-        gathering = Batcher[str, str](work, 2.0)
-        assert await gathering.add("alone") == "alone"
-        first = [asyncio.ensure_future(gathering.add(item)) for item in "ab"]
-        await asyncio.gather(*first)
-        late = [asyncio.ensure_future(gathering.add(item)) for item in "cd"]
-        await asyncio.sleep(0.02)
-        await asyncio.gather(*late, gathering.add("e"))
-
-    asyncio.run(scene())
-
-    assert batches == [["alone"], ["a", "b"], ["c", "d", "e"]]
-
-
 def test_a_coordinator_that_was_overtaken_writes_none(place: Path | str) -> None:
     old, new = Database(place), Database(place)
     old.take_over()
@@ -118,32 +97,42 @@ def test_a_coordinator_that_was_overtaken_writes_none(place: Path | str) -> None
     new.close()
 
 
-def test_those_that_are_expected_share_a_batch_and_nobody_is_waited_for_in_vain() -> None:
+def test_those_that_are_expected_share_a_batch_and_nobody_is_waited_for_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The pause is longer than the test may take: only that nobody else is expected ends it."""
+    monkeypatch.setattr(batch_module, "PAUSE_SECONDS", 10 * WAIT)
     batches: list[list[str]] = []
-    expected = set("abcd")
+    begun, go_on = threading.Event(), threading.Event()
 
     def work(items: Sequence[str]) -> Sequence[str]:
         batches.append(list(items))
+        begun.set()
+        assert go_on.wait(WAIT)
         return items
 
     async def scene() -> None:
-        gathering = Batcher[str, str](work, 10 * WAIT, lambda: bool(expected))
-        waiting = []
-        for item in "abcd":
-            expected.discard(item)
-            waiting.append(asyncio.ensure_future(gathering.add(item)))
-            await asyncio.sleep(0)
-        assert await asyncio.wait_for(asyncio.gather(*waiting), WAIT) == list("abcd")
-        assert await asyncio.wait_for(gathering.add("late"), WAIT) == "late"
+        wanted = 4
+        gathering = Batcher[str, str](work, lambda in_hand: in_hand < wanted)
+        waiting = [asyncio.ensure_future(gathering.add(item)) for item in "abcd"]
+        assert await asyncio.to_thread(begun.wait, WAIT)
+        wanted = 6
+        waiting += [asyncio.ensure_future(gathering.add(item)) for item in "ef"]
+        await asyncio.sleep(0)  # four are worked on, and are in hand as much as these
+        go_on.set()
+        assert await asyncio.wait_for(asyncio.gather(*waiting), WAIT) == list("abcdef")
+        wanted = 1
+        assert await asyncio.wait_for(gathering.add("last"), WAIT) == "last"
 
     asyncio.run(scene())
-    assert batches == [["a", "b", "c", "d"], ["late"]]
+    assert batches == [["a", "b", "c", "d"], ["e", "f"], ["last"]]
 
 
-def test_those_that_are_expected_are_not_waited_for_longer_than_the_pause() -> None:
+def test_those_that_are_expected_are_not_waited_for_longer_than_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_module, "PAUSE_SECONDS", 0.001)
+
     async def scene() -> None:
-        gathering = Batcher[str, str](lambda items: items, 0.001, lambda: True)
+        gathering = Batcher[str, str](lambda items: items, lambda _: True)
         assert await asyncio.wait_for(gathering.add("a"), WAIT) == "a"
 
     asyncio.run(scene())

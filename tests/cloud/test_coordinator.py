@@ -30,6 +30,7 @@ from auricle.wire.frames import open_frame, seal
 from auricle.wire.identity import Identity
 from auricle.wire.messages import CoordinatorState, Model, Status
 from auricle.wire.tensors import digest, encode
+from auricle_cloud.link import batch
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.storage import schema
@@ -137,6 +138,16 @@ async def test_counted_bodies_are_removed_and_models_stay(site: Site) -> None:
 async def test_one_device_whose_update_is_the_next_model(site: Site) -> None:
     await site.ran(3, FEDAVG, devices=1, names=DEVICES[:1])
     assert [(d.state, d.counted) for d in site.done] == [("published", 1)] * 3
+
+
+@on_site
+@pytest.mark.slow
+async def test_the_last_update_of_a_round_is_counted_at_once_with_those_that_waited(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "PAUSE_SECONDS", 1e6)
+    await site.ran(2, FEDAVG)
+    assert [(d.state, d.counted) for d in site.done] == [("published", 3)] * 2
 
 
 @on_site

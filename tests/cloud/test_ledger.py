@@ -261,7 +261,7 @@ def test_what_a_round_waits_for_is_judged_once_and_kept_as_it_was_read(full: Sto
     weights = np.zeros(2, np.float32)
 
     async def scene(*names: str) -> list[str]:
-        each = [ledger.count(update(name, body=digest(body(name))), body(name), weights) for name in names]
+        each = [ledger.count(update(name, body=digest(body(name))), body(name), lambda: weights) for name in names]
         return [verdict.code for verdict in await asyncio.gather(*each)]
 
     assert asyncio.run(scene(*DEVICES[:2])) == ["accepted"] * 2

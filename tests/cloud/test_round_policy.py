@@ -103,6 +103,23 @@ def test_a_round_waits_or_closes(
 
 
 @pytest.mark.parametrize(
+    ("told", "needed"),
+    [
+        (answers(0), 5),
+        (answers(4), 5),
+        (answers(5), 5),
+        (answers(1, wanted=3), 3),  # more were invited
+        (answers(4, wanted=3), 4),
+        (answers(1, wanted=3, online=1), 2),  # the others have gone
+        (answers(1, wanted=3, outstanding=0), 1),  # or failed
+        (answers(3, wanted=3, slow=1), 5),  # for whom it waits
+    ],
+)
+def test_with_how_many_answers_a_round_closes_before_its_time(told: Answers, needed: int) -> None:
+    assert told.needed == needed
+
+
+@pytest.mark.parametrize(
     ("told", "now", "reason"),
     [
         (answers(2), 160.0, "deadline"),

@@ -39,7 +39,6 @@ from auricle.wire.messages import Asked, Update
 from auricle.wire.plan import Plan
 from auricle_cloud.evaluation.evaluator import choose_evaluator
 from auricle_cloud.evaluation.validation_set import ValidationSet
-from auricle_cloud.link.ledger import Arrived
 from auricle_cloud.rounds import coordinator as coordinator_module
 from auricle_cloud.rounds.coordinator import Coordinator
 from auricle_cloud.settings import Buffer, Detection, RoundDone, RunSettings, SecureSum
@@ -167,7 +166,7 @@ class Killed(Coordinator):
     def _slow_down(self, seconds: float) -> None:
         commit = self.inbox._updates._ledger._commit
 
-        def slowly(arrived: Sequence[Arrived]) -> list[Verdict]:
+        def slowly(arrived: Sequence[Any]) -> list[Verdict]:
             time.sleep(seconds * len(arrived))
             return commit(arrived)
 

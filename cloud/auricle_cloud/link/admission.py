@@ -111,9 +111,6 @@ class Receiver(Protocol):
     async def on_update(self, update: Update, verdict: Verdict) -> None:
         """An update was counted or refused."""
 
-    def expects_updates(self) -> bool:
-        """Whether a device of the round under way, of which no part of an update is in hand, may still send one."""
-
     async def on_release(self, message: Release, changed: list[tuple[str, str]]) -> None:
         """A device says what it runs; its rollouts whose state for it changed, with that state."""
 

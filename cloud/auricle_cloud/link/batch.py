@@ -21,6 +21,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 LARGEST = 256
+PAUSE_SECONDS = 0.5
+"""Seconds that the first of a batch waits for others which are expected: a commit, and a thread that is woken, cost the
+same for one as for ten. A device sends again after 10 s."""
 
 
 class Batcher(Generic[T, R]):
@@ -31,39 +34,49 @@ class Batcher(Generic[T, R]):
     work
         Given the items of a batch in the order of their arrival, returns a result for each; all or none of it is done.
         It is given single ones when the database refuses what is in one of them.
-    pause
-        Seconds for which others are waited for before a batch: at most, where `expects` is given, and else when the
-        one before was not of a single item.
     expects
-        Whether there are others to come; asked when an item comes.
+        Asked when an item comes, with how many are in hand then: whether there are others to come, for which the first
+        of a batch waits at most `PAUSE_SECONDS`. Without it no item waits.
     """
 
     def __init__(
         self,
         work: Callable[[Sequence[T]], Sequence[R]],
-        pause: float = 0.0,
-        expects: Callable[[], bool] | None = None,
+        expects: Callable[[int], bool] = lambda _: False,
     ) -> None:
-        self._work, self._pause, self._crowded, self._expects = work, pause, False, expects
+        self._work, self._expects = work, expects
+        self._in_hand, self._due = 0, 0.0
         self._whole = asyncio.Event()
+        """Set when those that wait are not to wait any longer."""
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
         self._working: asyncio.Task[None] | None = None
 
     async def add(self, item: T) -> R:
         """Do it to an item in the next batch, and return its result; whatever the work raises."""
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[R] = loop.create_future()
+        if not self._waiting:
+            self._due = loop.time() + PAUSE_SECONDS
         self._waiting.append((item, future))
-        if self._expects is not None and (len(self._waiting) >= LARGEST or not self._expects()):
+        self._in_hand += 1
+        if not self._expects(self._in_hand):
             self._whole.set()
         if self._working is None or self._working.done():
             self._working = start_task(self._empty(), log, "A batch")
-        return await future
+        try:
+            return await future
+        finally:
+            self._in_hand -= 1
 
     async def _empty(self) -> None:
         while self._waiting:
-            await self._gather()
+            left = self._due - asyncio.get_running_loop().time()
+            if left > 0 and not self._whole.is_set():
+                with suppress(asyncio.TimeoutError):
+                    await within(self._whole.wait(), left)
             batch, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
-            self._crowded = len(batch) > 1
+            if not self._waiting:
+                self._whole.clear()
             answers = await asyncio.to_thread(self._answers, [item for item, _ in batch])
             for (_, future), answer in zip(batch, answers, strict=True):
                 if future.done():
@@ -72,15 +85,6 @@ class Batcher(Generic[T, R]):
                     future.set_exception(answer)
                 else:
                     future.set_result(answer)
-
-    async def _gather(self) -> None:
-        """Wait for those who share the next batch."""
-        if self._expects is not None:
-            with suppress(asyncio.TimeoutError):
-                await within(self._whole.wait(), self._pause)
-            self._whole.clear()
-        elif self._crowded and self._pause:
-            await asyncio.sleep(self._pause)
 
     def _answers(self, items: Sequence[T]) -> Sequence[R | Exception]:
         try:

@@ -65,8 +65,6 @@ class Inbox:
         What a device may claim and do.
     declared
         How many numbers an update brings after its weights, where the receiver does not know of its round.
-    pause
-        As of `UpdateIntake`.
     """
 
     def __init__(
@@ -81,12 +79,11 @@ class Inbox:
         approve_claimed: bool = False,
         limits: Limits | None = None,
         declared: Sequence[Declared] = (),
-        pause: float | None = None,
     ) -> None:
         self._fleet, self._store, self._receiver = fleet, store, receiver
         self._standing, self._approve_claimed, self._limits = standing, approve_claimed, limits or Limits()
         self._batch = Batch(store.database)
-        self._updates = UpdateIntake(table, self._limits, ledger, store.journal, receiver, declared, pause)
+        self._updates = UpdateIntake(table, self._limits, ledger, store.journal, receiver, declared)
         self._rate = RateLimit(self._limits.frames, self._limits.burst)
         self._refusals = Refusals(store.devices)
         self.keys: dict[str, bytes] = {}

@@ -1,11 +1,11 @@
-"""Counting updates: those that arrive while a transaction is being committed share the next one."""
+"""Counting updates: those of a round that come within half a second are checked and counted together."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
 
-from auricle.errors import StorageError
+from auricle.errors import StorageError, WireError
 from auricle.wire.messages import Update
 from auricle.wire.tensors import Flat
 from auricle_cloud.link.batch import Batcher
@@ -15,8 +15,8 @@ from auricle_cloud.storage.store import Store
 
 log = logging.getLogger("auricle.cloud")
 
-Arrived = tuple[Update, bytes, "Flat | None"]
-"""An update, its body, and the weights (P,) that a check read in it."""
+Arrived = tuple[Update, bytes, Callable[[], "Flat | None"]]
+"""An update, its body, and what reads the weights (P,) in it; see `Ledger.count`."""
 
 
 class Ledger:
@@ -35,6 +35,8 @@ class Ledger:
         Where the weights (P,) of an update are to be decoded; None: anywhere.
     keep
         Called, in a thread, with each update that was counted and its weights (P,).
+    expects
+        See `Batcher`.
     """
 
     def __init__(
@@ -46,27 +48,47 @@ class Ledger:
         awaited: Callable[[Update], bool] = lambda _: False,
         row: Callable[[Update], Flat | None] = lambda _: None,
         keep: Callable[[Update, Flat], None] = lambda _update, _weights: None,
+        expects: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self._store, self._blobs, self._stale_limit = store, blobs, stale_limit
         self._awaited, self.row, self._keep = awaited, row, keep
-        self._gathering = Batcher[Arrived, Verdict](lambda arrived: self._commit(arrived))
+        self._gathering = Batcher[Arrived, "Verdict | WireError"](lambda arrived: self._check(arrived), expects)
 
-    async def count(self, update: Update, body: bytes, weights: Flat | None = None) -> Verdict:
-        """Keep the body and count the update, both durably, if it may be counted; the body is the one it names.
+    async def count(self, update: Update, body: bytes, read: Callable[[], Flat | None] = lambda: None) -> Verdict:
+        """Check the body, keep it and count the update, both durably, if it may be counted.
 
         Parameters
         ----------
-        weights
-            (P,) what a check has read in the body; None where nobody has, or the body holds more.
+        read
+            Called in a thread, since the mathematics of a large model would hold up everybody else's messages: returns
+            the weights (P,) of the body, or None where it holds more or they are not known yet, and raises what is
+            wrong with it.
 
         Raises
         ------
+        WireError
+            As `read` raised it: the update is not counted.
         StorageError
             It could not be committed: the device must not be told anything, so that it sends again.
         """
-        return await self._gathering.add((update, body, weights))
+        said = await self._gathering.add((update, body, read))
+        assert isinstance(said, Verdict), "what is an error was raised"
+        return said
 
-    def _commit(self, arrived: Sequence[Arrived]) -> list[Verdict]:
+    def _check(self, arrived: Sequence[Arrived]) -> list[Verdict | WireError]:
+        """The verdict of each, or what is wrong with its body."""
+        said: list[Verdict | WireError | None] = []
+        sound: list[tuple[Update, bytes, Flat | None]] = []
+        for update, body, read in arrived:
+            try:
+                sound.append((update, body, read()))
+                said.append(None)
+            except WireError as error:
+                said.append(error)
+        verdicts = iter(self._commit(sound) if sound else ())
+        return [next(verdicts) if each is None else each for each in said]
+
+    def _commit(self, arrived: Sequence[tuple[Update, bytes, Flat | None]]) -> list[Verdict]:
         """Bodies first: a counted update has its body on disk."""
         expected = self._verdicts_of([update for update, _, _ in arrived])
         counting = [each for each, verdict in zip(arrived, expected, strict=True) if verdict is None]

@@ -7,14 +7,12 @@ import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from auricle.errors import WireError
 from auricle.wire.messages import Update
 from auricle.wire.tensors import Flat, TensorTable
 from auricle.wire.update_codec import INT8
 from auricle.wire.vectors import Declared
 from auricle_cloud.link.admission import Receiver
 from auricle_cloud.link.assembly import Assemblies
-from auricle_cloud.link.batch import Batcher
 from auricle_cloud.link.ledger import Ledger
 from auricle_cloud.link.update_checks import require_body, require_header
 from auricle_cloud.settings import Limits
@@ -23,15 +21,8 @@ from auricle_cloud.storage.journal import About, Journal
 
 log = logging.getLogger("auricle.cloud")
 
-PAUSE_SECONDS = 0.03
-"""Seconds that updates wait for others when many come: those that are checked together are counted together."""
-
 MOST_CONFLICTS = 4096
 """Devices and rounds of which it is remembered that a conflict was noted."""
-
-Arrival = tuple[Update, bytes, "Flat | None", Sequence[Declared], "Flat | None"]
-"""An update, its body, the model (P,) it started from if that is at hand, the vectors of its round, and the place (P,)
-where its weights go to, if there is one."""
 
 
 class UpdateIntake:
@@ -51,8 +42,6 @@ class UpdateIntake:
         Has the models that updates started from, and knows what rounds ask for.
     declared
         As of `require_header`, for updates of rounds of which the receiver knows nothing.
-    pause
-        Most seconds that updates wait for others of their round; None: for `PAUSE_SECONDS`, when many come.
     """
 
     def __init__(
@@ -63,17 +52,11 @@ class UpdateIntake:
         journal: Journal,
         receiver: Receiver,
         declared: Sequence[Declared] = (),
-        pause: float | None = None,
     ) -> None:
         self._receiver, self._declared = receiver, declared
         self._table, self._limits, self._ledger, self._journal = table, limits, ledger, journal
         self._assemblies = Assemblies()
         self._conflicts: OrderedDict[tuple[str, str, int], None] = OrderedDict()
-        # The mathematics of a large model would hold up everybody else's messages.
-        expects = None if pause is None else receiver.expects_updates
-        self._checks = Batcher[Arrival, "Flat | WireError | None"](
-            self._check_weights, PAUSE_SECONDS if pause is None else pause, expects
-        )
 
     @property
     def unfinished(self) -> int:
@@ -96,13 +79,14 @@ class UpdateIntake:
         whole = self._assemblies.add(update, body)
         if whole is None:
             return None
-        base = self._receiver.base(update.base)
-        found = await self._checks.add((update, whole, base, declared, self._ledger.row(update)))
-        if isinstance(found, WireError):
-            raise found
-        # Of what stands for a move from a model that is not at hand, the weights are not known yet.
-        whole_in_it = not update.vectors and (base is not None or update.codec != INT8)
-        verdict = await self._ledger.count(update, whole, found if whole_in_it else None)
+        base, row = self._receiver.base(update.base), self._ledger.row(update)
+
+        def read() -> Flat | None:
+            weights = require_body(update, whole, base, self._table, self._limits, declared, out=row)
+            # Of what stands for a move from a model that is not at hand, the weights are not known yet.
+            return weights if not update.vectors and (base is not None or update.codec != INT8) else None
+
+        verdict = await self._ledger.count(update, whole, read)
         if verdict.code == "conflict":
             await self._note_conflict(update)
         return verdict
@@ -123,13 +107,3 @@ class UpdateIntake:
             "detail": "two different updates for one round",
         }
         await asyncio.to_thread(lambda: self._journal.note("conflict", **what))
-
-    def _check_weights(self, arrived: Sequence[Arrival]) -> list[Flat | WireError | None]:
-        """The weights of each, or what is wrong with it."""
-        found: list[Flat | WireError | None] = []
-        for update, body, base, declared, row in arrived:
-            try:
-                found.append(require_body(update, body, base, self._table, self._limits, declared, out=row))
-            except WireError as error:
-                found.append(error)
-        return found

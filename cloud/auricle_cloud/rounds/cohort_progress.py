@@ -52,6 +52,8 @@ class CohortProgress:
         """Who was sent the round's invitation, since the round began here or was taken up again."""
         self._refused: set[str] = set()
         """Whose update was refused: a device gives one for each round, and has been told."""
+        self.needed = 0
+        """Answers with which the round closes, while it waits for updates."""
         self.doubts = Doubts()
         if number is None and self._site.arrived is not None:
             self._site.arrived.clear()
@@ -60,7 +62,7 @@ class CohortProgress:
 
     async def enter(self, row: RoundRow) -> None:
         """The round is in another state; know again who was invited, who failed, and who was refused."""
-        self._state = row.state
+        self._state, self.needed = row.state, 0
         invited = await asyncio.to_thread(self._site.store.rounds.invited, self._site.task, row.round)
         self.cohort, self.answered, self.left = set(invited), set(), set()
         self.failed |= {name for name, entry in invited.items() if entry.state in GAVE_UP}
@@ -73,6 +75,10 @@ class CohortProgress:
     def awaits(self, update: Update) -> bool:
         """Whether the round takes this device's update, as far as is known here; asked in threads as well."""
         return update.round == self.number and self._state in TAKING and self._waits_for(update.device)
+
+    def expects(self, in_hand: int) -> bool:
+        """Whether the round waits for other updates than those that are in hand."""
+        return self.needed - len(self.answered) > in_hand
 
     def _waits_for(self, device: str) -> bool:
         """Whether a device is one of those that are waited for, without all the others."""

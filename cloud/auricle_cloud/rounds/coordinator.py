@@ -145,13 +145,13 @@ class Coordinator:
                 awaited=self.dispatcher.awaits,
                 row=arrived.row,
                 keep=arrived.put,
+                expects=self._expects_updates,
             ),
             self.dispatcher,
             standing="approved" if settings.approval == "auto" else "pending",
             approve_claimed=settings.approval == "claimed",
             limits=settings.limits,
             declared=settings.preset.declared(pack),
-            pause=settings.update_pause,
         )
         self._lanes = KeyedQueue(MOST_AT_ONCE)
         topics = messenger.topics
@@ -239,6 +239,10 @@ class Coordinator:
         if arrived.topic.endswith("/upd") and device in self.inbox.keys:
             self.dispatcher.update_came(device)
         return self._lanes.put(device, lambda: self.inbox.handle(arrived))
+
+    def _expects_updates(self, in_hand: int) -> bool:
+        """Whether updates wait for others to be counted with: the round does, and there is room for them."""
+        return 2 * in_hand < MOST_AT_ONCE and self.rounds.progress.expects(in_hand)
 
     @property
     def releases(self) -> Path:

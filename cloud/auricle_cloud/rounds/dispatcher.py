@@ -135,10 +135,6 @@ class Dispatcher:
         """Whether the round under way waits for this update, as far as is known without the database."""
         return update.task == self._site.task and self._rounds.progress.awaits(update)
 
-    def expects_updates(self) -> bool:
-        """Whether a device of the round under way, of which no part of an update is in hand, may still send one."""
-        return any(device not in self._came for device in self._rounds.progress.waited_for())
-
     async def on_kept(self, device: str) -> None:
         """Nobody knows whether a device is here: ask it."""
         await self._site.messenger.greet(device)

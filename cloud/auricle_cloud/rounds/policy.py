@@ -112,6 +112,12 @@ class Answers:
     broken: int = 0
     """Of the invited, so many do not count for the quorum."""
 
+    @property
+    def needed(self) -> int:
+        """Answers with which it closes before its time: as many as it wants, if those that are here give them."""
+        here = self.answered + self.online
+        return here if self.slow else min(here, max(self.answered, self.wanted))
+
 
 @dataclass(frozen=True)
 class Decision:

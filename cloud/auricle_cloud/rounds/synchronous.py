@@ -265,6 +265,7 @@ class Synchronous:
                 online = await pace.look(site.store.devices.not_gone)
             now, readable = site.clock.monotonic(), len(progress.answered) >= quorum and is_enough(progress.answered)
             answers = progress.answers(wanted, online, readable=readable, slow=slow)
+            progress.needed = answers.needed
             decision = closing_decision(answers, timing, began=began, now=now, quorum_at=quorum_at)
             if decision.step == "close":
                 return

@@ -33,8 +33,6 @@ from auricle_fleet.settings.check import labelled_folder, learns_from_labelled
 from auricle_fleet.settings.fleet_settings import BROKERS, FleetSettings
 
 FLEET = "emulated"
-UPDATE_PAUSE = 0.5
-"""Seconds that updates wait for others, while others train: those that are counted together share their commits."""
 
 Addresses = Callable[[str], BrokerAddress]
 """Where a name of the fleet finds the broker."""
@@ -161,7 +159,6 @@ class Federation:
             devices=len(self.names),
             seed=self._settings.seed,
             start=start.weights,
-            update_pause=UPDATE_PAUSE,
             durable=self._settings.durable,
         )
 
