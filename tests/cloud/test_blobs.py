@@ -121,6 +121,7 @@ def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None
 
 def test_all_are_durable_when_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file is synchronised before it gets its name, then every folder that got one, and the folder of those."""
+    monkeypatch.setattr("auricle_cloud.storage.blobs.SMALL_BYTES", 0)
     blobs = Blobs(tmp_path / "blobs")
     there = blobs.put(b"was there")
     synced: list[tuple[Path, bool]] = []

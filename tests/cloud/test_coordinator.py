@@ -34,6 +34,7 @@ from auricle_cloud.link import batch
 from auricle_cloud.rounds.coordinator import NAME, Coordinator
 from auricle_cloud.settings import RunSettings
 from auricle_cloud.storage import schema
+from auricle_cloud.storage.blobs import Blobs
 from auricle_learning.aggregation.server_optimizer import OptimizerState
 from auricle_learning.methods import MethodSettings
 from auricle_learning.presets import Preset
@@ -122,7 +123,7 @@ async def test_rounds_count_everybody_and_the_same_updates_give_the_same_bytes(s
 async def test_counted_bodies_are_removed_and_models_stay(site: Site) -> None:
     await site.ran(2, LPA)
 
-    files = {p.name for p in (site.state / "blobs").rglob("*") if p.is_file()}
+    files = {*Blobs(site.state / "blobs").names()}
     store = site.store()
     bodies = {row.body for number in (1, 2) for row in store.updates.counted(TASK, number)}
     last = {row.body for row in store.updates.counted(TASK, 2)}

@@ -130,7 +130,11 @@ def test_file_and_folders_are_synchronised_once(tmp_path: Path, monkeypatch: pyt
         real(handle)
 
     monkeypatch.setattr(os, "fsync", spy)
-    Blobs(tmp_path / "blobs").put_all(BODIES)
+    blobs = Blobs(tmp_path / "blobs")
+    blobs.put_all(BODIES)
 
     assert synced[0].parent == tmp_path / "blobs" / "up"
     assert sorted(synced[1:]) == [tmp_path / "blobs", tmp_path / "blobs" / "up"]
+    synced.clear()
+    blobs.put_all([body * 2 for body in BODIES])
+    assert [path.name for path in synced[1:]] == ["up"], "its own name is durable already"

@@ -85,6 +85,8 @@ class Blobs:
         self._folder, self._durable = folder, durable
         # A name of two letters, so that `sweep` comes by.
         self._pack_files = PackFiles(folder / "up", durable=durable)
+        self._entered: set[Path] = set()
+        """Folders in it whose own names are durable, as far as is known here."""
 
     def path(self, sha256: str) -> Path:
         """Where a blob lies."""
@@ -113,12 +115,13 @@ class Blobs:
         if not self._durable:
             return names
         # Folders of bodies that exist too: their writer may have failed before it synchronised the folder.
-        folders = {self._folder, *(self.path(sha256).parent for sha256 in apart)}
+        folders = {self.path(sha256).parent for sha256 in apart}
         if apart != set(names):
             folders.add(self._pack_files.folder)
         try:
-            for folder in folders:
+            for folder in folders if folders <= self._entered else {self._folder, *folders}:
                 sync_folder(folder)
+            self._entered |= folders
         except OSError as error:
             raise StorageError(describe(error, self._folder)) from error
         return names

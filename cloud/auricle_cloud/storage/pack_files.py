@@ -23,7 +23,7 @@ SMALL_BYTES = 1 << 20
 """Bytes up to which a blob may share a file."""
 LARGEST_BYTES = 4 << 20
 """Bytes of a parcel: so much memory it takes to write one."""
-FEWEST = 8
+FEWEST = 2
 """Fewer than these are files of their own."""
 
 
@@ -129,7 +129,10 @@ class PackFiles:
 
     def look(self) -> None:
         """Learn of parcels that others wrote or removed."""
-        there = {path.name for path in self.folder.glob("*.parcel")}
+        try:
+            there = {name for name in os.listdir(self.folder) if name.endswith(".parcel")}  # noqa: PTH208 - of each batch
+        except OSError:  # who reads or writes there says what is wrong with it
+            there = set()
         with self._lock:
             for name in self._wanted.keys() - there:
                 self._forget(name)
