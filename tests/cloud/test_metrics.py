@@ -22,7 +22,7 @@ def told(
     metrics: Metrics, rolling: Rolling, most: int = MOST_ROLLOUTS
 ) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Which rollouts are paused, and the devices of each by state."""
-    metrics.look([], MODEL, connected=True, waiting=0, unfinished=0, rollouts=rolling.rollouts.watched(most))
+    metrics.look({}, MODEL, connected=True, waiting=0, unfinished=0, rollouts=rolling.rollouts.watched(most))
     text = generate_latest(metrics.registry).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     paused = {s.labels["rollout"]: s.value for s in samples if s.name == "auricle_rollout_paused"}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter as Tally
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -12,7 +11,7 @@ from auricle_cloud.observing.hearing_watch import HearingFigures
 from auricle_cloud.states.outcome import OUTCOMES, Outcome
 from auricle_cloud.states.rollout import DEVICE_STATES
 from auricle_cloud.states.verdict import CODES, OTHER
-from auricle_cloud.storage.rows import DeviceRow, ModelRow
+from auricle_cloud.storage.rows import ModelRow, Standing
 
 MOST_ROLLOUTS = 20
 """Rollouts that have figures of their own: the newest."""
@@ -82,7 +81,7 @@ class Metrics:
 
     def look(
         self,
-        devices: Iterable[DeviceRow],
+        devices: Mapping[tuple[Standing, bool], int],
         model: ModelRow,
         *,
         connected: bool,
@@ -90,11 +89,10 @@ class Metrics:
         unfinished: int,
         rollouts: Mapping[str, tuple[str, Mapping[str, int]]],
     ) -> None:
-        """Set what is looked at every second; see `Rollouts.watched`."""
-        tally = Tally((row.standing, "yes" if row.online else "no") for row in devices)
+        """Set what is looked at every few seconds; see `Devices.tally`, `Rollouts.watched`."""
         self._devices.clear()
-        for labels, count in tally.items():
-            self._devices.labels(*labels).set(count)
+        for (standing, online), count in devices.items():
+            self._devices.labels(standing, "yes" if online else "no").set(count)
         self._version.set(model.version)
         if model.accuracy is not None:
             self._accuracy.set(model.accuracy)

@@ -26,23 +26,17 @@ class Every:
         What is done.
     clock
         Whom it asks for the time.
-    rest
-        So many times as long as it took, it is not done again: it then takes a bounded share of the time.
     """
 
-    def __init__(
-        self, seconds: float, chore: Callable[[], object], clock: Clock = SYSTEM_CLOCK, rest: float = 0.0
-    ) -> None:
-        self._seconds, self._chore, self._clock, self._rest = seconds, chore, clock, rest
+    def __init__(self, seconds: float, chore: Callable[[], object], clock: Clock = SYSTEM_CLOCK) -> None:
+        self._seconds, self._chore, self._clock = seconds, chore, clock
         self._next = clock.monotonic()
 
     def __call__(self) -> None:
         """Do it if it is time; after a failure it is time again."""
-        began = self._clock.monotonic()
-        if began >= self._next:
+        if self._clock.monotonic() >= self._next:
             self._chore()
-            done = self._clock.monotonic()
-            self._next = done + max(self._seconds, self._rest * (done - began))
+            self._next = self._clock.monotonic() + self._seconds
 
 
 class Chores:

@@ -34,8 +34,10 @@ BACKUP_SECONDS = 60.0
 """Seconds between looks whether a backup is due."""
 SPARE = 60.0
 """Seconds between two times at which memory that is free is given back to the system."""
-FIGURES = 100.0
-"""Times as long as it took to read what metrics show, it is not read again: some seconds with 1,000 devices."""
+FIGURES_SECONDS = 5.0
+"""Seconds between two times at which what metrics show is read."""
+HEARD_SECONDS = 5.0
+"""Seconds between two times at which it is written down when devices were heard, and what was refused of them."""
 
 HEARD_WITHIN = 10.0
 """Seconds after the first connection in which a device that was here before may still be heard."""
@@ -76,7 +78,8 @@ class Upkeep:
         self.hearing = HearingWatch(store.hearing, site.metrics.hearing, settings.keep_hearing * DAY_SECONDS)
         renewal = Renewal(settings.folder, store)
         self._renewal: dict[str, Callable[[], object]] = {"renewal of update metadata": renewal.look}
-        self._figures = Every(0.0, self._show_figures, site.clock, FIGURES)
+        self._figures = Every(FIGURES_SECONDS, self._show_figures, site.clock)
+        self._flush = Every(HEARD_SECONDS, lambda: inbox.flush(), site.clock)
         self._trim = Every(TRIM, lambda: store.journal.trim(settings.keep_events, settings.keep_audit), site.clock)
         self._spare = Every(SPARE, give_back, site.clock)
         self._backups: dict[str, Callable[[], object]] = {}
@@ -150,7 +153,7 @@ class Upkeep:
         self.chores.do(
             {
                 "reading of keys": self._inbox.reload,
-                "journal of refusals": self._inbox.flush,
+                "journal of refusals": self._flush,
                 "journal of events": self._trim,
                 **self._renewal,
                 "watch over hearing": self.hearing.look,
@@ -181,7 +184,7 @@ class Upkeep:
     def _show_figures(self) -> None:
         store = self._site.store
         self._site.metrics.look(
-            store.devices.all(),
+            store.devices.tally(),
             store.models.current(self._site.task),
             connected=self._link.connected,
             waiting=self._waiting(),

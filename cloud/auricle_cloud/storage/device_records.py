@@ -127,6 +127,13 @@ class Devices:
         with self._db.reading() as tx:
             return DeviceRow.read(tx, DeviceRow.select(devices).order_by(devices.c.device))
 
+    def tally(self) -> dict[tuple[Standing, bool], int]:
+        """How many devices are known of each standing, and online or not."""
+        kinds = (devices.c.standing, devices.c.online)
+        with self._db.reading() as tx:
+            found = tx.execute(sa.select(*kinds, sa.func.count()).group_by(*kinds))
+            return {(standing, bool(online)): count for standing, online, count in found}
+
     def how_many(self) -> int:
         """How many devices are known."""
         with self._db.reading() as tx:
@@ -166,7 +173,7 @@ class Devices:
         """Public keys by device; those of revoked ones are left out."""
         query = sa.select(devices.c.device, devices.c.public_key).where(devices.c.standing != "revoked")
         with self._db.reading() as tx:
-            return {row.device: bytes(row.public_key) for row in tx.execute(query)}
+            return {device: bytes(key) for device, key in tx.execute(query)}
 
     def revoked(self) -> set[str]:
         """Devices whose key is not trusted any more."""
