@@ -108,7 +108,16 @@ def test_no_kind_of_event_pushes_out_another(store: Store) -> None:
 
 
 BY_DEVICES = {
-    *("registered", "claim refused", "renewal refused", "certificate issued", "conflict", "loss set aside", "bounded"),
+    *(
+        "registered",
+        "claim refused",
+        "join refused",
+        "renewal refused",
+        "certificate issued",
+        "conflict",
+        "loss set aside",
+        "bounded",
+    ),
     *("planned", "unplanned", "left out", "too slow", "not in quorum", "in quorum again", "learning"),
 }
 """What a device can make happen, and plans, which a schedule makes every few minutes."""
