@@ -229,5 +229,5 @@ async def test_a_slow_coordinator_keeps_its_queue_its_memory_and_its_connection(
     assert found["in_hand"] <= 16
     assert found["waiting"] <= 8 * 16
     assert found["connections"] == 1
-    assert found["grown_mb"] < 64
+    assert found["grown_mb"] < 32 + 4e-6 * size * len(names)  # the round's matrix is kept as updates arrive
     print(f"{len(names)} devices, 2 rounds, 0.2 s an update: {found}")
