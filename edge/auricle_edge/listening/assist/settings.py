@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,8 @@ from auricle_edge.listening.events.hook import require_program
 from auricle_edge.listening.events.outputs import tcp_place
 
 KEY_BYTES = 32
+LEAST_PYTHON = (3, 11)
+"""Of the versions of aioesphomeapi that know what a media player can do."""
 
 Argument = Annotated[str, Meta(pattern=r"^[^\x00]+\Z")]
 Command = Annotated[tuple[Argument, ...], Meta(max_length=64)]
@@ -99,6 +102,8 @@ def require_ready(assist: AssistSettings) -> None:
     for setting, command in (("assist.player", assist.player), ("assist.hook", assist.hook)):
         if command:
             require_program(command[0], setting)
+    if sys.version_info < LEAST_PYTHON:
+        raise SettingsError("assist.listen needs Python 3.11 or newer, as aioesphomeapi does.")
     try:
         import aioesphomeapi.api_pb2  # noqa: F401
     except ModuleNotFoundError as error:
