@@ -37,6 +37,9 @@ LIVEKIT_TRAINING = "livekit-wakeword[train,export]==0.3.0"
 ROOM_ACOUSTICS = "pyroomacoustics==0.10.1"
 """Impulse responses of rooms in place of those that the recipe downloads."""
 
+SPEEX_ECHO = "pyaec==1.0.1"
+"""Speex's echo canceller; wheels for x86_64 and aarch64, none for 32-bit ARM."""
+
 
 class NoEnvironment(Exception):  # noqa: N818 - a reason, printed in the place of a row
     """A peer cannot be installed here; says why."""
@@ -62,6 +65,7 @@ ENVIRONMENTS = {
     "openwakeword-onnx": Recipe((OPEN_WAKE_WORD_ONNX,), ("3.11", "3.10"), ("x86_64",)),
     "livekit": Recipe((LIVEKIT,), ("3.11", "3.12", "3.13")),
     "livekit-training": Recipe((LIVEKIT_TRAINING, TORCH, ROOM_ACOUSTICS), ("3.11", "3.12", "3.13"), ("x86_64",)),
+    "speex-echo": Recipe((SPEEX_ECHO, "numpy"), ("3.11", "3.12", "3.13", "3.10")),
     "porcupine": Recipe((PORCUPINE, "numpy"), ("3.11", "3.12", "3.13", "3.10"), ("x86_64",)),
 }
 """By name; `.[ort-training]` brings what reads a pack, so that the artifacts can be made there."""

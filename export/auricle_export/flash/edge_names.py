@@ -24,6 +24,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "rate",
         "channels",
         "channel",
+        "reference",
         "high_pass",
         "block",
         "open_within",

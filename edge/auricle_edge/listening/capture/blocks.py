@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auricle_edge.listening.capture.conversion import Conversion
+from auricle_edge.listening.capture.echo import EchoCanceller
 from auricle_edge.listening.capture.frames import Sound
 from auricle_edge.listening.capture.settings import CaptureSettings
 from auricle_edge.listening.sound import RATE, Block
@@ -51,7 +52,7 @@ class Blocks:
     Parameters
     ----------
     settings
-        Which channel, and what is filtered out.
+        Which channel, which reference, and what is filtered out.
     live
         Whether missing sound took its time; that of a recording read as fast as it goes did not.
     """
@@ -60,6 +61,8 @@ class Blocks:
         self._settings, self._live = settings, live
         self._timeline = Timeline()
         self._conversion: Conversion | None = None
+        number = settings.reference
+        self._reference = None if number is None else (number, EchoCanceller())
         self.position = 0
         """Number of the next sample frame of the source: where a new child goes on in a recording."""
 
@@ -68,8 +71,16 @@ class Blocks:
         self._timeline.renew()
 
     def note(self, device: str) -> str | None:
-        """What to know of the channels of a device of this name, as `Downmix.note`."""
-        return None if self._conversion is None else self._conversion.downmix.note(device)
+        """What to know of the channels of a device of this name: of its reference, or as `Downmix.note`."""
+        conversion = self._conversion
+        if conversion is None:
+            return None
+        if self._reference is not None and self._reference[0] >= conversion.channels:
+            return (
+                f"{device} has no channel {self._reference[0]}, but {conversion.channels} from 0 on: the echo of what "
+                "it plays is not taken out. Write as reference in [capture] the channel that gives it back."
+            )
+        return conversion.downmix.note(device)
 
     def gap(self, frame: Sound) -> float:
         """Seconds that are missing before a frame."""
@@ -82,7 +93,7 @@ class Blocks:
             yield from self.tail(frame.time)
             self._timeline.skip(gap)
             chosen = self._settings
-            conversion = Conversion(frame.rate, frame.channels, chosen.channel, chosen.high_pass)
+            conversion = Conversion(frame.rate, frame.channels, chosen.microphone, chosen.high_pass, self._reference)
         self._conversion = conversion
         self._timeline.heard(frame)
         self.position = frame.after

@@ -59,7 +59,7 @@ class Capture:
         self._settings = settings
         self._source = parse_source(settings)
         self._switch = mute_switch(settings.mute_switch)
-        self._keeper = StateKeeper(settings.channel, on_state)
+        self._keeper = StateKeeper(settings.microphone, on_state)
         self._device = threading.Lock()
         """Of the child: held while one is started or ended."""
         self._child: CaptureChild | None = None

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import SettingsError, extra_command
 from auricle_edge.listening.capture.channels import Downmix
+from auricle_edge.listening.capture.echo import EchoCanceller
 from auricle_edge.listening.capture.frames import Sound
 from auricle_edge.listening.sound import RATE
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 class Conversion:
     """A stream of one rate and number of channels; one of them (`Downmix`), resampled by soxr (HQ), high-passed.
+
+    Before the high pass the echo of a reference is taken out, where there is one among the channels.
 
     Parameters
     ----------
@@ -30,24 +33,44 @@ class Conversion:
         As in `Downmix`.
     high_pass
         Hz below which nothing is let through; 0: all is.
+    reference
+        The channel whose echo is taken out, and by what, which remembers the room; None: no echo is.
     """
 
-    def __init__(self, rate: int, channels: int, channel: int | None, high_pass: float = 0.0) -> None:
+    def __init__(
+        self,
+        rate: int,
+        channels: int,
+        channel: int | None,
+        high_pass: float = 0.0,
+        reference: tuple[int, EchoCanceller] | None = None,
+    ) -> None:
         self.rate, self.channels = rate, channels
         self.downmix = Downmix(rate, channels, channel)
-        self._stream = _resampler(rate) if rate != RATE else None
+        self._stream = _resampler(rate, "int16") if rate != RATE else None
         self._filter = HighPass(high_pass) if high_pass else None
+        self._far, self._echo = 0, None
+        if reference is not None and reference[0] < channels:
+            self._far, self._echo = reference
+        self._far_stream = _resampler(rate, "float32") if self._stream and self._echo else None
 
     def take(self, data: bytes) -> NDArray[np.int16]:
         """Convert interleaved int16; what comes back may lag behind by the resampler's filter."""
         native = np.frombuffer(data, "<i2").reshape(-1, self.channels)
         mono = np.rint(self.downmix.take(native)).astype(np.int16)
-        return self._filter_out(mono if self._stream is None else self._resample(mono, last=False))
+        near = mono if self._stream is None else self._resample(mono, last=False)
+        if self._echo is not None:
+            near = self._echo.take(near, self._resample_far(native[:, self._far], last=False))
+        return self._filter_out(near)
 
     def rest(self) -> NDArray[np.int16]:
         """What is left in the filter at the end."""
         empty = np.zeros(0, np.int16)
-        return self._filter_out(empty if self._stream is None else self._resample(empty, last=True))
+        near = empty if self._stream is None else self._resample(empty, last=True)
+        if self._echo is not None:
+            cleaned = self._echo.take(near, self._resample_far(empty, last=True))
+            near = np.concatenate((cleaned, self._echo.rest()))
+        return self._filter_out(near)
 
     def _filter_out(self, samples: NDArray[np.int16]) -> NDArray[np.int16]:
         return samples if self._filter is None else self._filter.take(samples)
@@ -57,13 +80,20 @@ class Conversion:
         converted: NDArray[np.int16] = self._stream.resample_chunk(mono, last=last)
         return converted
 
+    def _resample_far(self, reference: NDArray[np.int16], last: bool) -> NDArray[np.int16]:
+        """The reference at 16 kHz, rounded; soxr's own int16 is dithered, which makes of silence what is none."""
+        if self._far_stream is None:
+            return reference
+        converted: NDArray[np.float32] = self._far_stream.resample_chunk(reference.astype(np.float32), last=last)
+        return np.clip(np.rint(converted), -32_768, 32_767).astype(np.int16)
 
-def _resampler(rate: int) -> ResampleStream:
+
+def _resampler(rate: int, kind: str) -> ResampleStream:
     try:
         from soxr import ResampleStream
     except ImportError as error:
         raise SettingsError(f"Sound at {rate} Hz needs soxr: {extra_command('mic')}.") from error
-    return ResampleStream(rate, RATE, 1, dtype="int16", quality="HQ")
+    return ResampleStream(rate, RATE, 1, dtype=kind, quality="HQ")
 
 
 class Meter:

@@ -31,6 +31,8 @@ class CaptureSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """How many are opened; None takes two or one, or what an array has. A FIFO's channels [1]."""
     channel: Annotated[int, msgspec.Meta(ge=0, le=31)] | None = None
     """Number of the one to listen to, from 0; None: the mean of two, the first of more (`channels.Downmix`)."""
+    reference: Annotated[int, msgspec.Meta(ge=0, le=31)] | None = None
+    """Number of the channel on which the card gives back what its loudspeaker plays: its echo is taken out."""
     high_pass: Annotated[float, msgspec.Meta(ge=0, le=200)] = 20.0
     """Hz below which sound is taken out, an offset with it; 0 takes out nothing. 80 also helps against hum."""
     block: Annotated[float, msgspec.Meta(ge=0.01, le=0.5)] = 0.05
@@ -43,6 +45,13 @@ class CaptureSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """Seconds of nothing but zeros, or of a repeated block, after which the child is restarted; 0 never."""
     mute_switch: str = ""
     """File that mutes while it exists and does not say 0, or `gpio:CHIP:LINE`; `gpio:CHIP:LINE:low` is active low."""
+
+    @property
+    def microphone(self) -> int | None:
+        """Number of the channel to listen to: `channel`, or beside a reference the first other one."""
+        if self.channel is not None or self.reference is None:
+            return self.channel
+        return int(self.reference == 0)
 
 
 Kind = Literal["mic", "alsa", "arecord", "file", "folder", "fifo"]
@@ -103,14 +112,6 @@ def parse_source(settings: CaptureSettings) -> Source:
         )
     if kind == "alsa" and not _STABLE.fullmatch(target):
         raise SettingsError(f"source {settings.source}: write alsa:CARD=ID, alsa:CARD=ID,DEV=0 or alsa:usb=0d8c:0014.")
-    least = 1 if settings.channel is None else settings.channel + 1
-    most = settings.channels or (1 if kind == "fifo" else None)
-    if most is not None and least > most:
-        has = "channel 0 alone" if most == 1 else f"channels 0 to {most - 1}"
-        raise SettingsError(
-            f"channel = {settings.channel} is not one of the source's: channels = {most} has {has}. Write the number "
-            "of channels that it really has as channels in [capture]."
-        )
     return Source(
         kind=kind,  # type: ignore[arg-type]
         target=target,
@@ -118,9 +119,31 @@ def parse_source(settings: CaptureSettings) -> Source:
         loop=options.loop == "1",
         rate=settings.rate,
         channels=settings.channels,
-        least=least,
+        least=_least_channels(settings, settings.channels or (1 if kind == "fifo" else None)),
         block=settings.block,
     )
+
+
+def _least_channels(settings: CaptureSettings, most: int | None) -> int:
+    """How many channels have to be opened; SettingsError where the source has `most`, which are fewer."""
+    if settings.reference is not None and settings.reference == settings.channel:
+        raise SettingsError(
+            f"reference = {settings.reference} is the channel that is listened to: write the number of the one on "
+            "which the card gives back what it plays."
+        )
+    least = 1
+    for name, channel in (("channel", settings.channel), ("reference", settings.reference)):
+        if channel is not None and most is not None and channel >= most:
+            has = "channel 0 alone" if most == 1 else f"channels 0 to {most - 1}"
+            raise SettingsError(
+                f"{name} = {channel} is not one of the source's: channels = {most} has {has}. Write the number "
+                "of channels that it really has as channels in [capture]."
+            )
+        least = max(least, 1 if channel is None else channel + 1)
+    least = max(least, 1 if settings.microphone is None else settings.microphone + 1)
+    if most is not None and least > most:
+        raise SettingsError(f"reference = {settings.reference} leaves no channel to listen to: channels = {most}.")
+    return least
 
 
 def check_source(source: Source) -> None:
