@@ -124,19 +124,22 @@ def draw_background(sounds: Sequence[Sound], samples: int, rng: np.random.Genera
     return (np.concatenate(parts) if parts else silence(0)), drawn
 
 
-def room(rng: np.random.Generator, decay: tuple[float, float] = (0.2, 0.6)) -> Sound:
+def room(
+    rng: np.random.Generator, decay: tuple[float, float] = (0.2, 0.6), direct_db: tuple[float, float] = (0.0, 10.0)
+) -> Sound:
     """Impulse response of a made-up room: the direct sound, then white noise that decays exponentially.
 
     Parameters
     ----------
     decay
-        Seconds in which the sound falls by 60 dB: the shortest and the longest. The direct sound has 0 to 10 dB more
-        energy than the rest together, which begins 2 to 10 ms after it.
+        Seconds in which the sound falls by 60 dB: the shortest and the longest.
+    direct_db
+        Energy of the direct sound over that of the rest together, which begins 2 to 10 ms after it.
     """
     seconds = rng.uniform(*decay)
     count = round(seconds * SAMPLE_RATE)
     tail = rng.standard_normal(count) * 10 ** (-3 * np.arange(count) / count)
-    tail *= ratio(-rng.uniform(0, 10)) / np.sqrt(np.sum(np.square(tail)))
+    tail *= ratio(-rng.uniform(*direct_db)) / np.sqrt(np.sum(np.square(tail)))
     gap = int(rng.uniform(0.002, 0.010) * SAMPLE_RATE)
     return np.concatenate(([1.0], np.zeros(gap), tail)).astype(np.float32)
 

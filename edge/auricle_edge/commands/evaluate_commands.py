@@ -20,7 +20,9 @@ from auricle.speech.sound_faults import Finding, SoundError, count_findings, fin
 from auricle.speech.spelling import Spelling
 from auricle.wire.kinds import plain
 from auricle_edge.commands.place import AsJson
+from auricle_edge.evaluate.around import SYNTHETIC
 from auricle_edge.evaluate.files import Judgement, as_json, settings_for, write_csv
+from auricle_edge.evaluate.levels import MUSIC, TELEVISION
 from auricle_edge.evaluate.listeners import listeners_of, waking_of
 from auricle_edge.evaluate.page import write_page
 from auricle_edge.evaluate.phrase_set import POSITIVE, Read, phrase_set
@@ -64,6 +66,15 @@ Recordings = Annotated[
 Labels = Annotated[
     Paths, typer.Option("--labels", metavar="FILE", help="start<TAB>end<TAB>word, as Audacity exports.", exists=True)
 ]
+Television = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--television", metavar="DIR", help=f"What a television plays, or {SYNTHETIC}: of --speech, in music."
+    ),
+]
+Music = Annotated[
+    list[str] | None, typer.Option("--music", metavar="DIR", help=f"What a loudspeaker plays, or {SYNTHETIC}.")
+]
 PhraseSet = Annotated[
     Path | None,
     _folder("--phrase-set", "Clips as livekit-wakeword and openWakeWord have them, or Parquet tables."),
@@ -93,6 +104,8 @@ def evaluate(
     words: Words = None,
     languages: Languages = None,
     leave_out: LeaveOut = None,
+    television: Television = None,
+    music: Music = None,
     recording: Recordings = None,
     labels: Labels = None,
     phrases: PhraseSet = None,
@@ -116,7 +129,10 @@ def evaluate(
 ) -> int:
     """Say how well a device hears: hits at fixed false accepts an hour, by kind, word, level and speaker."""
     loaded = load_pack(pack)
-    folders = Folders(*(tuple(paths or ()) for paths in (keywords, noise, speech, words, languages, leave_out)))
+    played = {TELEVISION: television or [], MUSIC: music or []}
+    of_loudspeakers = [_loudspeaker_folders(kind, given) for kind, given in played.items()]
+    inputs = [keywords, noise, speech, words, languages, leave_out, *of_loudspeakers]
+    folders = Folders(*(tuple(paths or ()) for paths in inputs))
     if not (keywords or noise or speech or words or languages or recording or phrases):
         raise SettingsError(
             "Name what it is to hear: --keywords DIR and --noise DIR, --recording FILE with --labels FILE, or "
@@ -136,7 +152,8 @@ def evaluate(
     choose = cache(lambda: choose_runtime(runtime, loaded, threads, training=False).runtime)
     listeners = listeners_of(weights or [], loaded, choose, lambda voter: vote_runtime(choose(), threads, voter))
     judged = Judged(loaded.labels, frontend_of(choose()), settings, waking_of(loaded.labels, settings))
-    plan = Plan(minutes, passes, rooms=rooms)
+    synthetic = tuple(kind for kind, given in played.items() if SYNTHETIC in given)
+    plan = Plan(minutes, passes, rooms=rooms, synthetic=synthetic)
 
     def heard(sources: Sources, parts: Sequence[Part], more: Sequence[Read], *, events: bool) -> Stream:
         scenes = _scenes(sources, judged, plan, seed, parts, more, quiet=json)
@@ -165,6 +182,19 @@ def _parts(part: str, validate: bool) -> list[Part]:
             "--validate chooses thresholds on the validation part to judge them on others: --part test."
         )
     return [] if part == EVERYBODY else [cast("Part", part)]
+
+
+def _loudspeaker_folders(kind: str, given: Sequence[str]) -> list[Path]:
+    """The folders of what a loudspeaker plays; none where it is synthetic."""
+    if SYNTHETIC in given:
+        if len(given) > 1:
+            raise SettingsError(f"--{kind} is {SYNTHETIC} or folders, not both.")
+        return []
+    paths = [Path(name) for name in given]
+    for path in paths:
+        if not path.is_dir():
+            raise SettingsError(f"--{kind} {path} is not a folder: name one with recordings, or {SYNTHETIC}.")
+    return paths
 
 
 def _keywords_of(pack: Pack) -> list[str]:

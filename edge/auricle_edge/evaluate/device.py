@@ -14,6 +14,7 @@ from auricle.hearing.waking import Heard
 from auricle.speech.audio import SAMPLE_RATE
 from auricle.speech.features import LogMel
 from auricle_edge.evaluate.clips import Share
+from auricle_edge.evaluate.levels import shares_around
 from auricle_edge.evaluate.report import DeviceEvents, Events, recordings_of
 from auricle_edge.listening.detect import Detector, DetectSettings, Recognise
 from auricle_edge.listening.detect.vote import Voter
@@ -73,6 +74,7 @@ def device_events(
         sum(over, start=CommandCounts()),
         _recordings(scenes, wakes),
         _recordings(scenes, commands),
+        shares_around(said),
     )
 
 

@@ -111,6 +111,8 @@ def _rows(report: Report) -> Iterator[_Row]:
 def _of_setting(listener: str, setting: Setting) -> Iterator[_Row]:
     for kind, share in setting.hits.items():
         yield _share(listener, f"hits, {setting.name}", kind, share)
+    for kind, share in setting.around.items():
+        yield _share(listener, f"hits by level, {setting.name}", kind, share)
     for kind, share in setting.clear.items():
         yield _share(listener, f"hits of those right alone, {setting.name}", kind, share)
     for kind, events in setting.false_accepts.items():
@@ -123,6 +125,8 @@ def _of_setting(listener: str, setting: Setting) -> Iterator[_Row]:
 def _of_device(listener: str, device: DeviceEvents) -> Iterator[_Row]:
     for kind, share in {**device.wakes, **device.wakes_by_word}.items():
         yield _share(listener, "wake words, own settings", kind, share)
+    for kind, share in device.wakes_around.items():
+        yield _share(listener, "wake words by level, own settings", kind, share)
     yield from _commands(listener, "commands, own settings", device.commands)
     yield from _commands(listener, "commands over speech, own settings", device.over_speech)
     for what, found, recordings in (

@@ -21,14 +21,13 @@ from auricle.hearing.scenes import (
 from auricle.hearing.sounds import Sound, Take
 from auricle.hearing.wake_scenes import wake_over_speech, wake_then_command
 from auricle.speech.audio import SAMPLE_RATE
+from auricle_edge.evaluate.around import Compose, scenes_around
 from auricle_edge.evaluate.sources import Sources
 
 SCENE_WORDS = 50
 """Keywords of a scene: about three minutes."""
 SCENE_SECONDS = 300.0
 """Of a scene without keywords."""
-
-Compose = Callable[[np.random.Generator], Scene]
 
 
 @dataclass(frozen=True)
@@ -45,20 +44,26 @@ class Plan:
     """dB of the word over running speech."""
     rooms: bool = False
     """Keywords in rooms, too."""
+    synthetic: tuple[str, ...] = ()
+    """Kinds of sound from a loudspeaker (`around.AROUND`) that are made, not recorded."""
 
 
 def plan_scenes(sources: Sources, wake: Sequence[str], plan: Plan) -> list[Compose]:
     """What makes each scene, given a generator; the scenes are short, so that memory stays small.
 
+    What a loudspeaker plays comes last, so that the other scenes are the same without.
+
     Raises
     ------
     DataError
-        There is no noise to compose with, or nothing to compose.
+        There is no noise to compose with, nobody who speaks on television, or nothing to compose.
     """
     if not sources.noise:
         raise DataError("There is no background noise: name a folder with --noise, or choose another --part.")
     commands, over = _with_commands(sources, wake, plan)
-    made = [*_with_keywords(sources, plan), *commands, *_without(sources, plan), *over]
+    parts, lengths = _parts(sources.keywords) * plan.passes, _lengths(plan.minutes * 60)
+    around = scenes_around(sources, plan.synthetic, parts, lengths)
+    made = [*_with_keywords(sources, plan), *commands, *_without(sources, plan), *over, *around]
     if not made:
         raise DataError("There is nothing to judge by: name folders with --keywords, --speech or --words.")
     return made

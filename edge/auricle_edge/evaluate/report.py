@@ -16,13 +16,12 @@ from auricle.hearing.origins import Origins, Recordings
 from auricle.hearing.rule import Posteriors, Rule
 from auricle.hearing.scenes import Scene
 from auricle_edge.evaluate.clips import ClipAccuracy, Share
+from auricle_edge.evaluate.levels import BANDS, name_band, shares_around, within
 
 SPEAKER_RATE = 5.0
 """False accepts an hour at which speakers are compared."""
 SPEAKER_WORDS = 5
 """A speaker who says fewer is not compared."""
-BANDS = ((-math.inf, 5.0), (5.0, 10.0), (10.0, 15.0), (15.0, math.inf))
-"""dB of the word over the background."""
 DRAWN = np.geomspace(0.1, 100, 61)
 """False accepts an hour at which a curve is drawn."""
 
@@ -89,6 +88,8 @@ class Setting:
     latency_p95: float | None
     clear: Mapping[str, Share] = field(default_factory=dict)
     """By kind of scene, of the keywords whose recording alone is named rightly: how many are heard here."""
+    around: Mapping[str, Share] = field(default_factory=dict)
+    """Over what a loudspeaker plays, by its kind and the word's level over it."""
 
     @property
     def all_false_accepts(self) -> Events:
@@ -123,6 +124,8 @@ class DeviceEvents:
     wake_recordings: Mapping[str, Recordings] = field(default_factory=dict)
     """From how many different recordings these came, by kind of sound and in `all`."""
     command_recordings: Mapping[str, Recordings] = field(default_factory=dict)
+    wakes_around: Mapping[str, Share] = field(default_factory=dict)
+    """Wake words heard over what a loudspeaker plays, by its kind and the word's level over it."""
 
 
 @dataclass(frozen=True)
@@ -203,20 +206,10 @@ def swept(report: Report, counts: Counts) -> Report:
         kinds=rows_of(counts, [*by_kind, *([("all", every)] if len(kinds) > 1 else [])]),
         by_word=rows_of(counts, by_word),
         alone=rows_of(counts, by_word, words),
-        by_snr=rows_of(counts, [(_band(low, high), _within(counts, low, high)) for low, high in BANDS]),
+        by_snr=rows_of(counts, [(name_band(*band), within(counts.words, *band)) for band in BANDS]),
         speakers=speakers_of(counts),
         curves=_curves(counts, kinds),
     )
-
-
-def _band(low: float, high: float) -> str:
-    if not math.isfinite(low):
-        return f"under {high:g} dB"
-    return f"from {low:g} dB" if not math.isfinite(high) else f"{low:g} to {high:g} dB"
-
-
-def _within(counts: Counts, low: float, high: float) -> Mask:
-    return np.array([low <= word.snr < high for word in counts.words], dtype=np.bool_)
 
 
 def speakers_of(counts: Counts) -> Speakers | None:
@@ -282,4 +275,5 @@ def setting_of(
             for kind in dict.fromkeys(word.kind for word in counts.words)
             if (mask := counts.chosen(kind=kind) & known).any()
         },
+        shares_around(zip(counts.words, hit.tolist(), strict=True)),
     )

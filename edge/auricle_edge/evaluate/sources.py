@@ -35,6 +35,10 @@ class Folders:
     """As `words`, in other languages: no keywords, whatever their folders are called."""
     left_out: tuple[Path, ...] = ()
     """As `keywords`: speakers in these folders are left out of all."""
+    television: tuple[Path, ...] = ()
+    """What a television plays; of no part."""
+    music: tuple[Path, ...] = ()
+    """What a loudspeaker plays; of no part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,8 @@ class Sources:
     """Where each recording lies in its folder, by its `fingerprint`."""
     findings: tuple[Finding, ...] = ()
     """What was found in files that could not be used, or not as they stand."""
+    television: tuple[Sound, ...] = ()
+    music: tuple[Sound, ...] = ()
 
     def missing(self, folders: Folders) -> list[str]:
         """Kinds of recordings of which a folder was named and nobody there is of the part."""
@@ -94,6 +100,8 @@ def read_sources(
         languages=reading.takes(foreign, lambda _: True, clip_samples),
         speech=reading.whole(readings_of(_files(folders.speech), *parts)),
         noise=reading.whole(noises_of(noise, *parts)),
+        television=reading.whole(_files(folders.television)),
+        music=reading.whole(_files(folders.music)),
         names=reading.names,
         findings=tuple(dict.fromkeys(reading.findings)),
     )

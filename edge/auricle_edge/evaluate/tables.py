@@ -94,6 +94,7 @@ def _setting(setting: Setting) -> list[str]:
     if setting.hits:
         lines.append("  hits")
         lines += [f"    {kind:{_NAME}}{_share(share)}" for kind, share in setting.hits.items()]
+        lines += _around(setting.around)
         lines.append(f"    {setting.wrong} more detections there, of another word or at another time")
     if setting.clear:
         lines.append("  hits, of keywords that are right as single recordings")
@@ -109,6 +110,10 @@ def _setting(setting: Setting) -> list[str]:
         p50, p95 = round(1000 * setting.latency_p50), round(1000 * setting.latency_p95)
         lines.append(f"  {p50} ms from a word's end to its detection (median), 95 % within {p95} ms")
     return lines if len(levels) == 1 else [*lines, *_levels(setting)]
+
+
+def _around(found: Mapping[str, Share]) -> list[str]:
+    return [f"    {name:{2 * _NAME}}{_share(share)}" for name, share in found.items()]
 
 
 def _levels(setting: Setting) -> list[str]:
@@ -170,6 +175,7 @@ def _device(device: DeviceEvents | None) -> list[str]:
         "the detector itself at the pack's own settings: a wake word, then a command",
         "  wake words heard",
         *(f"    {name:{_NAME}}{_share(share)}" for name, share in {**device.wakes, **device.wakes_by_word}.items()),
+        *_around(device.wakes_around),
     ]
     said += [*_commands("noise", device.commands), *_commands("over speech", device.over_speech)]
     for what, found, recordings in (
