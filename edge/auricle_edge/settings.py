@@ -122,6 +122,12 @@ TABLES: dict[str, type[msgspec.Struct]] = {
 }
 
 
+NOT_FIELDS = ("source", "report_hearing", "home")
+"""Names on the command line that stand for values of tables."""
+HOME_CARRIED = 0.25
+"""`[learn] carried` of a device in a home, where the file has none: a few people teach it (docs/gate.md)."""
+
+
 def read_settings(config: Path | None, given: Mapping[str, object]) -> EdgeSettings:
     """Settings of a file, where one is named, with those of the command line over them.
 
@@ -136,12 +142,14 @@ def read_settings(config: Path | None, given: Mapping[str, object]) -> EdgeSetti
     if "speech" in values and "data" not in values:
         values["data"] = values.pop("speech")
         log.warning("%s: speech is now data; the old name goes with the next version.", where)
+    if given.get("home") and isinstance(learn := values.setdefault("learn", {}), dict):
+        learn.setdefault("carried", HOME_CARRIED)
     for name, kind in TABLES.items():
         table = values.get(name)
         if isinstance(table, dict):
             values[name] = from_mapping(kind, table, f"{where}, table [{name}]")
     capture, reports = given.get("source"), given.get("report_hearing")
-    rest = {name: value for name, value in given.items() if name not in ("source", "report_hearing")}
+    rest = {name: value for name, value in given.items() if name not in NOT_FIELDS}
     if capture is not None:
         heard = values.get("capture", CaptureSettings())
         assert isinstance(heard, CaptureSettings)

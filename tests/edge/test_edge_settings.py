@@ -114,3 +114,14 @@ def test_a_certificate_that_is_no_devices_is_refused(tmp_path: Path) -> None:
     certified(tmp_path, "Nobody in particular")
     with pytest.raises(SettingsError, match="certificate"):
         read_settings(None, {"state": str(tmp_path)})
+
+
+def test_a_device_in_a_home_gives_negatives_a_quarter_of_a_round_unless_its_file_says_otherwise(tmp_path: Path) -> None:
+    file = tmp_path / "edge.toml"
+    file.write_text(f'device = "kitchen-1"\nstate = "{tmp_path}"\n[learn]\nclips = 7\n', encoding="utf-8")
+    home = read_settings(file, {"home": True}).learn
+    assert (home.carried, home.clips) == (0.25, 7)
+    assert read_settings(file, {}).learn.carried == 0.5
+    file.write_text(f'state = "{tmp_path}"\n[learn]\ncarried = 0.1\n', encoding="utf-8")
+    assert read_settings(file, {"home": True, "device": "kitchen-1"}).learn.carried == 0.1
+    assert read_settings(None, {"home": True, "device": "kitchen-1", "state": str(tmp_path)}).learn.carried == 0.25

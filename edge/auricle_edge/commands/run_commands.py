@@ -99,7 +99,7 @@ def run(
     if home:
         from auricle_edge.commands.joining import enter_home
 
-        given["state"] = str(enter_home(state, config, code, hub, device))
+        given |= {"state": str(enter_home(state, config, code, hub, device)), "home": True}
     elif code is not None or hub is not None:
         raise SettingsError("--code and --hub are for --home: add it.")
     settings = read_settings(config_file(config), {name: value for name, value in given.items() if value is not None})
