@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from tests.cloud.test_cloud_commands import auricle
 from tests.system.tls_site import NEEDS_MOSQUITTO, free_port
 
 from auricle.errors import BrokerError, SettingsError
@@ -54,6 +56,8 @@ def test_a_second_start_keeps_all_but_code_and_addresses(tmp_path: Path) -> None
     assert settings.api.device_broker.startswith("mqtts://localhost:")
     assert settings.broker is not None
     assert settings.broker.startswith("mqtts://coordinator@127.0.0.1:")
+    looked = json.loads(auricle("doctor", "--json", "--state", folder).stdout)["findings"]
+    assert {each["check"]: each["verdict"] for each in looked}["authority"] == "good"
     store = Store(folder / FILE)
     assert [(row.name, row.idle) for row in store.schedules.all()] == [("morning", 2), ("night", 3)]
     assert [(row.name, row.role) for row in store.tokens.all()] == [("home", "admin")]

@@ -54,7 +54,7 @@ def doctor(
     place: Place,
     broker: Annotated[str | None, typer.Option(help="mqtt://host:port to look for.")] = None,
     broker_folder: Annotated[
-        Path | None, typer.Option(help="Folder of auricle cloud enrol broker [broker beside the state folder].")
+        Path | None, typer.Option(help="Folder of auricle cloud enrol broker [broker in or beside the state folder].")
     ] = None,
     fleet: Annotated[str | None, typer.Option(help="With --broker: try a large message as its coordinator.")] = None,
     as_json: bool = False,
@@ -86,9 +86,10 @@ def doctor(
         found.append(finding("updates", lambda: updates(releases)))
     if place.state is not None and (kept := place.state / BACKUPS).is_dir():
         found.append(finding("backup", lambda: how_old(kept, time.time())))
-    beside = broker_folder or (None if place.state is None else place.state.absolute().parent / "broker")
-    if beside is not None and (broker_folder is not None or os.access(beside / SETTINGS, os.R_OK)):
-        found.append(finding("authority", lambda: broker_authority(beside.absolute(), place.state)))
+    brokers = [] if place.state is None else [place.state / "broker", place.state.absolute().parent / "broker"]
+    usual = next((folder for folder in brokers if os.access(folder / SETTINGS, os.R_OK)), None)
+    if (looked := broker_folder or usual) is not None:
+        found.append(finding("authority", lambda: broker_authority(looked.absolute(), place.state)))
     if broker is not None:
         found.append(finding("broker", lambda: broker_reached(broker_of(broker, NAME, place.state))))
         if fleet is not None:
