@@ -65,6 +65,13 @@ def test_home_assistant_takes_every_announcement_whole() -> None:
     assert len({config["unique_id"] for config in entities}) == len(entities)
 
 
+def test_a_satellite_is_one_device_with_its_entities() -> None:
+    assert all("connections" not in config["device"] for config in announced().values())
+    configs = announced(mac="02:00:00:00:00:01")
+    assert all(config["device"]["connections"] == [["mac", "02:00:00:00:00:01"]] for config in configs.values())
+    assert [said for topic, config in configs.items() for said in violations(topic, config)] == []
+
+
 def test_only_a_device_that_is_allowed_to_install_has_a_button_for_it() -> None:
     async def install() -> None: ...
 

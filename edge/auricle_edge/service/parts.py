@@ -30,6 +30,7 @@ from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_edge.fleet.device_rounds import Learnt
 from auricle_edge.fleet.report import HearingReporter
 from auricle_edge.labels import Labeller
+from auricle_edge.listening.assist.badge import Badge
 from auricle_edge.listening.assist.settings import require_ready
 from auricle_edge.listening.capture.capture import Capture
 from auricle_edge.listening.detect import Detector, DetectSettings, detect_settings
@@ -285,6 +286,7 @@ class Parts:
             set_threshold=set_threshold,
             install=self.offers.install if self.settings.events.mqtt_install else None,
             buttons=self.settings.events.mqtt_buttons,
+            mac=None if self.settings.assist.listen is None else Badge(self.settings.name).mac,
         )
 
     def _capture_changed(self, state: CaptureState) -> None:

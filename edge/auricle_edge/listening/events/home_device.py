@@ -78,3 +78,5 @@ class HomeDevice:
     """Installs what is newer; None: that is not for the home to say."""
     buttons: bool = False
     """Whether a press of a button is an answer to the newest detection."""
+    mac: str | None = None
+    """By which the home knows its satellite, so that both are one device there; None: it is none."""

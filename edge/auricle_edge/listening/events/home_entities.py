@@ -55,6 +55,7 @@ def discovery(prefix: str, device: HomeDevice, topics: Topics, state: HomeState)
             "manufacturer": "Auricle",
             "model": device.model,
             "sw_version": __version__,
+            **({} if device.mac is None else {"connections": [["mac", device.mac]]}),
         },
         "origin": origin(),
     }
