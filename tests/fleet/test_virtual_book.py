@@ -15,6 +15,7 @@ from auricle.errors import AuricleError
 from auricle.process.cli import main
 from auricle_cloud.commands.target import Place
 from auricle_cloud.operations.operations import Operations
+from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import FILE
 from auricle_fleet import FleetRun, Group, Network
 from auricle_fleet.settings.fleet_settings import FleetSettings
@@ -158,8 +159,7 @@ def test_the_newest_models_are_kept_and_the_first(tmp_path: Path, monkeypatch: p
             kept = do.list_models().models
             assert [(row.version, row.current) for row in kept] == [(4, True), (3, False), (0, False)]
             assert [do.round for do in do.list_rounds().rounds] == [4, 3, 2, 1]
-        files = {path.name for path in (out / "state" / "coordinator" / "blobs").glob("??/*")}
-        assert files == {row.blob for row in kept}
+        assert set(Blobs(out / "state" / "coordinator" / "blobs").names()) == {row.blob for row in kept}
 
 
 @pytest.mark.slow
