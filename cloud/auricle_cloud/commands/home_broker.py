@@ -16,6 +16,7 @@ from pathlib import Path
 from auricle.errors import BrokerError
 from auricle.files import read_kept
 from auricle.mqtt_link.mosquitto_program import find_mosquitto
+from auricle.process.guard import guard_child
 from auricle_cloud.identity.broker_files import PID_FILE
 from auricle_cloud.identity.broker_folder import mosquitto_process
 
@@ -25,8 +26,6 @@ WAIT_SECONDS = 10.0
 """For the broker to listen, or to end."""
 AGAIN_SECONDS = 2.0
 LOG = "broker.log"
-GUARD = 'cat >/dev/null; kill "$1" 2>/dev/null'
-"""Ends the broker when the other end of the pipe closes: when the hub dies, even by SIGKILL."""
 
 
 @contextmanager
@@ -63,9 +62,7 @@ class _Mosquitto:
             child = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
             )
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", GUARD, "broker-guard", str(child.pid)], stdin=subprocess.PIPE, start_new_session=True
-        )
+        self._guard = guard_child(child.pid)
         return child
 
     def _dismiss_guard(self) -> None:

@@ -12,12 +12,10 @@ from pathlib import Path
 
 from auricle.errors import BrokerError
 from auricle.files import open_kept
+from auricle.process.guard import guard_child
 from auricle.process.open_files import raise_open_files
 
 _START_SECONDS = 15.0
-
-# Ends the broker when the other end of the pipe closes, that is when this process dies, even by SIGKILL.
-_GUARD = 'cat >/dev/null; kill "$1" 2>/dev/null'
 
 
 class BrokerProcess:
@@ -78,9 +76,7 @@ class BrokerProcess:
                 raise BrokerError(f"cannot start {self._command[0]}: {error}") from error
         self._child = child
         atexit.register(self.kill)
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, "broker-guard", str(child.pid)], stdin=subprocess.PIPE, start_new_session=True
-        )
+        self._guard = guard_child(child.pid)
         _raise_open_files(child.pid)
 
     def _output(self) -> str:
