@@ -99,7 +99,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A command without its --out: a pack whose weights are drawn, a toy network, and one epoch of little sound."""
     small = LiveSettings(epochs=1, steps=8, batch=64, rate=2e-3, composed=256)
     monkeypatch.setattr(third_vote, "usual_settings", lambda: small)
-    for module, name in ((third_vote, "WATCHING"), (third_vote, "CHOOSING"), (outcome, "JUDGING")):
+    for module, name in ((third_vote, "WATCHING_TIMES"), (third_vote, "CHOOSING_TIMES"), (outcome, "JUDGING_TIMES")):
         monkeypatch.setattr(module, name, 1)
     data, recipe, network = write_data(tmp_path / "data"), tmp_path / "toy.toml", tmp_path / "toy.onnx"
     trained = write_pack(tmp_path / "toy.tar.zst", _drawn_pack())
