@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import datetime
 import gc
-import json
 import os
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 from backports.zstd import CompressionParameter
 
 from auricle.packs import archive
+from tests.recorder import Recorder
 
 if TYPE_CHECKING:
     from tests.cloud.postgres import Server
@@ -25,13 +24,14 @@ hypothesis.settings.register_profile("auricle", deadline=None)
 hypothesis.settings.load_profile("auricle")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A folder of a test may lie in memory, as /tmp does on many systems, and be claimed for.
 
     Ctrl-C counts, also where a shell started us in the background, with SIGINT ignored: tests send it."""
     os.environ.setdefault("AURICLE_EDGE_IN_MEMORY", "1")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.pluginmanager.register(Recorder(config.getoption("--record"), config.rootpath))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,44 +39,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", type=Path, metavar="FILE", help="write outcome, time and figures of marked tests")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marked tests say so in their reports, which other processes write."""
-    for item in items:
-        if item.get_closest_marker("reliability") is not None:
-            item.user_properties.append(("reliability", True))
-
-
 def pytest_collection_finish() -> None:
     """What thousands of tests are is looked through no more: a full collection takes 0.8 s otherwise."""
     gc.collect()
     gc.freeze()
-
-
-RAN: dict[str, dict[str, Any]] = {}
-"""Marked tests by name, without parameters: the worst outcome, all seconds, and the figures that they told."""
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Keep what a marked test came to; figures are what it gave to `record_property`."""
-    told = dict(report.user_properties)
-    if "reliability" not in told or (report.when != "call" and not report.failed):
-        return
-    name = report.nodeid.partition("[")[0]
-    kept = RAN.setdefault(name, {"outcome": "passed", "seconds": 0.0, "figures": {}})
-    kept["outcome"] = "failed" if report.failed else kept["outcome"]
-    kept["seconds"] += report.duration
-    kept["figures"] |= {what: value for what, value in told.items() if what != "reliability"}
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what was run over what a file has; tests that did not run keep theirs."""
-    path: Path | None = session.config.getoption("--record")
-    if path is None or hasattr(session.config, "workerinput") or not RAN:
-        return
-    before = json.loads(path.read_text()) if path.is_file() else {}
-    today = datetime.date.today().isoformat()
-    now = {name: {"date": today, **kept, "seconds": round(kept["seconds"], 1)} for name, kept in RAN.items()}
-    path.write_text(json.dumps(dict(sorted((before | now).items())), indent=1) + "\n")
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from auricle_cloud.storage.schema import rounds, updates
 from auricle_cloud.storage.store import Store
-from tests.system.checker import DeviceLog, check
+from tests.system.checker import DeviceLog, check, counted_rows, tally
 
 TASK, BODY, OTHER = "keywords", "a" * 64, "b" * 64
 
@@ -84,3 +84,11 @@ def test_a_forged_message_that_reached_somebody_is_seen(store: Store, log: Devic
     store.devices.add_refusals({("dev-a", "frame"): (1, "frame: not an Auricle frame of an allowed length")})
     with pytest.raises(AssertionError, match="what no device wrote"):
         check(store, TASK, log)
+
+
+def test_what_is_lost_and_what_counts_twice_is_counted(store: Store, log: DeviceLog) -> None:
+    [row] = counted_rows(store, TASK)
+    log.acknowledged.append(("dev-b", 1, OTHER, 1, "duplicate"))
+    log.acknowledged.append(("dev-c", 1, OTHER, 1, "late"))
+    told = {"devices": 1, "rounds": 1, "counted": 2, "acknowledged": 2, "lost": 1, "doubled": 1}
+    assert tally(log, [row, row]) == told

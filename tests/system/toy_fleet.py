@@ -22,9 +22,10 @@ from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_fleet.broker.broker import Broker, Kind, start_broker
 from auricle_learning.runtimes import StepRuntime
 from auricle_learning.training.train import Trainer
+from tests.recorder import Record
 from tests.system import crowd, killed_agent, killed_coordinator
 from tests.system.canary import USERS, start_canaries
-from tests.system.checker import DeviceLog, check, check_models, open_store
+from tests.system.checker import DeviceLog, check, check_models, counted_rows, open_store, tally
 from tests.system.child import Child, until
 from tests.system.killed_coordinator import FLEET, TASK
 from tests.system.toy_trainer import ASK, RESEND, toy_trainer
@@ -143,11 +144,19 @@ class ToyFleet:
             self.log.read(path)
 
     def verify(
-        self, rounds: int, *, everybody: bool = True, stopped: bool = False, kept: bool = True
+        self,
+        rounds: int,
+        *,
+        everybody: bool = True,
+        stopped: bool = False,
+        kept: bool = True,
+        record: Record | None = None,
     ) -> list[UpdateRow]:
-        """The checker, on everything; its counted rows."""
+        """The checker, on everything; its counted rows, of which figures may be recorded before it fails."""
         self.read_said()
         with open_store(self.database) as store:
+            for name, value in tally(self.log, counted_rows(store, TASK)).items() if record else ():
+                record(name, value)
             rows = check(store, TASK, self.log)
             states = {row.round: row.state for row in store.rounds.listed(TASK, limit=rounds)}
             published = [number for number in sorted(states) if states[number] == "published"]
