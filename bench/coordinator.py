@@ -10,7 +10,8 @@ printed.
 
 Prints for every round seconds, updates a second, the latency's median and 99th percentile, milliseconds of CPU an
 update took in coordinator, broker and devices, and the coordinator's memory (PSS), threads and open files at its end;
-then the same over all rounds, and how these three grew after the first round.
+then the same over all rounds, how these three grew after the first round, and how their medians grew from the middle
+third of the rounds to the last: by then the pool of threads has filled, and what still grows does so with the rounds.
 """
 
 from __future__ import annotations
@@ -70,11 +71,13 @@ async def simulate(told: dict[str, Any]) -> None:
     for start in range(0, len(devices), 100):
         await asyncio.gather(*(device.link.start() for device in devices[start : start + 100]))
     await asyncio.gather(*(device.link.wait_connected(120) for device in devices))
-    print(json.dumps({"connected": len(devices), "seconds": time.monotonic() - began}), flush=True)
+    connected = sum(device.link.connected for device in devices)
+    print(json.dumps({"connected": connected, "seconds": time.monotonic() - began}), flush=True)
     await asyncio.to_thread(sys.stdin.read)
     waits = [(number, wait) for device in devices for number, wait in device.waits.items()]
     refused = sorted({v for device in devices for v in device.answers.values() if v not in ("accepted", "duplicate")})
-    print(json.dumps({"waits": waits, "refused": refused}), flush=True)
+    deaf = sum("refuses the subscription" in (device.link.last_error or "") for device in devices)
+    print(json.dumps({"waits": waits, "refused": refused, "suback_errors": deaf}), flush=True)
     os._exit(0)  # thousands of polite goodbyes are not what is measured
 
 
@@ -128,13 +131,16 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
             rounds.append({**json.loads(line), **resources(server.pid), "cpu": used})
         await server.wait()
         waits: list[tuple[int, float]] = []
+        deaf = 0
         for simulator in simulators:
             out, _ = await simulator.communicate(b"")
             said = json.loads(out)
             waits += [tuple(entry) for entry in said["waits"]]
+            deaf += said["suback_errors"]
             if said["refused"]:
                 print("refused:", said["refused"], file=sys.stderr)
-    return {"rounds": rounds, "waits": waits, "connect_seconds": max(c["seconds"] for c in connected)}
+    there = {"connected": sum(c["connected"] for c in connected), "suback_errors": deaf}
+    return {"rounds": rounds, "waits": waits, "connect_seconds": max(c["seconds"] for c in connected), **there}
 
 
 async def child(part: str, told: dict[str, Any]) -> Any:
@@ -185,6 +191,12 @@ def _latency(waits: Iterable[float]) -> dict[str, float | None]:
     }
 
 
+def late_growth(values: Sequence[float]) -> float:
+    """From the median of the middle third of some rounds to that of the last; 0 of fewer than three."""
+    third = len(values) // 3
+    return statistics.median(values[2 * third :]) - statistics.median(values[third : 2 * third]) if third else 0.0
+
+
 def report(found: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
     """What is printed."""
     table: list[dict[str, Any]] = []
@@ -208,11 +220,13 @@ def report(found: dict[str, Any], arguments: argparse.Namespace) -> dict[str, An
         "bytes": load_pack(PACK).plugin_table.size * CODECS[arguments.codec].itemsize,
         "rounds": table,
         "counted": sum(row["counted"] for row in table),
-        "connect_seconds": found["connect_seconds"],
+        **{name: found[name] for name in ("connect_seconds", "connected", "suback_errors")},
         "updates_per_second": statistics.median(row["updates_per_second"] for row in table),
         "cpu_ms": {part: statistics.median(cost[part] for cost in costs) for part in (costs[0] if costs else ())},
         **_latency(wait for _, wait in found["waits"]),
         "growth": {what: max(row[what] for row in table) - table[0][what] for what in ("mb", "threads", "files")},
+        "late_growth": {what: late_growth([row[what] for row in table]) for what in ("mb", "threads", "files")},
+        "threads_most": max(row["threads"] for row in table),
         "mb_most": max(row["mb"] for row in table),
         "load": os.getloadavg()[0],
         "cores": os.cpu_count(),
@@ -222,7 +236,7 @@ def report(found: dict[str, Any], arguments: argparse.Namespace) -> dict[str, An
 def show(result: dict[str, Any]) -> None:
     """Print a table."""
     print(
-        f"{result['devices']} devices connected in {result['connect_seconds']:.1f} s, updates of {result['bytes']} "
+        f"{result['connected']} devices connected in {result['connect_seconds']:.1f} s, updates of {result['bytes']} "
         f"bytes ({result['codec']}); {result['cores']} cores, load {result['load']:.1f}"
     )
     print(
@@ -236,12 +250,13 @@ def show(result: dict[str, Any]) -> None:
             f"{row['ack_median']:8.2f} s  {row['ack_p99']:5.2f} s  {costs:>45}  {row['mb']:3.0f} MB  "
             f"{row['threads']:7d}  {row['files']:5d}"
         )
-    growth = result["growth"]
+    growth, late = result["growth"], result["late_growth"]
     print(
         f"all: {result['counted']} counted, {result['updates_per_second']:.0f} a second, acknowledged after "
         f"{result['ack_median']:.2f} s (median) and {result['ack_p99']:.2f} s (99 %), at most "
         f"{result['mb_most']:.0f} MB; after the first round {growth['mb']:+.1f} MB, {growth['threads']:+d} threads, "
-        f"{growth['files']:+d} files at most"
+        f"{growth['files']:+d} files at most; from the middle third to the last {late['mb']:+.1f} MB, "
+        f"{late['threads']:+.1f} threads, {late['files']:+.1f} files; {result['suback_errors']} subscriptions refused"
     )
     if result["cpu_ms"]:
         print("CPU an update: " + ", ".join(f"{part} {ms:.2f} ms" for part, ms in result["cpu_ms"].items()))
