@@ -18,6 +18,7 @@ from cryptography.x509.oid import NameOID
 from tests.cloud.api_server import GENEROUS, serving
 from tests.cloud.arrivals import register
 from tests.cloud.filled_store import Filled
+from tests.recorder import Record
 
 from auricle.errors import SettingsError, StorageError
 from auricle.packs.pack import load_pack
@@ -84,7 +85,7 @@ def test_only_a_hash_of_the_token_is_kept(enrolment: Enrolment, store: Store, tm
 
 @pytest.mark.reliability("S5", load="a token used twice")
 def test_a_token_is_used_once_but_its_own_key_gets_the_same_certificate_again(
-    enrolment: Enrolment, store: Store
+    enrolment: Enrolment, store: Store, record_property: Record
 ) -> None:
     key, secret = new_key(), token(enrolment)
     first = enrolment.claims.claim(Claim(token=secret, request=request(key)), who="a")
@@ -93,6 +94,8 @@ def test_a_token_is_used_once_but_its_own_key_gets_the_same_certificate_again(
         enrolment.claims.claim(Claim(token=secret, request=request(new_key())), who="thief")
     assert again == first
     assert [row[:2] for row in journal(store, "claim refused")] == [("kitchen-1", "thief")]
+    record_property("certificates of one token", len(enrolment.records.all()))
+    record_property("entries in the journal", len(journal(store, "claim refused")))
     assert len(enrolment.records.all()) == 1
 
 
@@ -260,11 +263,18 @@ def test_where_there_is_no_authority_it_says_so(filled: Filled) -> None:
 
 
 @pytest.mark.reliability("S5", load="guessed tokens")
-def test_guessing_tokens_is_slowed_down_and_entered_in_the_journal(filled: Filled, enrolment: Enrolment) -> None:
+def test_guessing_tokens_is_slowed_down_and_entered_in_the_journal(
+    filled: Filled, enrolment: Enrolment, record_property: Record
+) -> None:
     body = {"token": "x" * 43, "request": request(new_key())}
     with serving(filled, few_failures(5.0)) as server:
         asked = [server.ask("POST", "/v1/enrol", body, role=None) for _ in range(8)]
-    assert [status for status, _, _ in asked] == [403] * 5 + [429] * 3
+    statuses = [status for status, _, _ in asked]
+    record_property("tried", len(statuses))
+    record_property("accepted", sum(status < 300 for status in statuses))
+    record_property("told to wait", statuses.count(429))
+    record_property("entries in the journal", len(journal(filled.store, "claim refused")))
+    assert statuses == [403] * 5 + [429] * 3
     assert asked[-1][2].getheader("Retry-After") is not None
     assert [row[1] for row in journal(filled.store, "claim refused")] == ["127.0.0.1"] * 5
 

@@ -27,6 +27,7 @@ from tests.cloud.desk import (
     signed,
     update,
 )
+from tests.recorder import Record
 
 from auricle.wire.frames import CHUNK, seal
 from auricle.wire.identity import Identity
@@ -112,10 +113,14 @@ def test_nobody_takes_another_devices_name(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("device", "fleet"), [("dev-b", FLEET), ("dev-a", "other"), ("coordinator", FLEET)], ids=["device", "fleet", "name"]
 )
-def test_a_header_of_another_device_or_fleet_is_refused(desk: Desk, device: str, fleet: str) -> None:
+def test_a_header_of_another_device_or_fleet_is_refused(
+    desk: Desk, device: str, fleet: str, record_property: Record
+) -> None:
     body = body_of()
     for key in (ANA, BOB):
         desk.tell(key, "dev-a", "upd", update(body, device, fleet=fleet), body)
+    record_property("refused", sum(desk.inbox.refused.values()))
+    record_property("counted of wrong ones", len(desk.counted()))
     assert sum(desk.inbox.refused.values()) == 2
     assert set(desk.inbox.refused) <= {"identity", "signature"}
     assert desk.answers == []
@@ -147,11 +152,12 @@ def test_what_only_a_coordinator_says_is_refused_from_a_device(desk: Desk) -> No
 
 
 @pytest.mark.reliability("U1", load="the coordinator's side")
-def test_another_schema_asks_for_an_upgrade(desk: Desk) -> None:
+def test_another_schema_asks_for_an_upgrade(desk: Desk, record_property: Record) -> None:
     topic = TOPICS.up("dev-a", "get")
     fields = {"type": "get", "fleet": FLEET, "device": "dev-a", "boot": "b", "round": 0, "schema": 2, "new": [1]}
     desk.give(topic, signed(ANA, topic, fields))
     desk.give(topic, signed(ANA, topic, {**fields, "schema": 1}))
+    record_property("upgrades asked for", desk.inbox.refused["upgrade_required"])
     assert desk.inbox.refused == {"upgrade_required": 1}
     assert desk.answers == [("Get", "dev-a", "get")]
 
@@ -169,22 +175,28 @@ def test_of_another_schema_a_newcomer_is_not_asked_to_register_and_a_device_is_c
 
 
 @pytest.mark.reliability("C6", load="the same frame again")
-def test_a_replay_and_a_duplicate_count_once(desk: Desk) -> None:
+def test_a_replay_and_a_duplicate_count_once(desk: Desk, record_property: Record) -> None:
     body, topic = body_of(), TOPICS.up("dev-a", "upd")
     frame = seal(ANA, topic, update(body), body)
     for _ in range(5):
         desk.give(topic, frame)
     desk.send(body, attempt=2)
+    record_property("sent", len(desk.verdicts()))
+    record_property("doubled", len(desk.counted()) - 1)
     assert desk.verdicts() == ["accepted", *["duplicate"] * 5]
     assert [r.attempt for r in desk.counted()] == [1]
     assert desk.files() == 1
 
 
 @pytest.mark.reliability("C6", load="another body under the same key")
-def test_two_different_updates_are_a_security_event(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_different_updates_are_a_security_event(
+    desk: Desk, caplog: pytest.LogCaptureFixture, record_property: Record
+) -> None:
     first, second = body_of(1.0), body_of(2.0)
     desk.send(first)
     desk.send(second, attempt=2)
+    record_property("conflicts logged", caplog.text.count("SECURITY: dev-a"))
+    record_property("doubled", len(desk.counted()) - 1)
     assert desk.verdicts() == ["accepted", "conflict"]
     assert "SECURITY: dev-a" in caplog.text
     assert [r.body for r in desk.counted()] == [digest(first)]
@@ -224,8 +236,12 @@ def test_what_does_not_count_leaves_no_file(desk: Desk) -> None:
         ({"part": 1}, "part"),
     ],
 )
-def test_a_header_that_cannot_be_is_rejected_with_the_reason(desk: Desk, changes: dict[str, Any], reason: str) -> None:
+def test_a_header_that_cannot_be_is_rejected_with_the_reason(
+    desk: Desk, changes: dict[str, Any], reason: str, record_property: Record
+) -> None:
     desk.send_fields(changes, body_of()[: changes.get("length", SIZE * 4)])
+    record_property("tried", sum(desk.inbox.refused.values()))
+    record_property("counted of wrong ones", len(desk.counted()))
     assert desk.inbox.refused == {reason: 1}
     assert [v.split(":")[:2] for v in desk.verdicts()] == [["rejected", reason]]
     assert desk.counted() == []
@@ -234,26 +250,34 @@ def test_a_header_that_cannot_be_is_rejected_with_the_reason(desk: Desk, changes
 
 @pytest.mark.reliability("C3", load="negative samples")
 @pytest.mark.parametrize("field", ["samples", "round", "attempt", "epoch", "length"])
-def test_a_negative_number_is_no_message(desk: Desk, field: str) -> None:
+def test_a_negative_number_is_no_message(desk: Desk, field: str, record_property: Record) -> None:
     desk.send_fields({field: -1})
+    record_property("tried", sum(desk.inbox.refused.values()))
+    record_property("counted of wrong ones", len(desk.counted()))
     assert desk.inbox.refused == {"schema": 1}
     assert desk.answers == []
 
 
 @pytest.mark.reliability("C3", load="NaN, infinities, huge norms")
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 3e38, -3e38])
-def test_weights_that_no_model_has_are_rejected_and_others_still_count(desk: Desk, value: float) -> None:
+def test_weights_that_no_model_has_are_rejected_and_others_still_count(
+    desk: Desk, value: float, record_property: Record
+) -> None:
     bad, good = body_of(0.5, value, 0.5), body_of(0.5, 1e-40)
     desk.send(bad)
     desk.send(good, "dev-b")
+    record_property("tried", len(desk.verdicts()))
+    record_property("counted of wrong ones", sum(row.device == "dev-a" for row in desk.counted()))
     assert [v.split(":")[:2] for v in desk.verdicts()] == [["rejected", "values"], ["accepted"]]
     assert [r.device for r in desk.counted()] == ["dev-b"]
 
 
 @pytest.mark.reliability("C4", load="wrong lengths")
-def test_a_shorter_or_longer_body_than_the_header_says(desk: Desk) -> None:
+def test_a_shorter_or_longer_body_than_the_header_says(desk: Desk, record_property: Record) -> None:
     for body in (body_of()[:-1], body_of() + b"x", bytes(121 * 1024)):
         desk.send_fields({}, body)
+    record_property("tried", sum(desk.inbox.refused.values()))
+    record_property("counted of wrong ones", len(desk.counted()))
     assert desk.inbox.refused == {"hash": 1, "body": 1, "frame": 1}
     assert desk.counted() == []
 
@@ -317,7 +341,7 @@ def test_parts_of_a_lying_header_are_rejected_as_a_whole(make: Callable[..., Des
 
 @pytest.mark.reliability("C5", load="parts beyond the budget")
 def test_memory_for_unfinished_updates_is_bounded_and_who_found_no_room_may_send_again(
-    make: Callable[..., Desk],
+    make: Callable[..., Desk], record_property: Record
 ) -> None:
     desk = make(TWO)
     desk.inbox._updates._assemblies = Assemblies(CHUNK + 10)
@@ -325,6 +349,8 @@ def test_memory_for_unfinished_updates_is_bounded_and_who_found_no_room_may_send
 
     desk.tell(ANA, "dev-a", "upd", *parts_of(body, "dev-a")[0])
     desk.tell(BOB, "dev-b", "upd", *parts_of(body, "dev-b")[0])
+    record_property("bytes held", desk.inbox._updates._assemblies.size)
+    record_property("refused", desk.inbox.refused["memory"])
     desk.tell(ANA, "dev-a", "upd", *parts_of(body, "dev-a")[1])
     for message, piece in parts_of(body, "dev-b"):
         desk.tell(BOB, "dev-b", "upd", message, piece)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.cloud.desk import ANA, FLEET, SIZE, TASK, TOPICS, Desk, Silent, body_of, register, signed, update
+from tests.recorder import Record
 
 from auricle.errors import BrokerError
 from auricle.wire.frames import CHUNK, MAGIC, seal
@@ -48,7 +49,7 @@ def test_what_is_unanswered_because_the_run_ends_is_no_error_in_the_log(
 
 @pytest.mark.reliability("C2", load="every bit flipped, cut at every byte")
 @pytest.mark.slow
-def test_every_bit_of_the_header_is_guarded_and_every_cut_noticed(desk: Desk) -> None:
+def test_every_bit_of_the_header_is_guarded_and_every_cut_noticed(desk: Desk, record_property: Record) -> None:
     body, topic = body_of(), TOPICS.up("dev-a", "upd")
     frame = seal(ANA, topic, update(body), body)
     end = len(frame) - len(body)
@@ -59,6 +60,9 @@ def test_every_bit_of_the_header_is_guarded_and_every_cut_noticed(desk: Desk) ->
         desk.give(topic, frame[:length])
 
     # A flip that makes the header name another device is a stranger's; all others are dev-a's, refused and counted.
+    record_property("inputs", end * 8 + end - 1)
+    record_property("refused", sum(desk.inbox.refused.values()))
+    record_property("counted of wrong ones", len(desk.counted()))
     assert sum(desk.inbox.refused.values()) == end * 8 + end - 1
     assert desk.answers == []
     assert desk.counted() == []
@@ -98,16 +102,24 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     desk.close()
 
 
-FUZZ = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+FUZZ = settings(
+    max_examples=300,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
 
 
 @pytest.mark.reliability("C2", load="300 inputs, SQLite and PostgreSQL")
 @FUZZ
 @given(noise=st.binary(min_size=1, max_size=600), framed=st.booleans())
-def test_random_bytes_are_refused_and_counted(target: Desk, noise: bytes, framed: bool) -> None:
+def test_random_bytes_are_refused_and_counted(
+    target: Desk, noise: bytes, framed: bool, record_property: Record
+) -> None:
     before = sum(target.inbox.refused.values())
     payload = MAGIC + struct.pack("<H", len(noise)) + noise if framed else noise
     target.give(TOPICS.up("dev-a", "upd"), payload)
+    record_property("inputs", sum(target.inbox.refused.values()))
+    record_property("counted of wrong ones", len(target.counted()))
     assert sum(target.inbox.refused.values()) == before + 1
 
 
@@ -140,7 +152,7 @@ def test_a_registered_devices_inventions_never_leave_the_handler(
 
 
 @pytest.mark.reliability("C5", load="nesting of 20,000, lengths of 4 GB")
-def test_deep_and_wide_headers_cost_nothing(desk: Desk) -> None:
+def test_deep_and_wide_headers_cost_nothing(desk: Desk, record_property: Record) -> None:
     topic = TOPICS.up("dev-a", "upd")
     deep = msgspec.Raw(b"\x91" * 3000 + b"\x00")
     for value in (deep, {str(i): i for i in range(500)}, ["x"] * 2000):
@@ -149,6 +161,8 @@ def test_deep_and_wide_headers_cost_nothing(desk: Desk) -> None:
         for message in (raw, msgspec.msgpack.encode([raw[:4000], bytes(64)])):
             desk.give(topic, MAGIC + struct.pack("<H", min(len(message), 65535)) + message)
 
+    record_property("refused", sum(desk.inbox.refused.values()))
+    record_property("counted of wrong ones", len(desk.counted()))
     assert desk.counted() == []
     assert sum(desk.inbox.refused.values()) == 11
 
@@ -157,7 +171,9 @@ def test_deep_and_wide_headers_cost_nothing(desk: Desk) -> None:
     "C5", load="2 MB frame, 100,000 parts, 10,000 deep, 1,000,000 keys: memory, and what comes after"
 )
 @pytest.mark.slow
-def test_what_is_far_too_large_takes_less_than_32_mb_and_what_comes_after_counts(desk: Desk) -> None:
+def test_what_is_far_too_large_takes_less_than_32_mb_and_what_comes_after_counts(
+    desk: Desk, record_property: Record
+) -> None:
     topic, body = TOPICS.up("dev-a", "upd"), body_of()
     fields = {**msgspec.to_builtins(update(body)), "type": "update"}
     many = fields | {"parts": 100_000, "length": 100_000 * CHUNK}
@@ -176,6 +192,8 @@ def test_what_is_far_too_large_takes_less_than_32_mb_and_what_comes_after_counts
     finally:
         tracemalloc.stop()
 
+    record_property("MB", round(most / 1e6, 1))
+    record_property("refused", sum(desk.inbox.refused.values()))
     assert most < 32 << 20
     assert sum(desk.inbox.refused.values()) == len(frames)
     assert desk.verdicts() == []

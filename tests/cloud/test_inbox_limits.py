@@ -27,6 +27,7 @@ from tests.cloud.desk import (
     signed,
     table_of,
 )
+from tests.recorder import Record
 
 from auricle.errors import StorageError
 from auricle.wire.identity import Identity
@@ -166,12 +167,14 @@ def test_maps_of_a_round_in_which_somebody_sent_none_do_not_count() -> None:
 
 
 @pytest.mark.reliability("C3", load="a norm beyond float32")
-def test_a_norm_that_overflows_is_refused(make: Callable[..., Desk]) -> None:
+def test_a_norm_that_overflows_is_refused(make: Callable[..., Desk], record_property: Record) -> None:
     desk = make(limits=Limits(frames=1e9, burst=1e9, weight=float("inf"), norm=1e30))
     desk.heard.bases[BASE] = np.full(SIZE, -3e38, np.float32)
     body = body_of(3e38)
     with np.errstate(over="ignore"):
         desk.send(body)
+    record_property("tried", sum(desk.inbox.refused.values()))
+    record_property("counted of wrong ones", len(desk.counted()))
     assert desk.inbox.refused == {"norm": 1}
 
 
@@ -185,9 +188,14 @@ def test_a_loss_is_kept_and_passed_on(desk: Desk, value: float) -> None:
 
 @pytest.mark.reliability("C3", load="NaN loss")
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -1.0, 1e7])
-def test_a_loss_that_is_none_is_kept_as_unknown_and_passed_on(desk: Desk, value: float) -> None:
+def test_a_loss_that_is_none_is_kept_as_unknown_and_passed_on(
+    desk: Desk, value: float, record_property: Record
+) -> None:
     desk.tell(ANA, "dev-a", "loss", loss(loss=value))
-    assert desk.store.rounds.losses(TASK, 1, BASE)["dev-a"].loss is None
+    kept = desk.store.rounds.losses(TASK, 1, BASE)
+    record_property("tried", len(kept))
+    record_property("counted of wrong ones", sum(entry.loss is not None for entry in kept.values()))
+    assert kept["dev-a"].loss is None
     assert desk.answers == [("Loss", "dev-a", "loss")]
     assert desk.inbox.refused == {}
 
@@ -217,13 +225,17 @@ def test_a_loss_of_a_device_that_was_not_invited_is_refused(desk: Desk) -> None:
 
 
 @pytest.mark.reliability("S5", load="a device that nobody approved")
-def test_a_device_that_waits_for_approval_is_heard_and_does_not_count(make: Callable[..., Desk]) -> None:
+def test_a_device_that_waits_for_approval_is_heard_and_does_not_count(
+    make: Callable[..., Desk], record_property: Record
+) -> None:
     desk = make(standing="pending")
     body = body_of()
 
     desk.tell(ANA, "dev-a", "get", get())
     desk.send(body)
     refused = dict(desk.inbox.refused)
+    record_property("tried", sum(refused.values()))
+    record_property("accepted", len(desk.counted()))
     desk.store.devices.set_standing(["dev-a"], "approved", who="ana")
     desk.send(body)
 
@@ -244,7 +256,9 @@ def test_a_quarantined_device_is_heard_and_does_not_count(desk: Desk) -> None:
 
 
 @pytest.mark.reliability("S5", load="a revoked device")
-def test_a_revoked_device_counts_no_more_at_once_and_is_heard_no_more_once_that_is_known(desk: Desk) -> None:
+def test_a_revoked_device_counts_no_more_at_once_and_is_heard_no_more_once_that_is_known(
+    desk: Desk, record_property: Record
+) -> None:
     body = body_of()
     desk.store.devices.set_standing(["dev-a"], "revoked", who="ana", reason="stolen")
 
@@ -256,6 +270,8 @@ def test_a_revoked_device_counts_no_more_at_once_and_is_heard_no_more_once_that_
     other = Identity.create()
     desk.tell(other, "dev-a", "reg", register("dev-a", other))
 
+    record_property("tried", sum(desk.inbox.refused.values()))
+    record_property("accepted", len(desk.counted()))
     assert desk.answers == [("Update", "dev-a", "rejected:revoked")]
     assert desk.inbox.refused == {"revoked": 1, "standing": 4}
     assert desk.strangers == []

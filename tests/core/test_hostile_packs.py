@@ -23,6 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.core import tiny_pack
 from tests.core.tars import tar_of
 from tests.core.tiny_pack import EVALUATE, STEP, TABLE, WEIGHTS
+from tests.recorder import Record
 
 from auricle.checks.graph_check import check_graph
 from auricle.errors import PackError
@@ -313,7 +314,9 @@ HOSTILE = {**ARCHIVES, **MANIFESTS, **CHANGED, **GRAPH_FILES, **STARTS}
 
 @pytest.mark.reliability("C5", load="zstd and tar bombs in packs")
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_pack_is_refused_by_name_and_costs_nothing(tmp_path: Path, name: str) -> None:
+def test_a_hostile_pack_is_refused_by_name_and_costs_nothing(
+    tmp_path: Path, name: str, record_property: Record
+) -> None:
     make, sentence = HOSTILE[name]
     path = tmp_path / "pack.tar.zst"
     path.write_bytes(make())
@@ -326,6 +329,7 @@ def test_a_hostile_pack_is_refused_by_name_and_costs_nothing(tmp_path: Path, nam
     finally:
         tracemalloc.stop()
 
+    record_property("MB", round(peak / 1e6, 2))
     assert str(caught.value).isprintable()
     assert str(caught.value).endswith(".")
     assert peak < MOST_BYTES

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.recorder import Record
 
 from auricle.errors import SettingsError
 from auricle.mqtt_link.inbound import Inbox
@@ -96,10 +97,14 @@ def test_filters(topic_filter: str, topic: str, match: bool) -> None:
 
 
 @pytest.mark.reliability("S7", load="the waits of a link: drawn at random, they grow up to a cap")
-def test_backoff_doubles_to_its_cap_and_starts_over_after_a_stable_connection(monkeypatch) -> None:
+def test_backoff_doubles_to_its_cap_and_starts_over_after_a_stable_connection(
+    monkeypatch, record_property: Record
+) -> None:
     monkeypatch.setattr("random.uniform", lambda low, high: high)
     backoff = Backoff(0.5, 60.0)
-    assert [backoff.wait(0.0) for _ in range(9)] == [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
+    waits = [backoff.wait(0.0) for _ in range(9)]
+    record_property("waits s", str(waits))
+    assert waits == [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
     assert backoff.wait(lived=11.0) == 0.5
     assert backoff.wait(lived=9.0) == 1
 

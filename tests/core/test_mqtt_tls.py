@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.core.tcp_proxy import Proxy
+from tests.recorder import Record
 
 from auricle.errors import BrokerDistrustError, BrokerError
 from auricle.mqtt_link.link import BrokerAddress, Delivery, LinkSettings, MqttLink
@@ -137,7 +138,9 @@ def test_nobody_is_trusted_without_being_told_and_a_bad_certificate_is_told_at_o
 @pytest.mark.parametrize(
     ("days", "why"), [(3652.5, "not valid yet by the clock"), (-3652.5, "expired by the clock")], ids=["early", "late"]
 )
-def test_a_clock_that_is_years_off_is_told_and_not_looped_over(days: float, why: str, tmp_path: Path) -> None:
+def test_a_clock_that_is_years_off_is_told_and_not_looped_over(
+    days: float, why: str, tmp_path: Path, record_property: Record
+) -> None:
     """To a clock that is ten years early a good certificate is one of ten years later."""
     certificate, key = self_signed(tmp_path, "broker", days=days)
     process, port = tls_broker(tmp_path, certificate, key)
@@ -148,6 +151,8 @@ def test_a_clock_that_is_years_off_is_told_and_not_looped_over(days: float, why:
             async with MqttLink(LinkSettings(address, "c", backoff_first=600)) as link:
                 with pytest.raises(BrokerDistrustError, match=why):
                     await asyncio.wait_for(link.wait_connected(600), 60)
+            record_property("attempts", proxy.accepted)
+            record_property("accepted", link.counters.connections)
             assert proxy.accepted == 1
 
     during(process, case)

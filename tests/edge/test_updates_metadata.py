@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]
 from tests.edge.update_site import DAY, NOW, Answer, Repository, Server, altered, at, endless, refresh, serving, whole
+from tests.recorder import Record
 
 from auricle.errors import AuricleError
 from auricle_edge.ota.records import UpdateLaterError, UpdateRefusedError
@@ -41,6 +42,13 @@ def state(folder: Path) -> dict[str, str]:
     """What the device believes: names and hashes of its metadata."""
     files = (path for path in folder.glob("*.json") if path.is_file() and not path.is_symlink())
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def tell_believed(before: dict[str, str], folder: Path, record: Record) -> None:
+    """How many parts of metadata are not what they were before an attack."""
+    now = state(folder)
+    record("parts tried", len(now))
+    record("accepted", sum(now.get(name) != value for name, value in before.items()))
 
 
 def test_a_target_is_found_with_its_length_hash_and_description(tmp_path: Path, server: Server) -> None:
@@ -84,25 +92,31 @@ ATTACKS: dict[str, tuple[Callable[[Repository], None], str]] = {
 @pytest.mark.reliability("C7", load="update metadata: wrong keys")
 @pytest.mark.parametrize(("attack", "says"), ATTACKS.values(), ids=ATTACKS.keys())
 def test_metadata_that_its_keys_did_not_sign_is_refused_and_believed_never(
-    attack: Callable[[Repository], None], says: str, tmp_path: Path, server: Server
+    attack: Callable[[Repository], None], says: str, tmp_path: Path, server: Server, record_property: Record
 ) -> None:
     refresh(tmp_path, server, server.repository.root)
     before = state(tmp_path)
     attack(server.repository)
     with pytest.raises(UpdateRefusedError, match=says):
         refresh(tmp_path, server, server.repository.root)
+    targets = {"targets.json": before["targets.json"]}  # others may be newer, and as their keys signed them
+    tell_believed(targets, tmp_path, record_property)
     assert state(tmp_path)["targets.json"] == before["targets.json"]
     server.repository.publish()
     assert refresh(tmp_path, server, server.repository.root).find(PATH).length == len(CONTENT)
 
 
 @pytest.mark.reliability("C7", load="freeze")
-def test_a_frozen_repository_is_refused_once_its_timestamp_has_run_out(tmp_path: Path, server: Server) -> None:
+def test_a_frozen_repository_is_refused_once_its_timestamp_has_run_out(
+    tmp_path: Path, server: Server, record_property: Record
+) -> None:
     server.repository.parts["timestamp"].expires = NOW + DAY
     server.repository.publish()
     refresh(tmp_path, server, server.repository.root)
+    before = state(tmp_path)
     with pytest.raises(UpdateRefusedError, match=r"timestamp\.json is expired"):
         refresh(tmp_path, server, server.repository.root, at(NOW + 2 * DAY))
+    tell_believed(before, tmp_path, record_property)
 
 
 @pytest.mark.parametrize("role", ["root", "targets", "snapshot"])
@@ -118,10 +132,13 @@ def test_every_role_expires(role: str, tmp_path: Path, server: Server) -> None:
 
 @pytest.mark.reliability("C7", load="rollback")
 @pytest.mark.parametrize("role", ["timestamp", "snapshot", "targets"])
-def test_an_older_version_of_a_role_is_refused(role: str, tmp_path: Path, server: Server) -> None:
+def test_an_older_version_of_a_role_is_refused(
+    role: str, tmp_path: Path, server: Server, record_property: Record
+) -> None:
     repository = server.repository
     repository.publish()
     refresh(tmp_path, server, repository.root)
+    before = {f"{role}.json": state(tmp_path)[f"{role}.json"]}
     for name in ("targets", "snapshot", "timestamp"):
         repository.parts[name].version += -2 if name == role else 5
     targets, snapshot, timestamp = (repository.parts[name] for name in ("targets", "snapshot", "timestamp"))
@@ -132,10 +149,11 @@ def test_an_older_version_of_a_role_is_refused(role: str, tmp_path: Path, server
     repository.files["metadata/timestamp.json"] = repository.sign("timestamp")
     with pytest.raises(UpdateRefusedError, match="version"):
         refresh(tmp_path, server, repository.root)
+    tell_believed(before, tmp_path, record_property)
 
 
 @pytest.mark.reliability("C7", load="mix-and-match")
-def test_parts_of_two_repositories_states_do_not_mix(tmp_path: Path, server: Server) -> None:
+def test_parts_of_two_repositories_states_do_not_mix(tmp_path: Path, server: Server, record_property: Record) -> None:
     repository = server.repository
     twin = repository.copied()
     twin.add(PATH, b"another bundle", CUSTOM)
@@ -145,6 +163,7 @@ def test_parts_of_two_repositories_states_do_not_mix(tmp_path: Path, server: Ser
     repository.files[f"metadata/{number}.snapshot.json"] = twin.files[f"metadata/{number - 1}.snapshot.json"]
     with pytest.raises(UpdateRefusedError, match="Expected snapshot version"):
         refresh(tmp_path, server, repository.root)
+    record_property("accepted", int("snapshot.json" in state(tmp_path)))
 
 
 def test_a_role_with_a_threshold_of_two_needs_two(tmp_path: Path) -> None:
@@ -192,10 +211,11 @@ def test_another_first_root_is_no_root_of_ours(tmp_path: Path, server: Server) -
 
 
 @pytest.mark.reliability("C7", load="endless data")
-def test_endless_metadata_is_cut_off(tmp_path: Path, server: Server) -> None:
+def test_endless_metadata_is_cut_off(tmp_path: Path, server: Server, record_property: Record) -> None:
     server.instead[STAMP] = endless()
     with pytest.raises(UpdateRefusedError, match="more"):
         refresh(tmp_path, server, server.repository.root)
+    record_property("accepted", int("timestamp.json" in state(tmp_path)))
 
 
 def test_targets_may_be_as_large_as_the_limit_and_no_larger(tmp_path: Path, server: Server) -> None:

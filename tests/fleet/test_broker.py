@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.recorder import Record
 
 from auricle.errors import BrokerError, SettingsError
 from auricle.mqtt_link.link import LinkSettings, MqttLink
@@ -57,7 +58,7 @@ async def test_a_broker_listens_on_loopback_and_ends(tmp_path: Path, kind: Kind)
 
 
 @pytest.mark.reliability("S8", load="no name, no access")
-async def test_no_access_without_a_name(tmp_path: Path, kind: Kind) -> None:
+async def test_no_access_without_a_name(tmp_path: Path, kind: Kind, record_property: Record) -> None:
     async with await start_broker(tmp_path, USERS, fleet="f", kind=kind) as broker:
         named = broker.address("dev-a")
         protocol = "" if named.protocol == "5" else f"?protocol={named.protocol}"
@@ -67,16 +68,21 @@ async def test_no_access_without_a_name(tmp_path: Path, kind: Kind) -> None:
                 await asyncio.sleep(0.01)
             with pytest.raises(BrokerError, match=r"refuses|hung up"):
                 await link.wait_connected(0.5)
+            record_property("accepted", link.counters.connections)
 
 
 @pytest.mark.reliability("S8", load="no password in a file")
-async def test_passwords_are_in_no_file_and_hashes_in_a_private_one(tmp_path: Path, kind: Kind) -> None:
+async def test_passwords_are_in_no_file_and_hashes_in_a_private_one(
+    tmp_path: Path, kind: Kind, record_property: Record
+) -> None:
     async with await start_broker(tmp_path, USERS, fleet="f", kind=kind):
         folder = tmp_path / "broker"
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        for path in folder.iterdir():
-            text = path.read_text(errors="replace")
-            assert not any(password in text for password in USERS.values()), path
+        texts = {path: path.read_text(errors="replace") for path in folder.iterdir()}
+        open_ones = [path for path, text in texts.items() if any(password in text for password in USERS.values())]
+        record_property("files", len(texts))
+        record_property("secrets", len(open_ones))
+        assert open_ones == []
         assert stat.S_IMODE((folder / "passwords").stat().st_mode) == 0o600
 
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+from tests.recorder import Record
 from tests.system.tls_site import connected, hear, noting, until
 
 from auricle.errors import BrokerError, SettingsError
@@ -48,7 +49,7 @@ async def try_to(step: object) -> None:
 
 
 @pytest.mark.reliability("L3", load="rights and deliveries on mosquitto and amqtt (3.1.1)")
-async def test_everyone_gets_what_is_his(tmp_path: Path, kind: Kind) -> None:
+async def test_everyone_gets_what_is_his(tmp_path: Path, kind: Kind, record_property: Record) -> None:
     async with fleet(tmp_path, kind) as (_, links):
         got = [
             await hear(links["coordinator"], "d/+/up/#", "d/+/state"),
@@ -61,10 +62,11 @@ async def test_everyone_gets_what_is_his(tmp_path: Path, kind: Kind) -> None:
         for topic in ("c/state", "c/model", "b/abc/0", "d/dev-a/dn/inv", "d/dev-a/dn/ack"):
             await links["coordinator"].publish(f"{T}/{topic}", b"1")
         await until(lambda: list(map(len, got)) == [6, 5, 3], 60)
+    record_property("delivered", sum(map(len, got)))
 
 
 @pytest.mark.reliability("S2", load="the same with passwords, mosquitto and amqtt")
-async def test_nothing_is_delivered_outside_the_rights(tmp_path: Path, kind: Kind) -> None:
+async def test_nothing_is_delivered_outside_the_rights(tmp_path: Path, kind: Kind, record_property: Record) -> None:
     """Canaries from and to where they must not go, then one allowed message each: by then all had time to come."""
     async with fleet(tmp_path, kind) as (_, links):
         await links["coordinator"].publish(f"{T}/d/dev-b/dn/cmd", b"canary", retain=True)
@@ -85,11 +87,14 @@ async def test_nothing_is_delivered_outside_the_rights(tmp_path: Path, kind: Kin
         await until(lambda: all(f"{T}/c/state end" in each for each in got.values()) and len(head) >= 3, 60)
     # mosquitto delivers once for each matching filter, hence the sets.
     public = {f"{T}/c/model model", f"{T}/c/state end"}
+    own = {*public, f"{T}/d/dev-b/dn/cmd canary", f"{T}/d/dev-b/dn/ack honest"}
+    up = [f"{T}/d/{said}" for said in ("dev-a/up/upd honest", "dev-b/state canary", "dev-b/up/upd honest")]
+    allowed = {"dev-a": public, "observer": public, "dev-b": own, "coordinator": set(up)}
+    heard = {**got, "coordinator": head}
+    record_property("delivered outside", sum(len(set(heard[user]) - allowed[user]) for user in allowed))
     assert set(got["dev-a"]) == set(got["observer"]) == public
-    assert set(got["dev-b"]) == {*public, f"{T}/d/dev-b/dn/cmd canary", f"{T}/d/dev-b/dn/ack honest"}
-    assert sorted(head) == [
-        f"{T}/d/{said}" for said in ("dev-a/up/upd honest", "dev-b/state canary", "dev-b/up/upd honest")
-    ]
+    assert set(got["dev-b"]) == own
+    assert sorted(head) == up
 
 
 async def test_retained_messages_of_others_do_not_come_with_a_reconnect(tmp_path: Path, kind: Kind) -> None:
@@ -107,7 +112,9 @@ async def test_retained_messages_of_others_do_not_come_with_a_reconnect(tmp_path
 
 @pytest.mark.reliability("S3", load="the same with passwords")
 @pytest.mark.parametrize("password", ["a-secret", "wrong"])
-async def test_naming_anothers_client_id_does_not_touch_its_session(tmp_path: Path, kind: Kind, password: str) -> None:
+async def test_naming_anothers_client_id_does_not_touch_its_session(
+    tmp_path: Path, kind: Kind, password: str, record_property: Record
+) -> None:
     stolen: list[str] = []
     async with fleet(tmp_path, kind) as (broker, links):
         victim = links["dev-b"]
@@ -122,6 +129,8 @@ async def test_naming_anothers_client_id_does_not_touch_its_session(tmp_path: Pa
             await links["coordinator"].publish(f"{T}/d/dev-b/dn/ack", b"mine")
             await until(lambda: got == [f"{T}/d/dev-b/dn/ack mine"], 60)
             assert thief.connected == (kind == "mosquitto" and password == "a-secret")
+        record_property("connections of the victim", victim.counters.connections)
+        record_property("stolen messages", len(stolen))
         assert victim.counters.connections == 1
         assert stolen == []
 

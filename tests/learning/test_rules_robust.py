@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.learning.rule_cases import agrees, in_one_layer
+from tests.recorder import Record
 
 from auricle.errors import SettingsError
 from auricle_learning.aggregation.cohort import Cohort, Layer
@@ -190,13 +191,14 @@ def test_norm_clipping_bounds_what_an_attacker_moves() -> None:
 @pytest.mark.reliability("S9", load="exact cases")
 @pytest.mark.parametrize("name", ["median", "trimmed-mean", "krum", "multi-krum", "geometric-median"])
 @pytest.mark.parametrize("evil", [1e6, 1e38, -3e38])
-def test_a_minority_far_away_moves_nothing(name: str, evil: float) -> None:
+def test_a_minority_far_away_moves_nothing(name: str, evil: float, record_property: Record) -> None:
     rng = np.random.default_rng(0)
     honest = rng.normal(1.0, 0.1, (8, 5)).astype(np.float32)
     options: dict[str, Any] = {"trimmed-mean": {"beta": 0.2}, "krum": {"attackers": 2}, "multi-krum": {"attackers": 2}}
 
     result = get_rule(name, **options.get(name, {}))(cohort_of(np.vstack([honest, np.full((2, 5), evil, np.float32)])))
 
+    record_property("weights off by", round(float(np.abs(result.weights - 1).max()), 3))
     assert (np.abs(result.weights - 1) < 0.5).all()
 
 

@@ -20,6 +20,7 @@ from auricle_edge.fleet.agent import Agent
 from auricle_learning.runtimes import StepRuntime
 from tests.cloud.desk import signed
 from tests.edge.agent_site import DEVICE, KEY, OTHER, TASK, TOPICS, Site, until, with_broker
+from tests.recorder import Record
 from tests.system.tls_site import NEEDS_MOSQUITTO, running
 
 pytestmark = [NEEDS_MOSQUITTO, pytest.mark.slow]
@@ -53,7 +54,9 @@ def header(message: Message, **changes: object) -> dict[str, object]:
 
 
 @pytest.mark.reliability("C7", load="a forged invitation")
-async def test_a_model_is_taken_from_nobody_without_the_coordinators_key(runtime: StepRuntime, tmp_path: Path) -> None:
+async def test_a_model_is_taken_from_nobody_without_the_coordinators_key(
+    runtime: StepRuntime, tmp_path: Path, record_property: Record
+) -> None:
     """C7, bad signature: not obeyed, not trained from, and the next honest round is taken part in."""
 
     async def case(site: Site) -> None:
@@ -65,14 +68,18 @@ async def test_a_model_is_taken_from_nobody_without_the_coordinators_key(runtime
             cut = seal(KEY, INVITED, c.invite(forged, 2))
             await c.link.publish(INVITED, cut[:-1] + bytes([cut[-1] ^ 1]))
             await c.barrier()
+            record_property("accepted", len(c.said(Update)) - 1)
             assert len(c.said(Update)) == 1
             await trains(site, agent, 2)
+            record_property("honest rounds", len(c.said(Update)))
 
     await over_tls(case, runtime, tmp_path)
 
 
 @pytest.mark.reliability("C6", load="recorded invitations played back")
-async def test_recorded_invitations_do_not_bring_an_old_model_back(runtime: StepRuntime, tmp_path: Path) -> None:
+async def test_recorded_invitations_do_not_bring_an_old_model_back(
+    runtime: StepRuntime, tmp_path: Path, record_property: Record
+) -> None:
     """C7, rollback and freeze: what was said before, in this epoch or an older one, is not said again by a copy."""
 
     async def case(site: Site) -> None:
@@ -88,11 +95,14 @@ async def test_recorded_invitations_do_not_bring_an_old_model_back(runtime: Step
             count = len(c.said(Update))
             await c.link.publish(INVITED, recorded)
             await c.barrier(epoch=4)
+            played = len(c.said(Update)) - count
             assert agent.state == "idle"
             await trains(site, agent, 3, epoch=5)
             await c.link.publish(INVITED, recorded)
             await c.link.publish(INVITED, seal(KEY, INVITED, c.invite(old, 4, epoch=4)))
             await c.barrier()
+            record_property("rounds doubled by a copy", played + len(c.said(Update)) - count - 1)
+            record_property("honest rounds", count + 1)
             assert len(c.said(Update)) == count + 1
             assert agent.state == "idle"
 
@@ -102,7 +112,7 @@ async def test_recorded_invitations_do_not_bring_an_old_model_back(runtime: Step
 @pytest.mark.reliability("C7", load="right signature, another blob")
 @pytest.mark.parametrize("how", ["another model", "endless", "never"])
 async def test_a_model_that_is_not_the_signed_one_is_reported_and_never_loaded(
-    runtime: StepRuntime, tmp_path: Path, how: str
+    runtime: StepRuntime, tmp_path: Path, how: str, record_property: Record
 ) -> None:
     """C7, a good signature over another blob, or one that does not end: the device keeps what it has and says so."""
 
@@ -130,15 +140,19 @@ async def test_a_model_that_is_not_the_signed_one_is_reported_and_never_loaded(
             await until(lambda: agent.state == "idle")
             assert (status.state, status.round, status.task) == ("failed", 2, TASK)
             assert name[:12] in status.reason
+            record_property("accepted", int(agent.rounds.local is not before))
             assert agent.rounds.local is before
             assert len(c.said(Update)) == 1
             await trains(site, agent, 3)
+            record_property("honest rounds", len(c.said(Update)))
 
     await over_tls(case, runtime, tmp_path)
 
 
 @pytest.mark.reliability("U1", load="unknown keys")
-async def test_keys_that_a_newer_coordinator_adds_are_passed_over(runtime: StepRuntime, tmp_path: Path) -> None:
+async def test_keys_that_a_newer_coordinator_adds_are_passed_over(
+    runtime: StepRuntime, tmp_path: Path, record_property: Record
+) -> None:
     async def case(site: Site) -> None:
         c = site.coordinator
         async with site.device() as agent:
@@ -147,13 +161,14 @@ async def test_keys_that_a_newer_coordinator_adds_are_passed_over(runtime: StepR
             update = await c.wait(Update)
             await c.ack(update)
             await until(lambda: agent.state == "idle")
+            record_property("updates to a newer coordinator", len(c.said(Update)))
 
     await over_tls(case, runtime, tmp_path)
 
 
 @pytest.mark.reliability("U1", load="another major version")
 async def test_another_major_version_is_refused_by_name_and_the_coordinator_is_told(
-    runtime: StepRuntime, tmp_path: Path
+    runtime: StepRuntime, tmp_path: Path, record_property: Record
 ) -> None:
     async def case(site: Site) -> None:
         c = site.coordinator
@@ -161,6 +176,8 @@ async def test_another_major_version_is_refused_by_name_and_the_coordinator_is_t
             await c.link.publish(INVITED, signed(KEY, INVITED, header(c.invite(site.model), schema=2)))
             status = await c.wait(Status)
             assert (status.state, status.reason.split(":")[0]) == ("failed", UPGRADE)
+            record_property("accepted", len(c.said(Update)))
+            record_property("upgrades asked for", len(c.said(Status)))
             assert c.said(Update) == []
             await trains(site, agent, 2)
 
@@ -168,13 +185,16 @@ async def test_another_major_version_is_refused_by_name_and_the_coordinator_is_t
 
 
 @pytest.mark.reliability("U1", load="an unknown kind of message")
-async def test_a_message_of_an_unknown_kind_changes_nothing(runtime: StepRuntime, tmp_path: Path) -> None:
+async def test_a_message_of_an_unknown_kind_changes_nothing(
+    runtime: StepRuntime, tmp_path: Path, record_property: Record
+) -> None:
     async def case(site: Site) -> None:
         c = site.coordinator
         async with site.device() as agent:
             invite: Invite = c.invite(site.model)
             await c.link.publish(INVITED, signed(KEY, INVITED, header(invite, type="celebrate")))
             await c.barrier()
+            record_property("accepted", len(c.said(Update)))
             assert agent.state == "idle"
             await trains(site, agent, 1)
 

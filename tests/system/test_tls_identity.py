@@ -31,6 +31,7 @@ from auricle_cloud.storage.store import FILE, Store
 from auricle_fleet.broker.broker import Broker
 from auricle_fleet.broker.process import BrokerProcess
 from tests.nightly import nightly_but
+from tests.recorder import Record
 from tests.system.canary import start_canaries
 from tests.system.command_lines import run, serve
 from tests.system.tls_site import (
@@ -68,7 +69,7 @@ def of_its_own(authority: Authority, key: Key) -> str:
 
 
 @pytest.mark.reliability("S1", load="no certificate, another CA, expired, revoked, plain text, on mosquitto")
-async def test_strangers_get_no_connack(tmp_path: Path) -> None:
+async def test_strangers_get_no_connack(tmp_path: Path, record_property: Record) -> None:
     async with running(tmp_path) as site:
         plain, root = f"127.0.0.1:{site.port}", tmp_path / "authority" / "root.pem"
         other = Authority.create(tmp_path / "other", "Test")
@@ -95,12 +96,14 @@ async def test_strangers_get_no_connack(tmp_path: Path) -> None:
         async with connected(link(site.of("dev-good"), "dev-good")):
             counts = {name: each.counters.connections for name, each in links.items()}
         await asyncio.gather(*(each.stop() for each in links.values()))
+        record_property("tried", len(counts))
+        record_property("accepted", sum(counts.values()))
         assert all(isinstance(error, BrokerError) for error in refused)
         assert counts == dict.fromkeys(strangers, 0)
 
 
 @pytest.mark.reliability("S2", load="publishing and subscribing as others, `#`, `$share`, `$SYS`")
-async def test_nothing_is_delivered_outside_of_the_rights(tmp_path: Path) -> None:
+async def test_nothing_is_delivered_outside_of_the_rights(tmp_path: Path, record_property: Record) -> None:
     """Granted or not, forbidden filters and topics deliver nothing."""
     async with running(tmp_path) as site:
         delivered: dict[str, list[str]] = {}
@@ -119,13 +122,20 @@ async def test_nothing_is_delivered_outside_of_the_rights(tmp_path: Path) -> Non
             await until(lambda: TOPICS.model in delivered["observer"])
             await asyncio.gather(*(canary.stop() for canary in canaries))
         roles = Roles(FLEET)
-        for user, topics in delivered.items():
-            assert all(any(covers(allowed, topic) for allowed in roles.of(user).read) for topic in topics), user
-        assert not [line for line in (*received, *outside) if "forged" in line or "dev-b" in line]
+        strange = [
+            (user, topic)
+            for user, topics in delivered.items()
+            for topic in topics
+            if not any(covers(allowed, topic) for allowed in roles.of(user).read)
+        ]
+        forged = [line for line in (*received, *outside) if "forged" in line or "dev-b" in line]
+        record_property("delivered inside", len(received) + sum(map(len, delivered.values())))
+        record_property("delivered outside", len(strange) + len(forged))
+        assert (strange, forged) == ([], [])
 
 
 @pytest.mark.reliability("S3", load="another certificate, the victim's client id")
-async def test_another_certificate_does_not_take_over_a_session(tmp_path: Path) -> None:
+async def test_another_certificate_does_not_take_over_a_session(tmp_path: Path, record_property: Record) -> None:
     """Whatever client id it names, it is who its certificate says."""
     async with running(tmp_path) as site:
         victim, thief = link(site.of("dev-a"), "dev-a"), link(site.of("dev-b"), "dev-a")
@@ -136,12 +146,14 @@ async def test_another_certificate_does_not_take_over_a_session(tmp_path: Path) 
                 stolen = await hear(thief, "d/dev-a/dn/#")
                 await head.publish(TOPICS.down("dev-a", "cmd"), b"for dev-a")
                 await until(lambda: len(got) == 1)
+                record_property("connections of the victim", victim.counters.connections)
+                record_property("stolen messages", len(stolen))
                 assert (victim.connected, victim.counters.connections) == (True, 1)
             assert stolen == []
 
 
 @pytest.mark.reliability("S4", load="retained messages on the coordinator's topics")
-async def test_retained_topics_of_the_coordinator_cannot_be_poisoned(tmp_path: Path) -> None:
+async def test_retained_topics_of_the_coordinator_cannot_be_poisoned(tmp_path: Path, record_property: Record) -> None:
     """Neither another manifest nor an empty one takes the place of the retained one."""
     async with running(tmp_path) as site:
         head, device = link(site.of("coordinator"), "coordinator"), link(site.of("dev-a"), "dev-a")
@@ -156,11 +168,13 @@ async def test_retained_topics_of_the_coordinator_cannot_be_poisoned(tmp_path: P
                 seen = await hear(fresh, "c/#", "d/dev-b/dn/#")
                 await head.publish(TOPICS.down("dev-b", "inv"), b"last")
                 await until(lambda: f"{TOPICS.down('dev-b', 'inv')} last" in seen)
-        assert [line.partition(" ")[2] for line in seen] == ["manifest", "last"]
+        heard = [line.partition(" ")[2] for line in seen]
+        record_property("poisoned", len(heard) - heard.count("manifest") - heard.count("last"))
+        assert heard == ["manifest", "last"]
 
 
 @pytest.mark.reliability("S4", load="retained messages below `up/`")
-async def test_a_certificate_cannot_fill_the_broker(tmp_path: Path) -> None:
+async def test_a_certificate_cannot_fill_the_broker(tmp_path: Path, record_property: Record) -> None:
     """What one device has the broker keep is its state and seven messages, of a frame's size each."""
     async with running(tmp_path) as site:
         large = bytes(LARGEST_PACKET - 256)
@@ -179,6 +193,9 @@ async def test_a_certificate_cannot_fill_the_broker(tmp_path: Path) -> None:
             seen = await hear(head, "d/+/up/#", "d/+/state", "c/#")
             await until(lambda: f"{TOPICS.model} last" in seen)
         sizes = {topic: len(payload) for topic, _, payload in (line.partition(" ") for line in seen)}
+        record_property("tried", len(junk) + len(more) + len(own))
+        record_property("poisoned", len(set(sizes) - {*own, TOPICS.model}))
+        record_property("bytes kept", sum(sizes.values()))
         assert sorted(sizes) == sorted([*own, TOPICS.model])
         assert sum(sizes.values()) < len(own) * LARGEST_PACKET
 

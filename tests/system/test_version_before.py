@@ -16,6 +16,7 @@ import pytest
 
 from auricle.process.cli import main
 from auricle_fleet import FleetRun
+from tests.recorder import Record
 
 BEFORE = Path(__file__).parent / "before"
 MODELS = ("461bec07", "94f9867d", "2d6e2901")  # the first eight digits of the hash of each version's weights
@@ -47,10 +48,14 @@ def _check_coordinator(capsys: pytest.CaptureFixture[str], state: Path) -> None:
 
 
 @pytest.mark.reliability("U1", load="the state of the version before")
-def test_a_coordinators_state_is_brought_up_to_date_and_read(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_coordinators_state_is_brought_up_to_date_and_read(
+    folders: Path, capsys: pytest.CaptureFixture[str], record_property: Record
+) -> None:
     state = folders / "run/state/coordinator"
     _check_coordinator(capsys, state)
     models = _said(capsys, "cloud", "models", "list", "--state", str(state))["models"]
+    record_property("models read", len(models))
+    record_property("models of other bytes", sum(row["blob"][:8] not in MODELS for row in models))
     assert {row["version"]: row["blob"][:8] for row in models} == dict(enumerate(MODELS))
 
 
