@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.core.tcp_proxy import Proxy
+from tests.recorder import Record
 
 from auricle.errors import BrokerDistrustError, BrokerError
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink, Will
@@ -34,7 +38,9 @@ def available(kind: Kind) -> Kind:
     return kind
 
 
-Case = Callable[[Broker], Awaitable[None]]
+Case = Callable[..., Awaitable[None]]
+"""What is done with a running broker; it may take `record_property` after it."""
+Test = Callable[[Path, Kind, Record], None]
 
 
 def run(case: Case, folder: Path, kind: Kind, *, persistence: bool = True) -> None:
@@ -45,12 +51,13 @@ def run(case: Case, folder: Path, kind: Kind, *, persistence: bool = True) -> No
     asyncio.run(whole())
 
 
-def on(*kinds: Kind, persistence: bool = True) -> Callable[[Case], Callable[[Path, Kind], None]]:
+def on(*kinds: Kind, persistence: bool = True) -> Callable[[Case], Test]:
     """A test of a running broker, once for each kind."""
 
-    def made(case: Case) -> Callable[[Path, Kind], None]:
-        def test(tmp_path: Path, kind: Kind) -> None:
-            run(case, tmp_path, available(kind), persistence=persistence)
+    def made(case: Case) -> Test:
+        def test(tmp_path: Path, kind: Kind, record_property: Record) -> None:
+            told = {"record_property": record_property} if "record_property" in signature(case).parameters else {}
+            run(partial(case, **told), tmp_path, available(kind), persistence=persistence)
 
         test.__doc__ = case.__doc__
         return pytest.mark.parametrize("kind", kinds)(test)
@@ -195,15 +202,22 @@ async def test_unacknowledged_publishes_survive_the_brokers_death(broker: Broker
 @pytest.mark.reliability("F2", load="one link, 10 kills")
 @on("mosquitto", persistence=False)
 @pytest.mark.slow
-async def test_session_and_subscriptions_come_back_within_seconds_ten_times(broker: Broker) -> None:
+async def test_session_and_subscriptions_come_back_within_seconds_ten_times(
+    broker: Broker, record_property: Record
+) -> None:
+    waited = []
     async with heard(broker) as (inbound, coordinator, device):
         for i in range(10):
             broker.kill()
             await until(lambda: not coordinator.connected and not device.connected)
             await broker.restart()
+            began = time.monotonic()
             await coordinator.wait_connected(10)
             await device.publish(UP, b"%d" % i)
             await inbound.count(i + 1)
+            waited.append(time.monotonic() - began)
+    record_property("kills", len(waited))
+    record_property("back s", round(max(waited), 2))
     assert inbound.payloads == [b"%d" % i for i in range(10)]
 
 
@@ -298,13 +312,15 @@ async def test_a_handler_that_cancels_itself_is_asked_again(broker: Broker) -> N
 
 @pytest.mark.reliability("C5", load="a message above the broker's limit")
 @on(*KINDS)
-async def test_oversize_is_refused_before_it_is_sent(broker: Broker) -> None:
+async def test_oversize_is_refused_before_it_is_sent(broker: Broker, record_property: Record) -> None:
     async with heard(broker) as (inbound, _, device):
         with pytest.raises(BrokerError, match="above the broker's maximum of 1048576"):
             await device.publish(UP, bytes(1048576))
         largest = 1048576 - 1 - 3 - 2 - len(UP) - 2 - (1 if broker.kind == "mosquitto" else 0)
         await device.publish(UP, bytes(largest))
         await inbound.count(1)
+        record_property("bytes of the largest", len(inbound.payloads[0]))
+        record_property("connections", device.counters.connections)
         assert len(inbound.payloads[0]) == largest
         assert device.counters.connections == 1
 
@@ -441,16 +457,21 @@ async def test_unsubscribed_means_nothing_more_even_after_a_reconnect(broker: Br
 @pytest.mark.reliability("F6", load="one link behind a proxy that drops all")
 @pytest.mark.slow
 @on("mosquitto")
-async def test_a_silent_partition_is_noticed_within_one_and_a_half_keepalives(broker: Broker) -> None:
-    async with link(broker, "dev-a", keepalive=3, connect_timeout=0.5) as device:
+async def test_a_silent_partition_is_noticed_within_one_and_a_half_keepalives(
+    broker: Broker, record_property: Record
+) -> None:
+    keepalive = 3
+    async with link(broker, "dev-a", keepalive=keepalive, connect_timeout=0.5) as device:
         assert broker.pid is not None
         os.kill(broker.pid, signal.SIGSTOP)
+        began = time.monotonic()
         # 3 s x 1.5, and one as loop_misc looks once a second; a stall of the machine does not count.
         for _ in range(55):
             if not device.connected:
                 break
             await asyncio.sleep(0.1)
         assert not device.connected
+        record_property(f"s until noticed, keepalive {keepalive} s", round(time.monotonic() - began, 1))
         os.kill(broker.pid, signal.SIGCONT)
         await device.wait_connected(10)
 
