@@ -23,10 +23,13 @@ from tests.fuzz.scratch import PREFIX, scratch_folder, written
 from tests.fuzz.target import FOUND, TARGETS, Target
 from tests.fuzz.targets import load
 from tests.fuzz.watched import watched
+from tests.recorder import Record
 
 load()
 CASES = 25
 """Inputs of each target in a fast run."""
+SECONDS = 20 if "AURICLE_FULL_SIZE" in os.environ else 4
+"""Seconds for the inputs of each target in a slow run."""
 SEED = 1
 NAMES = sorted(TARGETS)
 
@@ -38,12 +41,14 @@ def test_a_decoder_returns_or_refuses(name: str) -> None:
     assert result.decoded >= 1
 
 
-@pytest.mark.reliability("C2", load="every decoder, four seconds each")
+@pytest.mark.reliability("C2", load="every decoder, four seconds each; twenty at full size")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.nightly
-def test_a_decoder_keeps_the_rule_for_four_seconds(name: str) -> None:
-    result = watched(TARGETS[name], SEED + 1, 10**9, 4, None)
+def test_a_decoder_keeps_the_rule_for_four_seconds(name: str, record_property: Record) -> None:
+    result = watched(TARGETS[name], SEED + 1, 10**9, SECONDS, None)
+    record_property("inputs", result.cases)
+    record_property("exceptions", len(result.findings))
     found = {what: (finding.input[:200], finding.trace) for what, finding in result.findings.items()}
     assert found == {}, f"python -m tests.fuzz {name} --seed {result.seed}"
 

@@ -52,7 +52,8 @@ def lose(worst: float) -> None:
     for address, share in zip(HOSTS, (0.05, 0.10, worst), strict=True):
         for way in ("-s", "-d"):
             rule = ["-m", "statistic", "--mode", "random", "--probability", str(share), "-j", "DROP"]
-            commands.append(["iptables", "-A", "INPUT", way, address, "-p", "tcp", *rule])
+            those = ["iptables", "-A", "INPUT", way, address, "-p", "tcp"]
+            commands += [those, [*those, *rule]]  # the first counts what the second is asked about
     for command in commands:
         subprocess.run(command, check=True, capture_output=True)
 
@@ -69,30 +70,35 @@ async def run(folder: Path, devices: int, rounds: int) -> dict[str, Any]:
         coordinator = await fleet.coordinator(rounds, deadline=DEADLINE)
         await succeeded(coordinator, DEADLINE * rounds + 60)
         seconds = time.monotonic() - began
-        rows = fleet.verify(rounds, everybody=False)
+        found: dict[str, Any] = {}
+        fleet.verify(rounds, everybody=False, record=found.__setitem__)
         with watching(fleet) as store:
             invited = sum(len(store.rounds.invited(TASK, number)) for number in range(1, rounds + 1))
             states = sorted({row.state for row in store.rounds.listed(TASK, limit=rounds)})
         made = {name: agent.link.counters.connections for name, agent in fleet.agents.items()}
         sent = [count for agent in fleet.agents.values() for count in agent.sent.values()]  # type: ignore[attr-defined]
         return {
-            "counted": len(rows),
+            **found,
             "invited": invited,
             "states": states,
             "sent at most": max(sent),
             "connections at most": max(made[name] for name in names if fleet.hosts[name] != HOSTS[-1]),
             "connections at most, worst": max(made[name] for name in names if fleet.hosts[name] == HOSTS[-1]),
             "seconds": round(seconds),
-            "dropped": _dropped(),
+            "dropped": sum(dropped for _, dropped in _packets()),
+            "worst loss": round(max(dropped / seen for seen, dropped in _packets() if seen), 3),
         }
 
 
-def _dropped() -> int:
+def _packets() -> list[tuple[int, int]]:
+    """Packets that came, and how many of them were dropped, of each pair of rules."""
     said = subprocess.run(["iptables", "-nvxL", "INPUT"], check=True, capture_output=True, text=True).stdout
-    return sum(int(line.split()[0]) for line in said.splitlines() if "DROP" in line)
+    counts = [int(line.split()[0]) for line in said.splitlines()[2:]]
+    return list(zip(counts[::2], counts[1::2], strict=True))
 
 
 if __name__ == "__main__":
     told = json.loads(sys.argv[1])
     lose(told["worst"])
-    print(json.dumps(asyncio.run(run(Path(told["folder"]), told["devices"], told["rounds"]))))
+    found = asyncio.run(run(Path(told["folder"]), told["devices"], told["rounds"]))
+    print(json.dumps(found))

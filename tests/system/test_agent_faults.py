@@ -15,6 +15,7 @@ from auricle_cloud.storage.store import Store
 from auricle_edge.fleet.agent import Agent
 from auricle_learning.training.train import RoundResult
 from tests.nightly import nightly_but
+from tests.recorder import Record
 from tests.system.child import until
 from tests.system.full_disk import SmallDisk
 from tests.system.killed_coordinator import TASK
@@ -36,7 +37,7 @@ def _bodies(fleet: ToyFleet, name: str) -> dict[int, set[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("point", nightly_but(["training", "kept", "sent", "acknowledged"], ["kept"]))
 async def test_an_agent_killed_five_times_at_a_point_counts_once_in_each_of_these_rounds(
-    point: str, tmp_path: Path
+    point: str, tmp_path: Path, record_property: Record
 ) -> None:
     async with toy_fleet(tmp_path, here=DEVICES[:2]) as fleet:
         rounds, after, resumed = 1000, 0, list[float]()
@@ -62,9 +63,10 @@ async def test_an_agent_killed_five_times_at_a_point_counts_once_in_each_of_thes
         await fleet.agent_process(LAST)
         coordinator.signal(signal.SIGTERM)
         await succeeded(coordinator)
-        rows = fleet.verify(rounds, everybody=False, stopped=True)
+        record_property("kills", len(resumed))
+        record_property("counted again s", round(max(resumed), 1))
+        rows = fleet.verify(rounds, everybody=False, stopped=True, record=record_property)
         assert len([row for row in rows if row.device == LAST]) >= 5
-    print(f"killed at {point}: counted {', '.join(f'{s:.1f}' for s in resumed)} s after the kill")
 
 
 def _online(store: Store, name: str) -> bool:
@@ -73,7 +75,9 @@ def _online(store: Store, name: str) -> bool:
 
 @pytest.mark.reliability("F7", load="a device that dies: presence by its last will")
 @pytest.mark.slow
-async def test_a_device_that_dies_in_a_round_is_known_dead_within_seconds(tmp_path: Path) -> None:
+async def test_a_device_that_dies_in_a_round_is_known_dead_within_seconds(
+    tmp_path: Path, record_property: Record
+) -> None:
     async with toy_fleet(tmp_path, here=DEVICES[:2]) as fleet:
         coordinator = await fleet.coordinator(4, quorum=0.6, least_wait=45.0)
         victim = await fleet.agent_process(LAST, kill="training", after=1)
@@ -81,12 +85,11 @@ async def test_a_device_that_dies_in_a_round_is_known_dead_within_seconds(tmp_pa
             await victim.end()
             died = time.monotonic()
             await until(lambda: not _online(store, LAST), "the last will", 5.0)
-            seconds = time.monotonic() - died
+            record_property("known dead s", round(time.monotonic() - died, 2))
         await succeeded(coordinator)
-        rows = fleet.verify(4, everybody=False)
+        rows = fleet.verify(4, everybody=False, record=record_property)
         assert [row.round for row in rows if row.device == LAST] == [1]
         assert all(line["state"] == "published" for line in coordinator.lines if "round" in line)
-    print(f"known dead after {seconds:.2f} s")
 
 
 @pytest.mark.slow
@@ -161,7 +164,7 @@ def _complaints(store: Store) -> dict[int, InvitationRow]:
 @pytest.mark.reliability("F9", load="agent on a small tmpfs")
 @pytest.mark.slow
 async def test_an_agent_with_a_full_disk_trains_nothing_says_why_and_comes_back(
-    tmp_path: Path, small_disk: SmallDisk
+    tmp_path: Path, small_disk: SmallDisk, record_property: Record
 ) -> None:
     async with toy_fleet(tmp_path) as fleet:
         (tmp_path / LAST).symlink_to(small_disk.folder, target_is_directory=True)
@@ -173,6 +176,8 @@ async def test_an_agent_with_a_full_disk_trains_nothing_says_why_and_comes_back(
             # The first may be about a round that was trained just before the disk was full.
             await until(lambda: len(_complaints(store)) > 1, "the agent's reports")
             number, entry = max(_complaints(store).items())
+            record_property("reports of a full disk", len(_complaints(store)))
+            record_property("trained while full", int(number in trained))
             assert entry.state in ("failed", "declined")
             assert number not in trained
             seen = len(coordinator.lines)
@@ -180,5 +185,4 @@ async def test_an_agent_with_a_full_disk_trains_nothing_says_why_and_comes_back(
             await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
             coordinator.signal(signal.SIGTERM)
             await succeeded(coordinator)
-        fleet.verify(400, everybody=False, stopped=True)
-        print(f"the agent said: {entry.reason}")
+        fleet.verify(400, everybody=False, stopped=True, record=record_property)

@@ -10,13 +10,13 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from auricle.process.open_files import raise_open_files
 from auricle_cloud.storage.store import Store
+from tests.recorder import Record
 from tests.system.child import Child, until
 from tests.system.crowd import drop_outs
 from tests.system.killed_coordinator import TASK
@@ -33,7 +33,6 @@ ATTACKERS = frozenset(random.Random(15).sample(NAMES, DEVICES // 5))
 DROP_OUT, LATE = 0.1, 0.1
 """Shares of the devices: who drops out of a round, and who may come too late to it for all the kills."""
 MOST_EVENTS = 20  # devices of a round that events name as bounded; its report names all
-Record = Callable[[str, object], None]
 
 
 async def start(fleet: ToyFleet) -> Child:
@@ -49,6 +48,7 @@ class Run:
     def __init__(self, fleet: ToyFleet, coordinator: Child, store: Store) -> None:
         self._fleet, self.coordinator, self._store = fleet, coordinator, store
         self.samples: list[tuple[int, Sample]] = []  # with the round in which it was taken
+        self.kills = 0
 
     def counted(self, number: int, part: float) -> bool:
         """Whether this part of a round's updates is counted; samples the coordinator on the way."""
@@ -63,9 +63,11 @@ class Run:
         await until(lambda: self.counted(number, 0.2), f"a fifth of round {number}", 900)
         self._fleet.broker.kill()
         await self._fleet.broker.restart()
+        self.kills += 1
         await until(lambda: self.counted(number, 0.5), f"half of round {number}", 900)
         kill(self.coordinator)
         await self.coordinator.end()
+        self.kills += 1
         self.coordinator = await start(self._fleet)
 
 
@@ -94,17 +96,16 @@ async def test_attackers_drop_outs_and_kills_in_one_run_lose_nothing_and_attacke
                 await run.kill_both(number)
             await succeeded(run.coordinator, 900)
             record_property("seconds", round(time.monotonic() - began))
-            rows = fleet.verify(ROUNDS, everybody=False)
-            record_property("counted", len(rows))
+            record_property("kills", run.kills)
+            fleet.verify(ROUNDS, everybody=False, record=record_property)
             _as_it_had_to_be(store)
-            record_property("attackers named", f"{_named(store)} of {len(ATTACKERS)}")
+            record_property("attackers", len(ATTACKERS))
+            record_property("attackers named", _named(store))
         samples = run.samples
     early = statistics.median(each.mb for number, each in samples if number <= ROUNDS // 2)
     late = statistics.median(each.mb for number, each in samples if number > ROUNDS // 2)
-    record_property("coordinator MB", f"{early:.0f}, then {late:.0f}")
-    print(
-        f"coordinator, first half {early:.0f} MB, second {late:.0f} MB, at most {max(s.mb for _, s in samples):.0f} MB"
-    )
+    record_property("coordinator MB", round(max(each.mb for _, each in samples)))
+    record_property("MB more in the second half", round(late - early, 1))
     assert late < early + 20
     assert max(each.mb for _, each in samples) < 400
     assert max(each.files for _, each in samples) - min(each.files for _, each in samples) <= 10

@@ -12,6 +12,7 @@ import pytest
 from auricle.mqtt_link.link import Delivery, LinkSettings, MqttLink
 from auricle.wire.frames import Topics
 from auricle_cloud.storage.store import Store
+from tests.recorder import Record
 from tests.system.child import until
 from tests.system.full_disk import SmallDisk
 from tests.system.killed_coordinator import FLEET, TASK
@@ -58,7 +59,7 @@ async def _kill_broker(fleet: ToyFleet) -> float:
     return time.monotonic() - began
 
 
-async def _run(folder: Path, kills: int, *, spaced: bool) -> float:
+async def _run(folder: Path, kills: int, record: Record, *, spaced: bool) -> float:
     """Kill the broker so many times, each time in the middle of a round; the seconds it took at most to be back."""
     async with toy_fleet(folder) as fleet:
         coordinator = await fleet.coordinator(ENDLESS, deadline=120.0)
@@ -79,39 +80,46 @@ async def _run(folder: Path, kills: int, *, spaced: bool) -> float:
                 await until(lambda: _published(store) > done, "a round")  # noqa: B023
         coordinator.signal(signal.SIGTERM)
         await succeeded(coordinator)
-        fleet.verify(ENDLESS, stopped=True)
-        print(f"all back after {', '.join(f'{seconds:.2f}' for seconds in waited)} s")
+        record("kills", len(waited))
+        record("back s", round(max(waited), 2))
+        fleet.verify(ENDLESS, stopped=True, record=record)
         return max(waited)
 
 
 @pytest.mark.reliability("F2", load="3 kills in a row")
 @pytest.mark.slow
-def test_a_broker_killed_three_times_in_a_row_loses_nothing(tmp_path: Path) -> None:
-    asyncio.run(_run(tmp_path, 3, spaced=False))
+def test_a_broker_killed_three_times_in_a_row_loses_nothing(tmp_path: Path, record_property: Record) -> None:
+    asyncio.run(_run(tmp_path, 3, record_property, spaced=False))
 
 
 @pytest.mark.reliability("F2", load="10 kills, persistence off")
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_a_broker_killed_ten_times_loses_nothing_and_everybody_is_back_in_seconds(tmp_path: Path) -> None:
-    assert asyncio.run(_run(tmp_path, 10, spaced=True)) < 10
+def test_a_broker_killed_ten_times_loses_nothing_and_everybody_is_back_in_seconds(
+    tmp_path: Path, record_property: Record
+) -> None:
+    assert asyncio.run(_run(tmp_path, 10, record_property, spaced=True)) < 10
 
 
 @pytest.mark.reliability("F13", load="1,100 connections, broker restarted")
 @pytest.mark.slow
-async def test_a_coordinator_with_more_than_a_thousand_open_files_connects_again(tmp_path: Path) -> None:
+async def test_a_coordinator_with_more_than_a_thousand_open_files_connects_again(
+    tmp_path: Path, record_property: Record
+) -> None:
     """`select()` ends at descriptor 1,024: a client that uses it never comes back, and does not say so."""
     async with toy_fleet(tmp_path) as fleet:
         coordinator = await fleet.coordinator(6, sockets=1100)
         pid = coordinator.lines[0]["pid"]
-        assert len(list(Path(f"/proc/{pid}/fd").iterdir())) > 1100
+        held = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        record_property("open files", held)
+        assert held > 1100
         await coordinator.line(lambda line: line.get("round") == 2)
-        seconds = await _kill_broker(fleet)
+        record_property("back s", round(await _kill_broker(fleet), 2))
         await succeeded(coordinator)
-        fleet.verify(6)
+        fleet.verify(6, record=record_property)
         peaks = coordinator.lines[-1]["peaks"]
+        record_property("connections", int(peaks["connections"]))
         assert peaks["connections"] >= 2
-        print(f"1,100 sockets open: back after {seconds:.2f} s")
 
 
 # -- a full disk
@@ -130,7 +138,7 @@ async def _remember(fleet: ToyFleet, disk: SmallDisk) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("small_disk", [2], indirect=True)
 async def test_a_broker_with_a_full_disk_goes_on_is_killed_and_goes_on_and_remembers_when_there_is_room(
-    tmp_path: Path, small_disk: SmallDisk
+    tmp_path: Path, small_disk: SmallDisk, record_property: Record
 ) -> None:
     async with toy_fleet(tmp_path) as fleet:
         if fleet.broker.kind != "mosquitto":
@@ -149,11 +157,13 @@ async def test_a_broker_with_a_full_disk_goes_on_is_killed_and_goes_on_and_remem
             small_disk.fill()
             said = len(log.read_text())
             await until(lambda: "No space left" in log.read_text()[said:], "the broker's complaint")
+            full = _published(store)
             await rounds(2)
             fleet.broker.kill()
             await fleet.broker.restart()
             await fleet.back()
             await rounds(2)
+            record_property("rounds while full", _published(store) - full)
             small_disk.free()
             before = memory.stat().st_mtime_ns
             await until(lambda: memory.stat().st_mtime_ns > before, "the broker's memory to be written")
@@ -163,4 +173,4 @@ async def test_a_broker_with_a_full_disk_goes_on_is_killed_and_goes_on_and_remem
             await rounds(2)
         coordinator.signal(signal.SIGTERM)
         await succeeded(coordinator)
-        print(f"{len(fleet.verify(1000, stopped=True))} updates counted, none lost")
+        fleet.verify(1000, stopped=True, record=record_property)

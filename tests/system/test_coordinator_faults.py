@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sqlite3
 import time
@@ -16,6 +17,7 @@ from auricle.wire.frames import Topics, open_frame
 from auricle.wire.messages import CoordinatorState, Model
 from auricle_cloud.api.health import folder_takes
 from tests.nightly import nightly_but
+from tests.recorder import Record
 from tests.system.child import Child, until
 from tests.system.full_disk import SmallDisk
 from tests.system.killed_coordinator import FLEET
@@ -23,6 +25,7 @@ from tests.system.simulated_device import SimulatedDevice
 from tests.system.toy_fleet import DEVICES, LISTENER, ToyFleet, succeeded, toy_fleet
 
 LAST = DEVICES[-1]
+PAUSED = 60.0 if "AURICLE_FULL_SIZE" in os.environ else 0.0  # seconds that a coordinator is stopped at least
 
 
 def _accepted(fleet: ToyFleet) -> set[tuple[str, int]]:
@@ -33,7 +36,7 @@ def _accepted(fleet: ToyFleet) -> set[tuple[str, int]]:
 @pytest.mark.parametrize("small_disk", [3], indirect=True)
 @pytest.mark.slow
 async def test_a_coordinator_with_a_full_disk_acknowledges_nothing_and_goes_on_when_there_is_room(
-    tmp_path: Path, small_disk: SmallDisk
+    tmp_path: Path, small_disk: SmallDisk, record_property: Record
 ) -> None:
     """On 3 MB: the checker needs all bodies and states of two rounds, 1.8 MB; the database and its log take 0.7."""
 
@@ -55,24 +58,25 @@ async def test_a_coordinator_with_a_full_disk_acknowledges_nothing_and_goes_on_w
         again = "devices that send again"
         await until(lambda: all(agent.link.counters.messages_sent >= then + 2 for agent, then in pairs), again)
         await until(lambda: len(coordinator.errors) > complained, "a second complaint")
+        record_property("acknowledged before", len(before))
+        record_property("acknowledged while full", len(_accepted(fleet) - before))
         assert _accepted(fleet) <= before, "something was acknowledged that no disk has taken"
         assert coordinator.process.returncode is None, "".join(coordinator.errors)[-2000:]
         small_disk.free()
         freed = time.monotonic()
         await coordinator.line(lambda line: line.get("round", 0) > 1, start=len(coordinator.lines))
-        seconds = time.monotonic() - freed
+        record_property("a round over, s after there is room", round(time.monotonic() - freed, 1))
         await succeeded(coordinator)
         with sqlite3.connect(fleet.database) as database:
             assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        fleet.verify(rounds)
-        print(f"{len(before)} acknowledged before, none while it was full; a round was over {seconds:.1f} s after")
+        fleet.verify(rounds, record=record_property)
 
 
 @pytest.mark.reliability("F9", load="coordinator, at each state of a round")
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["collecting -> closing", "closing -> aggregated", "aggregated -> published"])
 async def test_a_disk_that_fills_between_two_states_of_a_round_holds_the_round_up_and_no_more(
-    point: str, tmp_path: Path, small_disk: SmallDisk
+    point: str, tmp_path: Path, small_disk: SmallDisk, record_property: Record
 ) -> None:
     async with toy_fleet(tmp_path) as fleet:
         fleet.state = small_disk.folder / "coordinator"
@@ -80,10 +84,11 @@ async def test_a_disk_that_fills_between_two_states_of_a_round_holds_the_round_u
         await coordinator.complaint("full")
         complained = len(coordinator.errors)
         await coordinator.complaint("full", start=complained)
+        record_property("rounds while full", sum("round" in line for line in coordinator.lines))
         assert not any("round" in line for line in coordinator.lines)
         small_disk.free()
         await succeeded(coordinator)
-        fleet.verify(3)
+        fleet.verify(3, record=record_property)
 
 
 # -- told to stop
@@ -112,7 +117,9 @@ async def _state(fleet: ToyFleet) -> CoordinatorState:
 
 @pytest.mark.reliability("F10", load="SIGTERM while collecting")
 @pytest.mark.slow
-async def test_a_coordinator_told_to_stop_counts_what_is_in_hand_says_goodbye_and_can_go_on(tmp_path: Path) -> None:
+async def test_a_coordinator_told_to_stop_counts_what_is_in_hand_says_goodbye_and_can_go_on(
+    tmp_path: Path, record_property: Record
+) -> None:
     async with toy_fleet(tmp_path, here=DEVICES[:2]) as fleet:
         coordinator = await fleet.coordinator(2, slow=1.5, tell=True)
         victim = await fleet.agent_process(LAST, kill="training")
@@ -124,20 +131,24 @@ async def test_a_coordinator_told_to_stop_counts_what_is_in_hand_says_goodbye_an
         # It registers while the coordinator stops, and would be invited otherwise.
         await fleet.agent_process(LAST)
         await succeeded(coordinator, 25)
-        seconds = time.monotonic() - began
+        record_property("stopped s", round(time.monotonic() - began, 1))
         said = [line["point"] for line in coordinator.lines if "point" in line]
-        assert "invite" not in said[said.index("no more rounds") :]
+        after = said[said.index("no more rounds") :]
+        record_property("invitations after SIGTERM", after.count("invite"))
+        assert "invite" not in after
         await until(lambda: len(_accepted(fleet)) >= 2, "the acknowledgements")
+        record_property("acknowledged of those in hand", len(_accepted(fleet)))
         assert _accepted(fleet) == {(name, 1) for name in DEVICES[:2]}
         assert not (await _state(fleet)).online
         await succeeded(await fleet.coordinator(2))
-        fleet.verify(2)
-    print(f"stopped {seconds:.1f} s after SIGTERM, with two updates of 1.5 s each in hand")
+        fleet.verify(2, record=record_property)
 
 
 @pytest.mark.reliability("F10", load="SIGTERM twice")
 @pytest.mark.slow
-async def test_a_coordinator_told_twice_to_stop_stops_at_once_and_loses_nothing(tmp_path: Path) -> None:
+async def test_a_coordinator_told_twice_to_stop_stops_at_once_and_loses_nothing(
+    tmp_path: Path, record_property: Record
+) -> None:
     async with toy_fleet(tmp_path) as fleet:
         coordinator = await fleet.coordinator(2, slow=30.0, tell=True)
         await _in_hand(coordinator, DEVICES)
@@ -146,18 +157,17 @@ async def test_a_coordinator_told_twice_to_stop_stops_at_once_and_loses_nothing(
         coordinator.signal(signal.SIGTERM)
         began = time.monotonic()
         code, errors = await coordinator.end(10)
-        seconds = time.monotonic() - began
+        record_property("stopped at once s", round(time.monotonic() - began, 2))
         assert (code, errors) == (128 + signal.SIGTERM, "")
         assert not _accepted(fleet)
         await succeeded(await fleet.coordinator(2))
-        fleet.verify(2)
-    print(f"gone {seconds:.2f} s after the second SIGTERM")
+        fleet.verify(2, record=record_property)
 
 
 # -- paused, and overtaken by another
 
 
-@pytest.mark.reliability("F11", load="SIGSTOP at each point, another takes over")
+@pytest.mark.reliability("F11", load="SIGSTOP at each point, another takes over; for 60 s at full size")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "point",
@@ -166,9 +176,11 @@ async def test_a_coordinator_told_twice_to_stop_stops_at_once_and_loses_nothing(
         ["before closing -> aggregated"],
     ),
 )
-async def test_a_coordinator_that_was_paused_and_overtaken_does_nothing_any_more(point: str, tmp_path: Path) -> None:
+async def test_a_coordinator_that_was_paused_and_overtaken_does_nothing_any_more(
+    point: str, tmp_path: Path, record_property: Record
+) -> None:
     async with toy_fleet(tmp_path) as fleet:
-        rounds = 40
+        rounds = 5_000  # both are stopped long before
         manifests: list[Model] = []
 
         async def hear(arrived: Delivery) -> None:
@@ -181,13 +193,18 @@ async def test_a_coordinator_that_was_paused_and_overtaken_does_nothing_any_more
         async with MqttLink(link, handlers={Topics(FLEET).model: hear}):
             stat = Path(f"/proc/{zombie.process.pid}/stat")
             await until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T", "the pause")
+            paused = time.monotonic()
             second = await fleet.coordinator(rounds)
             await second.line(lambda line: line.get("round") == 3)
+            await until(lambda: time.monotonic() > paused + PAUSED, "the end of the pause", PAUSED + 60)
             zombie.signal(signal.SIGCONT)
             woken, seen = time.monotonic(), len(manifests)
+            record_property("paused s", round(woken - paused, 1))
             code, errors = await zombie.end(30)
-            seconds = time.monotonic() - woken
+            record_property("gone s after it was woken", round(time.monotonic() - woken, 1))
+            second.signal(signal.SIGTERM)
             await succeeded(second, 120)
+        record_property("manifests of the lower epoch", sum(model.epoch < 2 for model in manifests[seen:]))
         assert code == 1
         assert "newer coordinator" in errors.splitlines()[-1]
         assert "Traceback" not in errors, errors
@@ -195,8 +212,7 @@ async def test_a_coordinator_that_was_paused_and_overtaken_does_nothing_any_more
         versions = [model.version for model in manifests]
         assert versions == sorted(versions)
         assert (await _state(fleet)).epoch == 2
-        fleet.verify(rounds)
-    print(f"paused {point}: gone {seconds:.1f} s after it was woken")
+        fleet.verify(rounds, stopped=True, record=record_property)
 
 
 # -- slow
@@ -206,7 +222,9 @@ async def test_a_coordinator_that_was_paused_and_overtaken_does_nothing_any_more
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.nightly
-async def test_a_slow_coordinator_keeps_its_queue_its_memory_and_its_connection(tmp_path: Path) -> None:
+async def test_a_slow_coordinator_keeps_its_queue_its_memory_and_its_connection(
+    tmp_path: Path, record_property: Record
+) -> None:
     """500 devices send once: what would be dropped anywhere would be missed, and a duplicate costs no 0.2 s."""
     names = tuple(f"dev-{i:04d}" for i in range(500))
     async with toy_fleet(tmp_path, names, here=()) as fleet:
@@ -223,11 +241,13 @@ async def test_a_slow_coordinator_keeps_its_queue_its_memory_and_its_connection(
             assert {device.link.counters.connections for device in devices} == {1}
         finally:
             await asyncio.gather(*(device.stop() for device in devices))
-        fleet.verify(2)
-        peaks: dict[str, float] = coordinator.lines[-1]["peaks"]
-        found = {"seconds": time.monotonic() - began, **peaks}
+        record_property("run s", round(time.monotonic() - began))
+        fleet.verify(2, record=record_property)
+        found: dict[str, float] = coordinator.lines[-1]["peaks"]
+    said = {"waiting": "waiting at most", "in_hand": "in hand at most", "grown_mb": "MB grown"}
+    for name, value in found.items():
+        record_property(said.get(name, name), round(value, 1))
     assert found["in_hand"] <= 16
     assert found["waiting"] <= 8 * 16
     assert found["connections"] == 1
     assert found["grown_mb"] < 32 + 4e-6 * size * len(names)  # the round's matrix is kept as updates arrive
-    print(f"{len(names)} devices, 2 rounds, 0.2 s an update: {found}")

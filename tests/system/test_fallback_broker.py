@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.recorder import Record
 from tests.system.toy_fleet import succeeded, toy_fleet
 
 DEVICES = 200 if "AURICLE_FULL_SIZE" in os.environ else 20
 ROUNDS = 5
 NAMES = tuple(f"dev-{i:03d}" for i in range(DEVICES))
-Record = Callable[[str, object], None]
 
 
 @pytest.mark.reliability("L3", load="20 devices, 5 rounds; 200 at full size")
@@ -32,4 +31,4 @@ async def test_all_rounds_of_many_devices_on_amqtt(tmp_path: Path, record_proper
         await fleet.crowd_process(*NAMES, resend=60.0)
         await succeeded(coordinator, 1200)
         record_property("seconds", round(time.monotonic() - began))
-        record_property("counted", len(fleet.verify(ROUNDS)))
+        fleet.verify(ROUNDS, record=record_property)

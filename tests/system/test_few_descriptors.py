@@ -7,6 +7,7 @@ import contextlib
 import resource
 import socket
 import sys
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ import pytest
 from auricle.process.open_files import raise_open_files
 from auricle_cloud.api.connections import RESERVE_DESCRIPTORS
 from auricle_fleet.broker.broker import start_broker
+from tests.recorder import Record
 from tests.system.child import Child, until
 from tests.system.tls_site import NEEDS_MOSQUITTO
 
@@ -59,7 +61,9 @@ async def answers(port: int, path: str, seconds: float = 60.0) -> None:
 @pytest.mark.reliability("F13", load="half requests at ulimit -n 1024")
 @pytest.mark.parametrize("connections", [400, 5000])
 @pytest.mark.nightly
-async def test_half_requests_take_neither_api_nor_broker_nor_database(tmp_path: Path, connections: int) -> None:
+async def test_half_requests_take_neither_api_nor_broker_nor_database(
+    tmp_path: Path, connections: int, record_property: Record
+) -> None:
     """With its usual limit of connections, and with one above all descriptors, where only the reserve holds."""
     if raise_open_files() < 2 * DESCRIPTORS:
         pytest.skip(f"this system allows {resource.getrlimit(resource.RLIMIT_NOFILE)[1]} open files")
@@ -73,15 +77,19 @@ async def test_half_requests_take_neither_api_nor_broker_nor_database(tmp_path: 
             held = Path(f"/proc/{child.process.pid}/fd")
             await answers(port, "/readyz")
             with contextlib.ExitStack() as open_ones:
-                for _ in range(CROWD):
+                for number in range(CROWD):
                     each = open_ones.enter_context(socket.create_connection(("127.0.0.1", port), 10))
                     with contextlib.suppress(OSError):
                         each.sendall(HALF)
+                    record_property("half requests", number + 1)
                 await answers(port, "/healthz")
+                record_property("descriptors held", len(list(held.iterdir())))
                 assert len(list(held.iterdir())) <= DESCRIPTORS - RESERVE_DESCRIPTORS * 3 / 4
                 broker.kill()
                 await broker.restart()
+                began = time.monotonic()
                 await answers(port, "/readyz")
+                record_property("ready again s", round(time.monotonic() - began, 2))
                 # And what asks for nothing is let go.
                 await until(lambda: len(list(held.iterdir())) < 100, "idle connections to end")
             assert child.process.returncode is None

@@ -7,6 +7,7 @@ of a run that nobody disturbed.
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +19,8 @@ from auricle_cloud.states.round import FINISHED, TRANSITIONS, label
 from auricle_cloud.storage.blobs import Blobs
 from auricle_cloud.storage.store import FILE
 from tests.nightly import nightly_but
-from tests.system.checker import check, check_models, open_store
+from tests.recorder import Record
+from tests.system.checker import check, check_models, counted_rows, open_store, tally
 from tests.system.killed_coordinator import TASK, preset
 from tests.system.toy_fleet import DEVICES, ToyFleet, killed, succeeded, toy_fleet
 
@@ -59,21 +61,26 @@ def database(request: pytest.FixtureRequest) -> str | None:
     return url
 
 
-async def _run(fleet: ToyFleet, **told: Any) -> float:
-    """Run to the end, through a kill if one is told; seconds from the kill to the next counted step."""
+async def _run(fleet: ToyFleet, record: Record, **told: Any) -> None:
+    """Run to the end, through a kill if one is told; the seconds from it until a coordinator is there are recorded."""
     coordinator = await fleet.coordinator(ROUNDS, **told)
-    resumed = 0.0
     if told.get("kill"):
         await killed(coordinator)
         began = time.monotonic()
-        coordinator = await fleet.coordinator(ROUNDS, **{**told, "kill": ""})
+        again = await fleet.coordinator(ROUNDS, **{**told, "kill": ""})
         resumed = time.monotonic() - began
+        record("kills", int(coordinator.process.returncode == -signal.SIGKILL))
+        record("resume s", round(resumed, 2))
+        assert again.lines[0]["epoch"] > coordinator.lines[0]["epoch"]
+        assert resumed < 10
+        coordinator = again
     await succeeded(coordinator)
-    return resumed
 
 
-def _verify(fleet: ToyFleet, told: dict[str, Any], database: str | None) -> str:
+def _verify(fleet: ToyFleet, record: Record, told: dict[str, Any], database: str | None) -> str:
     with open_store(database or fleet.state / FILE) as store:
+        for name, value in tally(fleet.log, counted_rows(store, TASK)).items():
+            record(name, value)
         rows = check(store, TASK, fleet.log)
         states = [store.rounds.get(TASK, number).state for number in range(1, ROUNDS + 1)]
         assert all(state in FINISHED for state in states)
@@ -85,13 +92,21 @@ def _verify(fleet: ToyFleet, told: dict[str, Any], database: str | None) -> str:
         return check_models(store, Blobs(fleet.state / "blobs"), fleet.pack, TASK, used, ROUNDS)
 
 
-def _once(folder: Path, database: str | None, **told: Any) -> tuple[str, float]:
-    async def case() -> tuple[str, float]:
+def _once(folder: Path, database: str | None, record: Record = lambda _, __: None, **told: Any) -> str:
+    """The last model of a run."""
+
+    async def case() -> str:
         async with toy_fleet(folder) as fleet:
-            resumed = await _run(fleet, database=database, **told)
-            return _verify(fleet, told, database), resumed
+            await _run(fleet, record, database=database, **told)
+            return _verify(fleet, record, told, database)
 
     return asyncio.run(case())
+
+
+def same(model: str, undisturbed: str, record: Record) -> None:
+    """A model has the bytes of a run that nobody disturbed."""
+    record("other model bytes", int(model != undisturbed))
+    assert model == undisturbed
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +115,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[bool, fl
     found = {}
     for detect, rate in ((False, 0.5), (True, 0.5), (True, OVERSHOOT)):
         folder = tmp_path_factory.mktemp("undisturbed")
-        found[detect, rate] = _once(folder, None, detect=detect, server_rate=rate)[0]
+        found[detect, rate] = _once(folder, None, detect=detect, server_rate=rate)
     return found
 
 
@@ -115,11 +130,13 @@ IN_GATE = ["after ack", *(f"before {name}" for name in (*PLAIN, *TWO_PHASE))]
 @pytest.mark.slow
 @pytest.mark.parametrize("point", nightly_but(POINTS, IN_GATE))
 def test_killed_in_a_round(
-    point: str, database: str | None, undisturbed: dict[tuple[bool, float], str], tmp_path: Path
+    point: str,
+    database: str | None,
+    undisturbed: dict[tuple[bool, float], str],
+    tmp_path: Path,
+    record_property: Record,
 ) -> None:
-    model, resumed = _once(tmp_path, database, kill=point)
-    assert model == undisturbed[False, 0.5]
-    assert resumed < 10
+    same(_once(tmp_path, database, record_property, kill=point), undisturbed[False, 0.5], record_property)
 
 
 @pytest.mark.reliability("F1", load="the same in two-phase rounds")
@@ -128,30 +145,36 @@ def test_killed_in_a_round(
     "point", nightly_but((f"{when} {name}" for name in TWO_PHASE for when in ("before", "after")), IN_GATE)
 )
 def test_killed_in_a_two_phase_round(
-    point: str, database: str | None, undisturbed: dict[tuple[bool, float], str], tmp_path: Path
+    point: str,
+    database: str | None,
+    undisturbed: dict[tuple[bool, float], str],
+    tmp_path: Path,
+    record_property: Record,
 ) -> None:
     rate = OVERSHOOT if "alarm" in point else 0.5
-    model, resumed = _once(tmp_path, database, kill=point, detect=True, server_rate=rate)
-    assert model == undisturbed[True, rate]
-    assert resumed < 10
+    model = _once(tmp_path, database, record_property, kill=point, detect=True, server_rate=rate)
+    same(model, undisturbed[True, rate], record_property)
 
 
 @pytest.mark.reliability("F1", load="the same where no losses are compared")
 @pytest.mark.slow
 @pytest.mark.parametrize("when", nightly_but(("before", "after"), ["before"]))
-def test_killed_in_a_round_that_compares_no_losses(when: str, database: str | None, tmp_path: Path) -> None:
+def test_killed_in_a_round_that_compares_no_losses(
+    when: str, database: str | None, tmp_path: Path, record_property: Record
+) -> None:
     told = {"detect": True, "losses": False}
-    undisturbed, _ = _once(tmp_path / "undisturbed", None, **told)
-    model, resumed = _once(tmp_path / "killed", database, kill=f"{when} {BY_SHAPLEY[0]}", **told)
-    assert model == undisturbed
-    assert resumed < 10
+    undisturbed = _once(tmp_path / "undisturbed", None, **told)
+    model = _once(tmp_path / "killed", database, record_property, kill=f"{when} {BY_SHAPLEY[0]}", **told)
+    same(model, undisturbed, record_property)
 
 
 @pytest.mark.reliability("F1", load="the same while a round is aborted")
 @pytest.mark.slow
 @pytest.mark.parametrize("when", nightly_but(("before", "after"), ["before"]))
 @pytest.mark.parametrize("name", list(ABORTED))
-def test_killed_while_a_round_is_aborted(name: str, when: str, database: str | None, tmp_path: Path) -> None:
+def test_killed_while_a_round_is_aborted(
+    name: str, when: str, database: str | None, tmp_path: Path, record_property: Record
+) -> None:
     alarmed = name.startswith("alarm")
     told = {"detect": alarmed or name.startswith("losses"), "server_rate": OVERSHOOT if alarmed else 0.5}
-    _once(tmp_path, database, kill=f"{when} {name}", request=ABORTED[name], **told)
+    _once(tmp_path, database, record_property, kill=f"{when} {name}", request=ABORTED[name], **told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
@@ -9,22 +10,26 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from auricle.mqtt_link.link import Delivery as Arrived
 from auricle.wire.frames import open_frame, seal
 from auricle.wire.messages import Ack, Message, Update
+from auricle_cloud.storage.rows import UpdateRow
 from auricle_edge.fleet.agent import Agent
 from auricle_edge.fleet.agent_context import AgentSettings
 from auricle_learning.training.train import Trainer
+from tests.recorder import Record
 from tests.system.child import Child, until
 from tests.system.killed_coordinator import TASK
 from tests.system.network_proxy import NetworkProxy
 from tests.system.toy_fleet import DEVICES, ToyFleet, succeeded, toy_fleet, watching
 
 LAST = DEVICES[-1]
+HELD = 600.0 if "AURICLE_FULL_SIZE" in os.environ else 0.0  # seconds that an update is under way at least
+ENDLESS = 5_000  # rounds; the coordinator is stopped long before
 
 
 class RecordingAgent(Agent):
@@ -90,7 +95,7 @@ def _disturbed_by(fault: Callable[[str], None]) -> type[Agent]:
 @pytest.mark.reliability("C1", load="duplicates and reordering by a proxy")
 @pytest.mark.slow
 async def test_updates_that_come_again_and_in_another_order_count_once_and_are_called_duplicates(
-    tmp_path: Path,
+    tmp_path: Path, record_property: Record
 ) -> None:
     async with bad_network(tmp_path) as (fleet, _):
         rounds = 4
@@ -98,16 +103,16 @@ async def test_updates_that_come_again_and_in_another_order_count_once_and_are_c
         for name in DEVICES:
             _agent(fleet, name).echo = 2
         await succeeded(coordinator)
-        fleet.verify(rounds)
+        fleet.verify(rounds, record=record_property)
         told = [answer for name in DEVICES for answer in _answers(fleet, name)]
         for name in DEVICES:
             for number in range(1, rounds + 1):
                 verdicts = [verdict for of, verdict in _answers(fleet, name) if of == number]
                 assert verdicts[0] == "accepted"
                 assert set(verdicts[1:]) <= {"duplicate"}
-        assert len([verdict for _, verdict in told if verdict == "duplicate"]) > 2 * rounds * len(DEVICES)
-        found = len(told) - rounds * len(DEVICES)
-    print(f"{found} repeated updates were called duplicates")
+        duplicates = sum(verdict == "duplicate" for _, verdict in told)
+        record_property("called duplicate", duplicates)
+        assert duplicates > 2 * rounds * len(DEVICES)
 
 
 def _called(fleet: ToyFleet, verdict: str) -> list[int]:
@@ -130,30 +135,36 @@ def _told(coordinator: Child) -> int:
     return sum("round" in line for line in coordinator.lines)
 
 
-@pytest.mark.reliability("C1", load="held until the round is over")
+@pytest.mark.reliability("C1", load="held until the round is over; for ten minutes at full size")
 @pytest.mark.slow
-async def test_an_update_that_comes_after_its_round_is_called_late_and_does_not_count(tmp_path: Path) -> None:
+@pytest.mark.timeout(1800)
+async def test_an_update_that_comes_after_its_round_is_called_late_and_does_not_count(
+    tmp_path: Path, record_property: Record
+) -> None:
     async with bad_network(tmp_path) as (fleet, proxies):
         held: list[str] = []
         fleet.agent_type = _disturbed_by(_hold_first(proxies, LAST, held))
-        coordinator = await fleet.coordinator(60, quorum=0.6)
+        coordinator = await fleet.coordinator(ENDLESS, quorum=0.6, least_wait=max(0.2, HELD / 100))
         await until(lambda: held, "an update that is held")
+        since = time.monotonic()
         over = _told(coordinator) + 2
-        await until(lambda: _told(coordinator) >= over, "rounds without it")
+        await until(lambda: _told(coordinator) >= over and time.monotonic() > since + HELD, "rounds", HELD + 60)
         proxies[LAST].release()
+        record_property("delayed s", round(time.monotonic() - since, 1))
         await until(lambda: _called(fleet, "late"), "the answer")
         number = _called(fleet, "late")[0]
         seen = len(coordinator.lines)
         await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
-        rows = await _stopped(fleet, coordinator, 60)
+        rows = await _stopped(fleet, coordinator, ENDLESS, record_property)
+        record_property("called late", len(_called(fleet, "late")))
         assert LAST not in {row.device for row in rows if row.round == number}
-        found = _answers(fleet, LAST)[:3]
-    print(f"answers to {LAST} once its network was back: {found}")
 
 
 @pytest.mark.reliability("C1", load="held until the round is aborted")
 @pytest.mark.slow
-async def test_an_update_for_a_round_that_was_aborted_is_called_closed_and_does_not_count(tmp_path: Path) -> None:
+async def test_an_update_for_a_round_that_was_aborted_is_called_closed_and_does_not_count(
+    tmp_path: Path, record_property: Record
+) -> None:
     async with bad_network(tmp_path) as (fleet, proxies):
         held: list[str] = []
         fleet.agent_type = _disturbed_by(_hold_first(proxies, LAST, held))
@@ -167,20 +178,21 @@ async def test_an_update_for_a_round_that_was_aborted_is_called_closed_and_does_
         assert [line["state"] for line in coordinator.lines if line.get("round") == number] == ["aborted"]
         seen = len(coordinator.lines)
         await coordinator.line(lambda line: line.get("counted") == 3, start=seen)
-        rows = await _stopped(fleet, coordinator, 60)
+        rows = await _stopped(fleet, coordinator, 60, record_property)
+        record_property("called closed", len(_called(fleet, "closed")))
         assert LAST not in {row.device for row in rows if row.round == number}
 
 
-async def _stopped(fleet: ToyFleet, coordinator: Child, rounds: int) -> list[dict[str, Any]]:
+async def _stopped(fleet: ToyFleet, coordinator: Child, rounds: int, record: Record) -> list[UpdateRow]:
     coordinator.signal(signal.SIGTERM)
     await succeeded(coordinator)
-    return fleet.verify(rounds, everybody=False, stopped=True)
+    return fleet.verify(rounds, everybody=False, stopped=True, record=record)
 
 
 @pytest.mark.reliability("F5", load="100 ms, 500 kB/s, cuts, resets and silence, 10 rounds")
 @pytest.mark.slow
 @pytest.mark.nightly
-async def test_a_slow_network_that_cuts_and_falls_silent_loses_nothing(tmp_path: Path) -> None:
+async def test_a_slow_network_that_cuts_and_falls_silent_loses_nothing(tmp_path: Path, record_property: Record) -> None:
     rng = random.Random(7)
     done: dict[str, int] = {"cut": 0, "reset": 0, "silence": 0}
 
@@ -205,15 +217,17 @@ async def test_a_slow_network_that_cuts_and_falls_silent_loses_nothing(tmp_path:
         began = time.monotonic()
         coordinator = await fleet.coordinator(rounds, deadline=600.0)
         await succeeded(coordinator, 600)
-        rows = fleet.verify(rounds, everybody=False)
+        record_property("run s", round(time.monotonic() - began))
+        for kind, count in done.items():
+            record_property(f"{kind}s", count)
+        rows = fleet.verify(rounds, everybody=False, record=record_property)
         _everybody_invited_counts(fleet, rows, rounds)
-        counted, seconds = len(rows), time.monotonic() - began
+        counted = len(rows)
     assert counted > 20, "most rounds have everybody"
     assert all(done.values()), done
-    print(f"all {counted} updates counted through {done} in {seconds:.0f} s")
 
 
-def _everybody_invited_counts(fleet: ToyFleet, rows: list[dict[str, Any]], rounds: int) -> None:
+def _everybody_invited_counts(fleet: ToyFleet, rows: list[UpdateRow], rounds: int) -> None:
     """Every round is published, with all it invited: who is cut off at its beginning is left to the next one."""
     with watching(fleet) as store:
         for number in range(1, rounds + 1):

@@ -11,22 +11,22 @@ keeps pages and the last 128 statements; whether that ends shows in half an hour
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from auricle_cloud.storage.store import FILE, Store
+from tests.recorder import Record
 from tests.system.child import Child, until
 from tests.system.killed_coordinator import KEPT, TASK
 from tests.system.tls_site import NEEDS_MOSQUITTO
-from tests.system.toy_fleet import ToyFleet, kill, succeeded, toy_fleet, watching
+from tests.system.toy_fleet import ToyFleet, succeeded, toy_fleet, watching
+from tests.system.victims import EVERYBODY, Victims
 from tests.system.watched import Sample, disk, growth, sample, slope
 
 FULL = "AURICLE_FULL_SIZE" in os.environ
@@ -43,16 +43,14 @@ HOUR = 3600.0
 LEAN = {"keep": False, "trace": True}
 """A coordinator that removes what it needs no more, as `serve` does, and tells what it holds."""
 LARGEST = 300.0  # MB that the whole process may take
-Record = Callable[[str, object], None]
 
 
 class Soak:
     """What runs, dies, and is looked at."""
 
-    def __init__(self, fleet: ToyFleet, coordinator: Child, crowds: list[Child], store: Store) -> None:
-        self._fleet, self.coordinator, self._crowds, self._store = fleet, coordinator, crowds, store
+    def __init__(self, fleet: ToyFleet, victims: Victims, store: Store) -> None:
+        self._fleet, self._victims, self._store = fleet, victims, store
         self.samples: list[Sample] = []
-        self.kills: list[str] = []
         self._round = 0
 
     def _looked(self, until: float) -> bool:
@@ -60,7 +58,7 @@ class Soak:
         row = self._store.rounds.newest(TASK)
         if row is not None and row.round > self._round:
             self._round = row.round
-            now = sample(self.coordinator.process.pid, self._fleet.state)
+            now = sample(self._victims.coordinator.process.pid, self._fleet.state)
             self.samples += [now] if now else []
         return time.monotonic() >= until
 
@@ -71,26 +69,11 @@ class Soak:
         while moment < began + seconds:
             await until(lambda: self._looked(moment), "the next kill", seconds + 60)  # noqa: B023
             half = moment - began > seconds / 2
-            await self._kill(rng.choice(("broker", "devices") if half else ("broker", "coordinator", "devices")), rng)
+            await self._victims.kill(rng.choice(("broker", "devices") if half else EVERYBODY), rng)
             moment = max(moment + EVERY, time.monotonic())
         await until(lambda: self._looked(began + seconds), "the end", seconds + 60)
         last = max(LEAST, self._round + 2)
         await until(lambda: self._looked(0.0) and self._round > last, "rounds without a kill", 600)
-
-    async def _kill(self, who: str, rng: random.Random) -> None:
-        self.kills.append(who)
-        if who == "broker":
-            self._fleet.broker.kill()
-            await self._fleet.broker.restart()
-        elif who == "coordinator":
-            kill(self.coordinator)
-            await self.coordinator.end()
-            self.coordinator = await start(self._fleet)
-        else:
-            group = rng.randrange(len(GROUPS))
-            kill(self._crowds[group])
-            await self._crowds[group].end()
-            self._crowds[group] = await crowd(self._fleet, group)
 
 
 async def start(fleet: ToyFleet) -> Child:
@@ -112,22 +95,21 @@ async def test_a_fleet_that_is_killed_for_long_loses_nothing_and_takes_no_more_o
     tmp_path: Path, record_property: Record
 ) -> None:
     async with toy_fleet(tmp_path, NAMES, here=()) as fleet:
-        coordinator = await start(fleet)
-        crowds = list(await asyncio.gather(*(crowd(fleet, group) for group in range(len(GROUPS)))))
+        victims = Victims(fleet, lambda: start(fleet), lambda group: crowd(fleet, group))
+        await victims.start(len(GROUPS))
+        began = time.monotonic()
         with watching(fleet) as store:
-            soak = Soak(fleet, coordinator, crowds, store)
+            soak = Soak(fleet, victims, store)
             await soak.run(SECONDS)
-            await succeeded_when_asked(soak.coordinator)
-            rows = fleet.verify(ENDLESS, everybody=False, stopped=True, kept=False)
-            rounds = {row.round for row in rows}
-            record_property("rounds", len(rounds))
-            record_property("counted", len(rows))
-            record_property("kills", len(soak.kills))
+            await succeeded_when_asked(victims.coordinator)
+            record_property("minutes", round((time.monotonic() - began) / 60, 1))
+            record_property("kills", victims.kills.total())
+            rows = fleet.verify(ENDLESS, everybody=False, stopped=True, kept=False, record=record_property)
             assert_disk(fleet, record_property, len(rows))
     keep = os.environ.get("AURICLE_SOAK_CURVES")
     if keep:
         Path(keep).write_text(json.dumps([asdict(each) for each in soak.samples]))
-    tell_held(held_by(soak.coordinator), record_property)
+    tell_held(held_by(victims.coordinator), record_property)
     assert_level(soak.samples, record_property)
 
 
@@ -158,8 +140,8 @@ def assert_held(held: list[tuple[int, int]], update: int, record: Record) -> Non
 def tell_held(held: list[tuple[int, int]], record: Record) -> float:
     """Bytes that each round leaves behind. In a soak they are told and not bounded: statements that are kept grow."""
     a_round = growth(held)
-    record("held", f"{held[-1][1] / 1e6:.1f} MB, {a_round / 1000:+.2f} kB a round over {len(held)}")
-    print(f"{len(held)} rounds: {held[-1][1] / 1e6:.1f} MB held, {a_round / 1000:+.2f} kB a round")
+    record("held MB", round(held[-1][1] / 1e6, 1))
+    record("held kB more a round", round(a_round / 1000, 3))
     return a_round
 
 
@@ -173,8 +155,9 @@ def assert_disk(fleet: ToyFleet, record: Record, updates: int) -> None:
     """What is kept is the last models, what the last two rounds were made of, and rows: not every body ever written."""
     blobs = sum(path.is_file() for path in (fleet.state / "blobs").rglob("*"))
     kept, ever = disk(fleet.state) / 1e6, updates * 2 * fleet.pack.plugin_table.size / 1e6
-    record("state MB", f"{kept:.0f}, after {ever:.0f} MB of updates")
-    print(f"{blobs} files; state {kept:.1f} MB, after {ever:.0f} MB of updates")
+    record("state MB", round(kept, 1))
+    record("MB of updates", round(ever, 1))
+    record("blobs", blobs)
     assert blobs < 2 * (KEPT + 3) + 3 * DEVICES
     assert disk(fleet.state / FILE) + disk(fleet.state / f"{FILE}-wal") < 12e6 + 2000 * updates
 
@@ -187,14 +170,15 @@ def assert_level(samples: list[Sample], record: Record) -> None:
     grown = slope(warm) * (warm[-1].at - warm[0].at) / HOUR
     files = max(each.files for each in warm) - min(each.files for each in warm)
     threads = max(each.threads for each in warm) - min(each.threads for each in warm)
-    said = f"{grown:+.1f} MB in {(warm[-1].at - warm[0].at) / 60:.1f} min, {slope(warm):+.1f} MB/h"
-    record("memory", said)
     record("coordinator MB", round(max(each.mb for each in samples)))
-    record("files, threads", f"+{files}, +{threads}")
-    print(f"{len(samples)} samples, {len(warm)} of the last life when warm: {said}, files +{files}, threads +{threads}")
+    record("MB grown when warm", round(grown, 1))
+    record("in min", round((warm[-1].at - warm[0].at) / 60, 1))
+    record("files grown", files)
+    record("threads grown", threads)
     assert len(warm) >= 5
     assert max(each.mb for each in samples) < LARGEST
-    if whole > HOUR / 2:
+    if whole > HOUR / 2:  # in minutes there is no slope but that of warming up
+        record("slope MB/h", round(slope(warm), 2))
         assert slope(warm) < 1
     assert files <= 8
     assert threads <= 8
