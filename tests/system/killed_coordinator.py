@@ -152,7 +152,10 @@ class Killed(Coordinator):
         self._open = [socket.socket() for _ in range(told.sockets)]
 
     async def _show(self, done: RoundDone) -> None:
-        _print(round=done.number, state=done.state, invited=done.invited, counted=done.counted, **self._held())
+        counted = (
+            done.counted + done.left_out
+        )  # LPA may leave a device out of every layer: its update counts all the same
+        _print(round=done.number, state=done.state, invited=done.invited, counted=counted, **self._held())
         if self.orders.jumps:
             self.clock.seconds = self.orders.jumps[done.number % len(self.orders.jumps)]
             _print(clock=self.clock.seconds)
