@@ -40,8 +40,8 @@ GRAPH |= {"ArgMax": "ArgMin", "GreaterOrEqual": "Greater", "ReduceSum": "ReduceM
 """ONNX operators that take what another one takes."""
 SYMMETRIC = {"Add", "Mul", "Max", "Min", "Sum", "min", "max", "minimum", "maximum", "equal"}
 """Operators and functions for which the order of what they take does not matter."""
-UNSEEN = {"strict", "stacklevel"}
-"""Keywords that only matter to a caller who is wrong already."""
+UNSEEN = {"strict", "stacklevel", "frozen"}
+"""Keywords that only matter to a caller who is wrong already; who changes what is frozen is told by mypy, too."""
 
 
 @dataclass(frozen=True)

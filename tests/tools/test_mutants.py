@@ -10,8 +10,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 from mutant_runs import FAILED, PASSED, Tree
-from mutants import PLAN, ROOT, read_plan
-from mutations import mutants_of
+from mutants import OF_A_FILE, PLAN, ROOT, Judged, Result, by_area, drawn, read_plan
+from mutations import Mutant, mutants_of
+
+AREAS = {"rules", "methods", "gate", "claims", "TUF", "detection", "step runtime", "virtual engine"}
 
 
 def _changed(source: str) -> list[str]:
@@ -32,6 +34,7 @@ def _changed(source: str) -> list[str]:
         ("x = 'late'", ["x = 'lateXX'"]),
         ("x = 'A sentence.'", []),
         ("x: Literal['late'] = y", []),
+        ("class A(B, frozen=True):\n    x = 3", ["x = 4"]),
         ("log.info('late')", []),
         ("x = f(a, b, k=c)", ["x = f(a, b)", "x = f(b, a, k=c)"]),
         ("x = max(a, b)", []),
@@ -59,6 +62,41 @@ def test_places_are_bytes_where_letters_are_not() -> None:
     found = mutants_of("f.py", "å = 'ö ü' if α < β else γ\n".encode())
     expected = [f"å = 'ö ü' if α {sign} β else γ\n" for sign in ("<=", ">=")]
     assert [mutant.source.decode() for mutant in found] == expected
+
+
+def test_a_draw_takes_as_many_changes_of_each_area_and_another_seed_takes_others() -> None:
+    files = ("learning/auricle_learning/aggregation/rules/krum.py", "learning/auricle_learning/aggregation/caps.py")
+    gate = "edge/auricle_edge/board/gate.py"
+    plan = [Judged(file, (), frozenset(), "rules") for file in files]
+    plan += [Judged(gate, (), frozenset(), "gate"), Judged("core/auricle/wire/claims.py", (), frozenset(), "")]
+
+    def lines(count: int, seed: int) -> dict[str, list[Mutant]]:
+        return {judged.file: mutants for judged, mutants in drawn(plan, count, seed)}
+
+    few = lines(2 * OF_A_FILE, 1)
+    assert {file: len(mutants) for file, mutants in few.items()} == {
+        files[0]: OF_A_FILE,
+        files[1]: OF_A_FILE,
+        gate: 2 * OF_A_FILE,
+    }
+    assert all(len({mutant.source for mutant in mutants}) == len(mutants) for mutants in few.values())
+    assert lines(2 * OF_A_FILE, 1) == few != lines(2 * OF_A_FILE, 2)
+    (one,) = (lines(4, 3).keys() & {*files}) or {""}
+    assert one and len(lines(4, 3)[one]) == 4, "few are of one file"
+    equivalent = frozenset(mutant.after for mutant in few[gate])
+    without = drawn([Judged(gate, (), equivalent, "gate")], 10_000, 1)[0][1]
+    assert 0 < len(without) < 10_000 and not {mutant.after for mutant in without} & equivalent
+
+
+def test_a_draw_is_judged_by_the_survivors_of_all_areas_together() -> None:
+    (mutant,) = mutants_of("f.py", b"LEAST = 3\n")
+    results = [
+        Result("a", "rules", 9, 1, 60, ()),
+        Result("b", "gate", 5, 0, 40, (mutant,)),
+        Result("c", "gate", 5, 0, 0, ()),
+    ]
+    sums = [(each.file, each.possible, each.equivalent, each.tried, each.percent) for each in by_area(results)]
+    assert sums == [("gate", 10, 0, 40, 2.5), ("rules", 9, 1, 60, 0.0), ("all", 19, 1, 100, 1.0)]
 
 
 @pytest.fixture
@@ -110,6 +148,7 @@ def test_the_plan_names_files_and_tests_that_are_there() -> None:
         read_plan(PLAN.read_text(), ["elsewhere.py"])
 
     assert len(judged) >= 28
+    assert {each.area for each in judged} - {""} == AREAS
     for each in judged:
         tests = [test for test in each.tests if test.endswith(".py")]
         assert tests
