@@ -90,6 +90,20 @@ def test_from_five_devices_on_the_farthest_is_left_out(name: str, count: int) ->
     assert not asked.kept[-1].any(), "who asks for a third has it"
 
 
+def test_where_the_farthest_is_left_out_the_nearest_counts_whatever_was_asked() -> None:
+    """Of six 0.4 are two, and 0.1 nobody: two, a fifth, are left out as too far instead, and nobody as too near."""
+    given = cohort([*honest(5), [5.0] * 6], [10.0] * 6)
+    rule = get_rule("lpa", prune_low=0.4, prune_high=0.1)
+
+    alone, made = rule(given), BoundedRule(rule)(given)
+
+    assert alone.pruned is not None and made.pruned is not None
+    assert [(alone.pruned == side).sum(axis=0).tolist() for side in (-1, 1)] == [[2, 2], [0, 0]]
+    assert [(made.pruned == side).sum(axis=0).tolist() for side in (-1, 1)] == [[0, 0], [2, 2]]
+    assert PruningOptions(prune_low=0.4, prune_high=0.1).leave_out(0.25) == PruningOptions(0.0, 0.25)
+    assert PruningOptions().farthest == 0.1
+
+
 def test_a_rule_that_says_it_prunes_is_fitted_to_few_devices_as_lpa_is() -> None:
     far = cohort([*honest(4), [90.0] * 6], [10.0] * 5)
     own = BoundedRule(Rule("mine", lpa, PruningOptions(), mean=True))(far)

@@ -70,6 +70,8 @@ def test_angles_are_those_between_each_direction_and_the_common_one() -> None:
     report = result.direction.report(result.ids)
     assert report["angles"] == pytest.approx({"00": 0, "01": 90, "02": None})
     assert report["labelled"] == ["01"]
+    assert (report["coordinator"], report["coordinator_weight"]) == (pytest.approx(90), pytest.approx(0, abs=1e-9))
+    assert report.keys() == {"angles", "labelled", "coordinator", "coordinator_weight"}
 
 
 def test_an_angle_of_a_mixture_is_to_its_length_and_a_sum_of_0_has_none() -> None:
@@ -77,6 +79,10 @@ def test_an_angle_of_a_mixture_is_to_its_length_and_a_sum_of_0_has_none() -> Non
     np.testing.assert_allclose(angles_to(units @ units.T, np.array([0.5, 0.5])), [45, 45])
     units = np.array([[1.0, 0], [-1.0, 0]])
     assert np.isnan(angles_to(units @ units.T, np.array([0.5, 0.5]))).all()
+    assert np.isnan(angles_to(np.eye(1), np.array([1e-12]))).all(), "no longer than rounding"
+    beyond = np.array([[1.0, 1.5, -1.5], [1.5, 1.0, 0.0], [-1.5, 0.0, 1.0]])  # cosines off by more than rounding
+    np.testing.assert_allclose(angles_to(beyond, np.array([1.0, 0.0, 0.0])), [0, 0, 180])
+    np.testing.assert_allclose(angles_to(np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([0.25, 0.0])), [0, 60])
 
 
 # -- who counts as what

@@ -66,6 +66,15 @@ def serial(certified: Certified) -> int:
     return x509.load_pem_x509_certificates(certified.certificate.encode())[0].serial_number
 
 
+def test_who_may_speak_to_a_broker_are_devices_and_users_and_no_broker(enrolment: Enrolment) -> None:
+    assert enrolment.records.users() == set()
+    claim(enrolment, new_key(), ANA, replace=False)
+    token_of(enrolment, "dev-b", replace=False)
+    enrolment.user("coordinator", new_key().public_key(), who="op")
+    enrolment.server(["broker.lan"], new_key().public_key(), who="op")
+    assert enrolment.records.users() == {NAME, "dev-b", "coordinator"}
+
+
 def test_a_name_that_claimed_or_registered_gets_no_second_token_by_accident(enrolment: Enrolment, store: Store) -> None:
     claim(enrolment, new_key(), ANA, replace=False)
     store.devices.register(register("dev-b", ANA), "approved")

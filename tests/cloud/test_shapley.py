@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auricle.errors import DataError
-from auricle_cloud.detection.coalitions import loss_models, rule_models, worth
+from auricle_cloud.detection.coalitions import loss_models, rule_models, subset, worth
 from auricle_cloud.detection.shapley import Shapley, Values, shapley
 from auricle_learning.aggregation.cohort import BoolArray, Cohort, Float64Array, Layer
+from auricle_learning.aggregation.extras import Extras
 from auricle_learning.methods import get_rule
 
 RNG = np.random.default_rng(0)
@@ -218,4 +220,18 @@ def test_what_a_coalition_is_worth_is_the_accuracy_of_its_model_and_the_empty_on
     game = worth(cohort, loss_models(cohort), accuracy)
 
     assert game(np.array([[False, False], [True, False]])) == pytest.approx([3.5, cohort.weights[0].sum()], rel=1e-6)
-    assert np.array_equal(seen[0][0], cohort.start)
+    assert np.array_equal(seen[0][0], cohort.start) and len(seen) == 1, "64 MB hold both"
+
+
+def test_a_coalition_has_what_its_members_sent_beside_their_weights() -> None:
+    cohort = _cohort([1.0, 2.0, 3.0])
+    told = replace(cohort, extras=Extras(steps=np.array([4.0, 5.0, 6.0])), registered=np.array([7.0, 8.0, 9.0]))
+
+    part = subset(told, np.array([True, False, True]))
+
+    assert part.extras.steps is not None and part.registered is not None
+    assert (part.extras.steps.tolist(), part.registered.tolist()) == ([4.0, 6.0], [7.0, 9.0])
+    assert part.ids == (cohort.ids[0], cohort.ids[2]) and part.losses.tolist() == [1.0, 3.0]
+    assert part.samples.tolist() == cohort.samples[[0, 2]].tolist()
+    assert np.array_equal(part.weights, cohort.weights[[0, 2]])
+    assert subset(cohort, np.array([True, False, True])).registered is None

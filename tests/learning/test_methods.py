@@ -125,6 +125,22 @@ def test_feddc_on_a_device_by_hand() -> None:
     assert first.scalars == {"mu": pytest.approx(0.01)}, "before its first round no mean is known"
 
 
+def test_feddyn_on_a_device_by_hand() -> None:
+    """α = 0.5, w = 1, g_i = 2: -2 is added to each gradient, and after θ = 3 it is 2 - 0.5 (3 - 1) = 1."""
+    method = get_method("feddyn", alpha=0.5)
+    plan = method.rule_for_rounds.plan_for(Plan())
+    received, own = Received(plan, np.array([1], np.float32)), np.array([2], np.float32)
+
+    changes = method.before(received, {"g": own})
+    sent, kept = method.after(Trained(received, np.array([3], np.float32), 2), {"g": own})
+
+    assert (plan.mu, plan.clip) == (0.5, 10.0)
+    assert method.rule_for_rounds.plan_for(Plan(clip=3.0)).clip == 3.0, "a plan's own limit stays"
+    assert {name: vector.tolist() for name, vector in changes.vectors.items()} == {"linear": [-2.0]}
+    assert (changes.terms, changes.scalars) == (NO_CHANGES.terms, NO_CHANGES.scalars)
+    assert (sent, kept["g"].tolist(), kept["g"].dtype) == ({}, [1.0], np.float32)
+
+
 def test_what_feddc_sends_has_the_mean_number_of_clips_beside_g() -> None:
     cohort = pair([0.0, 0.0], [[1.0, 0.0], [3.0, 0.0]])
     cohort = replace(cohort, extras=replace(cohort.extras, steps=np.array([2.0, 2.0])))

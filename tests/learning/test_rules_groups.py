@@ -20,7 +20,7 @@ from auricle_learning.aggregation.feature_synthesis import (
     mean_class_gradients,
     pkcf,
 )
-from auricle_learning.aggregation.rules.clustering import clusters, cosines, k_means, silhouette
+from auricle_learning.aggregation.rules.clustering import _farthest_first, clusters, cosines, k_means, silhouette
 from auricle_learning.methods import get_rule
 from auricle_learning.methods.feddisco import discrepancies
 
@@ -124,6 +124,16 @@ def test_k_means_is_the_best_of_all_partitions_of_a_few_in_clear_cases(seed: int
 
     least = min(inertia(labels) for labels in itertools.product(range(3), repeat=6) if len(set(labels)) == 3)
     assert inertia(k_means(z @ z.T, 3)) == pytest.approx(least)
+
+
+def test_middles_begin_with_the_clients_that_are_farthest_from_those_chosen() -> None:
+    """Directions of 0, 20, 90, 180 and 270 degrees: of the two that are as far from the first and its opposite, one."""
+    at = np.radians([0.0, 20.0, 90.0, 180.0, 270.0])
+    similarity = np.cos(at[:, None] - at)
+    assert _farthest_first(similarity, 0, 1) == [0]
+    assert _farthest_first(similarity, 0, 5) == [0, 3, 2, 4, 1]
+    assert _farthest_first(similarity, 1, 3) == [1, 3, 4]
+    assert _farthest_first(np.ones((3, 3)), 0, 3) == [0, 1, 2], "who lies on another one is not chosen twice"
 
 
 def test_up_to_two_clients_are_one_group_and_equal_ones_do_not_fail() -> None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import math
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 from tests.learning.toy import PACK
 
-from auricle.errors import PackError
+from auricle.errors import AuricleError, PackError
 from auricle.packs.pack import FileEntry, Pack, load_pack
+from auricle.wire.gradient_terms import TERMS
+from auricle.wire.plan import InferenceLoss
 from auricle_learning.runtimes import EVALUATION_BATCH, StepRuntime, accuracy, cross_entropy, joined_parts, named_parts
+from auricle_learning.runtimes.interface import NEUTRAL, InferenceOnly, Job, inference_loss, recogniser, softmax
 
 
 def _features(count: int, seed: int = 0) -> np.ndarray:
@@ -38,6 +43,50 @@ def test_of_no_samples_nothing_is_known() -> None:
     assert math.isnan(cross_entropy(nothing, []))
     assert accuracy(nothing, np.zeros(0, np.int64)) is None
     assert StepRuntime(PACK).logits("crnn-lite", PACK.plugin_table.initial(0), _features(0)).shape == (0, 3)
+
+
+@pytest.mark.parametrize(("kind", "loss"), [("ce", math.log(4 / 3)), ("mse", 2 / 16), ("l1", 2 / 4)])
+def test_losses_of_posteriors_worked_out_by_hand(kind: InferenceLoss, loss: float) -> None:
+    """Posteriors of (1/4, 3/4) where the second label is right."""
+    logits = np.array([[0, math.log(3)]] * 2, np.float32)
+    assert softmax(logits + 100).tolist() == [pytest.approx([0.25, 0.75], rel=1e-5)] * 2
+    assert inference_loss(kind, logits, np.array([1, 1])) == pytest.approx(loss, abs=1e-7)
+    assert math.isnan(inference_loss(kind, logits[:0], np.zeros(0, np.int64)))
+
+
+def test_a_recogniser_keeps_the_weights_that_it_got() -> None:
+    toy: Any = SimpleNamespace(logits=lambda model, weights, _: np.log(weights[None]))
+    given, whole = np.array([1, 3], np.float32), np.array([1, 3, 4], np.float32)
+    fixed = whole.copy()
+    fixed.flags.writeable = False
+    kept = [recogniser(toy, "m", weights) for weights in (given, whole[:2], fixed)]
+    given[:] = whole[:] = 1
+    none = np.zeros((0, 1, 1), np.float32)
+    assert [each(none)[0].tolist() for each in kept] == [
+        pytest.approx(p) for p in ([0.25, 0.75],) * 2 + ([1 / 8, 3 / 8, 0.5],)
+    ]
+
+
+def test_a_runtime_that_only_recognises_says_which_one_trains() -> None:
+    runtime = InferenceOnly()
+    assert not runtime.has("supervised", "crnn-lite", "sgd")
+    for refused in (lambda: runtime.begin(None), lambda: runtime.embeddings("m", None, None)):  # type: ignore[arg-type]
+        with pytest.raises(AuricleError, match=r"The runtime of this kind .* choose --runtime step"):
+            refused()
+    runtime.end_training()
+
+
+def test_a_scalar_that_a_job_does_not_name_does_nothing() -> None:
+    weights = {"model": np.zeros(1, np.float32)}
+    job = Job(kind="mutual", models={"model": "a"}, optimizer="sgd", weights=weights, scalars={"model.rate": 0.5})
+    nothing = {"momentum": 0.0, "decay": 0.0, "l2": 0.0, "clip": math.inf, "temperature": 1.0, "mu": 0.0}
+    of_adamw = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+    for name, value in (nothing | of_adamw).items():
+        assert job.scalar(name) == job.scalar(f"model.{name}") == value
+    assert job.scalar("model.rate") == 0.5
+    assert {NEUTRAL[scalar] for term in TERMS.values() for scalar in term.scalars} == {0.0}
+    with pytest.raises(AuricleError, match=r"The mutual job does not say other\.rate: name it"):
+        job.scalar("other.rate")
 
 
 def test_a_model_in_three_parts_is_the_same_vector() -> None:
