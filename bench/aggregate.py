@@ -33,13 +33,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.answer import answer
 from bench.comparison_table import ratio, table, times
-from bench.step_environments import ENVIRONMENTS, ROOT, TORCH, NoEnvironment, Recipe, environment
+from bench.step_environments import ENVIRONMENTS, FLWR, ROOT, TORCH, NoEnvironment, Recipe, environment
 from bench.step_process import say
 
-BYZFL, FLWR = "byzfl==0.0.11", "flwr==1.41.0"
+BYZFL = "byzfl==0.0.11"
 PYTHONS = ("3.11", "3.12", "3.10")
 ENVIRONMENTS["byzfl"] = Recipe((TORCH, "numpy", "scipy"), PYTHONS)
-ENVIRONMENTS["flwr"] = Recipe((FLWR,), PYTHONS)
 SHAPES = ((50, 126_000), (1_000, 28_000))
 LARGE = (10_000, 28_000)
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -32,11 +32,11 @@ from bench.answer import answer
 from bench.engines_process import Seen, seen_of
 from bench.engines_table import own_time, report, side_of
 from bench.engines_work import WATCHED, apart, prepare, require_same
-from bench.step_environments import ENVIRONMENTS, TORCH, NoEnvironment, Recipe, environment
+from bench.step_environments import ENVIRONMENTS, FLWR, TORCH, NoEnvironment, Recipe, environment
 from bench.step_process import Failed, say
 
 ENVIRONMENTS["pfl"] = Recipe(("pfl==0.6.0", TORCH), ("3.11", "3.12", "3.10"))
-ENVIRONMENTS["flwr-simulation"] = Recipe(("flwr[simulation]==1.42.0", TORCH), ("3.11", "3.12", "3.13"))
+ENVIRONMENTS["flwr-simulation"] = Recipe((FLWR.replace("flwr", "flwr[simulation]"), TORCH), ("3.11", "3.12", "3.13"))
 
 PLAIN, OURS, PFL, FLOWER = "plain loop", "ours", "pfl", "Flower"
 SIDES: dict[str, tuple[str | None, str, dict[str, Any]]] = {

@@ -36,11 +36,9 @@ from bench.flower_fleets import DEVICES, Closed, Fleet
 from bench.flower_ours import Ours
 from bench.flower_peer import Flower
 from bench.flower_processes import resident, wait_for
-from bench.step_environments import ENVIRONMENTS, Recipe, environment
+from bench.step_environments import FLWR, environment
 from bench.step_process import Failed, say
 
-FLWR = "flwr==1.41.0"
-ENVIRONMENTS["flwr"] = Recipe((FLWR,), ("3.11", "3.12", "3.10"))
 LONGEST = 300.0
 """Seconds a round may take where nothing dies."""
 INTO = 1.0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench.flower_peer import Flower
 from bench.reliability_fleets import Made, Watched
+from bench.step_environments import FLWR
 
 DELIVERED = "Sent successfully"
 
@@ -14,7 +15,7 @@ DELIVERED = "Sent successfully"
 class FlowerWatched(Watched, Flower):
     """SuperLink with a database, SuperNodes, and an app with a timeout that saves its model after each round."""
 
-    title = "Flower 1.41.0"
+    title = f"Flower {FLWR.partition('==')[2]}"
     rules = ("FedAvg", "FedTrimmedAvg")
     again = "`flwr run` again, by hand; the app reads the model that it saved"
     files = ("reliability_flower_app.py", "reliability_task.py")

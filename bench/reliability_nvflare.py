@@ -134,8 +134,8 @@ class Nvflare(Watched):
         (job / "app/custom").mkdir()
         for name in FILES:
             shutil.copy(Path(__file__).with_name(name), job / "app/custom")
-        everybody = {"name": "bench", "resource_spec": {}, "min_clients": self.devices}
-        (job / "meta.json").write_text(json.dumps({**everybody, "deploy_map": {"app": ["@ALL"]}}))
+        meta = {"name": "bench", "resource_spec": {}, "min_clients": self._quorum, "deploy_map": {"app": ["@ALL"]}}
+        (job / "meta.json").write_text(json.dumps(meta))
         (job / "app/config/config_fed_server.json").write_text(json.dumps(self._server(rounds, saved)))
         executor = {"path": "reliability_nvflare_app.OneQuarter", "args": {"folder": str(self.folder)}}
         client = {"format_version": 2, "executors": [{"tasks": ["train"], "executor": executor}], "components": []}
@@ -147,6 +147,11 @@ class Nvflare(Watched):
 
         await wait_for(begun, "the job", READY)
 
+    @property
+    def _quorum(self) -> int:
+        """Clients that are enough: for a round to close, and for a job to go on when others are dead."""
+        return max(1, round(QUORUM * self.devices))
+
     def _saved(self) -> Path | None:
         """Where the job before this one saved its model."""
         path = self._kits / "localhost" / self._job / "models/server.npy"
@@ -156,7 +161,7 @@ class Nvflare(Watched):
 
     def _server(self, rounds: int, saved: Path | None) -> dict[str, Any]:
         arguments = {
-            "min_clients": max(1, round(QUORUM * self.devices)),
+            "min_clients": self._quorum,
             "num_rounds": rounds,
             "wait_time_after_min_received": WAIT,
             "persistor_id": "persistor",

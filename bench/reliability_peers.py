@@ -6,13 +6,13 @@ serve`, mosquitto, and agents. Flower: SuperLink with a database, SuperNodes, an
 model. NVFlare: a provisioned server and sites, a job of ScatterAndGather with `min_clients` and
 `wait_time_after_min_received`. Both peers are in environments of their own (made once under ~/.cache/auricle/bench).
 
-    python bench/reliability_peers.py [--rounds 100] [--minutes 10] [--patience 150] [--only SIDE ...] [--parts P ...]
+    python bench/reliability_peers.py [--rounds 400] [--minutes 60] [--patience 150] [--only SIDE ...] [--parts P ...]
         [--keep FILE] [--json]
 
 A client is held in its training and killed (SIGKILL) there; all processes of a server are killed with two updates of a
 round acknowledged and two clients in training, and started again at once, on what they left on disk; a client sends
 no numbers, numbers far from any model's, or steps a hundred times too large, under the mean and under what a side has
-against that; and a server's memory (PSS) is followed over rounds of two clients.
+against that; and a server's memory, files and threads are followed over rounds of two clients.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import json
 import math
 import os
 import signal
-import statistics
 import sys
 import tempfile
 import time
@@ -35,9 +34,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.answer import answer
-from bench.flower_processes import resident, wait_for
+from bench.flower_processes import wait_for
 from bench.reliability_fleets import Watched, counted, is_harmed, is_mean
 from bench.reliability_flower import FlowerWatched
+from bench.reliability_memory import FEWEST, WARM, memory
 from bench.reliability_nvflare import Nvflare
 from bench.reliability_ours import OursWatched
 from bench.reliability_table import report
@@ -45,15 +45,12 @@ from bench.reliability_task import ADDED, CLIENTS
 from bench.step_environments import ENVIRONMENTS, Recipe, environment
 from bench.step_process import Failed, say
 
-ENVIRONMENTS["flwr"] = Recipe(("flwr==1.41.0",), ("3.11", "3.12", "3.10"))
 ENVIRONMENTS["nvflare"] = Recipe(("nvflare==2.9.0",), ("3.11", "3.12", "3.10"))
 PARTS = ("client", "server", "mean", "robust", "memory")
 SIDES = ("ours", "flower", "nvflare")
 LONGEST = 240.0
 """Seconds for what nothing disturbs."""
 LAST = CLIENTS - 1
-WARM = 0.25
-"""Share of the rounds after which memory is followed."""
 OVER = ("finished", "aborted", "abandoned", "failed")
 """How the words for a run begin that is over."""
 Make = Callable[[Path, int], Watched]
@@ -170,30 +167,6 @@ async def attacked(fleet: Watched, rule: str, patience: float) -> list[dict[str,
     return found
 
 
-async def memory(fleet: Watched, rounds: int, minutes: float) -> dict[str, Any]:
-    """A server's memory over rounds, as many as there is time for: MB of the warm server, and MB by which 100 grow."""
-    say(f"{fleet.name}: up to {rounds} rounds for memory")
-    fleet.hold()
-    await fleet.begin(rounds)
-    until, samples = time.monotonic() + 60 * minutes, list[tuple[int, float]]()
-    while time.monotonic() < until and (not samples or samples[-1][0] < rounds - 1):
-        done = fleet.done()
-        if done > (samples[-1][0] if samples else 0):
-            samples.append((done, resident(fleet.server())))
-        await asyncio.sleep(0.2)
-    if len(samples) < 4:
-        raise Failed(f"{fleet.name} made {len(samples)} rounds in {minutes:g} minutes")
-    warm = [each for each in samples if each[0] > WARM * samples[-1][0]]
-    slope = statistics.linear_regression([each[0] for each in warm], [each[1] for each in warm]).slope
-    return {
-        "rounds": samples[-1][0],
-        "first": samples[0][1],
-        "warm": warm[0][1],
-        "last": warm[-1][1],
-        "slope": 100 * slope,
-    }
-
-
 @asynccontextmanager
 async def opened(make: Make, devices: int = CLIENTS) -> AsyncIterator[Watched]:
     """A fleet that is there; all its processes end with the block."""
@@ -207,8 +180,8 @@ async def opened(make: Make, devices: int = CLIENTS) -> AsyncIterator[Watched]:
             await fleet.close()
 
 
-async def measure(name: str, make: Make, given: argparse.Namespace, result: dict[str, Any]) -> None:
-    """All of one side that the result has not; what does not come about is told in its place."""
+async def measure(part: str, make: Make, given: argparse.Namespace) -> dict[str, Any]:
+    """One part of one side; what does not come about is told in its place."""
     parts: dict[str, tuple[int, Callable[[Watched], Any]]] = {
         "client": (CLIENTS, lambda fleet: lose_a_client(fleet, given.patience)),
         "server": (CLIENTS, lambda fleet: kill_the_server(fleet, given.patience)),
@@ -216,21 +189,14 @@ async def measure(name: str, make: Make, given: argparse.Namespace, result: dict
         "robust": (CLIENTS, lambda fleet: attacked(fleet, fleet.rules[1], given.patience)),
         "memory": (2, lambda fleet: memory(fleet, given.rounds, given.minutes)),
     }
-    facts = result["sides"].setdefault(name, {})
-    for part in given.parts:
-        if part in facts:
-            continue
-        devices, measured = parts[part]
-        result["load"].append(os.getloadavg()[0])
-        try:
-            async with opened(make, devices) as fleet:
-                facts |= {"title": fleet.title, "again": fleet.again, "rules": fleet.rules}
-                facts[part] = await measured(fleet)
-        except Failed as reason:
-            say(f"{part}: {reason}")
-            facts[part] = {"failed": str(reason)}
-        if given.keep:
-            given.keep.write_text(json.dumps(result))
+    devices, measured = parts[part]
+    try:
+        async with opened(make, devices) as fleet:
+            facts = {"title": fleet.title, "again": fleet.again, "rules": fleet.rules}
+            return {**facts, part: await measured(fleet)}
+    except Failed as reason:
+        say(f"{part}: {reason}")
+        return {part: {"failed": str(reason)}}
 
 
 def sides(only: Sequence[str]) -> Mapping[str, Make]:
@@ -248,20 +214,28 @@ def sides(only: Sequence[str]) -> Mapping[str, Make]:
 
 
 async def run(given: argparse.Namespace) -> dict[str, Any]:
-    """All sides, one after the other."""
+    """Part by part, each of all sides one after the other, but for what the file to keep has."""
     result: dict[str, Any] = {"load": [], "cores": len(os.sched_getaffinity(0)), "sides": {}}
     if given.keep and given.keep.exists():
         result = json.loads(given.keep.read_text())
-    for name, make in sides(given.only).items():
-        await measure(name, make, given, result)
+    made = sides(given.only)
+    for part in given.parts:
+        for name, make in made.items():
+            facts = result["sides"].setdefault(name, {})
+            if part in facts:
+                continue
+            result["load"].append(os.getloadavg()[0])
+            facts |= await measure(part, make, given)
+            if given.keep:
+                given.keep.write_text(json.dumps(result))
     return result
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=100, help="for memory")
-    parser.add_argument("--minutes", type=float, default=10.0, help="a side may take for these")
+    parser.add_argument("--rounds", type=int, default=400, help="for memory")
+    parser.add_argument("--minutes", type=float, default=60.0, help="a side may take for these")
     parser.add_argument(
         "--patience", type=float, default=150.0, help="seconds to wait for a run that something happened to"
     )
@@ -270,8 +244,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, metavar="FILE", help="of what was measured; a run that was ended goes on")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    if given.rounds < 8 or given.minutes <= 0 or given.patience <= 0:
-        parser.error("--rounds is at least 8, and --minutes and --patience are above 0")
+    if given.rounds < WARM + FEWEST or given.minutes <= 0 or given.patience <= 0:
+        parser.error(f"--rounds is at least {WARM + FEWEST}, and --minutes and --patience are above 0")
     return given
 
 

