@@ -97,3 +97,19 @@ def test_a_command_is_almost_heard_only_in_the_window_after_a_wake_word() -> Non
     ]
     assert heard == [LABELS[0]]
     assert [(near.word, round(near.score, 6)) for near in found] == [(LABELS[1], 0.3)]
+
+
+@pytest.mark.parametrize(("quiet", "found"), [(3, 0), (4, 1)])
+def test_a_near_miss_counts_again_when_the_refractory_time_is_over(quiet: int, found: int) -> None:
+    """Four hops of it: with a quiet hop after three of them they are not over, after four they are."""
+    heard: list[NearMiss] = []
+    watch = NearWatch(("yes", "no"), 0.5, 4, heard.append)
+
+    def hop(closeness: float, accepted: bool = False) -> None:
+        watch.hop((0, 1), np.array([0.25, 0.0]), np.array([closeness, 0.0]), accepted)
+
+    hop(1.0, accepted=True)
+    for closeness in (*[0.0] * quiet, 0.75, 0.0):
+        hop(closeness)
+
+    assert heard == [NearMiss("yes", 0.25, 0, 1)] * found

@@ -17,11 +17,13 @@ from auricle_fleet.population.held_out import HeldOutScore
 from auricle_fleet.population.traces import Timeline
 from auricle_fleet.settings.groups import Group, Network
 from auricle_fleet.virtual import device
-from auricle_fleet.virtual.clock import RoundEnd, heard_of, round_end
+from auricle_fleet.virtual.clock import Heard, RoundEnd, heard_of, round_end
 from auricle_fleet.virtual.device import VirtualDevice, Work, work_of
 from auricle_fleet.virtual.model import Model, explain_model, own_models, starts
+from auricle_fleet.virtual.order import FIRST, NOT_JUDGED, REPAIR, TASK, Ended, Order
 from auricle_learning.aggregation.cohort import Aggregate
 from auricle_learning.aggregation.extras import Clusters
+from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.presets import get_preset
 from auricle_learning.training.learn_settings import LearnSettings
 from auricle_learning.training.speech_data import Clips, DeviceData
@@ -96,6 +98,29 @@ def test_of_answers_at_one_time_those_count_that_make_the_round_full() -> None:
     assert round_end({"a": 1.0, "b": 1.0}, {}, 2, 2, TIMING) == RoundEnd(["a", "b"], 1.0)
     assert round_end({"b": 1.0, "a": 1.0}, {"c": 1.0}, 3, 3, TIMING) == RoundEnd(["b", "a"], 1.0)
     assert round_end({"a": 60.0, "b": 60.5}, {}, 2, 2, TIMING) == RoundEnd(["a"], 60.0)
+
+
+def test_a_round_waits_for_a_slow_device_until_it_has_answered_or_said_that_it_failed() -> None:
+    """The quorum of two is in after 2 s, so its patience is over at 7 s; nobody hears of the fourth."""
+    soon, slow = {"a": 1.0, "b": 2.0}, {"s"}
+    assert round_end(soon, {}, 4, 4, TIMING) == RoundEnd(["a", "b"], 7.0)
+    assert round_end({**soon, "s": 25.0}, {}, 4, 4, TIMING, slow) == RoundEnd(["a", "b", "s"], 25.0)
+    assert round_end(soon, {"s": 25.0}, 4, 4, TIMING, slow) == RoundEnd(["a", "b"], 25.0)
+    assert round_end(soon, {}, 4, 4, TIMING, slow) == RoundEnd(["a", "b"], 60.0)
+
+
+def test_what_a_round_is_not_told_and_what_did_not_come_of_it_is_nothing() -> None:
+    order = Order(1, get_preset("fedavg").plan, OptimizerSettings(), 3, 2, 7)
+    assert (order.began, order.version, order.newest, order.slow, order.broken) == (0.0, 0, 0, {}, {})
+    told: dict[str, Any] = {"report": {}, "lasted": 1.0, "heard": Heard(), "judged": NOT_JUDGED}
+    ended = Ended(invited=("a",), answers={}, fetched=0, **told)
+    assert (ended.model, ended.went_back, ended.counted, ended.left_out) == (None, False, 0, 0)
+    assert (ended.evaluated, ended.maker, ended.cohort) == (None, None, None)
+    assert (ended.heard.updates, ended.heard.refused, ended.heard.late) == ({}, {}, ())
+    judged = (NOT_JUDGED.detection, NOT_JUDGED.losses, NOT_JUDGED.fetched, NOT_JUDGED.seconds, NOT_JUDGED.repaired)
+    assert (*judged, NOT_JUDGED.barred) == (None, {}, 0, 0.0, None, frozenset())
+    assert [(made.origin, made.number, made.version) for made in (FIRST, REPAIR)] == [("first", 0, 0), ("repair", 0, 0)]
+    assert TASK == "keywords"
 
 
 def test_whose_updates_came_before_the_end_and_who_is_late() -> None:

@@ -220,6 +220,23 @@ def test_a_plan_names_a_method_only_where_devices_have_a_half_of_it(name: str) -
         assert half.rule.options == method.rule.options
 
 
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [
+        ("creff", ("server-state", "device-half")),
+        ("feddc", ("server-state", "steps", "device-half")),
+        ("feddisco", ("device-half",)),
+        ("feddyn", ("server-state", "device-half")),
+        ("fedkad", ("server-state",)),
+        ("mupfl", ("personal-models", "server-state")),
+        ("scaffold", ("server-state", "steps", "device-half")),
+        *((name, ()) for name in ("ditto", "fedmlac", "fedrep", "local")),
+    ],
+)
+def test_what_a_method_needs_of_a_round(name: str, needs: tuple[str, ...]) -> None:
+    assert METHODS[name].rule.needs == needs
+
+
 @pytest.mark.parametrize("name", ["scaffold", "feddyn", "feddc"])
 def test_a_device_forgets_what_was_of_another_model(name: str) -> None:
     received = Received(plan_with(name), np.zeros(3, np.float32))
