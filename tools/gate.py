@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -70,6 +70,7 @@ STAGES = {
     "fast": Stage((*XDIST, "-m", f"not slow and {ELSEWHERE}"), LINT, (("mypy",),), 2.0),
     "slow": Stage((*XDIST, "-m", GATE, "--timeout", "600"), limit=60.0),
 }
+FUZZ = (PYTHON, "-m", "tests.fuzz", "--cases", "1000000", "--seconds", "8", "--workers", "2", "--coverage", "--quiet")
 NIGHTLY = {
     "core": nightly("tests/core", "tests/learning", "tests/test_imports.py", "tests/test_public_face.py"),
     "edge": nightly("tests/edge"),
@@ -79,7 +80,7 @@ NIGHTLY = {
     "system": nightly("tests/system", parallel=True),
     "deploy": nightly("tests/deploy", parallel=False),
     "pages": nightly("tests/tools", "tests/mistakes", "tests/examples"),
-    "fuzz": nightly("tests/fuzz"),
+    "fuzz": replace(nightly("tests/fuzz"), before=(FUZZ,)),
     "arm64": Stage(("-m", "arm64"), ((PYTHON, "-m", "tests.arm64.make_root"),)),
     "boards": Stage(("-m", "boards", "tests/boards")),
     "mutants": Stage(before=((PYTHON, "tools/mutants.py", "--draw", "18"),)),

@@ -47,9 +47,11 @@ class Mutator:
         self._changes: list[Callable[[bytearray], None]] = [*small, *small, *large]
 
     def next(self, pool: Sequence[bytes]) -> bytes:
-        """An input made of one or two of the pool."""
+        """An input made of one or two of the pool, short ones more often than long ones."""
         draw = self._random
         data = draw.choice(pool)
+        if draw.random() < 0.5:
+            data = min(data, draw.choice(pool), key=len)
         if self._form in ("json", "msgpack", "protobuf") and draw.random() < 0.6:
             changed = self._in_values(data)
             if draw.random() < 0.7:
@@ -127,10 +129,9 @@ class Mutator:
 
     def _digits(self, block: bytearray) -> None:
         """Another number where one stands in digits."""
-        found = list(_NUMBER.finditer(block))
-        if found:
+        where = _NUMBER.search(block, self._place(block)) or _NUMBER.search(block)
+        if where:
             drawn = self._random.choice((self._random.choice(INTEGERS), self._random.choice(FLOATS)))
-            where = self._random.choice(found)
             block[where.start() : where.end()] = str(drawn).encode()
 
     # -- values

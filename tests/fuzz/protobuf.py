@@ -1,9 +1,12 @@
-"""Protocol buffers as trees of fields, so that a changed one still has the right lengths around it."""
+"""Protocol buffers, changed in one field somewhere inside so that all lengths around it are still right.
+
+Only the messages on the way to that field are parsed: a graph of thousands of fields is changed as fast as it is read.
+"""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MOST_DEPTH = 6
 INTEGERS = [0, 1, 2, 3, 7, 16, 127, 128, 255, 1 << 16, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1]
@@ -13,23 +16,30 @@ class NotProtobufError(ValueError):
     """Bytes that are not fields, one after the other."""
 
 
-@dataclass
-class Field:
+class Field(NamedTuple):
     """One field."""
 
     number: int
     wire: int
-    value: int | bytes | list[Field]
-    """A number, bytes, or the fields of a message."""
+    value: int | bytes
+    """A number, or bytes, which may be a message."""
+
+    def encode(self) -> bytes:
+        """Its key, its length where it has one, and its value."""
+        key = _encoded(self.number << 3 | self.wire)
+        if isinstance(self.value, int):
+            return key + _encoded(self.value)
+        return key + (_encoded(len(self.value)) if self.wire == 2 else b"") + self.value
 
 
-def parse(data: bytes, depth: int = 0) -> list[Field]:
-    """The fields of a message; what in it can be a message is taken for one."""
+def parse(data: bytes) -> list[tuple[int, int, Field]]:
+    """The fields of a message, each after where it begins and ends; what is inside of them is left as it is."""
     fields, at = [], 0
     while at < len(data):
+        begin = at
         key, at = _varint(data, at)
         number, wire = key >> 3, key & 7
-        value: int | bytes | list[Field]
+        value: int | bytes
         if wire == 0:
             value, at = _varint(data, at)
         elif wire == 2:
@@ -42,73 +52,70 @@ def parse(data: bytes, depth: int = 0) -> list[Field]:
             raise NotProtobufError("a kind of field that is not used")
         if at > len(data) or not number:
             raise NotProtobufError("cut short")
-        if wire == 2 and isinstance(value, bytes) and depth < MOST_DEPTH and not (value.isascii() and value.isalnum()):
-            try:
-                value = parse(value, depth + 1) or value
-            except NotProtobufError:
-                """Bytes."""
-        fields.append(Field(number, wire, value))
+        fields.append((begin, at, Field(number, wire, value)))
     return fields
-
-
-def encode(fields: list[Field]) -> bytes:
-    """The bytes of a message, every length as it is now."""
-    out = bytearray()
-    for field in fields:
-        out += _encoded(field.number << 3 | field.wire)
-        if isinstance(field.value, int):
-            out += _encoded(field.value)
-            continue
-        value = encode(field.value) if isinstance(field.value, list) else field.value
-        out += (_encoded(len(value)) if field.wire == 2 else b"") + value
-    return bytes(out)
 
 
 def changed(data: bytes, draw: random.Random) -> bytes:
     """The same message with one or a few fields changed, doubled, moved or left out; NotProtobufError: it is none."""
-    fields = parse(data)
     for _ in range(1 + int(draw.expovariate(1))):
-        _change(fields, draw)
-    return encode(fields)
+        data = _change(data, draw, 0)
+    return data
 
 
-def _change(fields: list[Field], draw: random.Random) -> None:
-    inside = fields
-    while True:
-        if not inside:
-            return
-        at = draw.randrange(len(inside))
-        field = inside[at]
-        if isinstance(field.value, list) and draw.random() < 0.85:
-            inside = field.value
-            continue
-        break
+def _change(data: bytes, draw: random.Random, depth: int) -> bytes:
+    """Change a field of a message, or of one that is inside of it; all others stay, byte by byte."""
+    fields = parse(data)
+    if not fields:
+        return data
+    at = draw.randrange(len(fields))
+    begin, end, field = fields[at]
+    inside = field.value if field.wire == 2 and depth < MOST_DEPTH else b""
+    if isinstance(inside, bytes) and inside and not (inside.isascii() and inside.isalnum()) and draw.random() < 0.85:
+        try:
+            new = field._replace(value=_change(inside, draw, depth + 1)).encode()
+        except NotProtobufError:
+            """Bytes, not a message."""
+        else:
+            return data[:begin] + new + data[end:]
     kind = draw.random()
+    other = draw.choice(fields)
     if kind < 0.12:
-        del inside[at]
+        new = b""
     elif kind < 0.24:
-        inside.insert(draw.randint(0, len(inside)), field)
+        place = other[0]
+        return data[:place] + data[begin:end] + data[place:]
     elif kind < 0.32:
-        inside[at] = Field(draw.choice(inside).number, field.wire, field.value)
+        new = field._replace(number=other[2].number).encode()
     elif kind < 0.4:
-        inside[at] = Field(draw.choice((field.number + 1, 15, 1 << 20)), field.wire, field.value)
+        new = field._replace(number=draw.choice((field.number + 1, 15, 1 << 20))).encode()
     elif kind < 0.55:
-        inside[at] = Field(field.number, field.wire, draw.choice(inside).value) if field.wire == 2 else field
+        new = Field(field.number, 2, other[2].value).encode() if field.wire == other[2].wire == 2 else data[begin:end]
     else:
-        inside[at] = Field(field.number, field.wire, _other(field, inside, draw))
+        new = field._replace(value=_other(field, draw)).encode()
+    return data[:begin] + new + data[end:]
 
 
-def _other(field: Field, beside: list[Field], draw: random.Random) -> int | bytes | list[Field]:
+def _other(field: Field, draw: random.Random) -> int | bytes:
     value = field.value
     if isinstance(value, int):
         return draw.choice((value + 1, max(0, value - 1), draw.choice(INTEGERS)))
-    if isinstance(value, list):
-        return b"" if draw.random() < 0.3 else [*value, *value[: draw.randint(0, len(value))]]
+    if field.wire == 2 and value and draw.random() < 0.3:
+        return _repeated(value, draw)
     block = bytearray(value or b"\0")
     block[draw.randrange(len(block))] = draw.randrange(256)
-    if field.wire == 2 and draw.random() < 0.3:
-        return bytes(block) * draw.choice((0, 2, 50))
     return bytes(block)
+
+
+def _repeated(value: bytes, draw: random.Random) -> bytes:
+    """Nothing of a value, or more of it: of a message its first fields again."""
+    if draw.random() < 0.3:
+        return b""
+    try:
+        begins = [begin for begin, _, _ in parse(value)]
+    except NotProtobufError:
+        return value * draw.choice((2, 50))
+    return value + value[: draw.choice((*begins, len(value)))]
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

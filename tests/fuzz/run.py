@@ -8,7 +8,7 @@ import random
 import resource
 import time
 import traceback
-from collections import Counter
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +18,14 @@ from tests.fuzz.mutate import Mutator
 from tests.fuzz.target import Target
 
 ROOT = Path(__file__).parents[2]
+BATCH = 1000
+"""Inputs after which the draws begin afresh: a run that was interrupted goes on there with the inputs of another."""
 LARGEST_POOL = 2000
 """Inputs that led somewhere new, from which others are made."""
 WAITED = 8.0
 """Seconds after which an answer is late, whether or not the processor was busy."""
+KEPT_EVERY = 20.0
+"""Seconds between two results of which a run can go on."""
 GROWN = 96
 """Megabytes by which the memory of a process may have grown after all inputs: more is a leak."""
 
@@ -38,25 +42,46 @@ class Finding:
 
 
 @dataclass
+class Knowledge:
+    """What the inputs so far have led to: a run that goes on begins with it."""
+
+    cases: int = 0
+    """Inputs so far, of all runs."""
+    pool: list[bytes] = field(default_factory=list)
+    """Inputs that led somewhere new, beside those of the corpus."""
+    places: set[int] = field(default_factory=set)
+    """Checksums of the places at which inputs were refused or decoded."""
+
+
+@dataclass
 class Result:
-    """What came of a target."""
+    """What came of a target in one run."""
 
     target: str
     seed: int
     cases: int = 0
     seconds: float = 0.0
+    processor: float = 0.0
+    """Seconds of it that a processor was at work."""
     decoded: int = 0
     refused: int = 0
-    reached: int = 0
-    """Different places at which an input was refused or decoded."""
     slowest: float = 0.0
     """Processor seconds of the slowest input."""
     grown: int = 0
     """Megabytes by which memory grew from the first tenth of the inputs to the last."""
     findings: dict[str, Finding] = field(default_factory=dict)
+    known: Knowledge = field(default_factory=Knowledge)
 
 
-def place(error: BaseException) -> str:
+def queued_seconds(task: str = "thread-self") -> float:
+    """Seconds that a thread has waited for a processor to be free; 0 where the kernel does not count them."""
+    try:
+        return int(Path(f"/proc/{task}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
+def place_of(error: BaseException) -> str:
     """The kind of an exception and the line that raised it."""
     last: TracebackType | None = error.__traceback__
     while last is not None and last.tb_next is not None:
@@ -99,28 +124,61 @@ class Memory:
             os.close(self._reset)
 
 
-class Fuzzer:
-    """One target, one seed."""
+Watch = Callable[[Result], None]
 
-    def __init__(self, target: Target, seed: int, before: Callable[[bytes], None] | None = None) -> None:
-        self.target, self.result = target, Result(target.name, seed)
-        self._before = before
-        self._pool = target.seeds()
-        self._random = random.Random(f"{target.name} {seed}")
+
+class Fuzzer:
+    """One target, one seed.
+
+    Parameters
+    ----------
+    before
+        Called with each input before it is decoded.
+    known
+        What earlier runs with this seed found out; it grows.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        seed: int,
+        before: Callable[[bytes], None] | None = None,
+        known: Knowledge | None = None,
+    ) -> None:
+        self.target, self.result = target, Result(target.name, seed, known=known or Knowledge())
+        self._known, self._before = self.result.known, before
+        self._corpus = target.seeds()
+        self._pool = [*self._corpus, *self._known.pool]
+        self._longest = min(target.largest, max(4096, 2 * max(map(len, self._corpus))))  # much longer ones are slow
+        self._random = random.Random()
         self._mutator = Mutator(self._random, target.form, target.tokens, target.largest)
         self._memory = Memory()
-        self._seen: Counter[str] = Counter()
 
-    def run(self, cases: int, seconds: float | None = None, progress: Callable[[Result], None] | None = None) -> Result:
-        """The seeds of the corpus, then changed ones, until so many cases or seconds are over."""
-        begun = said = time.monotonic()
-        inputs = list(self._pool)
+    def run(
+        self, cases: int, seconds: float | None = None, progress: Watch | None = None, keep: Watch | None = None
+    ) -> Result:
+        """The corpus, then changed inputs, until so many cases or seconds are over.
+
+        Parameters
+        ----------
+        progress
+            Called every five seconds.
+        keep
+            Called every twenty seconds, where a run can go on.
+        """
+        begun = said = kept = time.monotonic()
+        worked = time.process_time()
         steady = 0
         for case in range(cases):
-            self.one(inputs[case] if case < len(inputs) else self._next(inputs))
+            if case == 0 or self._known.cases % BATCH == 0:
+                self._random.seed(f"{self.target.name} {self.result.seed} {self._known.cases}")
+                if keep is not None and time.monotonic() - kept > KEPT_EVERY:
+                    kept = time.monotonic()
+                    keep(self.result)
+            self.one(self._next())
             now = time.monotonic()
-            self.result.seconds = now - begun
-            if case == max(len(inputs), min(cases, 20_000) // 10):
+            self.result.seconds, self.result.processor = now - begun, time.process_time() - worked
+            if case == max(len(self._corpus), min(cases, 20_000) // 10):
                 steady = self._memory.own()
             if progress is not None and now - said > 5:
                 said = now
@@ -130,28 +188,30 @@ class Fuzzer:
         self.result.grown = max(0, self._memory.own() - steady >> 10) if steady else 0
         if self.result.grown > GROWN:
             self._found(f"memory grew by {self.result.grown} MB over all inputs", b"", "")
-        self.result.reached = len(self._seen)
         self._memory.close()
         return self.result
 
-    def _next(self, inputs: list[bytes]) -> bytes:
-        """A changed input: of the corpus, or of what led somewhere new."""
-        data = self._mutator.next(inputs if self._random.random() < 0.5 else self._pool)
+    def _next(self) -> bytes:
+        """The next of the corpus; after it a changed input, of the corpus or of what led somewhere new."""
+        if self._known.cases < len(self._corpus):
+            return self._corpus[self._known.cases]
+        data = self._mutator.next(self._corpus if self._random.random() < 0.5 else self._pool)
         mend = self.target.mend
         return data if mend is None or self._random.random() < 0.2 else mend(data)
 
     def one(self, data: bytes) -> None:
         """Decode one input and judge what it did."""
         self.result.cases += 1
+        self._known.cases += 1
         if self._before is not None:
             self._before(data)
         begun = time.monotonic()
         spent, grown, what, trace = self._decoded(data)
         waited = time.monotonic() - begun
         if spent > self.target.seconds or grown > self.target.megabytes or waited > WAITED:
-            begun = time.monotonic()  # again: a busy machine is no finding
+            begun, queued = time.monotonic(), queued_seconds()  # again: a busy machine is no finding
             spent, grown, what, trace = self._decoded(data)
-            waited = time.monotonic() - begun
+            waited = time.monotonic() - begun - (queued_seconds() - queued)
         self.result.slowest = max(self.result.slowest, spent)
         if spent > self.target.seconds:
             self._found(f"took more than {self.target.seconds:g} s", data, trace)
@@ -159,9 +219,12 @@ class Fuzzer:
             self._found(f"waited for more than {WAITED:g} s", data, trace)
         if grown > self.target.megabytes:
             self._found(f"took more than {self.target.megabytes} MB", data, trace)
-        self._seen[what] += 1
-        if self._seen[what] == 1 and len(data) <= self.target.largest and len(self._pool) < LARGEST_POOL:
-            self._pool.append(data)
+        place = zlib.crc32(what.encode("utf-8", "replace"))
+        if place not in self._known.places:
+            self._known.places.add(place)
+            if self._known.cases > len(self._corpus) and len(self._pool) < LARGEST_POOL and len(data) <= self._longest:
+                self._pool.append(data)
+                self._known.pool.append(data)
 
     def _decoded(self, data: bytes) -> tuple[float, int, str, str]:
         """Processor seconds, megabytes, what it answered with, and how it came to that where it should not."""
@@ -177,7 +240,7 @@ class Fuzzer:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  # all others are findings, SystemExit and MemoryError too
-            what, trace = place(error), traceback.format_exc()
+            what, trace = place_of(error), traceback.format_exc()
             self._found(what, data, trace)
         return time.thread_time() - begun, self._memory.peak() - before >> 10, what, trace
 

@@ -64,7 +64,7 @@ def target(
     **more: Any,
 ) -> Callable[[Callable[[bytes], object]], Callable[[bytes], object]]:
     """Enter a function into `TARGETS`; a string of `modules` may name several."""
-    named = tuple(" ".join(modules).split())
+    named = tuple(dict.fromkeys(" ".join(modules).split()))
 
     def enter(decode: Callable[[bytes], object]) -> Callable[[bytes], object]:
         assert name not in TARGETS, name

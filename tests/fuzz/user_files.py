@@ -14,6 +14,7 @@ import shutil
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from unicodedata import normalize
 
@@ -96,11 +97,14 @@ def make_user_file(seed: bytes | int, folder: Path, *, pipes: bool = True) -> Us
 # -- sound
 
 
+@cache
+def _sound_forms() -> list[tuple[str, str]]:
+    """What libsndfile writes: asking it for one takes longer than reading a file."""
+    return [(name, subtype) for name in soundfile.available_formats() for subtype in soundfile.available_subtypes(name)]
+
+
 def _sound(draw: random.Random, folder: Path) -> tuple[Path, str]:
-    forms = [
-        (name, subtype) for name in soundfile.available_formats() for subtype in soundfile.available_subtypes(name)
-    ]
-    name, subtype = draw.choice(forms)
+    name, subtype = draw.choice(_sound_forms())
     rate = draw.choice((8_000, 16_000, 16_000, 22_050, 44_100, 48_000))
     channels = draw.choice((1, 1, 1, 2, 3, 8))
     seconds = draw.choice((0, 0.0001, 0.5, 1.0, 1.0, 2.5))

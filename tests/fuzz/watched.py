@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import mmap
 import multiprocessing
 import os
@@ -11,9 +12,9 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable
+from dataclasses import replace
 
-from tests.fuzz.run import Finding, Fuzzer, Result
+from tests.fuzz.run import Finding, Fuzzer, Knowledge, Result, Watch, queued_seconds
 from tests.fuzz.scratch import scratch_folder
 from tests.fuzz.target import Target
 
@@ -48,49 +49,86 @@ class Board:
         return count, self._shared[_HEAD.size : _HEAD.size + length]
 
 
-Progress = Callable[[Result], None] | None
+def watched(
+    target: Target,
+    seed: int,
+    cases: int,
+    seconds: float | None = None,
+    *,
+    known: Knowledge | None = None,
+    progress: Watch | None = None,
+    keep: Watch | None = None,
+) -> Result:
+    """Run a target in a child; where that dies or stops, the result says with which input.
 
-
-def watched(target: Target, seed: int, cases: int, seconds: float | None, progress: Progress) -> Result:
-    """Run a target in a child; where that dies or stops, the result says with which input."""
+    Parameters
+    ----------
+    known
+        What earlier runs with this seed found out.
+    progress, keep
+        As `Fuzzer.run` has them; `keep` is called here, in the parent.
+    """
     board, context = Board(target.largest), multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
+    last = Result(target.name, seed, known=known or Knowledge())
 
-    def fuzzed() -> None:
+    def fuzz() -> None:
         os.setpgid(0, 0)  # what is decoded may start processes, which end with this one
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        gc.freeze()  # what is there already is no garbage
         try:
-            theirs.send(Fuzzer(target, seed, board.write).run(cases, seconds, progress))
+            fuzzer = Fuzzer(target, seed, board.write, last.known)
+            theirs.send((True, fuzzer.run(cases, seconds, progress, lambda result: theirs.send((False, result)))))
         finally:
             if not board.is_read:
                 shutil.rmtree(folder, ignore_errors=True)
                 os.killpg(0, signal.SIGKILL)
 
     with scratch_folder() as folder:
-        child = context.Process(target=fuzzed)
+        child = context.Process(target=fuzz)
         child.start()
         theirs.close()
-        last, since = 0, time.monotonic()
+        assert child.pid is not None
+        stopped = _Stopped(child.pid, board)
         try:
-            while not ours.poll(0.5):
-                count, _ = board.read()
-                if count != last:
-                    last, since = count, time.monotonic()
-                elif time.monotonic() - since > LONGEST and count:
-                    return _ended(target, seed, board, f"no answer within {LONGEST:g} s")
-            result: Result = ours.recv()
-            return result
+            while True:
+                if ours.poll(0.5):
+                    is_over, last = ours.recv()
+                    if is_over:
+                        return last
+                    if keep is not None:
+                        keep(last)
+                elif stopped.seconds() > LONGEST:
+                    return _ended(last, board, f"no answer within {LONGEST:g} s")
         except EOFError:
             child.join()
-            return _ended(target, seed, board, f"the process ended with {child.exitcode}")
+            return _ended(last, board, f"the process ended with {child.exitcode}")
         finally:
-            assert child.pid is not None
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.kill()
             child.join()
 
 
-def _ended(target: Target, seed: int, board: Board, what: str) -> Result:
+class _Stopped:
+    """For how long a process has been decoding one input, without the time in which it got no processor."""
+
+    def __init__(self, process: int, board: Board) -> None:
+        self._process, self._board = process, board
+        self._count, self._since, self._queued = 0, time.monotonic(), 0.0
+
+    def seconds(self) -> float:
+        """Since its newest input began, as far as this has been asked for."""
+        count, _ = self._board.read()
+        now, queued = time.monotonic(), queued_seconds(str(self._process))
+        if count != self._count or not count:
+            self._count, self._since, self._queued = count, now, queued
+        return now - self._since - (queued - self._queued)
+
+
+def _ended(last: Result, board: Board, what: str) -> Result:
+    """What is known of a process that gave no last result, with the input that it had."""
     count, data = board.read()
-    return Result(target.name, seed, cases=count, findings={what: Finding(what, data, "")})
+    known = replace(last.known, cases=last.known.cases + count - last.cases)
+    found = {**last.findings, what: Finding(what, data, "")}
+    return replace(last, cases=count, findings=found, known=known)
