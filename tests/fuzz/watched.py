@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import mmap
 import multiprocessing
 import os
@@ -76,6 +77,7 @@ def watched(
         os.setpgid(0, 0)  # what is decoded may start processes, which end with this one
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         gc.freeze()  # what is there already is no garbage
+        logging.lastResort = logging.NullHandler()  # type: ignore[assignment]  # a warning for each input
         try:
             fuzzer = Fuzzer(target, seed, board.write, last.known)
             theirs.send((True, fuzzer.run(cases, seconds, progress, lambda result: theirs.send((False, result)))))
