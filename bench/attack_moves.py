@@ -1,7 +1,7 @@
 """What attackers upload instead of their own update: one function an attack, over arrays alone.
 
 Each takes the round as the attackers know it: all honest uploads and their own. A device can know less, so a
-rule that holds here holds against less. `lies` says what they report with it.
+rule that holds here holds against less. `MOVES` says what they train on for it, and whether they lie of themselves.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +26,14 @@ class View:
     honest: Array
     """(H, P) the uploads of the others."""
     own: Array
-    """(A, P) what the attackers would upload if they were honest."""
-    flipped: Array
-    """(A, P) what they trained with labels turned round."""
-    poisoned: Array
-    """(A, P) what they trained on clips of which half have a trigger in them and the label that it is to give."""
+    """(A, P) what the attackers trained, on the clips of their attack (`Move.clips`)."""
+    seed: int = 0
+    """Of what they draw."""
 
 
 def label_flip(view: View) -> Array:
-    """Train honestly on labels y -> C-1-y."""
-    return view.flipped
+    """Train as the others do, on labels y -> C-1-y."""
+    return view.own
 
 
 def sign_flip(view: View) -> Array:
@@ -44,13 +43,25 @@ def sign_flip(view: View) -> Array:
 
 def scaling(view: View) -> Array:
     """Ten times the update to flipped labels."""
-    return view.start + 10 * (view.flipped - view.start)
+    return view.start + 10 * (view.own - view.start)
+
+
+def hundredfold(view: View) -> Array:
+    """A hundred times the own update."""
+    return view.start + 100 * (view.own - view.start)
+
+
+def noise(view: View) -> Array:
+    """Gaussian noise, each ten times as long as the own update."""
+    moved = np.linalg.norm(view.own - view.start, axis=1, keepdims=True)
+    drawn = np.random.default_rng([view.seed, len(view.own)]).standard_normal(view.own.shape)
+    return np.asarray(view.start + 10 * moved * drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
 
 
 def replacement(view: View) -> Array:
     """FedVSA eq. 10: together the attackers make the mean of all their first one's model, if all count the same."""
     count = len(view.honest) + len(view.own)
-    wanted = view.flipped[0] - view.start - (view.honest - view.start).sum(axis=0) / count
+    wanted = view.own[0] - view.start - (view.honest - view.start).sum(axis=0) / count
     return np.repeat((view.start + wanted * count / len(view.own))[None], len(view.own), axis=0)
 
 
@@ -69,6 +80,21 @@ def inner_product(view: View) -> Array:
     return np.repeat((view.start - 1.1 * moved)[None], len(view.own), axis=0)
 
 
+def min_max(view: View) -> Array:
+    """Min-max (Shejwalkar and Houmansadr 2021): the mean less g deviations, as far as the honest are from each other.
+
+    No honest upload is farther from it than the two that are farthest apart are from each other: g is the least
+    positive root of g^2 |s|^2 - 2 g <m - h_k, s> + |m - h_k|^2 = D^2 over the h_k, with mean m and deviations s.
+    """
+    away, gaps = -view.honest.std(axis=0), view.honest.mean(axis=0) - view.honest
+    products = gaps @ gaps.T
+    squares = np.diag(products)
+    widest = float((squares[:, None] + squares - 2 * products).max())
+    along, length = gaps @ away, max(float(away @ away), 1e-300)
+    reach = (-along + np.sqrt(np.maximum(along**2 - length * (squares - widest), 0.0))) / length
+    return np.repeat((view.honest.mean(axis=0) + reach.min() * away)[None], len(view.own), axis=0)
+
+
 def zeros(view: View) -> Array:
     """A model of zeros."""
     return np.zeros_like(view.own)
@@ -82,34 +108,44 @@ def free_rider(view: View) -> Array:
 def together(view: View) -> Array:
     """Small deviations of all attackers in one direction: half an honest standard deviation towards flipped labels."""
     mean, spread = view.honest.mean(axis=0), view.honest.std(axis=0)
-    made = mean + 0.5 * spread * np.sign(view.flipped.mean(axis=0) - mean)
+    made = mean + 0.5 * spread * np.sign(view.own.mean(axis=0) - mean)
     return np.repeat(made[None], len(view.own), axis=0)
 
 
 def backdoor(view: View) -> Array:
     """Train the trigger, and upload it as long as the longest honest update: no norm gives it away."""
     longest = np.linalg.norm(view.honest - view.start, axis=1).max()
-    moved = view.poisoned - view.start
+    moved = view.own - view.start
     norms = np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-12)
-    return view.start + moved * (longest / norms)
+    return np.asarray(view.start + moved * (longest / norms))
 
 
-MOVES: dict[str, Callable[[View], Array]] = {
-    "label flip": label_flip,
-    "sign flip": sign_flip,
-    "scaling": scaling,
-    "replacement": replacement,
-    "ALIE": little_is_enough,
-    "inner product": inner_product,
-    "zero model": zeros,
-    "free rider": free_rider,
-    "together": together,
-    "backdoor": backdoor,
-    "flip and lie": label_flip,
-    "zero and lie": zeros,
+@dataclass(frozen=True)
+class Move:
+    """An attack."""
+
+    upload: Callable[[View], Array]
+    clips: Literal["honest", "flipped", "poisoned"] = "honest"
+    """What the attackers train on: their clips, the same with labels y -> C-1-y, or each twice, as it is and with a
+    trigger in it and the label that this is to give."""
+    lies: bool = False
+    """Whether they also lie of their samples, loss, steps and vectors."""
+
+
+MOVES: dict[str, Move] = {
+    "label flip": Move(label_flip, "flipped"),
+    "sign flip": Move(sign_flip),
+    "scaling": Move(scaling, "flipped"),
+    "hundredfold": Move(hundredfold),
+    "noise": Move(noise),
+    "replacement": Move(replacement, "flipped"),
+    "ALIE": Move(little_is_enough),
+    "inner product": Move(inner_product),
+    "min-max": Move(min_max),
+    "zero model": Move(zeros),
+    "free rider": Move(free_rider),
+    "together": Move(together, "flipped"),
+    "backdoor": Move(backdoor, "poisoned"),
+    "flip and lie": Move(label_flip, "flipped", lies=True),
+    "zero and lie": Move(zeros, lies=True),
 }
-
-
-def lies(attack: str) -> tuple[float, float] | None:
-    """Samples and loss that the attackers report; None: the truth."""
-    return (1e7, 1e6) if attack.endswith("and lie") else None
