@@ -44,6 +44,8 @@ LEFT_OUT = ("confusion-", "loss-")
 SHARED = ("preset", "method", "method_options", "labelled")
 """Settings of a suite that say of its methods what they are."""
 RERUN = "run python tools/results_page.py"
+OTHERS = ("attacks.md",)
+"""Pages of the folder that something else makes: `bench/attacks.py`."""
 FIRST = """# Results
 
 What the suites that come with this package ([suites](../suites.md)) came to, with the data and on the machines that
@@ -51,8 +53,9 @@ their pages name. A claim is **shown** where the 95 % interval of the paired dif
 the claimed side, **refuted** where wholly on the other, and **undecided** otherwise. It is **not judged** where one
 of its methods has learnt nothing: all rates that were tried for it reached the same accuracy, or it stands less than a
 tenth of the way from chance to all right. `could show` is half of the interval, the smallest difference that these
-seeds can show. All pages here are
-made by `python tools/results_page.py`; with `--take FOLDER` it takes in a suite that was run.
+seeds can show. Pages of suites are
+made by `python tools/results_page.py`; with `--take FOLDER` it takes in a suite that was run. Beside
+them: [every method against every attack](attacks.md).
 
 ## Which method for which fleet
 
@@ -215,7 +218,7 @@ def stale(folder: Path, made: Mapping[Path, str]) -> Iterator[str]:
     for path, text in made.items():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             yield path.name
-    yield from (path.name for path in sorted(folder.glob("*.md")) if path not in made)
+    yield from (path.name for path in sorted(folder.glob("*.md")) if path not in made and path.name not in OTHERS)
 
 
 def take(suite: Path, folder: Path) -> None:
@@ -280,7 +283,7 @@ def main(arguments: list[str] | None = None, folder: Path = FOLDER) -> int:
     for path, text in made.items():
         path.write_text(text, encoding="utf-8")
     for path in folder.glob("*.md"):
-        if path not in made:
+        if path not in made and path.name not in OTHERS:
             path.unlink()
     return 0
 
