@@ -31,6 +31,7 @@ from auricle_cloud.settings import Limits
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Aggregate, Cohort, Float64Array, Layer
 from auricle_learning.aggregation.extras import Extras, PlannedSteps
+from auricle_learning.aggregation.next_model import NextModel
 from auricle_learning.methods import METHODS, get_method
 from auricle_learning.methods.method import Method
 from bench.comparison_table import table
@@ -160,7 +161,7 @@ def harm(name: str, claim: str, devices: int = 11, seed: int = 0, *, alone: bool
         due, found = published(method, made), published(method, lied)
     worst = max(_distance(due[part], found[part], true.start, part) for part in due)
     try:
-        require_model(lied, lied.weights, true.start, Limits())
+        require_model(NextModel(np.asarray(lied.weights, np.float32), None, lied), true.start, Limits(), name)
     except AuricleError:
         return Harm(worst, refused=True)
     return Harm(worst, refused=False)

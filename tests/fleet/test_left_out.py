@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from tests.fleet.ended_run import line
 from tests.nightly import nightly_but
+from tests.rule_package import install_rule
 
 from auricle_fleet.results.record import left_out
 from auricle_fleet.results.report import _count_left_out
@@ -111,13 +111,7 @@ def test_who_a_rule_left_out(name: str) -> None:
 
 
 def test_who_a_rule_of_another_package_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "nearest_rule.py").write_text(NEAREST)
-    info = tmp_path / "nearest_rule-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: nearest-rule\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[auricle.rules]\nnearest = nearest_rule:rule\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "nearest_rule", raising=False)
+    install_rule(monkeypatch, tmp_path, "nearest", NEAREST)
     found = left_out(stored(get_rule("nearest")(cohort())))
     assert found == {"front": tuple("cdef"), "head": tuple("abdef")}
 

@@ -7,21 +7,37 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 from tests.fleet.test_fleet_run import small
+from tests.rule_package import BROKEN, install_rule
 
 from auricle.errors import AuricleError, PackError, SettingsError, StorageError
-from auricle.packs.pack import pack_bytes
+from auricle.packs.pack import load_pack, pack_bytes
 from auricle.speech.row_store import Spill
 from auricle_cloud.settings import SecureSum
 from auricle_fleet import FleetResult, FleetRun, Group, Network, RoundRow
+from auricle_fleet.engines import ENGINES
+from auricle_fleet.results.live import Silent
 from auricle_fleet.settings.fleet_settings import FleetSettings
 from auricle_fleet.settings.partition import Fresh, Partition
 from auricle_fleet.virtual import fleet as virtual_fleet
 from auricle_fleet.virtual.checkpoint import NOTE
+from auricle_fleet.virtual.sequential import SequentialFleet
 from auricle_learning.native.library import compiler
 
 pytest.importorskip("espeakng_loader")
+
+
+class Sentences(Silent):
+    """Keeps what a run says."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
 
 
 def virtual(**changes: Any) -> FleetSettings:
@@ -215,3 +231,26 @@ def test_both_engines_drop_activations_where_the_rule_asks_for_it(tmp_path: Path
     assert live.rounds[-1].bytes_up - plain.rounds[-1].bytes_up >= 2 * 4 * 4 * 25  # rounds, devices, bytes, map
     with pytest.raises(PackError, match="activations"):
         FleetRun(virtual(**{**asked, "pack": None, "local": "crnn-lite"}), tmp_path / "refused").run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["virtual", "sequential"])
+def test_a_rule_that_gives_no_number_is_named_and_keeps_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, engine: str
+) -> None:
+    """As at a coordinator (`tests/cloud/test_model_check.py`)."""
+    monkeypatch.setitem(ENGINES, "sequential", SequentialFleet)
+    install_rule(monkeypatch, tmp_path / "rules", "broken", BROKEN.format(value="nan"))
+    settings, view, models = virtual(engine=engine, method="broken", preset="fedavg"), Sentences(), list[Any]()
+
+    def keep(_row: RoundRow) -> None:
+        models.append(load_file(tmp_path / "run" / "model.safetensors"))
+
+    result = FleetRun(settings, tmp_path / "run", on_round=keep, view=view).run()
+
+    assert [(row.state, row.counted) for row in result.rounds] == [("aborted", 0), ("published", 4)]
+    table = load_pack(result.paths.pack).plugin_table
+    first = table.initial(settings.seed)
+    assert np.array_equal(np.concatenate([models[0][spec.name].ravel() for spec in table.specs]), first)
+    said = caplog.text if engine == "virtual" else "".join(view.said)
+    assert 'the method "broken" of broken-rule gave no finite model' in said

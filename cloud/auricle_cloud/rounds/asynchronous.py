@@ -172,4 +172,4 @@ class Asynchronous:
             cohort = site.read(start, ordered, base_of, site.extras(row))
             return next_model(cohort, site.rule, site.settings.preset.server_for(number, site.horizon), state)
 
-        await self._closing.enter(row, counted, await asyncio.to_thread(work))
+        await self._closing.enter(row, counted, work)

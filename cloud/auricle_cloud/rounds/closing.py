@@ -20,7 +20,7 @@ from auricle.wire.tensors import Flat, encode
 from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.rounds.context import POLL, RoundContext
 from auricle_cloud.rounds.learning import note_learning
-from auricle_cloud.rounds.model_check import UnsoundModelError, require_model
+from auricle_cloud.rounds.model_check import UnsoundModelError, make_model
 from auricle_cloud.rounds.model_report import report_model
 from auricle_cloud.rounds.personal import keep_made
 from auricle_cloud.rounds.privacy import NoisyRound
@@ -100,19 +100,19 @@ class Closing:
         self,
         row: RoundRow,
         counted: list[UpdateRow],
-        made: NextModel,
+        make: Callable[[], NextModel],
         *,
         changes: RoundChanges | None = None,
         before: Entry | None = None,
     ) -> None:
-        """Enter a round's model: model, report, outbox and the round's state change in one transaction.
+        """Make a round's model and enter it: model, report, outbox and the round's state change in one transaction.
 
         Parameters
         ----------
         row
             The round.
-        counted, made
-            Its updates, and the model that the rule made of them.
+        counted, make
+            Its updates, and what makes the model of them, in a thread.
         changes
             Columns of the round that change as well.
         before
@@ -121,13 +121,13 @@ class Closing:
         Raises
         ------
         RoundAbortedError
-            The model must not be published.
+            The rule made none, or one that must not be published.
         """
         changes = changes or {}
         row = replace(row, **changes)
         site, number = self.site, row.round
+        made = await asyncio.to_thread(self._make, row, make)
         aggregate = made.aggregate
-        await asyncio.to_thread(self._require, row, made)
         site.warn(*aggregate.warnings, aggregate.flag)
 
         def commit() -> None:
@@ -166,10 +166,11 @@ class Closing:
 
         await asyncio.to_thread(commit)
 
-    def _require(self, row: RoundRow, made: NextModel) -> None:
-        """Abort the round whose model must not be published."""
+    def _make(self, row: RoundRow, make: Callable[[], NextModel]) -> NextModel:
+        """The round's model; RoundAbortedError where there is none that may be published."""
+        site = self.site
         try:
-            require_model(made.aggregate, made.weights, self.site.weights(row.begun.base), self.site.settings.limits)
+            return make_model(make, site.weights(row.begun.base), site.settings.limits, site.rule.name)
         except UnsoundModelError as error:
             log.error("round %d: %s", row.round, error)
             raise RoundAbortedError(str(error)) from error

@@ -23,8 +23,10 @@ from auricle_cloud.settings import Detection, Limits
 from auricle_cloud.states.report import Document
 from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort
+from auricle_learning.aggregation.next_model import NextModel
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings
 from auricle_learning.aggregation.server_state import ServerState
+from auricle_learning.methods.plugins import RuleError
 
 Progress = Callable[[int, int], None]
 """Told how many evaluations are done, and of how many."""
@@ -106,7 +108,10 @@ class Judge:
         progress
             Told how far it is.
         """
-        values = self._shapley(cohort, number, progress)
+        try:
+            values = self._shapley(cohort, number, progress)
+        except RuleError as error:
+            return last_good(number, before, f"Nobody can be named, {str(error).rstrip('.')}")
         phi = zip(cohort.ids, values.phi.tolist(), values.error.tolist(), strict=True)
         detail: Document = {
             "judged_round": number,
@@ -120,13 +125,13 @@ class Judge:
         if not values.bad:
             cost = f"cost more accuracy than {self.settings.margin:g}"
             return Found(f"Nobody in round {number} {cost}: the model stays.", {**detail, "repair": None})
-        repair = self._repair(cohort, values.bad, before, server)
-        weights = np.asarray(repair.weights, np.float32)
         try:
-            require_model(repair.aggregate, weights, before.weights, self.limits)
-        except UnsoundModelError:
+            repair = self._repair(cohort, values.bad, before, server)
+            made = NextModel(np.asarray(repair.weights, np.float32), repair.optimizer, repair.aggregate)
+            require_model(made, before.weights, self.limits, self.rule.name)
+        except (RuleError, UnsoundModelError):
             return last_good(number, before, f"Without {', '.join(values.bad)} the model could not be published")
-        after = self._accuracy(weights)
+        after = self._accuracy(made.weights)
         sentence = (
             f"Round {number} was poisoned by {', '.join(values.bad)}. {repair.sentence} "
             f"Validation accuracy {detail['accuracy_before']:.3f} -> {after:.3f}."
@@ -134,7 +139,7 @@ class Judge:
         kind = "re-aggregated" if self.settings.repair == "re-aggregate" else "hotfix"
         optimizer = None if repair.optimizer is None else repair.optimizer.to_bytes()
         detail |= {"repair": kind, "accuracy_after": after}
-        return Found(sentence, detail, values.bad, weights, optimizer, before.version)
+        return Found(sentence, detail, values.bad, made.weights, optimizer, before.version)
 
     def _accuracy(self, weights: Flat) -> float:
         return float(self.evaluator.scores(weights[None]).accuracy[0])

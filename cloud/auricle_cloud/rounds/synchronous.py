@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import msgspec
 import sqlalchemy as sa
@@ -279,7 +280,7 @@ class Synchronous:
         site, number = self.site, row.round
         counted = await asyncio.to_thread(site.store.updates.counted, self._task, number)
         if sum_in(row) is not None:
-            await self._closing.enter(row, counted, await asyncio.to_thread(self._secure.model, row, counted))
+            await self._closing.enter(row, counted, partial(self._secure.model, row, counted))
             return
         changes, found, before = await self._judge_in_passing(row, counted)
 
@@ -291,7 +292,7 @@ class Synchronous:
             cohort = site.cohort(replace(row, **changes), counted, starts_of(site, row, counted))
             return next_model(cohort, site.rule, site.settings.preset.server_for(number, site.horizon), state)
 
-        await self._closing.enter(row, counted, await asyncio.to_thread(work), changes=changes, before=before)
+        await self._closing.enter(row, counted, work, changes=changes, before=before)
         if found is not None:
             self._warn(number, found.sentence)
 

@@ -265,6 +265,8 @@ class VirtualFleet:
         book.add(order, ended, opened)
         self._run_clock.sleep(max(ended.lasted, settings.round_every))
         state, seconds = ("aborted" if ended.model is None else "published"), self._clock.monotonic() - began
+        if ended.model is None:
+            log.warning("round %d: %s", number, ended.report.get("reason", "aborted"))
         log.info("round %d %s: %s", number, state, counted_words(ended.counted, len(ended.invited), ended.left_out))
         return RoundDone(
             number,

@@ -16,7 +16,7 @@ from auricle.wire.update_codec import length_of
 from auricle.wire.vectors import bytes_of
 from auricle_cloud.rounds.cohort_choice import broken_report
 from auricle_cloud.rounds.cohort_progress import Doubts
-from auricle_cloud.rounds.model_check import UnsoundModelError, require_model
+from auricle_cloud.rounds.model_check import UnsoundModelError, make_model
 from auricle_cloud.rounds.policy import Timing, total_failure
 from auricle_cloud.states.selection import choose
 from auricle_fleet.virtual.client import BOOT, FLEET, Answer
@@ -178,9 +178,9 @@ class VirtualRounds:
             judged, start = detection.in_passing(order, judged, headers, sent)
         trained_from = None if start is sent else sent.weights
         cohort = cohorts.build(counted, order.plan, order.number, start, trained_from)
-        made = next_model(cohort, cohorts.rule, order.server, cohorts.optimizer(start))
+        make = partial(next_model, cohort, cohorts.rule, order.server, cohorts.optimizer(start))
         try:
-            require_model(made.aggregate, made.weights, start.weights, cohorts.limits)
+            made = make_model(make, start.weights, cohorts.limits, cohorts.rule.name)
         except UnsoundModelError as error:
             return ended(judged=before, report={**report, "reason": str(error)})
         scores = {name: came.answers[name].scores for name in names}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ import numpy as np
 from auricle.errors import SettingsError
 from auricle.process.clock import SYSTEM_CLOCK, Clock
 from auricle.wire.tensors import Flat
+from auricle_cloud.rounds.model_check import UnsoundModelError, make_model
 from auricle_cloud.settings import RoundDone
 from auricle_fleet.engine import Constants
 from auricle_fleet.population.behaviour import FleetDevices
@@ -101,17 +103,24 @@ class SequentialFleet:
             )
             # the rule makes one model of them, and the server's optimizer, where there is one, a step towards it
             server = preset.server_for(number, settings.rounds)
-            following = next_model(cohort, rule, server, optimizer)
-            model, optimizer = following.weights, following.optimizer
+            making = partial(next_model, cohort, rule, server, optimizer)
+            report: dict[str, object]
+            try:
+                following = make_model(making, model, settings.limits, rule.name)
+            except UnsoundModelError as error:  # the model stays
+                state, counted, report = "aborted", 0, {"reason": str(error)}
+                say(f"round {number}: {error}")
+            else:
+                model, optimizer = following.weights, following.optimizer
+                state, counted = "published", len(results) - len(following.aggregate.left_out)
+                report = {
+                    "layers": following.aggregate.explain(),
+                    "updates": [_update(*pair) for pair in zip(self.names, results, strict=True)],
+                }
             self.bytes_sent += 4 * model.size * len(results)
             self.bytes_received += 4 * model.size * len(results)
-            report = {
-                "layers": following.aggregate.explain(),
-                "updates": [_update(*pair) for pair in zip(self.names, results, strict=True)],
-            }
-            counted = len(results) - len(following.aggregate.left_out)
             seconds = self._clock.monotonic() - began
-            await watch(RoundDone(number, settings.rounds, "published", model, seconds, len(results), counted, report))
+            await watch(RoundDone(number, settings.rounds, state, model, seconds, len(results), counted, report))
 
 
 def _update(device: str, result: RoundResult) -> dict[str, object]:

@@ -62,6 +62,8 @@ def follow(
 ) -> NextModel:
     """Let the model go from w^t towards an aggregate; a step that is not finite keeps model and state, with a flag.
 
+    An aggregate that is not finite is no step: it is the model, for the check of what a round made to name its rule.
+
     Parameters
     ----------
     start
@@ -71,11 +73,13 @@ def follow(
     server, state
         As in `next_model`.
     """
-    if server.kind == "none":
-        return NextModel(np.asarray(aggregate.weights, np.float32), state, aggregate)
+    with np.errstate(over="ignore"):
+        average = np.asarray(aggregate.weights, np.float32)
+    if server.kind == "none" or not np.isfinite(average).all():
+        return NextModel(average, state, aggregate)
     before = np.asarray(start, np.float32)
     with np.errstate(over="ignore"):
         moved, new = step(state or first_state(before.size, server), before, aggregate.weights, server)
-    if not np.isfinite(new).all():
+    if not all(np.isfinite(numbers).all() for numbers in (new, moved.m, moved.v)):
         return NextModel(before.copy(), state, replace(aggregate, flag=DIVERGED))
     return NextModel(np.asarray(new, np.float32), moved, aggregate)
