@@ -39,7 +39,7 @@ async def test_an_agent_that_cannot_add_noise_is_passed_over_and_nothing_but_noi
     told = [(row.report or {})["privacy"] for row in (first, second)]
     assert [each["counted"] for each in told] == [3, 3]
     assert told[0]["epsilon"] < told[1]["epsilon"]
-    again = PrivacyLedger(coordinator.settings, store.rounds)
+    again = PrivacyLedger(noise, store.rounds, task=TASK, quorum=1.0, sampling=1.0)
     this = NoisyRound(clip=0.1, deviation=deviation, sampling=1.0, counted=3)
     assert again.spent(2, this)["epsilon"] == pytest.approx(told[1]["epsilon"])
     assert again.spent(3, this, more=1)["rounds"] == 3

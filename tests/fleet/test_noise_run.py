@@ -20,11 +20,16 @@ pytest.importorskip("espeakng_loader")
 NOISY: dict[str, Any] = {"method": "fedavg", "preset": "fedavg"}
 
 
+ENGINES: dict[str, dict[str, Any]] = {"live": {"engine": "live"}, "virtual": {"engine": "virtual", "broker": None}}
+
+
 @pytest.mark.slow
-def test_a_run_says_after_each_round_what_was_given_away_and_ends_at_its_budget(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_says_after_each_round_what_was_given_away_and_ends_at_its_budget(tmp_path: Path, engine: str) -> None:
     rows: list[RoundRow] = []
     noise = Privacy(clip=0.5, noise=2.0, budget=5.5)
-    FleetRun(small(rounds=9, privacy=noise, **NOISY), tmp_path / "run", on_round=rows.append).run()
+    told_run = small(rounds=9, privacy=noise, **ENGINES[engine], **NOISY)
+    FleetRun(told_run, tmp_path / "run", on_round=rows.append).run()
     done = [row for row in rows if row.state == "published"]
     assert 2 <= len(done) < 9
     assert [row.state for row in rows[len(done) :]] == ["aborted"]
@@ -43,6 +48,50 @@ def test_a_run_says_after_each_round_what_was_given_away_and_ends_at_its_budget(
     store = Store(tmp_path / "run" / "state" / "coordinator" / FILE)
     assert [event.round for event in store.journal.events(kind="privacy budget spent")] == [len(done) + 1]
     store.close()
+
+
+@pytest.mark.slow
+def test_both_engines_make_the_same_clipped_model_and_say_the_same_of_it(tmp_path: Path) -> None:
+    """Without noise, whose draws nobody can repeat; each update weighs the same, and nothing else of it is told."""
+    settings = {"privacy": Privacy(clip=0.2, noise=0.0), "takes": 6, **NOISY}
+    ran = {name: FleetRun(small(**settings, **told), tmp_path / name).run() for name, told in ENGINES.items()}
+    live, virtual = ran["live"], ran["virtual"]
+    assert live.paths.model.read_bytes() == virtual.paths.model.read_bytes()
+    named = ("state", "counted", "epsilon", "accounting", "device_epsilon", "personal", "inference_loss", "left_out")
+    for ours, theirs in zip(virtual.rounds, live.rounds, strict=True):
+        assert [getattr(ours, name) for name in named] == [getattr(theirs, name) for name in named]
+        assert (ours.epsilon or 0.0) > 1e6 and ours.inference_loss is None
+
+
+@pytest.mark.slow
+def test_both_engines_have_one_account_which_a_run_that_goes_on_remembers(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"privacy": Privacy(clip=0.5, noise=2.0), "rounds": 3, **NOISY}
+    live = FleetRun(small(**settings, **ENGINES["live"]), tmp_path / "live").run()
+    told = small(**settings, **ENGINES["virtual"])
+    first = FleetRun(told, tmp_path / "virtual", on_round=lambda row: row.round == 2 and first.stop())
+    assert first.run().interrupted
+    virtual = FleetRun.resume(tmp_path / "virtual").run()
+    spent = [[(row.epsilon, row.device_epsilon, row.accounting) for row in run.rounds] for run in (live, virtual)]
+    assert spent[0] == spent[1] and len(spent[0]) == 3
+    again = FleetRun(told, tmp_path / "again").run()
+    assert again.paths.model.read_bytes() != virtual.paths.model.read_bytes(), "noise is of the system's randomness"
+    ledgers = [_privacy_of(tmp_path / name, 3) for name in ("live", "virtual")]
+    assert ledgers[0] == ledgers[1]
+
+
+def _privacy_of(run: Path, number: int) -> dict[str, Any]:
+    """What the report of a round says of its noise."""
+    state = {"AURICLE_STATE": str(run / "state" / "coordinator")}
+    return dict(told(auricle("rounds", "why", str(number), "--json", **state))["privacy"])
+
+
+@pytest.mark.slow
+def test_a_draw_that_leaves_everybody_out_gives_nothing_away(tmp_path: Path) -> None:
+    rows: list[RoundRow] = []
+    few = small(rounds=6, participation=0.01, privacy=Privacy(clip=0.5), **ENGINES["virtual"], **NOISY)
+    FleetRun(few, tmp_path / "run", on_round=rows.append).run()
+    nobody = [row for row in rows if not row.invited]
+    assert nobody and {row.state for row in nobody} == {"aborted"} and {row.epsilon for row in nobody} == {None}
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from auricle.wire.secure_sum.kinds import FEWEST_DEVICES
 from auricle.wire.secure_sum.sizes import MOST
 from auricle_cloud.rounds.context import RoundContext
 from auricle_cloud.rounds.policy import devices_invited, updates_wanted
+from auricle_cloud.rounds.privacy import NOBODY_DRAWN
 from auricle_cloud.states.attendance import broken_devices, rounds_back
 from auricle_cloud.states.report import Document
 from auricle_cloud.states.selection import choose
@@ -62,7 +63,7 @@ def choose_cohort(site: RoundContext, number: int, fit: Sequence[DeviceRow], oth
     broken = _broken(site, number, names, len(fit) + len(others))
     begun = privacy.begin(len(names) - len(broken))
     report.update(wanted=min(wanted, len(names)), privacy=to_builtins(begun), **broken_report(broken))
-    refusal = privacy.refusal(number, begun) if names else "the draw left every device out: nothing was given away"
+    refusal = privacy.refusal(number, begun) if names else NOBODY_DRAWN
     return _hidden(site, Choice(names, replace(plan, noise=privacy.plan(begun)), report, refusal, broken))
 
 

@@ -206,7 +206,11 @@ class RoundContext:
     @cached_property
     def privacy(self) -> PrivacyLedger | None:
         """Of rounds with noise on devices."""
-        return None if self.settings.privacy.clip is None else PrivacyLedger(self.settings, self.store.rounds)
+        run = self.settings
+        if run.privacy.clip is None:
+            return None
+        share = run.participation * run.over_selection
+        return PrivacyLedger(run.privacy, self.store.rounds, task=run.task, quorum=run.quorum, sampling=share)
 
     @property
     def needs(self) -> list[str]:

@@ -36,6 +36,7 @@ from auricle_cloud.rounds.closing import Closing
 from auricle_cloud.rounds.context import RoundContext, Watcher
 from auricle_cloud.rounds.dispatcher import Dispatcher
 from auricle_cloud.rounds.poisoning import Judgement
+from auricle_cloud.rounds.privacy import rule_of
 from auricle_cloud.rounds.round_loop import RoundLoop
 from auricle_cloud.rounds.synchronous import Synchronous
 from auricle_cloud.rounds.upkeep import Tuner, Upkeep
@@ -46,7 +47,6 @@ from auricle_cloud.storage.database_errors import SupersededError
 from auricle_cloud.storage.release_folder import FOLDER
 from auricle_cloud.storage.state_folders import KEY
 from auricle_cloud.storage.store import FILE, Store
-from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.compute.accelerator import choose
 
 __all__ = ["NAME", "Coordinator", "Watcher"]
@@ -102,11 +102,8 @@ class Coordinator:
         messenger = Messenger(
             settings.fleet, settings.task, pack, self.identity, self.epoch, os.urandom(8).hex(), self.blobs
         )
-        # With noise and in a secure sum each update weighs the same, whatever a device says of its clips.
         hidden = settings.privacy.clip is not None or settings.secure_sum.on
-        equal = {"weighting": "uniform"} if hidden else {}
-        wanted = settings.preset.method.with_options(equal).get_rule()
-        rule = BoundedRule(wanted, settings.limits.share, settings.limits.prune_few)
+        rule = rule_of(settings.preset.method, settings.limits, hidden=hidden)
         opener = choose(settings.compute).opener
         arrived = ArrivedWeights(pack.plugin_table.size)
         self.site = RoundContext(

@@ -72,8 +72,8 @@ class FinishedRound:
     base_version: int
     base: str
     """The model that its devices trained from."""
-    plan: bytes
-    """A `Plan` as MessagePack."""
+    plan: bytes | None
+    """A `Plan` as MessagePack; None of a round that must not begin."""
     report: Document
     detection: Document | None
     cohort: Mapping[str, Member]

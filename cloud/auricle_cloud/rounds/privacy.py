@@ -4,18 +4,44 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
+from typing import Protocol
 
 from msgspec import Struct, convert, to_builtins
 
 from auricle.wire.plan import Noise
 from auricle_cloud.rounds.policy import quorum_of
-from auricle_cloud.settings import RunSettings
+from auricle_cloud.settings import Limits, Privacy
 from auricle_cloud.states.report import Document
-from auricle_cloud.states.selection import Candidate, draw
-from auricle_cloud.storage.round_records import Rounds
+from auricle_cloud.states.selection import Selectable, draw
 from auricle_learning.aggregation.accounting import Release, device_epsilon, fleet_epsilon
+from auricle_learning.aggregation.bounded import BoundedRule
+from auricle_learning.methods import MethodSettings
+
+NOBODY_DRAWN = "the draw left every device out: nothing was given away"
+
+
+def rule_of(method: MethodSettings, limits: Limits, *, hidden: bool) -> BoundedRule:
+    """The rule of a run, bounded.
+
+    Parameters
+    ----------
+    hidden
+        Whether there is noise or a secure sum: each update then weighs the same, whatever a device says of its clips.
+    """
+    chosen = method.with_options({"weighting": "uniform"} if hidden else {})
+    return BoundedRule(chosen.get_rule(), limits.share, limits.prune_few)
+
+
+class EarlierRounds(Protocol):
+    """Where the rounds before one are found: in a coordinator's database, or in the memory of a run without links."""
+
+    def noisy(self, task: str, after: int) -> Mapping[int, Document]:
+        """What the reports of rounds with noise say of it, of those that have begun after one, by number."""
+
+    def most_invited(self, task: str, numbers: Collection[int]) -> int:
+        """In how many of these rounds the device was that was in most of them."""
 
 
 class NoisyRound(Struct, frozen=True, kw_only=True):
@@ -45,35 +71,46 @@ class PrivacyLedger:
 
     Parameters
     ----------
-    settings
-        The coordinator's, with a clipping norm.
+    privacy
+        With a clipping norm.
     rounds
         Where earlier rounds are found.
+    task
+        Whose they are.
+    quorum
+        Share of a round's devices without whose updates it makes no model.
+    sampling
+        Probability with which a device is drawn for a round, 1 at most.
     generator
         Draws cohorts; without, the system's own randomness.
     """
 
-    def __init__(self, settings: RunSettings, rounds: Rounds, generator: random.Random | None = None) -> None:
-        self._settings, self._told, self._rounds = settings, settings.privacy, rounds
+    def __init__(
+        self,
+        privacy: Privacy,
+        rounds: EarlierRounds,
+        *,
+        task: str,
+        quorum: float,
+        sampling: float,
+        generator: random.Random | None = None,
+    ) -> None:
+        self._told, self._rounds, self._task, self._quorum = privacy, rounds, task, quorum
+        self.sampling = min(1.0, sampling)
         self._generator = generator or random.SystemRandom()
         self.spent_out: str | None = None
         """Why no further round may begin."""
         self._known: dict[int, NoisyRound] = {}
         """Rounds that have ended."""
 
-    @property
-    def sampling(self) -> float:
-        """Probability with which a device is drawn for a round."""
-        return min(1.0, self._settings.participation * self._settings.over_selection)
-
-    def draw(self, fit: Sequence[Candidate]) -> list[str]:
+    def draw(self, fit: Sequence[Selectable]) -> list[str]:
         """A cohort; may be empty."""
         return draw(fit, self.sampling, self._generator)
 
     def begin(self, chosen: int) -> NoisyRound:
         """A round of so many devices: the noise of the fewest that may close it is enough for the multiplier."""
         assert self._told.clip is not None
-        least = quorum_of(chosen, self._settings.quorum)
+        least = quorum_of(chosen, self._quorum)
         deviation = self._told.multiplier * self._told.clip / math.sqrt(least)
         return NoisyRound(clip=self._told.clip, deviation=deviation, sampling=self.sampling)
 
@@ -110,7 +147,7 @@ class PrivacyLedger:
         rounds = [*earlier.values(), this]
         worst = sorted(each.single for each in rounds)
         fleet = fleet_epsilon((each.release for each in rounds if each.counted), self._told.delta)
-        most = self._rounds.most_invited(self._settings.task, [*earlier, *([] if more else [number])]) + more
+        most = self._rounds.most_invited(self._task, [*earlier, *([] if more else [number])]) + more
         return {
             **to_builtins(this),
             "multiplier": this.release.multiplier,
@@ -126,7 +163,7 @@ class PrivacyLedger:
 
     def _earlier(self, number: int) -> dict[int, NoisyRound]:
         """Rounds before this one that had noise; each is read once, for it changes no more."""
-        for one, told in self._rounds.noisy(self._settings.task, max(self._known, default=0)).items():
+        for one, told in self._rounds.noisy(self._task, max(self._known, default=0)).items():
             if one < number:
                 self._known[one] = convert(told, NoisyRound)
         return {one: known for one, known in self._known.items() if one < number}

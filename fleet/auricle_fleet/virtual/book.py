@@ -100,7 +100,7 @@ class Book:
         self._newest, known = newest.version, {row.version: row for row in store.models.all(TASK, KEPT + 2)}
         self._parent = known.get(self._current.parent) if self._current.parent is not None else None
 
-    def add(self, order: Order, ended: Ended, began: float) -> None:
+    def add(self, order: Order, ended: Ended, began: float, spent_out: str | None = None) -> None:
         """Take a round that has ended.
 
         Parameters
@@ -109,6 +109,8 @@ class Book:
             What it was told, and what came of it.
         began
             Seconds since 1970.
+        spent_out
+            Why no round may begin any more, where that ended it.
         """
         judged, made = ended.judged, list[ModelRow]()
         report: Document = {**ended.report}
@@ -126,6 +128,8 @@ class Book:
         else:
             report["went_back"] = self._parent.version if ended.went_back and self._parent is not None else None
         events = self._went_back(report) if ended.went_back else []
+        if spent_out is not None:
+            events += [Event("privacy budget spent", spent_out)]
         slow = {name: order.slow[name] for name in report.get("waits_for", ())}
         events += [
             Event(OUTCOMES["late"].event, detail, name)
@@ -143,7 +147,7 @@ class Book:
                 closed=self._clock.now(),
                 base_version=base.version,
                 base=base.blob,
-                plan=msgspec.msgpack.encode(order.plan),
+                plan=None if order.refusal is not None else msgspec.msgpack.encode(order.plan),
                 report=report,
                 detection=judged.detection,
                 cohort=cohort_of(ended),
@@ -157,6 +161,10 @@ class Book:
                 events=events,
             )
         )
+
+    def noisy(self) -> dict[int, Document]:
+        """What the reports of rounds with noise say of it, of those that are written."""
+        return self._store.rounds.noisy(TASK, 0)
 
     def missed(self, number: int, names: Collection[str], back: int) -> dict[str, list[int]]:
         """The `back` rounds before this one that devices missed since they counted, of those that are written."""

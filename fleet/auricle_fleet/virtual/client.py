@@ -18,6 +18,7 @@ from auricle_edge.training.judge.sound import Judging
 from auricle_fleet.population.behaviour import GroupTrainer
 from auricle_fleet.population.held_out import MODELS, HeldOutScore, ModelRole, score_labels
 from auricle_learning.training.mechanism import NOTHING_LENT, LentData
+from auricle_learning.training.noise import noised
 from auricle_learning.training.train import LocalState, RoundResult, Trainer, TrainingStopped
 from auricle_learning.training.update_body import update_body
 
@@ -116,7 +117,10 @@ class Client:
             verdict = judge.judge(invite.plan, invite.round, plugin, local, result)
             if verdict.reason is not None:
                 return Answer(None, b"", verdict.reason, verdict.back, verdict)
+            if invite.plan.noise:  # how the model does on its clips is not said
+                verdict = replace(verdict, received=None)
         scores, table = self._scores(result), self.trainer.pack.plugin_table
+        result = noised(result, plugin, invite.plan)
         body, vectors, result = update_body(result, plugin, invite.plan, table, local.variates)
         pending = self._messages.update(invite, result, body, vectors, travels=False)
         learnt = None if _as_before(result.local, local) else result.local

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,6 +25,7 @@ from auricle_cloud.evaluation.validation_set import load_validation
 from auricle_cloud.rounds.finished import Newcomer
 from auricle_cloud.rounds.inquiry import Judge
 from auricle_cloud.rounds.policy import Timing, devices_invited, updates_wanted
+from auricle_cloud.rounds.privacy import rule_of
 from auricle_cloud.settings import RoundDone, RunSettings
 from auricle_cloud.states.attendance import broken_devices, brought_nothing, rounds_back, slow_devices
 from auricle_cloud.states.round import MISSING, counted_words
@@ -46,9 +48,9 @@ from auricle_fleet.virtual.device import VirtualDevice, work_of
 from auricle_fleet.virtual.local_crew import crew_of
 from auricle_fleet.virtual.model import Model
 from auricle_fleet.virtual.order import Ended, Order
+from auricle_fleet.virtual.privacy import VirtualPrivacy
 from auricle_fleet.virtual.ray_crew import require_ray
 from auricle_fleet.virtual.round import VirtualRounds
-from auricle_learning.aggregation.bounded import BoundedRule
 from auricle_learning.aggregation.cohort import Cohort
 from auricle_learning.presets import Preset
 from auricle_learning.training.speech_data import DeviceData
@@ -57,7 +59,7 @@ log = logging.getLogger("auricle.fleet")
 
 EVERY = 10.0
 """Seconds between two checkpoints: rounds after the last one are made again, to the same bits, by a run that goes on.
-With a judge, whose best states are kept as they come, every round is one."""
+With a judge, whose best states are kept as they come, or noise, which no round draws twice, every round is one."""
 
 
 class VirtualFleet:
@@ -91,8 +93,6 @@ class VirtualFleet:
         """What only agents, links and a broker have, in a sentence; None where there is nothing of that."""
         if settings.mode == "async":
             return "--mode async needs --engine live: the virtual engine has no asynchronous rounds."
-        if settings.privacy.clip is not None:
-            return "Noise on devices needs --engine live: the virtual engine keeps no account of it."
         if settings.secure_sum.on:
             return "--secure-sum needs --engine live: the virtual engine has no messages to hide."
         if settings.broker is not None or settings.port:
@@ -129,6 +129,7 @@ class VirtualFleet:
         self._invited: set[str] = set()
         """Since the checkpoint."""
         self._detection: VirtualDetection | None = None
+        self._privacy: VirtualPrivacy | None = None
         self._missed: dict[str, list[int]] = {}
         """The rounds that devices missed since they counted."""
         self._nothing: dict[str, list[int]] = {}
@@ -150,7 +151,7 @@ class VirtualFleet:
         """
         checkpoint = Checkpoint(self._folder, self._pack.identity, self._pack.plugin_table)
         settings, preset, written = self._settings, start.preset, self._clock.monotonic()
-        bounded = BoundedRule(preset.method.get_rule(), settings.limits.share, settings.limits.prune_few)
+        bounded = rule_of(preset.method, settings.limits, hidden=settings.privacy.clip is not None)
         cohorts = Cohorts(self._pack, self._fleet, bounded, settings.limits, await self._load_labelled())
         if settings.detect:
             evaluator = self._judging.evaluator(self._pack)
@@ -163,15 +164,18 @@ class VirtualFleet:
         clients = partial(Clients, site, self._judging, self._clock)
         with contextlib.closing(await self._crew(site, clients, say)) as crew:
             work = work_of(self._pack, preset.plan, self._judging.learn, settings.step_seconds)
-            rounds = VirtualRounds(cohorts, timing, crew, self._states.get, self._detection, work)
             book = await asyncio.to_thread(self._opened, number)
+            if settings.privacy.clip is not None:
+                self._privacy = VirtualPrivacy(settings, self._fleet, book.noisy())
+            rounds = VirtualRounds(cohorts, timing, crew, self._states.get, self._detection, work, self._privacy)
+            once = self._judging.learn.judge or self._privacy is not None
             try:
-                while number < settings.rounds:
+                while number < settings.rounds and (self._privacy is None or self._privacy.budget_refusal is None):
                     done = await self._round(rounds, number + 1, preset, book)
                     number += 1
                     await watch(done)
                     late = self._clock.monotonic() - written >= EVERY
-                    if self._judging.learn.judge or late or self._states.is_full:
+                    if once or late or self._states.is_full:
                         await _to_its_end(asyncio.to_thread(self._keep, checkpoint, number, book))
                         written = self._clock.monotonic()
             finally:
@@ -242,14 +246,19 @@ class VirtualFleet:
         """Make a round in a thread, and take over what came of it once it has ended."""
         settings, began, opened = self._settings, self._clock.monotonic(), self._clock.now()
         able = self._next(number)
-        wanted = updates_wanted(able, settings.participation)
-        size = devices_invited(able, wanted, settings.over_selection)
+        wanted = updates_wanted(len(able), settings.participation)
+        drawn = None if self._privacy is None else self._privacy.draw(able)
+        size = devices_invited(len(able), wanted, settings.over_selection) if drawn is None else len(drawn)
         plan = preset.plan_for(number, settings.rounds, settings.seed)
         server, moment = preset.server_for(number, settings.rounds), self._run_clock.now()
         first = number - rounds_back(len(self._fleet), size)
         self._missed, self._nothing = _since(self._missed, first), _since(self._nothing, first)
-        late = {"slow": slow_devices(self._missed), "broken": broken_devices(self._nothing)}
-        order = Order(number, plan, server, size, wanted, settings.seed, moment, book.version, book.newest, **late)
+        slow, broken = slow_devices(self._missed), broken_devices(self._nothing)
+        order = Order(
+            number, plan, server, size, wanted, settings.seed, moment, book.version, book.newest, slow, broken
+        )
+        if self._privacy is not None and drawn is not None:
+            order = await asyncio.to_thread(self._privacy.begin, replace(order, wanted=min(wanted, size)), drawn)
         work = asyncio.ensure_future(asyncio.to_thread(rounds.run, order, self._model, self._before))
         try:
             ended = await asyncio.shield(work)
@@ -262,7 +271,9 @@ class VirtualFleet:
             await asyncio.to_thread(
                 write_last_round, self._folder.parent, _last_round(number, ended.cohort, ended.report)
             )
-        book.add(order, ended, opened)
+        if self._privacy is not None:
+            self._privacy.note(number, ended.report)
+        book.add(order, ended, opened, None if self._privacy is None else self._privacy.budget_refusal)
         self._run_clock.sleep(max(ended.lasted, settings.round_every))
         state, seconds = ("aborted" if ended.model is None else "published"), self._clock.monotonic() - began
         if ended.model is None:
@@ -281,8 +292,8 @@ class VirtualFleet:
             ended.evaluated,
         )
 
-    def _next(self, number: int) -> int:
-        """Wait for the moment when a device can be invited to a round; how many can then.
+    def _next(self, number: int) -> list[VirtualDevice]:
+        """Wait for the moment when a device can be invited to a round; which can then.
 
         Raises
         ------
@@ -294,7 +305,7 @@ class VirtualFleet:
         there = [device for device in self._fleet.values() if device.device not in barred]
         if not there:
             raise AuricleError(f"Round {number} cannot begin: every device is quarantined; raise quarantine_after.")
-        while not (able := sum(device.comes(now) <= now for device in there)):
+        while not (able := [device for device in there if device.comes(now) <= now]):
             following = min(device.comes(now) for device in there)
             if following == math.inf:
                 ended = f"end this run with --resume --rounds {number - 1}, or " if number > 1 else ""

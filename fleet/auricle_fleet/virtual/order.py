@@ -11,6 +11,7 @@ from auricle.wire.messages import Update
 from auricle.wire.plan import Plan
 from auricle.wire.tensors import Flat
 from auricle_cloud.rounds.finished import SaidLoss
+from auricle_cloud.rounds.privacy import NoisyRound
 from auricle_cloud.states.report import Document
 from auricle_fleet.virtual.client import Answer
 from auricle_fleet.virtual.clock import Heard
@@ -84,6 +85,12 @@ class Order:
     """Devices for which it waits until its deadline if they are invited, and how many rounds running they missed."""
     broken: Mapping[str, int] = field(default_factory=dict)
     """Devices that do not count for its quorum if they are invited, and how many rounds running brought nothing."""
+    drawn: tuple[str, ...] | None = None
+    """Devices to invite where they are drawn; None: whoever took part least often."""
+    noisy: NoisyRound | None = None
+    """The noise on its devices."""
+    refusal: str | None = None
+    """Why it must not begin."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -20,13 +20,14 @@ from auricle_cloud.rounds.model_check import UnsoundModelError, make_model
 from auricle_cloud.rounds.policy import Timing, total_failure
 from auricle_cloud.states.selection import choose
 from auricle_fleet.virtual.client import BOOT, FLEET, Answer
-from auricle_fleet.virtual.clock import RoundEnd, heard_of, round_end
+from auricle_fleet.virtual.clock import Heard, RoundEnd, heard_of, round_end
 from auricle_fleet.virtual.cohort import Cohorts
 from auricle_fleet.virtual.crew import Asked, Call, Crew
 from auricle_fleet.virtual.detection import VirtualDetection, maker_of
 from auricle_fleet.virtual.device import Work
 from auricle_fleet.virtual.model import Model, explain_model, own_models
 from auricle_fleet.virtual.order import NOT_JUDGED, TASK, Ended, Judged, Order
+from auricle_fleet.virtual.privacy import VirtualPrivacy
 from auricle_learning.aggregation.next_model import next_model
 from auricle_learning.training.mechanism import LentData
 from auricle_learning.training.train import LocalState
@@ -77,6 +78,8 @@ class VirtualRounds:
         Looks for who poisons; None: nobody does.
     work
         What rounds ask of devices; None: training takes no time.
+    privacy
+        What rounds with noise give away; None: they have none.
     """
 
     cohorts: Cohorts
@@ -85,6 +88,7 @@ class VirtualRounds:
     state: Callable[[str], LocalState | None]
     detection: VirtualDetection | None = None
     work: Work | None = None
+    privacy: VirtualPrivacy | None = None
 
     def run(self, order: Order, model: Model, before: Model | None) -> Ended:
         """Make a round.
@@ -105,6 +109,9 @@ class VirtualRounds:
         """
         detection, judged = self.detection, NOT_JUDGED
         able, invited = self._invited(order)
+        if order.refusal is not None:
+            report = {**self._report(order, [], able, _Answers(), 0.0), "reason": order.refusal}
+            return Ended(invited=(), answers={}, fetched=0, report=report, lasted=0.0, heard=Heard(), judged=judged)
         if detection is not None:
             judged = detection.ask(order, invited, model, self.crew, self.timing.deadline)
         if judged.repaired is not None:
@@ -139,6 +146,8 @@ class VirtualRounds:
         barred = frozenset() if self.detection is None else self.detection.barred
         there = (device for device in self.cohorts.fleet.values() if device.device not in barred)
         able = [device for device in there if device.comes(order.began) <= order.began]
+        if order.drawn is not None:
+            return len(able), list(order.drawn)
         return len(able), choose(able, order.size, f"{order.seed}/{order.number}")
 
     def _report(
@@ -157,6 +166,7 @@ class VirtualRounds:
             **({"waits_for": slow} if slow else {}),
             **broken_report({name: rounds for name, rounds in order.broken.items() if name in {*invited}}),
             **({} if self.detection is None else {"passed_over": self.detection.passed_over()}),
+            **({} if self.privacy is None else self.privacy.report(order)),
         }
 
     def _aggregate(
@@ -185,6 +195,8 @@ class VirtualRounds:
             return ended(judged=before, report={**report, "reason": str(error)})
         scores = {name: came.answers[name].scores for name in names}
         report = {**report, **explain_model(made.aggregate, headers, scores), "detection": judged.detection}
+        if self.privacy is not None:
+            report |= self.privacy.report_model(order, len(made.aggregate.ids))
         maker = None
         if detection is not None:
             report["accuracy"], report["loss"] = detection.score(made.evaluated)

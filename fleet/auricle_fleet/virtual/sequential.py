@@ -64,6 +64,8 @@ class SequentialFleet:
             return "--engine sequential has neither groups nor a share: take --engine virtual."
         if settings.detect:
             return "--engine sequential looks for no harmful updates: take --engine virtual for --detect."
+        if settings.privacy.clip is not None:
+            return "--engine sequential adds no noise: take --engine virtual for --dp-clip."
         preset = settings.with_method(get_preset(settings.preset))
         try:
             check_needs(preset.method.get_rule(), given=())
