@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,15 +17,20 @@ from tests.cloud.site_runs import runtime as runtime
 from tests.learning.rule_cases import line
 from tests.rule_package import BROKEN, install_rule
 
+from auricle_cloud.evaluation.evaluator import Evaluator
 from auricle_cloud.operations.explanation import explain
+from auricle_cloud.rounds.inquiry import Before, Judge
 from auricle_cloud.rounds.model_check import UnsoundModelError, require_model
-from auricle_cloud.settings import Buffer, Limits
+from auricle_cloud.settings import Buffer, Detection, Limits
 from auricle_cloud.states.report import read_report
-from auricle_learning.aggregation.cohort import Aggregate
+from auricle_learning.aggregation.bounded import BoundedRule
+from auricle_learning.aggregation.cohort import Aggregate, Cohort
 from auricle_learning.aggregation.extras import Clusters, RuleState
 from auricle_learning.aggregation.next_model import NextModel, follow
+from auricle_learning.aggregation.rules import Rule
 from auricle_learning.aggregation.server_optimizer import OptimizerSettings, OptimizerState, first_state
 from auricle_learning.methods import MethodSettings, get_rule
+from auricle_learning.methods.plugins import RuleError
 from auricle_learning.presets import Preset
 
 START = np.zeros(1, np.float32)
@@ -123,3 +130,24 @@ async def test_a_rule_of_one_s_own_that_gives_no_number_costs_its_round_alone(
     assert np.array_equal(site.done[0].model, first) and not np.array_equal(site.done[1].model, first)
     reason = read_report(site.done[0].report).reason or ""
     assert 'the method "broken" of broken-rule gave no finite model' in reason and reason.endswith("the model stays")
+
+
+def test_a_rule_that_fails_on_a_part_of_a_round_names_nobody_and_goes_back_to_the_last_good_model() -> None:
+    cohort = line([1.0, 2.0, 9.0])
+
+    def whole_alone(told: Cohort) -> Aggregate:
+        if len(told.ids) < 3:
+            raise RuleError('the method "mine" failed.')
+        return get_rule("fedavg")(told)
+
+    judge = Judge(Detection(), BoundedRule(Rule("mine", whole_alone)), cast(Evaluator, Blind()), 0)
+    found = judge.find(cohort, 7, Before(3, START, None), np.array([4.0], np.float32), OptimizerSettings())
+    assert found.weights is START and found.bad == ()
+    assert found.sentence == ('Nobody can be named, the method "mine" failed: back to the last good model, version 3.')
+
+
+class Blind:
+    """Finds every model right in half."""
+
+    def scores(self, models: Any) -> Any:
+        return SimpleNamespace(accuracy=np.full(len(models), 0.5))
