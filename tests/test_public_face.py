@@ -18,6 +18,7 @@ from auricle.errors import SettingsError, refuse_misfits
 from auricle_fleet import FleetRun, FleetSettings, Group, RoundRow
 from auricle_fleet.results.result import Summary
 from auricle_learning import average, get_method
+from auricle_learning.aggregation.cohort_checks import CohortError
 
 ROOT = Path(__file__).parents[1]
 PROMISED = {
@@ -83,6 +84,10 @@ def test_the_nearest_name_is_a_hint() -> None:
         get_method(beta=0.1)  # type: ignore[call-arg]
     with pytest.raises(SettingsError, match=r'^the method "trimmed-mean" has no option "bta"; did you mean "beta"[?]$'):
         average([np.ones(2)], method="trimmed-mean", bta=0.1)
+    with pytest.raises(SettingsError, match=r"^cut is 9{20}; a number may have at most 53 bits[.]$"):
+        get_method("trimmed-mean", cut=int("9" * 20))
+    with pytest.raises(SettingsError, match=r"^a method is named by a text, not by 3; there is: acmu, "):
+        get_method(3)  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match=r'^The method "zeno" needs '):
         average([np.ones(2)], method="zeno")
 
@@ -96,6 +101,36 @@ def test_settings_of_a_program_are_checked_as_those_of_a_file() -> None:
     settings = FleetSettings(data=Path("clips"), rate=np.float64(0.5), groups=[Group(name="a", count=2)])  # type: ignore[arg-type]
 
     assert settings == FleetSettings(data="clips", rate=0.5, groups=(Group(name="a", count=2),))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.arange(3), "rounds takes a whole number, not "),
+        (np.float64, "rounds takes a whole number, not "),
+        (10**5_000, "rounds is a number of 16610 bits: it takes at most 64."),
+    ],
+    ids=["array", "kind", "digits"],
+)
+def test_a_value_that_no_file_has_is_refused_in_a_sentence(value: object, said: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        FleetSettings(rounds=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("models", "named", "said"),
+    [
+        ("", {}, "the models have the shape (); give a row for each client."),
+        ([[1.0, 2.0], [3.0]], {}, "the models cannot be read as numbers: "),
+        ([[1.0]], {"start": ["one"]}, "the start cannot be read as numbers: "),
+        ([[1.0]], {"samples": [{}]}, "the sample counts cannot be read as numbers: "),
+        ([[1.0]], {"layers": [("head", "all")]}, "layers are pairs of a name and a number of values."),
+        ([[1.0]], {"extras": 3}, "extras are a int; "),
+    ],
+)
+def test_arrays_that_are_none_are_refused_in_a_sentence(models: object, named: dict[str, object], said: str) -> None:
+    with pytest.raises(CohortError, match=re.escape(said)):
+        average(models, **named)  # type: ignore[arg-type]
 
 
 def test_an_error_of_what_fits_stays_what_it_is() -> None:

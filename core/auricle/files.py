@@ -145,6 +145,8 @@ def open_kept(path: Path, *, flags: int = os.O_RDONLY, mode: str = "rb", bufferi
     OSError
         It cannot be opened, or (`NotAFileError`) is something else.
     """
+    if "\0" in str(path):  # for which the system would raise ValueError
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     with contextlib.suppress(FileNotFoundError) if flags & os.O_CREAT else contextlib.nullcontext():
         _require_regular(path, path.stat().st_mode)
     handle = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, 0o666)

@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
@@ -48,6 +48,10 @@ def from_mapping(kind: type[T], values: Mapping[str, object], where: str) -> T:
     for name, value in values.items():
         if isinstance(value, str | Path) and not is_text(str(value)):
             raise SettingsError(f"{where}: {name} {str(value)!a} is not UTF-8: rename it, or name another.")
+        if isinstance(value, str | Path) and "\0" in str(value):
+            raise SettingsError(f"{where}: {name} has a NUL byte in it, which nothing can be named by.")
+        if isinstance(value, int) and value.bit_length() > 64:
+            raise SettingsError(f"{where}: {name} is a number of {value.bit_length()} bits: it takes at most 64.")
         if name not in known:
             raise SettingsError(f'{where}: no setting "{name}": {nearest(name, known)}')
     try:
@@ -73,8 +77,18 @@ class CheckedMeta(msgspec.StructMeta):
 
 
 def _plain(value: object) -> object:
-    """A path as a text, and a number of NumPy as Python's; all else as it is."""
-    return str(value) if isinstance(value, Path) else getattr(value, "item", lambda: value)()
+    """A path as a text, numbers and arrays of NumPy as Python's numbers and lists; all else as it is."""
+    if isinstance(value, Path):
+        return str(value)
+    return value if isinstance(value, type) else getattr(value, "tolist", lambda: value)()
+
+
+def show(value: object, write: Callable[[object], str] = repr) -> str:
+    """A value as Python writes it, for a sentence; its kind, where that is too long to be written."""
+    try:
+        return write(value)
+    except (ValueError, RecursionError):  # more digits than Python writes, or nested too deeply
+        return f"a value of the kind {type(value).__name__} that is too long to show"
 
 
 def is_text(value: str) -> bool:
@@ -276,4 +290,4 @@ def _at(values: object, path: str) -> object:
 def _quote(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return f'"{value}"' if isinstance(value, str) else show(value, str)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from auricle.errors import DataError
 from auricle_learning.aggregation.compute.distances import Float64Array, FloatArray
@@ -115,9 +115,17 @@ def check_upload(client: str, row: FloatArray, start: FloatArray) -> None:
         )
 
 
+def as_array(what: str, values: ArrayLike, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    """Values as an array; CohortError where they are no numbers, or rows of different lengths."""
+    try:
+        return np.asarray(values, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CohortError(f"the {what} cannot be read as numbers: {str(error).partition(chr(10))[0]}.") from error
+
+
 def per_client(what: str, values: ArrayLike, count: int) -> Float64Array:
     """Values (K,) as an array; CohortError for another shape."""
-    array = np.array(values, dtype=np.float64)
+    array = np.array(as_array(what, values, np.float64))
     if array.shape != (count,):
         raise CohortError(f"the {what} have the shape {array.shape}; one number for each of the {count} clients.")
     return array

@@ -13,8 +13,11 @@ import msgspec
 from msgspec import inspect
 
 from auricle.errors import SettingsError, nearest
+from auricle.settings import show
 
 LARGEST = sys.float_info.max
+LARGEST_INTEGER = 1 << 53
+"""What an option says in a plan (`auricle.wire.plan.Option`)."""
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
@@ -108,13 +111,20 @@ def _convert(field: OptionField, value: object) -> object:
         fitted = msgspec.convert(value, field.kind)
         parts = fitted if isinstance(fitted, tuple) else (fitted,)
         if all(math.isfinite(each) for each in parts if isinstance(each, float)):
-            return fitted
+            return _require_sendable(field.name, fitted)
     except (msgspec.ValidationError, OverflowError):
         pass
     kind = _bare_type(inspect.type_info(field.kind))
     if isinstance(kind, inspect.LiteralType):
         raise SettingsError(f'{field.name} is "{value}"; {nearest(str(value), map(str, kind.values))}')
-    raise SettingsError(f"{field.name} is {value!r}; it must be {_describe(kind)}.")
+    raise SettingsError(f"{field.name} is {show(value)}; it must be {_describe(kind)}.")
+
+
+def _require_sendable(name: str, value: object) -> object:
+    """Return a value; SettingsError where it is a number that a plan cannot say."""
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        raise SettingsError(f"{name} is {show(value)}; a number may have at most 53 bits.")
+    return value
 
 
 def _bare_type(kind: inspect.Type) -> inspect.Type:
@@ -165,7 +175,7 @@ def check_number(name: str, value: object, *, least: float = 0.0, above: bool = 
         return
     lower = f"greater than {least:g}" if above else f"at least {least:g}"
     upper = "" if math.isinf(below) else f" and less than {below:g}"
-    raise SettingsError(f"{name} is {value!r}; it must be a number {lower}{upper}.")
+    raise SettingsError(f"{name} is {show(value)}; it must be a number {lower}{upper}.")
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from auricle.errors import refuse_misfits
 from auricle_learning.aggregation.cohort import Cohort, FloatArray, layers_of
+from auricle_learning.aggregation.cohort_checks import CohortError, as_array
 from auricle_learning.aggregation.extras import NOTHING, Extras
 from auricle_learning.aggregation.rules.rule import check_needs
 from auricle_learning.methods.registry import get_rule
@@ -72,15 +74,27 @@ def average(
     rule = get_rule(method, **options)
     if extras is None:
         check_needs(rule, given=())
-    rows: FloatArray = np.asarray(models)
-    size = rows.shape[-1]
+    if not isinstance(extras, Extras | None):
+        raise CohortError(f"extras are a {type(extras).__name__}; give what auricle_learning.aggregation.extras has.")
+    rows: FloatArray = as_array("models", models)
+    if rows.ndim != 2:
+        raise CohortError(f"the models have the shape {rows.shape}; give a row for each client.")
+    size = rows.shape[1]
     cohort = Cohort.build(
         ids=[f"{place:09}" for place in range(len(rows))],
         weights=rows,
         samples=np.ones(len(rows)) if samples is None else samples,
         losses=losses,
-        start=np.zeros(size, rows.dtype) if start is None else np.asarray(start, rows.dtype),
-        layers=layers_of((name, count, name) for name, count in layers or [("model", size)]),
+        start=np.zeros(size, rows.dtype) if start is None else as_array("start", start, rows.dtype),
+        layers=layers_of(_table(layers or [("model", size)])),
         extras=extras or NOTHING,
     )
     return np.asarray(rule(cohort).weights)
+
+
+def _table(layers: Sequence[tuple[str, int]]) -> list[tuple[str, int, str]]:
+    """Layers as a table of tensors."""
+    try:
+        return [(str(name), operator.index(count), str(name)) for name, count in layers]
+    except (TypeError, ValueError) as error:
+        raise CohortError("layers are pairs of a name and a number of values.") from error

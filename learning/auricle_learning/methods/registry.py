@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from auricle.errors import SettingsError, nearest, refuse_misfits
 from auricle.process.plugins import entry_points_of, guard
+from auricle.settings import show
 from auricle_learning.aggregation.rules.acmu import PKCF, AcmuOptions, acmu, acmu_plan, acmu_tuning
 from auricle_learning.aggregation.rules.declaration import check_declaration
 from auricle_learning.aggregation.rules.dnc import DncOptions, dnc
@@ -127,6 +128,8 @@ def get_method(name: str, /, **options: object) -> Method:
     SettingsError
         As of `get_rule`.
     """
+    if not isinstance(name, str):
+        raise SettingsError(f"a method is named by a text, not by {show(name)}; {nearest('', rule_names())}")
     method = METHODS.get(name) or _of_another_package(name)
     chosen = guard(method.rule.with_options, "method", f'the method "{name}"', SettingsError)(options)
     check_declaration(chosen)
