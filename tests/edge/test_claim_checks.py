@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from auricle.errors import StorageError
+from auricle.errors import SettingsError, StorageError
 from auricle.mqtt_link.private_link import IdentityFiles
 from auricle.wire.broker_passwords import read_login
 from auricle.wire.claims import LONGEST_TOKEN_FILE
@@ -99,6 +99,13 @@ class Board:
 @pytest.fixture
 def board(coordinator: Coordinator, tmp_path: Path) -> Board:
     return Board(tmp_path / "device", tmp_path / "token", coordinator)
+
+
+def test_the_end_of_an_ipv6_address_is_no_port_and_what_is_no_host_is_refused() -> None:
+    assert ClaimServer("https://[fe80::1]", None)._port == 443
+    assert ClaimServer("http://[::1]", None)._port == 80
+    with pytest.raises(SettingsError, match="cannot be read: write https://host:port"):
+        ClaimServer("https://hub\x7f.lan", None)
 
 
 def test_a_claim_says_who_asks_and_keeps_what_a_renewal_needs(board: Board) -> None:

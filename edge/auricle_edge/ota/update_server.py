@@ -92,10 +92,12 @@ class UpdateServer:
             raise UpdateLaterError(f"{host} does not answer: {error or type(error).__name__}.") from error
 
     def _connect(self) -> http.client.HTTPConnection:
-        host = self._parts.hostname or ""
+        host, silence = self._parts.hostname or "", self.patience.silence
+        # With a port in any case: http.client would take the end of an IPv6 address for one.
         if self._tls is None:
-            return http.client.HTTPConnection(host, self._port, timeout=self.patience.silence)
-        return http.client.HTTPSConnection(host, self._port, timeout=self.patience.silence, context=self._tls)
+            return http.client.HTTPConnection(host, self._port or http.client.HTTP_PORT, timeout=silence)
+        port = self._port or http.client.HTTPS_PORT
+        return http.client.HTTPSConnection(host, port, timeout=silence, context=self._tls)
 
     def _read(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
         """The body, unless it drips."""

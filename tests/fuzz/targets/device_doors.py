@@ -50,7 +50,8 @@ class _Writer:
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
+def quiet_loop() -> asyncio.AbstractEventLoop:
+    """The event loop of this process."""
     return asyncio.new_event_loop()
 
 
@@ -85,7 +86,7 @@ def wyoming(data: bytes) -> object:
         reader.feed_eof()
         await Client(OFFER, reader, _Writer()).run()  # type: ignore[arg-type]
 
-    _loop().run_until_complete(talk())
+    quiet_loop().run_until_complete(talk())
     return True
 
 
@@ -190,7 +191,7 @@ def home_feedback(data: bytes) -> object:
         await asyncio.gather(*home._telling, return_exceptions=True)
         return heard
 
-    heard = _loop().run_until_complete(hear())
+    heard = quiet_loop().run_until_complete(hear())
     assert all(line.isprintable() and len(line) < 300 for line in said.lines), said.lines
     assert heard != bool(said.lines)
     return heard
@@ -265,6 +266,10 @@ def _answering() -> claim_server.ClaimServer:
     return claim_server.ClaimServer("https://hub.lan:8443", HASH)
 
 
+NO_TLS = MagicMock()
+"""Certificates that the system trusts are of no input, and take longer to read than all else."""
+
+
 @target(
     "claim-answer",
     "auricle_edge.fleet.identity_claim.claim_server auricle_edge.fleet.identity_claim.certificate",
@@ -277,7 +282,7 @@ def claim_answer(data: bytes) -> object:
     server = _answering()
     server._ask = lambda *_: data  # type: ignore[method-assign]
     claim_server._detail(data)
-    with patch.object(claim_server, "ssl", MagicMock()):  # of no input, and it takes longer than all else
+    with patch.object(claim_server, "ssl", NO_TLS):
         try:
             given = server.certify("/v1/claim", None, _root())  # type: ignore[arg-type]
         except AuricleError:

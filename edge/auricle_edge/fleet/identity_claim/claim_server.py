@@ -34,6 +34,8 @@ class TryLaterError(ClaimError):
     exit_code = LATER_CODE
 
 
+_NOT_IN_HOSTS = re.compile(r"[\0-\x20\x7f]")
+"""What `http.client` raises InvalidURL for."""
 NOT_YET_VALID, EXPIRED = 9, 10
 """Of OpenSSL, why a certificate does not hold."""
 
@@ -75,16 +77,24 @@ class ClaimServer:
     def __init__(self, url: str, ca_pin: str | None) -> None:
         try:
             parts = urlsplit(url)
-            self._port = parts.port
+            port = parts.port
         except ValueError:  # brackets without an IPv6 address between them, or a port that is not a number
-            parts = urlsplit("")
-        if not parts.hostname or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query:
+            parts, port = urlsplit(""), None
+        if (
+            not parts.hostname
+            or _NOT_IN_HOSTS.search(parts.hostname)
+            or parts.scheme not in ("http", "https")
+            or parts.path.strip("/")
+            or parts.query
+        ):
             raise SettingsError(f'The coordinator\'s URL "{url}" cannot be read: write https://host:port.')
         if parts.scheme == "http" and not is_loopback(parts.hostname):
             raise SettingsError(f"{url} would send the token in the clear: write https://.")
         if ca_pin is not None and not re.fullmatch(r"[0-9a-f]{64}", ca_pin):
             raise SettingsError("The pin is 64 hexadecimal digits, as auricle cloud enrol init prints it.")
         self._host, self._tls, self._pin = parts.hostname, parts.scheme == "https", ca_pin
+        # In any case: http.client would take the end of an IPv6 address for one.
+        self._port = port or (http.client.HTTPS_PORT if self._tls else http.client.HTTP_PORT)
         self._named = parts.netloc.rpartition("@")[2]
 
     def root(self) -> x509.Certificate:
