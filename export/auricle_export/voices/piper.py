@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from auricle.errors import DataError, StorageError
 from auricle.files import cache_folder, describe, read_bytes
+from auricle.wire.kinds import UNDECODABLE
 from auricle_export.voices.graphs import missing_library, open_graph, run_graph
 from auricle_export.voices.interface import Sound, as_take, refuse_language
 from auricle_export.voices.pronunciation import sounds_of
@@ -171,7 +172,7 @@ def read_settings(path: Path) -> VoiceSettings:
     beside = settings_file(path)
     try:
         settings = msgspec.json.decode(read_bytes(beside, refusal=DataError), type=VoiceSettings)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise DataError(
             f"{beside} is not the settings of a voice of Piper ({error}): take the file of the voice."
         ) from error

@@ -15,9 +15,11 @@ from safetensors.numpy import load, save
 
 from auricle.errors import StorageError
 from auricle.files import describe, read_kept, write_durably
+from auricle.wire.kinds import UNDECODABLE
 
 FILE = "last-round.safetensors"
 """In the folder of a run's state."""
+DAMAGED = "{} is damaged: remove it, and the run leaves no pictures."
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +55,16 @@ def read_last_round(folder: Path) -> LastRound | None:
     try:
         tensors = load(read_kept(place))
         head = msgspec.json.decode(tensors["head"].tobytes(), type=_Head)
+        weights = tensors["weights"]
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StorageError(describe(error, place)) from error
-    except (SafetensorError, KeyError, msgspec.MsgspecError) as error:
-        raise StorageError(f"{place} is damaged: remove it, and the run leaves no pictures.") from error
+    except (SafetensorError, KeyError, ValueError, TypeError, *UNDECODABLE) as error:
+        raise StorageError(DAMAGED.format(place)) from error
     groups = {name: group for name, group in head.devices if group is not None}
     devices = tuple(name for name, _ in head.devices)
-    return LastRound(head.round, devices, tensors["weights"], groups, tensors.get("maps"))
+    maps = tensors.get("maps")
+    if any(each is not None and (each.ndim != 2 or len(each) != len(devices)) for each in (weights, maps)):
+        raise StorageError(DAMAGED.format(place))
+    return LastRound(head.round, devices, weights, groups, maps)

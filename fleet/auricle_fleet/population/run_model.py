@@ -52,7 +52,7 @@ def read_plugin(path: Path, pack: Pack) -> Flat:
             tensors = {name: file.get_tensor(name) for name in names}
     except OSError as error:
         raise StorageError(describe(error, path)) from error
-    except SafetensorError as error:
+    except (SafetensorError, TypeError, ValueError, KeyError) as error:  # also numbers of a kind that NumPy has not
         raise StorageError(f"{path} is damaged: it is no whole file of tensors.") from error
     table, manifest = pack.plugin_table, pack.manifest
     wanted = {spec.name: tuple(spec.shape) for spec in table.specs}

@@ -17,6 +17,7 @@ from safetensors.numpy import load, save
 
 from auricle.errors import StorageError
 from auricle.files import describe, read_kept, write_durably
+from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.tensors import TensorTable, decode, encode
 from auricle_edge.training.local_store import as_tensors, of_tensors
 from auricle_fleet.virtual.model import Model
@@ -87,7 +88,7 @@ class Checkpoint:
             return None
         except OSError as error:
             raise StorageError(describe(error, place)) from error
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise StorageError(DAMAGED.format(place)) from error
         if found.pack != self._pack or not found.models:
             raise StorageError(f"{place} is of another pack: go on with the pack that the run began with.")

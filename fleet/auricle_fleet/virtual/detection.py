@@ -13,6 +13,7 @@ import msgspec
 
 from auricle.errors import StorageError
 from auricle.process.clock import SYSTEM_CLOCK, Clock
+from auricle.wire.kinds import UNDECODABLE
 from auricle.wire.messages import Update
 from auricle.wire.tensors import Flat, decode, encode
 from auricle_cloud.rounds.blame import is_barred
@@ -225,7 +226,7 @@ class VirtualDetection:
             return
         try:
             kept = msgspec.msgpack.decode(data, type=_Kept)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise StorageError(
                 "What detection knew is damaged, so that this run cannot go on: begin another."
             ) from error

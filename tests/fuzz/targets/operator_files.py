@@ -7,11 +7,13 @@ import lzma
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from auricle.errors import AuricleError, DataError, SettingsError, StorageError
 from auricle.hearing.splits import TWINS, twin_groups
 from auricle.speech.list_columns import Columns
 from auricle.speech.speech_manifest import read_manifest
+from auricle.wire.tensors import TensorTable, encode
 from auricle_export.flash.boards import load_board
 from auricle_export.flash.fleet_file import read_fleet
 from auricle_export.flash.image.partitions import partitions
@@ -19,11 +21,18 @@ from auricle_export.flash.push.facts import active, read_facts
 from auricle_export.flash.push.installation import read_health
 from auricle_export.flash.write.image import measure_unpacked
 from auricle_export.pretrain.recipe import load_recipe
+from auricle_fleet.population.last_round import FILE as LAST_ROUND
+from auricle_fleet.population.last_round import LastRound, read_last_round, write_last_round
+from auricle_fleet.population.run_model import read_plugin, write_plugin
 from auricle_fleet.results.compare import _summary
 from auricle_fleet.results.metrics import Metrics
 from auricle_fleet.settings.fleet_settings import FleetSettings
+from auricle_fleet.virtual.checkpoint import NOTE, Checkpoint, Kept, Note
+from tests.core import tiny_pack
 from tests.fuzz.scratch import scratch, written
 from tests.fuzz.target import target
+from tests.fuzz.targets.packs import tiny
+from tests.fuzz.targets.wire import HASH
 
 CHECKOUT = Path(__file__).parents[3]
 FLEET = b"""\
@@ -184,3 +193,62 @@ def run_summary(data: bytes) -> object:
     except StorageError:
         """Few are one."""
     return len(Metrics(scratch() / "run").rounds)
+
+
+def _last_round() -> bytes:
+    write_last_round(scratch(), LastRound(3, ("dev-a", "dev-b"), np.ones((2, 15), np.float32), {"dev-a": 1}))
+    return (scratch() / LAST_ROUND).read_bytes()
+
+
+@target(
+    "last-round",
+    "auricle_fleet.population.last_round",
+    examples=lambda: {"round": _last_round()},
+    refusals=(StorageError,),
+    tokens=(b'"F16"', b'"BF16"', b"data_offsets", b'"round":', b"head", b"weights"),
+)
+def last_round(data: bytes) -> object:
+    """The updates of a run's newest round: as many rows as devices."""
+    written(data, LAST_ROUND)
+    found = read_last_round(scratch())
+    assert found is not None and found.weights.shape[0] == len(found.devices)
+    return len(found.devices)
+
+
+def _run_model() -> bytes:
+    pack = tiny()
+    write_plugin(scratch() / "model.safetensors", pack, pack.plugin_table.initial(1), {"round": "3"})
+    return (scratch() / "model.safetensors").read_bytes()
+
+
+@target(
+    "run-model",
+    "auricle_fleet.population.run_model",
+    examples=lambda: {"model": _run_model()},
+    tokens=(b'"F16"', b'"F32"', b'"BF16"', b'"F8_E4M3"', b"__metadata__", b"data_offsets"),
+)
+def run_model(data: bytes) -> object:
+    """The model of an earlier run, from which another begins."""
+    found = read_plugin(written(data, "model.safetensors"), tiny())
+    assert np.isfinite(found).all()
+    return found.shape
+
+
+def _note() -> bytes:
+    weights = encode(np.ones(15, np.float32))
+    return msgspec.msgpack.encode(Note(1, HASH, ((weights, b""),), {"dev-a": Kept(0, 5, HASH, 2)}, ({},), {}, 0.0, b""))
+
+
+@target(
+    "run-checkpoint",
+    "auricle_fleet.virtual.checkpoint",
+    examples=lambda: {"note": _note()},
+    form="msgpack",
+)
+def run_checkpoint(data: bytes) -> object:
+    """Where a virtual run is, from which it goes on."""
+    written(data, NOTE)
+    kept = Checkpoint(scratch(), HASH, TensorTable(tiny_pack.TABLE))
+    note = kept.read()
+    assert note is not None
+    return kept.models(note)[0].weights.shape
