@@ -21,7 +21,7 @@ import msgspec
 from auricle.errors import AuricleError
 from tests.fuzz.campaign import Campaign
 from tests.fuzz.run import Result
-from tests.fuzz.table import table
+from tests.fuzz.table import record_page, table
 from tests.fuzz.target import TARGETS, Target
 from tests.fuzz.targets import load
 
@@ -68,6 +68,8 @@ def _campaign(given: argparse.Namespace, targets: list[Target]) -> int:
         if not given.status:
             campaign.work(targets, given.workers)
         records = [campaign.read(target) for target in targets]
+    if given.page:
+        record_page(records)
     print(msgspec.json.format(msgspec.json.encode(records), indent=1).decode() if given.json else table(records))
     return 1 if any(record.findings for record in records) else 0
 
@@ -88,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, default=1, help="targets at the same time [1]")
     parser.add_argument("--campaign", type=Path, metavar="FOLDER", help="keep what was done here, and go on with it")
     parser.add_argument("--status", action="store_true", help="run nothing: say how far a campaign is")
+    parser.add_argument("--page", action="store_true", help="also write docs/fuzzing.md of the result")
     parser.add_argument("--json", action="store_true", help="the result as JSON on standard output, no table")
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
     parser.add_argument("--coverage", action="store_true", help="also which lines in functions the inputs reach")

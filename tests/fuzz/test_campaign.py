@@ -15,7 +15,7 @@ import pytest
 from tests.fuzz.__main__ import main
 from tests.fuzz.campaign import MOST_ENDED, Campaign, Record
 from tests.fuzz.run import BATCH
-from tests.fuzz.table import table
+from tests.fuzz.table import PAGE, page, read_recorded, table
 from tests.fuzz.target import TARGETS, Target
 from tests.fuzz.targets import load
 
@@ -120,6 +120,13 @@ def test_a_file_that_is_no_record_is_refused_in_a_sentence(tmp_path: Path, capsy
     (tmp_path / "frame.json").write_text("[]")
     assert main(["frame", "--campaign", str(tmp_path)]) == 2
     assert "frame.json is no record of a campaign: Expected `object`" in capsys.readouterr().err
+
+
+def test_the_page_is_of_what_was_recorded() -> None:
+    recorded = read_recorded()
+
+    assert PAGE.read_text(encoding="utf-8") == page(recorded), "python -m tests.fuzz --campaign FOLDER --page"
+    assert not [record for record in recorded if record.findings]
 
 
 @pytest.mark.slow
