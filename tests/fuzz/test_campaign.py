@@ -18,6 +18,7 @@ from tests.fuzz.run import BATCH
 from tests.fuzz.table import PAGE, page, read_recorded, table
 from tests.fuzz.target import TARGETS, Target
 from tests.fuzz.targets import load
+from tests.recorder import Record as Writer
 
 load()
 CHECKOUT = Path(__file__).parents[2]
@@ -122,9 +123,12 @@ def test_a_file_that_is_no_record_is_refused_in_a_sentence(tmp_path: Path, capsy
     assert "frame.json is no record of a campaign: Expected `object`" in capsys.readouterr().err
 
 
-def test_the_page_is_of_what_was_recorded() -> None:
+@pytest.mark.reliability("C2", load="every decoder, as many inputs as fuzzing.md has; a million is the aim")
+def test_the_page_is_of_what_was_recorded(record_property: Writer) -> None:
     recorded = read_recorded()
 
+    record_property("inputs", min(record.cases for record in recorded))
+    record_property("exceptions", sum(len(record.findings) for record in recorded))
     assert PAGE.read_text(encoding="utf-8") == page(recorded), "python -m tests.fuzz --campaign FOLDER --page"
     assert not [record for record in recorded if record.findings]
 
