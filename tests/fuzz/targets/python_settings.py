@@ -43,7 +43,7 @@ def _examples() -> dict[str, bytes]:
     whole = {name: _document(name, _defaults(kind)) for name, kind in STRUCTS.items() if name not in ("Group", "Trace")}
     plain = msgspec.to_builtins(FleetSettings())
     return whole | {
-        "Group": _document("Group", {"name": "slow", "count": 2, "compute": 2.0, "network": {"delay": 0.1}}),
+        "Group": _document("Group", {"name": "slow", "count": 2, "compute": 2.0, "network": {"latency": 0.1}}),
         "fleet": _document("FleetSettings", {"devices": 4, "rounds": 3, "method": "median", "seed": 1}),
         "defaults": _document("FleetSettings", {name: plain[name] for name in list(plain)[:30]}),
         "others": _document("FleetSettings", {name: plain[name] for name in list(plain)[30:]}),
