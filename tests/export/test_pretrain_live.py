@@ -8,16 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.export.pretrain_toy import crnn_pack
+from tests.export.live_toy import FRONTEND, LABELS, bank, heard, pack, tone, toy_corpus, toy_streams
 
 from auricle.errors import SettingsError
-from auricle.hearing.sounds import Take
-from auricle.packs.manifest import Start, Task
-from auricle.packs.pack import Pack
-from auricle.speech.features import LogMel, word_span
+from auricle.packs.manifest import Start
+from auricle.speech.features import word_span
 from auricle_export.packs.models import Crnn, CrnnShape, ResNet, ResNetShape
 from auricle_export.pretrain.acoustics import echo, mask, tilts, warp
-from auricle_export.pretrain.corpus import Corpus, Heard
 from auricle_export.pretrain.hard_negatives import mine
 from auricle_export.pretrain.listening import command_streams, hearing_of, listening_from, seen_for
 from auricle_export.pretrain.live import recogniser_of, train_live
@@ -28,54 +25,15 @@ from auricle_export.pretrain.normalised import fold_into, normalise
 from auricle_export.pretrain.outcome import judge_clips
 from auricle_export.pretrain.settings import LiveSettings
 from auricle_export.pretrain.sounds import lay_out
-from auricle_export.pretrain.streams import Streams, hits_at, make_streams
+from auricle_export.pretrain.streams import hits_at
 from auricle_export.pretrain.surroundings import Surroundings
 from auricle_export.pretrain.teachers import Taught
 from auricle_export.pretrain.trained import Epoch, TrainingInterrupted
 from auricle_export.pretrain.window_settings import ENDED_FRAMES, WindowSettings
-from auricle_export.pretrain.windows import Bank, Composer
+from auricle_export.pretrain.windows import Composer
 
-LABELS = ("high", "low", "_unknown_", "_silence_")
-FRONTEND = LogMel(Task(LABELS))
-HZ = {"high": 2_400.0, "low": 300.0, "other": 900.0}
 QUIET = "synthetic outside before after tempo warp babble noise second_noise room tilt_db masks"
 PLAIN = WindowSettings(**dict.fromkeys(QUIET.split(), 0.0), keywords=1.0, gain_db=(0.0, 0.0))
-
-
-def tone(hz: float, seconds: float = 0.4, seed: int = 0) -> np.ndarray:
-    """A second with noise around one frequency in its middle over faint noise, float32."""
-    rng = np.random.default_rng(seed)
-    frequency = np.fft.rfftfreq(16_000, 1 / 16_000)
-    shape = 1 / (1 + np.square(np.log2((frequency + 20) / hz)))
-    sound = np.fft.irfft(np.fft.rfft(rng.standard_normal(16_000)) * shape, 16_000)
-    inside = np.abs(np.arange(16_000) / 16_000 - 0.5) < seconds / 2
-    return (0.2 * sound * inside / sound.std() + 1e-4 * rng.standard_normal(16_000)).astype(np.float32)
-
-
-def takes(word: str, count: int) -> tuple[Take, ...]:
-    return tuple(Take(word, f"s{n}", tone(HZ[word] * (1 + 0.01 * n), seed=n)) for n in range(count))
-
-
-def noises(count: int, seconds: float = 3.0) -> tuple[np.ndarray, ...]:
-    rng = np.random.default_rng(5)
-    return tuple((0.05 * rng.standard_normal(round(seconds * 16_000))).astype(np.float32) for _ in range(count))
-
-
-def heard() -> Heard:
-    running = tuple(np.concatenate([tone(600, seed=n), tone(1200, seed=n), tone(800, seed=n)]) for n in range(2))
-    return Heard((*takes("high", 4), *takes("low", 4)), takes("other", 4), running, noises(2))
-
-
-def bank() -> Bank:
-    part = heard()
-    targets = [LABELS.index(take.word) for take in part.keywords]
-    keywords = lay_out([take.sound for take in part.keywords], FRONTEND, targets)
-    others = lay_out([take.sound for take in part.others], FRONTEND)
-    return Bank(keywords, keywords, others, others, lay_out(part.running, FRONTEND), lay_out(part.noise, FRONTEND))
-
-
-def pack(model: str = "resnet-lite") -> Pack:
-    return crnn_pack(LABELS, (model,))
 
 
 def test_the_word_in_a_recording_is_where_its_tone_is() -> None:
@@ -245,21 +203,13 @@ def test_mining_finds_what_is_taken_for_a_keyword() -> None:
     assert after == before
 
 
-def _corpus() -> Corpus:
-    return Corpus(LABELS, bank(), heard(), heard(), 12, 4, 6.0, "digest")
-
-
-def _streams() -> Streams:
-    return make_streams(heard(), LABELS, FRONTEND, 0, passes=1, negatives=1, seconds=12)
-
-
 SETTINGS = LiveSettings(epochs=3, steps=24, batch=32, judged=1, mined=1, rate=5e-3)
 
 
 @pytest.mark.slow
 def test_a_model_learns_tones_and_is_kept_by_what_it_hears_in_streams(tmp_path: Path) -> None:
     seen: list[Epoch] = []
-    done = train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path, report=seen.append)
+    done = train_live("resnet-lite", pack(), toy_corpus(), toy_streams(), SETTINGS, tmp_path, report=seen.append)
     assert [epoch.number for epoch in seen] == [1, 2, 3]
     assert seen[-1].loss < seen[0].loss
     assert done.weights.shape == (pack().table("resnet-lite").size,)
@@ -270,12 +220,12 @@ def test_a_model_learns_tones_and_is_kept_by_what_it_hears_in_streams(tmp_path: 
 
 @pytest.mark.slow
 def test_a_model_learns_tones_from_pairs_and_from_another_that_knows_them(tmp_path: Path) -> None:
-    known = train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path / "teacher")
+    known = train_live("resnet-lite", pack(), toy_corpus(), toy_streams(), SETTINGS, tmp_path / "teacher")
     start = Start(file="weights/x.safetensors", data="tones", clips=12, speakers=4, accuracy=1.0, judged_clips=12)
-    listening = listening_from(_streams(), _streams().posteriors(_by_tone), None, None, (), open_rate=300)
+    listening = listening_from(toy_streams(), toy_streams().posteriors(_by_tone), None, None, (), open_rate=300)
     teacher = with_starts(pack(), {"resnet-lite": start}, {"resnet-lite": known}, listening)
     settings = replace(SETTINGS, steady=1.0, windows=replace(SETTINGS.windows, shift=(3, 20)))
-    given = ("resnet-lite", pack(), _corpus(), _streams(), settings)
+    given = ("resnet-lite", pack(), toy_corpus(), toy_streams(), settings)
     seen: list[Epoch] = []
     done = train_live(*given, tmp_path / "taught", teachers=[Taught(teacher, "resnet-lite")], report=seen.append)
     assert seen[-1].loss < seen[0].loss
@@ -287,7 +237,7 @@ def test_a_model_learns_tones_from_pairs_and_from_another_that_knows_them(tmp_pa
 
 @pytest.mark.slow
 def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:
-    whole = train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path / "whole")
+    whole = train_live("resnet-lite", pack(), toy_corpus(), toy_streams(), SETTINGS, tmp_path / "whole")
     asked = 0
 
     def stopped() -> bool:
@@ -296,8 +246,8 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(tmp_path: Path) -> 
         return asked > 36
 
     with pytest.raises(TrainingInterrupted):
-        train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path / "cut", stopped=stopped)
-    again = train_live("resnet-lite", pack(), _corpus(), _streams(), SETTINGS, tmp_path / "cut")
+        train_live("resnet-lite", pack(), toy_corpus(), toy_streams(), SETTINGS, tmp_path / "cut", stopped=stopped)
+    again = train_live("resnet-lite", pack(), toy_corpus(), toy_streams(), SETTINGS, tmp_path / "cut")
     assert np.array_equal(whole.weights, again.weights)
 
 
@@ -317,7 +267,7 @@ def _silent(features: np.ndarray) -> np.ndarray:
 
 
 def test_thresholds_and_curve_of_a_model_that_knows_its_words() -> None:
-    streams = _streams()
+    streams = toy_streams()
     counts = streams.counts(_by_tone)
     assert hits_at(counts, 600) > 0.3 > hits_at(streams.counts(_silent), 600) == 0.0
     listening = listening_from(streams, streams.posteriors(_by_tone), None, None, (), open_rate=300)
@@ -328,7 +278,7 @@ def test_thresholds_and_curve_of_a_model_that_knows_its_words() -> None:
 
 
 def test_a_wake_word_and_its_commands_get_thresholds_of_their_own() -> None:
-    streams = _streams()
+    streams = toy_streams()
     commands = command_streams(heard(), streams, ("high",), 0)
     heard_of, commanded = streams.posteriors(_by_tone), commands.posteriors(_by_tone)
     listening = listening_from(streams, heard_of, commands, commanded, ("high",), wake_rate=300)
@@ -340,13 +290,13 @@ def test_a_wake_word_and_its_commands_get_thresholds_of_their_own() -> None:
 @pytest.mark.slow
 def test_trained_weights_come_with_thresholds(tmp_path: Path) -> None:
     short = replace(SETTINGS, epochs=1, steps=2)
-    done = train_live("resnet-lite", pack(), _corpus(), _streams(), short, tmp_path)
-    listening = listening_from(_streams(), _streams().posteriors(_by_tone), None, None, (), open_rate=300)
+    done = train_live("resnet-lite", pack(), toy_corpus(), toy_streams(), short, tmp_path)
+    listening = listening_from(toy_streams(), toy_streams().posteriors(_by_tone), None, None, (), open_rate=300)
     start = Start(file="weights/x", data="tones", clips=12, speakers=4, accuracy=1.0, judged_clips=12)
     with pytest.raises(SettingsError, match="rate"):  # the state of another training
-        train_live("resnet-lite", pack(), _corpus(), _streams(), replace(short, rate=1e-3), tmp_path)
+        train_live("resnet-lite", pack(), toy_corpus(), toy_streams(), replace(short, rate=1e-3), tmp_path)
     made = with_starts(pack(), {"resnet-lite": start}, {"resnet-lite": done}, listening)
-    found = carried(_streams(), seconds=2)
+    found = carried(toy_streams(), seconds=2)
     assert {kind for kind, _ in found} == {"speech", "words", "run together", "noise"}
     assert all(len(energies) == 200 for _, energies in found)
     assert made.listening == listening and made.manifest.start["resnet-lite"] == start

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -212,7 +211,7 @@ class _Live:
         return Epoch(self.model, number, self.settings.epochs, loss, hits, 1 - hits, best, seconds)
 
     def _train(self, number: int, stopped: Stopped) -> float:
-        s, total = self.settings, 0.0
+        s, total = self.settings, torch.zeros((), dtype=torch.float64, device=self.weights.device)
         self.weights.begin_epoch(number)
         with ThreadPoolExecutor(1, "compose") as worker:
             first = (number - 1) * s.steps
@@ -223,12 +222,13 @@ class _Live:
                     raise TrainingInterrupted("The training was interrupted.")
                 if step + 1 < first + s.steps:
                     coming = worker.submit(self._draw, step + 1)
-                total += self._step(step, x, y)
-        if not math.isfinite(total) or not self.weights.finite:
+                total += self.step(step, x, y)
+        if not torch.isfinite(total) or not self.weights.finite:
             raise AuricleError(f"The loss of {self.model} is not finite in epoch {number}: lower --rate.")
-        return total / s.steps
+        return float(total) / s.steps
 
-    def _step(self, step: int, x: Tensor, y: Tensor) -> float:
+    def step(self, step: int, x: Tensor, y: Tensor) -> Tensor:
+        """One step on windows (B, T, mels) with targets (B,); the loss (), float64, left on the device."""
         s = self.settings
         x, y = x.to(self.weights.device), y.to(self.weights.device)
         logits, pairs = self.weights.twin(x), s.windows.shift[1] > 0
@@ -240,7 +240,7 @@ class _Live:
         if s.steady:
             loss = loss + s.steady * unsteadiness(logits)
         self.weights.move(step, loss)
-        return float(loss.detach())
+        return loss.detach().double()
 
     def _draw(self, step: int) -> tuple[Tensor, Tensor]:
         draw = self.pool or self.composer

@@ -185,7 +185,7 @@ class _Training:
         for part in self.module.modules():
             if isinstance(part, nn.modules.batchnorm._BatchNorm):
                 part.eval()  # a pack's graphs have it frozen
-        total, seen = 0.0, 0
+        total, seen = torch.zeros((), dtype=torch.float64, device=self.device), 0
         batches = -(-self._size // self.settings.batch)
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(self.settings.seed * 1_000_003 + number)  # dropout
@@ -193,16 +193,23 @@ class _Training:
                 if stopped():
                     raise TrainingInterrupted("The training was interrupted.")
                 self._set_rate(number - 1 + place / batches)
-                logits, smoothing = self.module(x.to(self.device)), self.settings.smoothing
-                loss = nn.functional.cross_entropy(logits, y.to(self.device), label_smoothing=smoothing)
-                self.optimizer.zero_grad()
-                torch.autograd.backward(loss)
-                nn.utils.clip_grad_norm_(self.tensors.values(), CLIP)
-                self.optimizer.step()
-                total, seen = total + float(loss.detach()) * len(y), seen + len(y)
-        if not math.isfinite(total) or not all(torch.isfinite(p).all() for p in self.tensors.values()):
+                total, seen = total + self.step(x, y) * len(y), seen + len(y)
+        if not torch.isfinite(total) or not all(torch.isfinite(p).all() for p in self.tensors.values()):
             raise AuricleError(f"The loss of {self.model} is not finite in epoch {number}: lower --rate.")
-        return total / seen
+        return float(total) / seen
+
+    def step(self, x: Tensor, y: Tensor) -> Tensor:
+        """One step on log-mels (B, T, mels) with targets (B,); the mean loss (), float64, left on the device.
+
+        Nothing waits for a number of it: a GPU has the next step while it computes this one.
+        """
+        logits, smoothing = self.module(x.to(self.device)), self.settings.smoothing
+        loss = nn.functional.cross_entropy(logits, y.to(self.device), label_smoothing=smoothing)
+        self.optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        nn.utils.clip_grad_norm_(self.tensors.values(), CLIP)
+        self.optimizer.step()
+        return loss.detach().double()
 
     def _set_rate(self, epochs: float) -> None:
         """Rise in a straight line for `WARMUP_EPOCHS` epochs, and all along half a cosine down."""

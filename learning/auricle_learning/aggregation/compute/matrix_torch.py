@@ -52,7 +52,7 @@ class TorchMatrix:
                 chosen = (
                     weight[self._put(counting), piece.layer] if counting.size < len(share) else weight[:, piece.layer]
                 )
-                result[piece.start : piece.stop] = (chosen @ self._block(piece, counting)).cpu().numpy()
+                result[piece.start : piece.stop] = self._get(chosen @ self._block(piece, counting))
         return result
 
     def layer_norms(
@@ -78,7 +78,7 @@ class TorchMatrix:
         for piece in pieces_of(spans, self._width):
             block = self._block(piece, exact=True)
             kept = self._torch.sort(block, dim=0).values[cut : count - cut]
-            result[piece.start : piece.stop] = kept.mean(dim=0, dtype=self._torch.float64).cpu().numpy()
+            result[piece.start : piece.stop] = self._get(kept.mean(dim=0, dtype=self._torch.float64))
             inside = ((block >= kept[0]) & (block <= kept[-1])).to(self._torch.float64)
             weight[:, piece.layer] += inside @ (1 / inside.sum(dim=0))
         sizes = [max(1, sum(span.stop - span.start for span in parts)) for parts in spans]
