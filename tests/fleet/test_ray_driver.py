@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,8 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         module.init, module.shutdown = init, shutdown  # type: ignore[attr-defined]
         module.get_runtime_context = lambda: SimpleNamespace(gcs_address="")  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "ray", module)
+        constants = SimpleNamespace(ENABLE_RAY_CLUSTER=True)
+        monkeypatch.setitem(sys.modules, "ray._private.ray_constants", constants)
 
     return set_up
 
@@ -107,6 +110,20 @@ def test_a_cluster_that_fails_at_its_end_is_ended(ray: Callable[..., None]) -> N
     assert begun and not any(map(lives, begun))
 
 
+@linux
+def test_a_cluster_that_begins_here_is_for_this_machine_alone(ray: Callable[..., None]) -> None:
+    """And no other that a variable or a file in /tmp names; Ray's choice of addresses is as before afterwards."""
+    told: list[tuple[tuple[object, ...], dict[str, object], bool]] = []
+    ray(lambda *given, **named: told.append((given, named, constants.ENABLE_RAY_CLUSTER)))
+    constants: Any = sys.modules["ray._private.ray_constants"]
+    for address in ("local", "127.0.0.1:6379"):
+        RayDriver(address, lambda: False).close()
+    (_, here, on_network), (given, named, elsewhere) = told
+    assert (here["address"], here["include_dashboard"], on_network) == ("local", False, False)
+    assert (given, "address" in named, elsewhere) == (("127.0.0.1:6379",), False, True)
+    assert constants.ENABLE_RAY_CLUSTER
+
+
 def test_what_a_library_writes_past_python_is_not_seen_and_our_own_sentences_are() -> None:
     program = """
 import os, sys, types
@@ -114,6 +131,7 @@ from auricle_fleet.virtual.ray_driver import RayDriver
 def init(*_, **__):
     os.write(2, b"rpc_client.h:153: Failed to connect")
     print("ours", file=sys.stderr)
+sys.modules["ray._private.ray_constants"] = types.SimpleNamespace(ENABLE_RAY_CLUSTER=True)
 sys.modules["ray"] = types.SimpleNamespace(
     init=init, shutdown=lambda: None, get_runtime_context=lambda: types.SimpleNamespace(gcs_address="")
 )

@@ -7,15 +7,17 @@ where its start fails. So it begins in a thread that nobody has to wait for, and
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from auricle.errors import AuricleError
 from auricle.process.clock import SYSTEM_CLOCK
@@ -79,18 +81,21 @@ class RayDriver:
         import ray
 
         begin = partial(ray.init, log_to_driver=False, logging_level=logging.CRITICAL)
-        try:
-            if self._address == LOCAL:
-                begin(num_cpus=cores(), include_dashboard=False)
-            else:
-                begin(self._address)
-            self.head.address = ray.get_runtime_context().gcs_address
-        except BaseException:  # noqa: BLE001  # Ray raises what it likes; whatever it is, there is no cluster
-            self._error = True
-        self._began.set()
-        self._ends.wait()
-        with contextlib.suppress(Exception):
-            ray.shutdown()
+        with contextlib.ExitStack() as until_it_ends:
+            try:
+                if self._address == LOCAL:
+                    until_it_ends.enter_context(_on_loopback())
+                    # "local": not the cluster that a file in /tmp or a variable names.
+                    begin(address="local", num_cpus=cores(), include_dashboard=False)
+                else:
+                    begin(self._address)
+                self.head.address = ray.get_runtime_context().gcs_address
+            except BaseException:  # noqa: BLE001  # Ray raises what it likes; whatever it is, there is no cluster
+                self._error = True
+            self._began.set()
+            self._ends.wait()
+            with contextlib.suppress(Exception):
+                ray.shutdown()
 
     def _wait(self, stopped: Callable[[], bool]) -> None:
         deadline = SYSTEM_CLOCK.monotonic() + START_SECONDS
@@ -186,6 +191,20 @@ def require_there(address: str) -> None:
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), CONNECT).close()
+
+
+@contextlib.contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Have Ray's servers listen on 127.0.0.1, as it does on a Mac: they ask nobody who connects for anything.
+
+    Elsewhere it takes the machine's address, also where 127.0.0.1 is asked for.
+    """
+    constants: Any = importlib.import_module("ray._private.ray_constants")
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
 
 
 class _QuietLibraries:
